@@ -63,7 +63,7 @@ pub fn check_sizes(
         return Err(too_large(key_bytes.saturating_add(value_bytes)));
     }
     let mut batch = WriteBatch::new();
-    batch.put(KeyspaceId::DEFAULT, &vec![0; key_bytes], &vec![0; value_bytes]);
+    batch.put(KeyspaceId::DEFAULT, vec![0; key_bytes], vec![0; value_bytes]);
     let bytes = batch.encoded().len();
     if bytes > limit {
         return Err(too_large(bytes));

@@ -14,7 +14,7 @@ fn take(queue: &TransactionDb<Db>) -> Result<Option<Vec<u8>>, Error> {
     let jobs = queue.keyspace("jobs")?;
     loop {
         let mut transaction = queue.begin(&TransactionOptions::default())?;
-        let waiting = KeyRange::prefix(&tuple::encode(&(WAITING,)));
+        let waiting = KeyRange::prefix(tuple::encode(&(WAITING,)));
         let mut cursor = transaction.cursor(jobs, waiting)?;
         cursor.seek_first()?;
         let Some(key) = cursor.current().map(|(key, _)| key.to_vec()) else { return Ok(None) };

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for number in 0..DATABASES {
         let db = Db::open(dir.join(format!("db-{number}")), settings.clone())?;
         for key in 0..PAIRS {
-            db.put(&db.default_keyspace(), &key.to_be_bytes(), &[7; 100])?;
+            db.put(&db.default_keyspace(), key.to_be_bytes(), [7; 100])?;
         }
         databases.push(db);
     }

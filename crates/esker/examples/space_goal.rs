@@ -22,7 +22,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Every page is written five times, so that most versions are obsolete.
     for version in 0..5_u8 {
         for page in 0..5_000_u32 {
-            db.put(&pages, &page.to_be_bytes(), &[version; 100])?;
+            db.put(&pages, page.to_be_bytes(), [version; 100])?;
         }
     }
     db.flush()?;

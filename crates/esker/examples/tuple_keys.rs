@@ -12,12 +12,12 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (sensor, seconds, celsius) in
         [("cellar", 60_u64, 11_i64), ("roof", 120, -4), ("roof", 60, -3), ("roof", 3_600, 2)]
     {
-        db.put(&measured, &tuple::encode(&(sensor, seconds)), &tuple::encode(&(celsius,)))?;
+        db.put(&measured, tuple::encode(&(sensor, seconds)), tuple::encode(&(celsius,)))?;
     }
 
     // All of one sensor, by time.
     let mut roof = Vec::new();
-    for pair in db.range(&measured, KeyRange::prefix(&tuple::encode(&("roof",)))) {
+    for pair in db.range(&measured, KeyRange::prefix(tuple::encode(&("roof",)))) {
         let (key, value) = pair?;
         let (_, seconds): (String, u64) = tuple::decode(&key)?;
         let (celsius,): (i64,) = tuple::decode(&value)?;

@@ -118,7 +118,7 @@ pub use esker_api::{
     self as api, Concurrency, Cursor, Isolation, KeyRange, Transaction, TransactionOptions,
     Transactional, Value, WriteBatch,
 };
-pub use esker_base::{Error, Result};
+pub use esker_base::{Error, KeyspaceId, Result};
 pub use esker_lsm::UnreadableTable;
 pub use esker_lsm::compaction::plan::Reason as CompactionReason;
 pub use esker_lsm::version::{TableId, TableMeta};

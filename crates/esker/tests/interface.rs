@@ -34,7 +34,7 @@ fn letters() -> (tempfile::TempDir, Db, Keyspace) {
     let db = Db::open(dir.path().join("db"), Settings::default()).unwrap();
     let keyspace = db.default_keyspace();
     for letter in b'a'..=b'g' {
-        db.put(&keyspace, &[letter], &[]).unwrap();
+        db.put(&keyspace, [letter], []).unwrap();
     }
     (dir, db, keyspace)
 }
@@ -95,4 +95,28 @@ fn a_range_reads_at_one_time_whatever_is_written_meanwhile() {
     db.delete(&keyspace, b"g").unwrap();
     db.put(&keyspace, b"h", b"").unwrap();
     assert_eq!(range.next_back().unwrap().unwrap().0, b"g");
+}
+
+#[test]
+fn a_keyspace_reads_and_writes_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), Settings::default()).unwrap();
+    let users = db.keyspace("users", KeyspaceSettings::default()).unwrap();
+    assert!(users.is_empty().unwrap() && users.first().unwrap().is_none());
+    users.put("ada", "analyst").unwrap();
+    users.put(String::from("grace"), vec![1, 2]).unwrap();
+    users.put([b'z'], []).unwrap();
+    let before = db.snapshot();
+    users.delete("ada").unwrap();
+    assert!(!users.contains_key("ada").unwrap() && db.contains_key(&users, "grace").unwrap());
+    assert_eq!(users.get_at("ada", &before).unwrap().as_deref(), Some(&b"analyst"[..]));
+    assert_eq!(users.first().unwrap().unwrap().0, b"grace");
+    assert_eq!(users.last().unwrap().unwrap().0, b"z");
+    assert_eq!((users.count(..).unwrap(), users.count("h"..).unwrap()), (2, 1));
+    assert_eq!(text(users.range("a"..="z").rev()), "zg");
+    assert_eq!(users.multi_get(["z", "ada"]).unwrap(), [Some(Value::default()), None]);
+    db.close().unwrap();
+    assert!(matches!(users.get("grace"), Err(Error::Closed)));
+    assert!(matches!(users.put("grace", ""), Err(Error::Closed)));
+    assert!(matches!(users.iter().next(), Some(Err(Error::Closed))));
 }

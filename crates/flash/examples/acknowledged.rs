@@ -110,7 +110,7 @@ fn value(number: u64) -> Vec<u8> {
 
 fn load(db: &Db, keyspace: &Keyspace, from: u64) -> Result<(), Box<dyn Error>> {
     for number in from.. {
-        db.put(keyspace, &key(number).to_be_bytes(), &value(number))?;
+        db.put(keyspace, key(number).to_be_bytes(), value(number))?;
         println!("acknowledged {number}");
     }
     Ok(())
@@ -120,7 +120,7 @@ fn check(db: &Db, keyspace: &Keyspace, count: u64) -> Result<(), Box<dyn Error>>
     // What was on its way may be there, too: the next number, or another attempt at it.
     let mut last = 0;
     for number in 0..count + VERSIONS * APART {
-        let found = db.get(keyspace, &key(number).to_be_bytes())?;
+        let found = db.get(keyspace, key(number).to_be_bytes())?;
         let Some(found) = found else {
             if number < count {
                 return Err(format!("{number} was acknowledged, and is not there").into());

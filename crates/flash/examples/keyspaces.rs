@@ -71,7 +71,7 @@ fn load(storage: Arc<dyn Storage>, parts: &[Part], seed: u64) -> Result<u64> {
         let mut value = [0; VALUE_BYTES];
         rng.fill(&mut value);
         let key = record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-        db.put(&keyspaces[part], &key, &value)?;
+        db.put(&keyspaces[part], key, value)?;
         while db.step() {}
         Ok(())
     };

@@ -51,7 +51,7 @@ fn load(device: &MemoryZones, rng: &mut Rng, known: &mut BTreeMap<u64, Vec<Vec<u
         let (key, value) = (rng.below(100), vec![rng.below(256) as u8; 500]);
         // It may or may not be there, if this fails.
         known.entry(key).or_default().push(value.clone());
-        if db.put(&keyspace, &key.to_be_bytes(), &value).is_err() {
+        if db.put(&keyspace, key.to_be_bytes(), &value).is_err() {
             return true;
         }
         known.insert(key, vec![value]);
@@ -64,7 +64,7 @@ fn check(device: &MemoryZones, known: &BTreeMap<u64, Vec<Vec<u8>>>, context: &st
     let db = open(device).unwrap_or_else(|error| panic!("{context}: {error}"));
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for (key, values) in known {
-        let found = db.get(&keyspace, &key.to_be_bytes()).unwrap();
+        let found = db.get(&keyspace, key.to_be_bytes()).unwrap();
         let is_one =
             found.as_ref().is_some_and(|found| values.iter().any(|value| value[..] == found[..]));
 
@@ -89,7 +89,7 @@ fn acknowledged_writes_are_there_after_power_loss_and_after_a_close() {
         let db = open(&device).unwrap();
         let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
         for (key, values) in &mut known {
-            *values = vec![db.get(&keyspace, &key.to_be_bytes()).unwrap().unwrap().to_vec()];
+            *values = vec![db.get(&keyspace, key.to_be_bytes()).unwrap().unwrap().to_vec()];
         }
     }
     assert!(losses >= 6, "{losses}");
@@ -111,7 +111,7 @@ fn deep_merges_come_into_force_when_others_have_followed_and_nothing_is_lost_at_
         let db = open(&device).unwrap();
         let keyspace = db.keyspace("load", settings).unwrap();
         for (key, values) in &mut known {
-            let found = db.get(&keyspace, &key.to_be_bytes()).unwrap().expect("it was written");
+            let found = db.get(&keyspace, key.to_be_bytes()).unwrap().expect("it was written");
             assert!(values.iter().any(|value| value[..] == found[..]), "round {round}: {key}");
             *values = vec![found.to_vec()];
         }
@@ -123,7 +123,7 @@ fn deep_merges_come_into_force_when_others_have_followed_and_nothing_is_lost_at_
             let (key, mut value) = (rng.below(6_000), vec![0; 900]);
             rng.fill(&mut value);
             known.entry(key).or_default().push(value.clone());
-            if db.put(&keyspace, &key.to_be_bytes(), &value).is_err() {
+            if db.put(&keyspace, key.to_be_bytes(), &value).is_err() {
                 break;
             }
             known.insert(key, vec![value]);
@@ -142,7 +142,7 @@ fn deep_merges_come_into_force_when_others_have_followed_and_nothing_is_lost_at_
 /// Large values, so that a log takes hardly more than its size.
 fn put_large(db: &Db, number: u64) -> esker_base::Result<()> {
     let keyspace = db.keyspace("load", KeyspaceSettings::default())?;
-    db.put(&keyspace, &number.to_be_bytes(), &[number as u8; 12_000])?;
+    db.put(&keyspace, number.to_be_bytes(), [number as u8; 12_000])?;
     while db.step() {}
     Ok(())
 }
@@ -166,7 +166,7 @@ fn a_database_on_a_full_device_opens_and_what_is_deleted_makes_room() {
     let db = open_with(&device, SEGMENT_BYTES).unwrap();
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for number in 0..held {
-        let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
+        let found = db.get(&keyspace, number.to_be_bytes()).unwrap();
         assert_eq!(found.as_deref(), Some(&[number as u8; 12_000][..]), "{number}");
     }
     let mut batch = db.batch();
@@ -197,7 +197,7 @@ fn value(number: u64) -> Vec<u8> {
 fn fill(db: &Db, first: u64) -> u64 {
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for number in first.. {
-        if let Err(full) = db.put(&keyspace, &number.to_be_bytes(), &value(number)) {
+        if let Err(full) = db.put(&keyspace, number.to_be_bytes(), value(number)) {
             assert!(full.is_out_of_space(), "{full}");
             return number;
         }
@@ -230,16 +230,16 @@ fn the_smallest_device_is_filled_and_goes_on_after_something_is_deleted_again_an
             }
             let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
             for number in from..to {
-                let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
+                let found = db.get(&keyspace, number.to_be_bytes()).unwrap();
                 assert_eq!(found.as_deref(), Some(&value(number)[..]), "{context}: {number}");
             }
             let mut batch = db.batch();
             let deleted = (from..to).filter(|number| !is_kept(*number));
-            deleted.for_each(|number| batch.delete(&keyspace, &number.to_be_bytes()));
+            deleted.for_each(|number| batch.delete(&keyspace, number.to_be_bytes()));
             db.write(&batch).unwrap();
             db.compact().unwrap();
             for number in from..to {
-                let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
+                let found = db.get(&keyspace, number.to_be_bytes()).unwrap();
                 assert_eq!(found.is_some(), is_kept(number), "{context}: {number}");
             }
             db.delete_range(&keyspace, 0u64.to_be_bytes()..to.to_be_bytes()).unwrap();
@@ -260,19 +260,20 @@ fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
         let mut number = 0;
         // No step: the log goes on until there is no room for it.
         let full = loop {
-            match db.put(&keyspace, &key(number), &[7; 100]) {
+            match db.put(&keyspace, key(number), [7; 100]) {
                 Ok(()) => number += 1,
                 Err(full) => break full,
             }
             assert!(number < 10_000, "the device is not full");
         };
         assert!(full.is_out_of_space() && number > 100, "{number}: {full}");
-        drop(db);
+        // A handle to a keyspace keeps the storage, and that keeps the device.
+        drop((db, keyspace));
         let db = open_with(&device, SEGMENT_OF_SMALLEST).unwrap();
         let keyspace = db.existing_keyspace("load").unwrap();
         db.flush().unwrap();
         for number in 0..number {
-            assert!(db.get(&keyspace, &key(number)).unwrap().is_some(), "round {round}: {number}");
+            assert!(db.get(&keyspace, key(number)).unwrap().is_some(), "round {round}: {number}");
         }
         db.delete_range(&keyspace, key(0)..key(number)).unwrap();
         db.compact().unwrap();
@@ -294,7 +295,7 @@ fn devices_of_40_to_64_chunks_that_are_full_open_again_and_take_deletes() {
             let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
             let mut to = from;
             let full = loop {
-                match db.put(&keyspace, &to.to_be_bytes(), &value(to)) {
+                match db.put(&keyspace, to.to_be_bytes(), value(to)) {
                     Ok(()) => to += 1,
                     Err(full) => break full,
                 }
@@ -309,7 +310,7 @@ fn devices_of_40_to_64_chunks_that_are_full_open_again_and_take_deletes() {
                 .unwrap_or_else(|error| panic!("{context}, full: {error}"));
             let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
             for number in from..to {
-                let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
+                let found = db.get(&keyspace, number.to_be_bytes()).unwrap();
                 assert_eq!(found.as_deref(), Some(&value(number)[..]), "{context}: {number}");
             }
             let deleted = db.delete_range(&keyspace, 0u64.to_be_bytes()..to.to_be_bytes());
@@ -335,7 +336,7 @@ fn with_tables() -> MemoryZones {
     let db = open_with(&device, SEGMENT_BYTES).unwrap();
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for key in 0..KEYS {
-        db.put(&keyspace, &key.to_be_bytes(), &random_value(key)).unwrap();
+        db.put(&keyspace, key.to_be_bytes(), random_value(key)).unwrap();
         while db.step() {}
     }
     db.flush().unwrap();
@@ -365,7 +366,7 @@ fn a_chunk_that_went_bad_costs_the_keys_that_lay_there_and_no_others() {
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     let (mut found, mut failed) = (0, 0);
     for key in 0..KEYS {
-        match db.get(&keyspace, &key.to_be_bytes()) {
+        match db.get(&keyspace, key.to_be_bytes()) {
             Ok(value) => {
                 assert!(value.unwrap()[..] == random_value(key)[..], "key {key}");
                 found += 1;

@@ -75,7 +75,7 @@ fn device() -> MemoryZones {
     let one = keyspace(&db);
     for table in 0..2 {
         for key in keys_of(table) {
-            db.put(&one, &key.to_be_bytes(), &value(key)).unwrap();
+            db.put(&one, key.to_be_bytes(), value(key)).unwrap();
         }
         db.flush().unwrap();
     }
@@ -111,7 +111,7 @@ fn assert_lost(error: &Error, files: &[String]) {
 /// The keys that can't be read. All others have their values.
 fn lost_keys(db: &Db, files: &[String]) -> BTreeSet<u32> {
     let one = keyspace(db);
-    let is_lost = |key: &u32| match db.get(&one, &key.to_be_bytes()) {
+    let is_lost = |key: &u32| match db.get(&one, key.to_be_bytes()) {
         Ok(found) => {
             assert!(found.is_some_and(|found| found[..] == value(*key)[..]), "{key}");
             false
@@ -167,12 +167,12 @@ fn of_tables_with_a_bad_chunk_what_lay_there_is_lost_and_nothing_else() {
         assert_told(&db, &files);
         assert_eq!(lost_keys(&db, &files), lost, "chunk {place}");
         // It is written on, and no later open finds more or less.
-        db.put(&keyspace(&db), &NEW.to_be_bytes(), &value(NEW)).unwrap();
+        db.put(&keyspace(&db), NEW.to_be_bytes(), value(NEW)).unwrap();
         db.flush().unwrap();
         db.close().unwrap();
         let db = open(&device).unwrap();
         assert_eq!(lost_keys(&db, &files), lost, "chunk {place}");
-        let found = db.get(&keyspace(&db), &NEW.to_be_bytes()).unwrap().unwrap();
+        let found = db.get(&keyspace(&db), NEW.to_be_bytes()).unwrap().unwrap();
         assert!(found[..] == value(NEW)[..]);
     }
     assert!(chunks == 5 && ends == 2, "{chunks} chunks with parts of tables, and {ends} with ends");

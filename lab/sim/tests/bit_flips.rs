@@ -31,7 +31,7 @@ fn read_all(disk: &FaultStorage) -> Result<Pairs> {
     let db = open(disk)?;
     let pairs = pairs(&db)?;
     for number in 0..200 {
-        let found = db.get(&db.default_keyspace(), &key(number))?;
+        let found = db.get(&db.default_keyspace(), key(number))?;
         let scanned = pairs.get(&key(number)).map(|value| &value[..]);
         assert_eq!(found.as_deref(), scanned, "get and scan");
     }

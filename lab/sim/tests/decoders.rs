@@ -33,7 +33,7 @@ fn sample_segment() -> Vec<u8> {
     let mut tail = memtable.activate(1);
     for number in 0..20u32 {
         let mut batch = esker_api::WriteBatch::new();
-        batch.put(KeyspaceId(number % 3), &number.to_be_bytes(), &[7; 20]);
+        batch.put(KeyspaceId(number % 3), number.to_be_bytes(), [7; 20]);
         batch.delete(KeyspaceId(0), b"key");
         if number % 6 == 0 {
             batch.delete_range(KeyspaceId(1), b"a"..b"b");

@@ -204,10 +204,10 @@ impl Load {
 
     fn run(&self, length: Duration) -> Outcome<Vec<Phase>> {
         let put =
-            |key: u64, rng: &mut Rng| self.db.put(&self.keyspace, &key_of(key), &self.value(rng));
+            |key: u64, rng: &mut Rng| self.db.put(&self.keyspace, key_of(key), self.value(rng));
         let get = |rng: &mut Rng| {
             let key = key_of(rng.below(self.keys));
-            match self.db.get(&self.keyspace, &key)? {
+            match self.db.get(&self.keyspace, key)? {
                 Some(_) => Ok(()),
                 None => Err(esker::Error::corruption(
                     "the database",

@@ -47,9 +47,9 @@ impl Books {
     /// Puts batch `number` into `batch`.
     pub fn fill(&self, number: u64, batch: &mut WriteBatch) {
         for part in 0..parts(number) {
-            batch.put(&self.batches, &key(number, part), &value(number, part));
+            batch.put(&self.batches, key(number, part), value(number, part));
         }
-        batch.put(&self.ledger, LATEST, &number.to_be_bytes());
+        batch.put(&self.ledger, LATEST, number.to_be_bytes());
     }
 
     /// Reads all there is and checks it.
@@ -151,12 +151,12 @@ mod tests {
     #[test]
     fn every_kind_of_damage_is_found() {
         let found = |spoil: fn(&Db, &Books)| with_batches(30, spoil).is_err();
-        assert!(found(|db, books| db.delete(&books.batches, &key(30, 0)).unwrap()));
-        assert!(found(|db, books| db.delete(&books.batches, &key(30, parts(30) - 1)).unwrap()));
-        assert!(found(|db, books| db.delete(&books.batches, &key(1, 0)).unwrap()));
-        assert!(found(|db, books| db.put(&books.batches, &key(7, 0), b"").unwrap()));
-        assert!(found(|db, books| db.put(&books.batches, &key(7, 0), &value(8, 0)).unwrap()));
-        assert!(found(|db, books| db.put(&books.batches, &key(31, 0), &value(31, 0)).unwrap()));
-        assert!(found(|db, books| db.put(&books.ledger, LATEST, &29u64.to_be_bytes()).unwrap()));
+        assert!(found(|db, books| db.delete(&books.batches, key(30, 0)).unwrap()));
+        assert!(found(|db, books| db.delete(&books.batches, key(30, parts(30) - 1)).unwrap()));
+        assert!(found(|db, books| db.delete(&books.batches, key(1, 0)).unwrap()));
+        assert!(found(|db, books| db.put(&books.batches, key(7, 0), b"").unwrap()));
+        assert!(found(|db, books| db.put(&books.batches, key(7, 0), value(8, 0)).unwrap()));
+        assert!(found(|db, books| db.put(&books.batches, key(31, 0), value(31, 0)).unwrap()));
+        assert!(found(|db, books| db.put(&books.ledger, LATEST, 29u64.to_be_bytes()).unwrap()));
     }
 }

@@ -165,7 +165,7 @@ fn what_scan_prints_can_be_pasted_back() {
     let scratch = Scratch::new();
     let db = scratch.open();
     for key in [&b"\x00\xff"[..], b"a\tb\nc\r", b"C:\\new", b"\\x00", "é\u{85}".as_bytes()] {
-        db.put(&db.default_keyspace(), key, &[key, b"\\"].concat()).unwrap();
+        db.put(&db.default_keyspace(), key, [key, b"\\"].concat()).unwrap();
     }
     for like_a_flag in [&b"-"[..], b"-x"] {
         db.put(&db.default_keyspace(), like_a_flag, like_a_flag).unwrap();

@@ -66,14 +66,21 @@ impl WriteBatch {
 
     /// Sets `key` to `value` in `keyspace`.
     #[inline]
-    pub fn put(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8], value: &[u8]) {
+    pub fn put(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) {
+        let (key, value) = (key.as_ref(), value.as_ref());
         let keyspace = self.own(keyspace.into());
         self.push_point(Entry { keyspace, kind: Kind::Put, key, value });
     }
 
     /// Removes `key` from `keyspace`, whether it is there or not.
     #[inline]
-    pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) {
+    pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: impl AsRef<[u8]>) {
+        let key = key.as_ref();
         let keyspace = self.own(keyspace.into());
         self.push_point(Entry { keyspace, kind: Kind::Delete, key, value: b"" });
     }

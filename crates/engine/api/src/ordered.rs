@@ -28,7 +28,8 @@ impl KeyRange {
     }
 
     /// The keys that start with `prefix`.
-    pub fn prefix(prefix: &[u8]) -> Self {
+    pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
+        let prefix = prefix.as_ref();
         KeyRange {
             start: Bound::Included(prefix.to_vec()),
             end: prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded),

@@ -85,7 +85,7 @@ impl Store {
     fn put(&mut self, number: u64) {
         let mut value = [7; VALUE_BYTES];
         self.rng.fill(&mut value[..16]);
-        self.db.put(&self.db.default_keyspace(), &key(number), &value).expect("a put");
+        self.db.put(&self.db.default_keyspace(), key(number), value).expect("a put");
     }
 
     fn update(&mut self, updates: u64) {
@@ -102,7 +102,7 @@ impl Store {
         for _ in 0..reads {
             let key = key(self.rng.below(self.records));
             let started = clock.now();
-            let found = self.db.get(&keyspace, &key).expect("a get");
+            let found = self.db.get(&keyspace, key).expect("a get");
             took.push((clock.now() - started).as_nanos() as u64);
             assert!(found.is_some());
         }

@@ -28,7 +28,7 @@ fn write(dir: &Path, pool: &Path, puts: u64, value_bytes: usize) -> esker_base::
     let keyspace = db.default_keyspace();
     let value = vec![5; value_bytes];
     for number in 0..puts {
-        db.put(&keyspace, &key(number), &value)?;
+        db.put(&keyspace, key(number), &value)?;
     }
     let stats = db.stats();
     println!("{} flushes, {} MemTables, {puts} puts", stats.flushes, stats.memtables);
@@ -59,7 +59,7 @@ fn main() -> esker_base::Result<()> {
         let started = clock.now();
         let db = Db::open(&dir, settings(&pool))?;
         let opened = clock.now() - started;
-        assert!(db.get(&db.default_keyspace(), &key(puts - 1))?.is_some(), "the last put is there");
+        assert!(db.get(&db.default_keyspace(), key(puts - 1))?.is_some(), "the last put is there");
         let read = clock.now() - started;
         let stats = db.stats();
         let (tables, table_mb) = (stats.tables, stats.table_bytes / 1_000_000);

@@ -45,7 +45,7 @@ fn main() -> esker_base::Result<()> {
             for _ in 0..puts {
                 let mut key = [0; 16];
                 rng.fill(&mut key);
-                db.put(&keyspace, &key, &value)?;
+                db.put(&keyspace, key, &value)?;
             }
             costs.push((mode.to_owned(), (clock.now() - started).as_nanos() as f64 / puts as f64));
             let stats = db.stats();

@@ -35,13 +35,15 @@ mod write;
 pub use background::resources::Resources;
 pub use db::Db;
 pub use db::checkpoint_request::{Requested, request_checkpoint};
+pub use db::keyspace::{Keyspace, KeyspaceInfo};
 pub use db::kv_adapter::Store;
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
 pub use log::torn_tail::{FramesBehind, TornLog};
 pub use log::wal_files::{log_file_name, parse_log_file_name};
-pub use options::keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
-pub use options::settings::{KeyspaceSettings, Log, Recovery, Settings, Shape, Sync};
+pub use options::settings::{
+    DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, Sync,
+};
 pub use options::space_policy::{Dedup, Ratio};
 pub use read::cursor::DbCursor;
 pub use read::range::Range;

@@ -23,7 +23,7 @@ fn put(db: &Db, keys: u64) -> u64 {
     for n in 0..keys {
         // Nothing that could be compressed.
         let value: Vec<u8> = (0..VALUE_BYTES).map(|_| rng.next_u64() as u8).collect();
-        db.put(&keyspace, &n.to_be_bytes(), &value).unwrap();
+        db.put(&keyspace, n.to_be_bytes(), &value).unwrap();
     }
     // The first key is all zeroes, and stored with one byte more.
     keys * (8 + VALUE_BYTES) + 1
@@ -39,8 +39,8 @@ fn the_account_goes_on_where_the_process_before_left_it() {
     db.settle().unwrap();
     let keyspace = db.default_keyspace();
     for n in 0..10u64 {
-        db.get(&keyspace, &n.to_be_bytes()).unwrap().unwrap();
-        assert!(db.get(&keyspace, &[n as u8; 3]).unwrap().is_none());
+        db.get(&keyspace, n.to_be_bytes()).unwrap().unwrap();
+        assert!(db.get(&keyspace, [n as u8; 3]).unwrap().is_none());
     }
     let (stats, account) = (db.stats(), db.stats().account);
     assert_eq!(account.user_bytes, written);

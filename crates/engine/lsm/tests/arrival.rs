@@ -71,7 +71,7 @@ impl World {
 
     fn put(&self, key: u32) {
         let value: Vec<u8> = (0..400u32).map(|n| (key.wrapping_mul(n) >> 7) as u8).collect();
-        self.db.put(&self.keyspace, &key.to_be_bytes(), &value).unwrap();
+        self.db.put(&self.keyspace, key.to_be_bytes(), &value).unwrap();
     }
 
     /// A run that lies over all others, of a twentieth of what lies below.

@@ -143,7 +143,7 @@ fn a_writer_that_finds_no_room_for_a_segment_waits_for_the_flush_that_makes_some
         let settings = Settings { segment_bytes, memory_bytes, ..Settings::default() };
         let db = Db::open_with(env, settings).unwrap();
         for number in 0..1_000u32 {
-            db.put(&db.default_keyspace(), &number.to_be_bytes(), &[7; 1_000]).unwrap();
+            db.put(&db.default_keyspace(), number.to_be_bytes(), [7; 1_000]).unwrap();
         }
         db.close().unwrap();
     }
@@ -158,7 +158,7 @@ fn a_database_settles_where_only_its_flush_makes_room_for_a_segment() {
     let db = db.unwrap();
     // One is sealed, the next one begun.
     (0..100u32).for_each(|number| {
-        db.put(&db.default_keyspace(), &number.to_be_bytes(), &[7; 1_000]).unwrap();
+        db.put(&db.default_keyspace(), number.to_be_bytes(), [7; 1_000]).unwrap();
     });
     assert_eq!((db.stats().memtables, db.stats().flushes), (2, 0));
     let (done, settled) = std::sync::mpsc::channel();

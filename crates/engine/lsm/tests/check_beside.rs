@@ -14,7 +14,7 @@ fn open(dir: &Path) -> Db {
 fn put_all(db: &Db, round: u32) {
     for number in 0..500_u32 {
         let value = [round as u8; 300];
-        db.put(&db.default_keyspace(), &number.wrapping_mul(2_654_435_761).to_be_bytes(), &value)
+        db.put(&db.default_keyspace(), number.wrapping_mul(2_654_435_761).to_be_bytes(), value)
             .unwrap();
     }
 }

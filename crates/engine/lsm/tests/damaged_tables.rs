@@ -121,7 +121,7 @@ impl World {
     fn put(&mut self, keys: impl Iterator<Item = u32>, value: u8) {
         let keyspace = self.keyspace();
         for key in keys {
-            self.db.put(&keyspace, &key.to_be_bytes(), &[value; 400]).unwrap();
+            self.db.put(&keyspace, key.to_be_bytes(), [value; 400]).unwrap();
             self.written.insert(key, value);
         }
         self.db.flush().unwrap();
@@ -183,7 +183,7 @@ impl World {
     fn check(&self) {
         let keyspace = self.keyspace();
         for (key, value) in &self.written {
-            let found = self.db.get(&keyspace, &key.to_be_bytes()).unwrap();
+            let found = self.db.get(&keyspace, key.to_be_bytes()).unwrap();
             assert_eq!(found.as_deref(), Some(&[*value; 400][..]), "key {key}");
         }
     }
@@ -343,7 +343,7 @@ fn deletes_over_a_damaged_table_are_kept_for_what_it_may_hold() {
         (1..=8).for_each(|round| world.update(round));
         let keyspace = world.keyspace();
         for key in (0..KEYS).filter(|key| key % 3 == 0) {
-            world.db.delete(&keyspace, &key.to_be_bytes()).unwrap();
+            world.db.delete(&keyspace, key.to_be_bytes()).unwrap();
             world.written.remove(&key);
         }
         let (from, to) = (KEYS / 2 - 40, KEYS / 2 + 40);
@@ -367,7 +367,7 @@ fn deletes_over_a_damaged_table_are_kept_for_what_it_may_hold() {
             }
             let keyspace = world.keyspace();
             for key in 0..KEYS {
-                let found = world.db.get(&keyspace, &key.to_be_bytes()).unwrap();
+                let found = world.db.get(&keyspace, key.to_be_bytes()).unwrap();
                 let expected = world.written.get(&key).map(|value| vec![*value; 400]);
                 assert_eq!(found.as_deref(), expected.as_deref(), "{shape:?}: key {key}");
             }

@@ -33,12 +33,12 @@ fn what_was_put_is_got_before_and_after_reopening() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..5_000 {
-        db.put(&keyspace, &key(n), &n.to_le_bytes()).unwrap();
+        db.put(&keyspace, key(n), n.to_le_bytes()).unwrap();
     }
     let check = |db: &Db| {
         let keyspace = db.default_keyspace();
         for n in 0..5_000 {
-            assert_eq!(db.get(&keyspace, &key(n)).unwrap().unwrap(), n.to_le_bytes()[..], "{n}");
+            assert_eq!(db.get(&keyspace, key(n)).unwrap().unwrap(), n.to_le_bytes()[..], "{n}");
         }
         assert_eq!(db.get(&keyspace, b"missing").unwrap(), None);
     };
@@ -54,7 +54,7 @@ fn a_database_that_was_never_closed_is_recovered_from_its_log() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..3_000 {
-        db.put(&keyspace, &key(n), b"value").unwrap();
+        db.put(&keyspace, key(n), b"value").unwrap();
     }
     db.delete_range(&keyspace, key(100)..key(200)).unwrap();
     killed::rest(&db);
@@ -117,17 +117,17 @@ fn a_snapshot_sees_its_moment_through_flush_and_compaction() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..1_000 {
-        db.put(&keyspace, &key(n), b"old").unwrap();
+        db.put(&keyspace, key(n), b"old").unwrap();
     }
     let snapshot = db.snapshot();
     for n in 0..1_000 {
-        db.put(&keyspace, &key(n), b"new").unwrap();
+        db.put(&keyspace, key(n), b"new").unwrap();
     }
     db.delete_range(&keyspace, key(0)..key(500)).unwrap();
     db.compact().unwrap();
     for n in 0..1_000 {
-        assert_eq!(db.get_at(&keyspace, &key(n), &snapshot).unwrap().unwrap(), b"old");
-        let now = db.get(&keyspace, &key(n)).unwrap();
+        assert_eq!(db.get_at(&keyspace, key(n), &snapshot).unwrap().unwrap(), b"old");
+        let now = db.get(&keyspace, key(n)).unwrap();
         assert_eq!(now.as_deref(), (n >= 500).then_some(&b"new"[..]));
     }
     let at_snapshot = db.range(&keyspace, ..).at(&snapshot);
@@ -141,7 +141,7 @@ fn a_cursor_goes_both_ways_within_its_bounds() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..100 {
-        db.put(&keyspace, &key(n), b"v").unwrap();
+        db.put(&keyspace, key(n), b"v").unwrap();
         if n % 30 == 0 {
             db.flush().unwrap();
         }
@@ -195,7 +195,7 @@ fn a_checkpoint_is_a_database_of_that_moment() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..4_000 {
-        db.put(&keyspace, &key(n), b"v").unwrap();
+        db.put(&keyspace, key(n), b"v").unwrap();
     }
     let before = pairs(&db);
     db.checkpoint(target.path()).unwrap();
@@ -211,7 +211,7 @@ fn a_reader_sees_what_a_live_writer_has_acknowledged() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..6_000 {
-        db.put(&keyspace, &key(n), b"v").unwrap();
+        db.put(&keyspace, key(n), b"v").unwrap();
     }
     let reader = Db::open_read_only(dir.path(), small()).unwrap();
     assert_eq!(pairs(&reader), pairs(&db));
@@ -228,7 +228,7 @@ fn every_sync_mode_and_no_log_at_all_keep_what_was_closed() {
         let settings = Settings { log, ..small() };
         let db = Db::open(dir.path(), settings.clone()).unwrap();
         for n in 0..2_000 {
-            db.put(&db.default_keyspace(), &key(n), b"v").unwrap();
+            db.put(&db.default_keyspace(), key(n), b"v").unwrap();
         }
         db.sync().unwrap();
         db.close().unwrap();
@@ -262,10 +262,10 @@ fn a_scan_of_a_part_of_what_a_table_deletes_sees_nothing_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
-    (0..60).for_each(|n| db.put(&keyspace, &key(n), b"old").unwrap());
+    (0..60).for_each(|n| db.put(&keyspace, key(n), b"old").unwrap());
     db.flush().unwrap();
     db.delete_range(&keyspace, key(10)..key(20)).unwrap();
-    db.put(&keyspace, &key(30), b"new").unwrap();
+    db.put(&keyspace, key(30), b"new").unwrap();
     db.delete_range(&keyspace, key(40)..key(50)).unwrap();
     db.flush().unwrap();
     let lives = |n: &u64| !(10..20).contains(n) && !(40..50).contains(n);
@@ -295,7 +295,7 @@ fn bad_writes_are_refused_and_nothing_is_written() {
     assert!(refused.contains("the key of 65536 bytes and its value of 1 bytes"), "{refused}");
     let mut batch = db.batch();
     for n in 0..100_000 {
-        batch.put(&keyspace, &key(n), b"v");
+        batch.put(&keyspace, key(n), b"v");
     }
     assert!(matches!(db.write(&batch), Err(Error::BatchTooLarge { .. })));
     let mut batch = db.batch();
@@ -407,7 +407,7 @@ fn log_files_that_are_done_with_are_not_kept_open() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..40_000 {
-        db.put(&keyspace, &key(n), &[0; 200]).unwrap();
+        db.put(&keyspace, key(n), [0; 200]).unwrap();
     }
     db.settle().unwrap();
     assert!(db.stats().flushes > 30);
@@ -457,7 +457,7 @@ fn compaction_by_hand_drops_what_only_a_snapshot_kept() {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path());
         let keyspace = db.keyspace("k", KeyspaceSettings { shape, ..Default::default() }).unwrap();
-        let put_all = |value| (0..100).for_each(|n| db.put(&keyspace, &key(n), value).unwrap());
+        let put_all = |value| (0..100).for_each(|n| db.put(&keyspace, key(n), value).unwrap());
         put_all(b"old");
         let snapshot = db.snapshot();
         put_all(b"new");
@@ -482,7 +482,7 @@ fn a_goal_for_space_is_met_again_after_a_snapshot() {
         ..Default::default()
     };
     let keyspace = db.keyspace("k", goal).unwrap();
-    let put = |n| db.put(&keyspace, &key(n), &[7; 400]).unwrap();
+    let put = |n| db.put(&keyspace, key(n), [7; 400]).unwrap();
     (0..4_000).for_each(put);
     let snapshot = db.snapshot();
     (0..4_000).for_each(put);
@@ -502,7 +502,7 @@ fn a_queue_that_is_trimmed_from_its_front_stays_small() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..4_000 {
-        db.put(&keyspace, &key(n), b"job").unwrap();
+        db.put(&keyspace, key(n), b"job").unwrap();
         db.delete_range(&keyspace, b"a".to_vec()..key(n)).unwrap();
     }
     assert_eq!(pairs(&db), [(key(3_999), b"job".to_vec())]);
@@ -543,7 +543,7 @@ fn a_cursor_that_rests_holds_neither_memory_nor_files() {
     let keyspace = db.default_keyspace();
     let write = |round: u64| {
         for n in 0..2_000 {
-            db.put(&keyspace, &key(n), &round.to_le_bytes()).unwrap();
+            db.put(&keyspace, key(n), round.to_le_bytes()).unwrap();
         }
     };
     write(0);
@@ -580,14 +580,14 @@ fn a_cursor_turns_round_after_its_tables_have_gone() {
     let db = open(dir.path());
     let keyspace = db.default_keyspace();
     for n in 0..500 {
-        db.put(&keyspace, &key(n), b"old").unwrap();
+        db.put(&keyspace, key(n), b"old").unwrap();
     }
     let mut cursor = db.cursor(&keyspace, KeyRange::all()).unwrap();
     let mut expected = 250;
     cursor.seek(&key(expected)).unwrap();
     for forward in [true, false, false, true, true, false] {
         for n in 0..500 {
-            db.put(&keyspace, &key(n), b"new").unwrap();
+            db.put(&keyspace, key(n), b"new").unwrap();
         }
         db.flush().unwrap();
         db.compact().unwrap();
@@ -652,7 +652,7 @@ fn a_close_gives_up_everything_whoever_still_has_a_handle() {
     let db = open(dir);
     let keyspace = db.default_keyspace();
     for n in 0..6_000 {
-        db.put(&keyspace, &key(n), b"v").unwrap();
+        db.put(&keyspace, key(n), b"v").unwrap();
     }
     let second = Db::open(dir, small()).err().unwrap();
     assert!(matches!(second, Error::Locked { .. }));
@@ -666,10 +666,10 @@ fn a_close_gives_up_everything_whoever_still_has_a_handle() {
     assert_eq!(held(dir), [""; 0].map(std::path::PathBuf::from));
     let refused = [
         other.put(&keyspace, b"k", b"v").err(),
-        other.get(&keyspace, &key(1)).err(),
-        other.try_get(&keyspace, &key(1)).err(),
-        other.get_at(&keyspace, &key(1), &snapshot).err(),
-        other.multi_get(&keyspace, &[&key(1)]).err(),
+        other.get(&keyspace, key(1)).err(),
+        other.try_get(&keyspace, key(1)).err(),
+        other.get_at(&keyspace, key(1), &snapshot).err(),
+        other.multi_get(&keyspace, [&key(1)]).err(),
         other.range(&keyspace, ..).next().unwrap().err(),
         cursor.next().err(),
         other.cursor_at(&keyspace, KeyRange::all(), &snapshot).err(),

@@ -76,7 +76,7 @@ impl World {
         let keyspace = self.keyspace();
         for n in 0..keys {
             let key = (n * 7919) % keys;
-            self.db.put(&keyspace, &key.to_be_bytes(), &[7; 400]).unwrap();
+            self.db.put(&keyspace, key.to_be_bytes(), [7; 400]).unwrap();
             self.work();
         }
         self.db.flush().unwrap();
@@ -115,7 +115,7 @@ impl World {
     /// Puts keys and flushes them.
     fn put_and_flush(&self, keys: impl Iterator<Item = u32>) {
         let keyspace = self.keyspace();
-        keys.for_each(|key| self.db.put(&keyspace, &key.to_be_bytes(), &[7; 400]).unwrap());
+        keys.for_each(|key| self.db.put(&keyspace, key.to_be_bytes(), [7; 400]).unwrap());
         self.db.flush().unwrap();
         self.work();
     }
@@ -128,7 +128,7 @@ impl World {
     fn delete_each(&self, keys: impl Iterator<Item = u32>) {
         let keyspace = self.keyspace();
         for key in keys {
-            self.db.delete(&keyspace, &key.to_be_bytes()).unwrap();
+            self.db.delete(&keyspace, key.to_be_bytes()).unwrap();
             self.work();
         }
         self.db.flush().unwrap();
@@ -195,7 +195,7 @@ fn a_part_that_a_range_delete_empties_goes_and_its_neighbours_stay() {
         let share = world.bytes() as f64 / full as f64;
         assert!(share < 0.8, "{kind:?}: {share}");
         assert_eq!(world.count(), 1_400, "{kind:?}");
-        let value = world.db.get(&world.keyspace(), &699u32.to_be_bytes()).unwrap();
+        let value = world.db.get(&world.keyspace(), 699u32.to_be_bytes()).unwrap();
         assert_eq!(value.as_deref(), Some(&[7; 400][..]));
     }
 }
@@ -219,8 +219,8 @@ fn a_snapshot_keeps_what_it_sees_until_it_is_gone_and_nothing_is_rewritten_meanw
             (0..5).for_each(|_| world.idle());
             assert_eq!(world.db.stats().compaction_bytes, written, "{context}: it is at rest");
             let key = 77u32.to_be_bytes();
-            let then = world.db.get_at(&world.keyspace(), &key, &snapshot).unwrap();
-            assert!(then.is_some() && world.db.get(&world.keyspace(), &key).unwrap().is_none());
+            let then = world.db.get_at(&world.keyspace(), key, &snapshot).unwrap();
+            assert!(then.is_some() && world.db.get(&world.keyspace(), key).unwrap().is_none());
             drop(snapshot);
             world.idle();
             assert!(world.bytes() < 100_000, "{context}: {}", world.bytes());
@@ -318,7 +318,7 @@ fn deletes_that_a_snapshot_does_not_see_stay_until_it_is_gone_however_old_they_a
         let written = world.db.stats().compaction_bytes;
         (0..3).for_each(|_| world.wait(40.0));
         assert_eq!((world.db.stats().compaction_bytes, world.deletes()), (written, 40), "{kind:?}");
-        let then = world.db.get_at(&world.keyspace(), &50u32.to_be_bytes(), &snapshot).unwrap();
+        let then = world.db.get_at(&world.keyspace(), 50u32.to_be_bytes(), &snapshot).unwrap();
         assert!(then.is_some());
         drop(snapshot);
         world.wait(0.0);
@@ -350,7 +350,7 @@ fn older_versions_that_a_snapshot_sees_are_not_rewritten_until_it_is_gone() {
         let world = World::new(kind);
         let keyspace = world.keyspace();
         let put_all = || {
-            (0..60u32).for_each(|n| world.db.put(&keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+            (0..60u32).for_each(|n| world.db.put(&keyspace, n.to_be_bytes(), [7; 400]).unwrap());
         };
         put_all();
         let snapshot = world.db.snapshot();
@@ -376,7 +376,7 @@ fn what_was_written_after_a_range_delete_is_not_taken_for_deleted() {
     for n in 0..100u32 {
         // Between the keys 7 and 8, so within the range.
         let key = [&7u32.to_be_bytes()[..], &n.to_be_bytes()].concat();
-        world.db.put(&keyspace, &key, &[7; 400]).unwrap();
+        world.db.put(&keyspace, &key, [7; 400]).unwrap();
     }
     world.db.flush().unwrap();
     let written = world.db.stats().compaction_bytes;
@@ -408,7 +408,7 @@ fn deletes_that_were_never_flushed_by_hand_go_when_they_are_too_old() {
     for settings in kinds() {
         let world = World::new(settings);
         world.fill(2000);
-        (0..10).for_each(|n: u32| world.db.delete(&world.keyspace(), &n.to_be_bytes()).unwrap());
+        (0..10).for_each(|n: u32| world.db.delete(&world.keyspace(), n.to_be_bytes()).unwrap());
         (0..12).for_each(|_| world.wait(4.0));
         let entries = world.sum(|table| table.entries);
         assert_eq!((world.deletes(), entries, world.count()), (0, 1_990, 1_990), "{settings:?}");
@@ -421,9 +421,9 @@ fn old_deletes_go_although_a_snapshot_stands_between_them_and_newer_writes() {
         let world = World::new(settings);
         world.fill(2000);
         let keyspace = world.keyspace();
-        (0..10u32).for_each(|n| world.db.delete(&keyspace, &n.to_be_bytes()).unwrap());
+        (0..10u32).for_each(|n| world.db.delete(&keyspace, n.to_be_bytes()).unwrap());
         let _sees_deletes = world.db.snapshot();
-        world.db.put(&keyspace, &5_000u32.to_be_bytes(), b"newer").unwrap();
+        world.db.put(&keyspace, 5_000u32.to_be_bytes(), b"newer").unwrap();
         world.db.flush().unwrap();
         world.wait(40.0);
         assert_eq!((world.deletes(), world.count()), (0, 1991), "{settings:?}");

@@ -84,8 +84,8 @@ impl World {
     fn get(&self, number: usize, at: Option<&Snapshot>) -> Option<Vec<u8>> {
         let keyspace = self.db.default_keyspace();
         let found = match at {
-            None => self.db.get(&keyspace, &key(number)),
-            Some(snapshot) => self.db.get_at(&keyspace, &key(number), snapshot),
+            None => self.db.get(&keyspace, key(number)),
+            Some(snapshot) => self.db.get_at(&keyspace, key(number), snapshot),
         };
         found.unwrap().map(|value| value.to_vec())
     }
@@ -118,8 +118,8 @@ impl World {
                 self.keys[number..until].iter().map(|key| key.begin(is_gone)).collect();
             let written = match is_gone {
                 _ if until > number + 1 => self.db.delete_range(&keyspace, key(number)..key(until)),
-                true => self.db.delete(&keyspace, &key(number)),
-                false => self.db.put(&keyspace, &key(number), &value(number, versions[0])),
+                true => self.db.delete(&keyspace, key(number)),
+                false => self.db.put(&keyspace, key(number), value(number, versions[0])),
             };
             written.unwrap();
             for (key, version) in self.keys[number..until].iter().zip(versions) {
@@ -252,10 +252,10 @@ fn each_put_of_a_batch_that_is_forwarded_is_read_from_its_copy() {
     let db = open(memory.path(), Forwarding::Always);
     let keyspace = db.default_keyspace();
     let mut batch = db.batch();
-    (0..10).for_each(|number| batch.put(&keyspace, &key(number), &value(number, 1)));
+    (0..10).for_each(|number| batch.put(&keyspace, key(number), value(number, 1)));
     db.write(&batch).unwrap();
     for number in 0..10 {
-        let found = db.get(&keyspace, &key(number)).unwrap();
+        let found = db.get(&keyspace, key(number)).unwrap();
         assert_eq!(found.as_deref(), Some(&value(number, 1)[..]));
     }
     let table = db.stats().dram_table;

@@ -22,7 +22,7 @@ fn add_run(db: &Db, rng: &mut Rng, writes: u64) -> BTreeSet<u64> {
     let keyspace = db.existing_keyspace("load").unwrap();
     let keys: BTreeSet<u64> = (0..writes).map(|_| rng.below(KEYS)).collect();
     for key in &keys {
-        db.put(&keyspace, &key.to_be_bytes(), &[7; 50]).unwrap();
+        db.put(&keyspace, key.to_be_bytes(), [7; 50]).unwrap();
     }
     db.flush().unwrap();
     db.settle().unwrap();

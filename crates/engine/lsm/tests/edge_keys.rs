@@ -53,7 +53,7 @@ fn bound(rng: &mut Rng) -> Bound<Vec<u8>> {
 /// A range, and whether it can be deleted: its end must come after its start.
 fn range(rng: &mut Rng) -> (KeyRange, bool) {
     let range = match rng.below(4) {
-        0 => KeyRange::prefix(&key(rng)),
+        0 => KeyRange::prefix(key(rng)),
         _ => KeyRange { start: bound(rng), end: bound(rng) },
     };
     let after = |key: &Vec<u8>| [&key[..], &[0]].concat();
@@ -227,13 +227,13 @@ fn multi_get_and_try_get_find_edge_keys() {
     for key in keys {
         db.put(keyspace, key, key).unwrap();
     }
-    let found = db.multi_get(keyspace, &keys).unwrap();
+    let found = db.multi_get(keyspace, keys).unwrap();
     for (key, value) in keys.iter().zip(found) {
         assert_eq!(value.as_deref(), Some(*key));
         assert_eq!(db.try_get(keyspace, key).unwrap().as_deref(), Some(*key));
     }
-    assert_eq!(db.get(keyspace, &[0xff; 18]).unwrap(), None);
-    assert_eq!(db.get(keyspace, &[0; 3]).unwrap(), None);
+    assert_eq!(db.get(keyspace, [0xff; 18]).unwrap(), None);
+    assert_eq!(db.get(keyspace, [0; 3]).unwrap(), None);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn refuses_keyspace(db: &Db, foreign: &Keyspace) {
     refused(db.get(foreign, b"k"));
     refused(db.try_get(foreign, b"k"));
     refused(db.get_at(foreign, b"k", &own));
-    refused(db.multi_get(foreign, &[b"k"]));
+    refused(db.multi_get(foreign, [b"k"]));
     refused(db.cursor(foreign, KeyRange::all()));
     refused(db.cursor_at(foreign, KeyRange::all(), &own));
     refused(db.range(foreign, ..).next().unwrap());

@@ -35,7 +35,7 @@ fn settings() -> Settings {
 
 fn put_all(db: &Db, numbers: std::ops::Range<u32>) {
     for number in numbers {
-        db.put(&db.default_keyspace(), format!("{number:06}").as_bytes(), &[b'v'; 300]).unwrap();
+        db.put(&db.default_keyspace(), format!("{number:06}").as_bytes(), [b'v'; 300]).unwrap();
     }
 }
 
@@ -101,12 +101,12 @@ fn expect_locked(dir: &Path) {
 fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm::Snapshot) {
     let default = db.default_keyspace();
     for number in 0..100_u32 {
-        expect_forked(db.put(&default, &number.to_be_bytes(), b"child"), dir);
+        expect_forked(db.put(&default, number.to_be_bytes(), b"child"), dir);
     }
     expect_forked(db.get(&default, b"000001"), dir);
     expect_forked(db.try_get(&default, b"000001"), dir);
     expect_forked(db.get_at(&default, b"000001", before), dir);
-    expect_forked(db.multi_get(&default, &[b"000001"]), dir);
+    expect_forked(db.multi_get(&default, [b"000001"]), dir);
     expect_forked(db.get_at(&default, b"000001", &db.snapshot().clone()), dir);
     expect_forked(db.delete(&default, b"000001"), dir);
     expect_forked(db.delete_range(&default, b"0"..b"9"), dir);

@@ -40,7 +40,7 @@ fn try_open(dir: &Path, recovery: Recovery) -> Result<Db, Error> {
 fn write(db: &Db, mark: u8, count: u16) -> Result<(), Error> {
     let mut batch = db.batch();
     for number in 0..count {
-        batch.put(&db.default_keyspace(), &number.to_be_bytes(), &[mark; 4_000]);
+        batch.put(&db.default_keyspace(), number.to_be_bytes(), [mark; 4_000]);
     }
     db.write(&batch)
 }
@@ -109,7 +109,7 @@ fn a_batch_of_several_segments_is_there_now_after_a_crash_and_in_tables() {
     let snapshot = db.snapshot();
     write(&db, 2, 100).unwrap();
     assert_eq!(mark(&db, 100), Some(2));
-    let value = db.get_at(&db.default_keyspace(), &7u16.to_be_bytes(), &snapshot).unwrap();
+    let value = db.get_at(&db.default_keyspace(), 7u16.to_be_bytes(), &snapshot).unwrap();
     assert_eq!(value.unwrap()[0], 1);
     killed::copy_files(dir.path(), copy.path());
     let recovered = open(copy.path());
@@ -129,7 +129,7 @@ fn with_large_batch_last(dir: &Path) -> (Db, Vec<(PathBuf, u64)>) {
     let db = open(dir);
     write(&db, 1, 30).unwrap();
     db.flush().unwrap();
-    db.put(&db.default_keyspace(), &0u16.to_be_bytes(), &[1; 4_000]).unwrap();
+    db.put(&db.default_keyspace(), 0u16.to_be_bytes(), [1; 4_000]).unwrap();
     write(&db, 2, 30).unwrap();
     let all = frames(dir, 30);
     assert!(all.len() > 8 && all[0].0 != all[all.len() - 1].0, "{all:?}");
@@ -183,7 +183,7 @@ fn a_rebuild_takes_the_writes_that_followed_an_unfinished_batch() {
     write(&db, 1, 10).unwrap();
     db.flush().unwrap();
     for number in 0..3u16 {
-        db.put(&db.default_keyspace(), &number.to_be_bytes(), &[1; 4_000]).unwrap();
+        db.put(&db.default_keyspace(), number.to_be_bytes(), [1; 4_000]).unwrap();
     }
     write(&db, 2, 10).unwrap();
     let all = frames(dir.path(), 13);
@@ -193,7 +193,7 @@ fn a_rebuild_takes_the_writes_that_followed_an_unfinished_batch() {
     cut(cut_dir.path(), &all[all.len() - 1]);
     let recovered = open(cut_dir.path());
     let key = 0u16.to_be_bytes();
-    recovered.put(&recovered.default_keyspace(), &key, b"later").unwrap();
+    recovered.put(&recovered.default_keyspace(), key, b"later").unwrap();
     killed::copy_files(cut_dir.path(), copy.path());
     let storage = PosixStorage::open(copy.path()).unwrap();
     storage.remove(&read_current(&storage).unwrap()).unwrap();
@@ -295,7 +295,7 @@ fn batch_after_a_segment_that_could_not_grow() {
         let disk = FaultStorage::new(Rng::new(calls));
         let db = reopen(&disk, Sync::Os);
         disk.fail_after(calls, FaultKind::NoSpace);
-        let put = db.put(&db.default_keyspace(), b"grows", &[7; 10_000]);
+        let put = db.put(&db.default_keyspace(), b"grows", [7; 10_000]);
         if put.is_ok() {
             continue;
         }
@@ -345,7 +345,7 @@ fn a_full_disk_refuses_a_batch_before_a_part_is_written() {
     assert!(left < used + 3 * SEGMENT_BYTES as u64 / 2, "{left} bytes are used, {used} before");
     write(&db, 1, 10).unwrap();
     db.flush().unwrap();
-    db.put(&db.default_keyspace(), &0u16.to_be_bytes(), &[1; 4_000]).unwrap();
+    db.put(&db.default_keyspace(), 0u16.to_be_bytes(), [1; 4_000]).unwrap();
     disk.set_space_limit(None);
     write(&db, 3, 30).unwrap();
     assert_eq!(mark(&db, 30), Some(3));
@@ -363,7 +363,7 @@ fn a_full_disk_that_refuses_a_batch_refuses_no_small_write_beside_it() {
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             (0..100u16).for_each(|n| {
-                db.put(&db.default_keyspace(), &(n % 30).to_be_bytes(), &[1; 40]).unwrap();
+                db.put(&db.default_keyspace(), (n % 30).to_be_bytes(), [1; 40]).unwrap();
             });
         });
         while !writer.is_finished() {
@@ -404,7 +404,7 @@ fn readers_beside_a_writer_see_whole_batches() {
             let writer = scope.spawn(|| (1..30).for_each(|mark| write(&db, mark, 40).unwrap()));
             // Takes segments, too.
             scope.spawn(|| {
-                (0..200u32).for_each(|n| db.put(&other, &n.to_be_bytes(), &[0; 4_000]).unwrap());
+                (0..200u32).for_each(|n| db.put(&other, n.to_be_bytes(), [0; 4_000]).unwrap());
             });
             let mut last = 0;
             while !writer.is_finished() {
@@ -430,12 +430,12 @@ fn what_fits_no_batch_is_refused_by_name() {
     assert!(matches!(refused, Error::BatchTooLarge { limit: 1_048_576, .. }), "{refused}");
     assert!(refused.to_string().contains("memory budget"), "{refused}");
     let mut batch = db.batch();
-    batch.put(&db.default_keyspace(), b"k", &[0; 16 << 10]);
-    (0..30u8).for_each(|n| batch.put(&db.default_keyspace(), &[n], &[0; 4_000]));
+    batch.put(&db.default_keyspace(), b"k", [0; 16 << 10]);
+    (0..30u8).for_each(|n| batch.put(&db.default_keyspace(), [n], [0; 4_000]));
     assert!(matches!(db.write(&batch), Err(Error::ValueTooLarge { .. })));
     let mut batch = db.batch();
     (0..limits.max_batch_entries()).for_each(|n| {
-        batch.put(&db.default_keyspace(), &(n as u32).to_be_bytes(), b"");
+        batch.put(&db.default_keyspace(), (n as u32).to_be_bytes(), b"");
     });
     db.write(&batch).unwrap();
     batch.put(&db.default_keyspace(), b"one more", b"");

@@ -66,7 +66,7 @@ fn keyspaces(db: &Db) -> [Keyspace; 2] {
 fn put(db: &Db, keyspace: &Keyspace, record: u64, rng: &mut Rng) {
     let mut value = [0; 400];
     rng.fill(&mut value);
-    db.put(keyspace, &record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), &value).unwrap();
+    db.put(keyspace, record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), value).unwrap();
     while db.step() {}
 }
 

@@ -134,7 +134,7 @@ fn tables<const N: usize>(settings: KeyspaceSettings) -> (Losing, [String; N]) {
     let db = storage.open(Arc::new(Stepped));
     let one = keyspace(&db, settings);
     for table in 0..N as u8 {
-        (0..100).for_each(|number| db.put(&one, &key(table, number), &[table; 400]).unwrap());
+        (0..100).for_each(|number| db.put(&one, key(table, number), [table; 400]).unwrap());
         db.flush().unwrap();
     }
     drop(one);
@@ -144,7 +144,7 @@ fn tables<const N: usize>(settings: KeyspaceSettings) -> (Losing, [String; N]) {
 }
 
 fn read(db: &Db, settings: KeyspaceSettings, table: u8, number: u8) -> Result<Option<Vec<u8>>> {
-    let value = db.get(&keyspace(db, settings), &key(table, number))?;
+    let value = db.get(&keyspace(db, settings), key(table, number))?;
     Ok(value.map(|value| value.to_vec()))
 }
 
@@ -195,8 +195,8 @@ fn so_does_one_that_is_opened_to_be_read() {
     let db = Db::open_read_only_with(storage.env(Arc::new(Stepped)), settings()).unwrap();
     assert_lost(db.background_error().map_or(Ok(()), Err), &files[0]);
     let one = db.existing_keyspace("one").unwrap();
-    assert_lost(db.get(&one, &key(0, 7)), &files[0]);
-    assert_eq!(db.get(&one, &key(1, 7)).unwrap().as_deref(), Some(&[1; 400][..]));
+    assert_lost(db.get(&one, key(0, 7)), &files[0]);
+    assert_eq!(db.get(&one, key(1, 7)).unwrap().as_deref(), Some(&[1; 400][..]));
 }
 
 /// The number of pairs in `range`, the same in both directions.
@@ -397,7 +397,7 @@ fn many_flushes_over_all_keys_of_a_lost_table_end_in_few_runs() {
         let db = storage.open(Arc::new(Stepped));
         let one = keyspace(&db, settings);
         for round in 0..50 {
-            (0..100).for_each(|number| db.put(&one, &key(0, number), &[round; 400]).unwrap());
+            (0..100).for_each(|number| db.put(&one, key(0, number), [round; 400]).unwrap());
             db.flush().unwrap();
             db.settle().unwrap();
         }

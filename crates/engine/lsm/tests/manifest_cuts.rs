@@ -69,7 +69,7 @@ fn open_read_only(env: Env, settings: &Settings) -> esker_base::Result<Db> {
 fn put(db: &Db, keys: std::ops::Range<u32>, round: u32) {
     for key in keys {
         let value = format!("{key} of round {round}").repeat(4);
-        db.put(&db.default_keyspace(), &key.to_be_bytes(), value.as_bytes()).unwrap();
+        db.put(&db.default_keyspace(), key.to_be_bytes(), value.as_bytes()).unwrap();
     }
 }
 
@@ -97,7 +97,7 @@ fn work(storage: &Arc<MemoryStorage>, settings: &Settings) -> Db {
     let tiered = KeyspaceSettings { shape: Shape::Tiered { runs: 4 }, ..Default::default() };
     let other = db.keyspace("other", tiered).unwrap();
     db.put(&other, b"key", b"value").unwrap();
-    (0..10u32).for_each(|key| db.delete(&db.default_keyspace(), &key.to_be_bytes()).unwrap());
+    (0..10u32).for_each(|key| db.delete(&db.default_keyspace(), key.to_be_bytes()).unwrap());
     db.flush().unwrap();
     db.delete_range(&db.default_keyspace(), 70u32.to_be_bytes()..80u32.to_be_bytes()).unwrap();
     put(&db, 75..77, 3);

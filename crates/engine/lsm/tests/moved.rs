@@ -16,7 +16,7 @@ fn settings(logs: Option<PathBuf>) -> Settings {
 fn put_all(db: &Db, mark: u8, numbers: std::ops::Range<u32>) {
     for number in numbers {
         let key = format!("{}{number:06}", mark as char);
-        db.put(&db.default_keyspace(), key.as_bytes(), &[mark; 300]).unwrap();
+        db.put(&db.default_keyspace(), key.as_bytes(), [mark; 300]).unwrap();
     }
 }
 

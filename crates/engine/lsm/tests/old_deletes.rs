@@ -33,7 +33,7 @@ fn keyspace(db: &Db, name: &str) -> Keyspace {
 }
 
 fn put(db: &Db, keyspace: &Keyspace, keys: std::ops::Range<u32>) {
-    keys.for_each(|n| db.put(keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+    keys.for_each(|n| db.put(keyspace, n.to_be_bytes(), [7; 400]).unwrap());
     db.flush().unwrap();
     db.settle().unwrap();
 }
@@ -52,7 +52,7 @@ fn what_other_keyspaces_write_makes_deletes_no_older() {
     let db = open(&storage);
     let (quiet, busy) = (keyspace(&db, "quiet"), keyspace(&db, "busy"));
     put(&db, &quiet, 0..KEYS);
-    (0..10u32).for_each(|n| db.delete(&quiet, &n.to_be_bytes()).unwrap());
+    (0..10u32).for_each(|n| db.delete(&quiet, n.to_be_bytes()).unwrap());
     db.flush().unwrap();
     for _ in 0..5 {
         put(&db, &busy, 0..KEYS);
@@ -71,7 +71,7 @@ fn deletes_that_an_earlier_process_wrote_are_not_taken_for_young() {
     let db = open(&storage);
     let (quiet, busy) = (keyspace(&db, "quiet"), keyspace(&db, "busy"));
     put(&db, &quiet, 0..KEYS);
-    (0..10u32).for_each(|n| db.delete(&quiet, &n.to_be_bytes()).unwrap());
+    (0..10u32).for_each(|n| db.delete(&quiet, n.to_be_bytes()).unwrap());
     put(&db, &busy, 0..2 * KEYS);
     db.close().unwrap();
     let db = open(&storage);
@@ -85,9 +85,9 @@ fn deletes_that_a_held_snapshot_sees_go_though_newer_writes_lie_beside_them() {
     let db = open(&storage);
     let quiet = keyspace(&db, "quiet");
     put(&db, &quiet, 0..KEYS);
-    (0..10u32).for_each(|n| db.delete(&quiet, &n.to_be_bytes()).unwrap());
+    (0..10u32).for_each(|n| db.delete(&quiet, n.to_be_bytes()).unwrap());
     let snapshot = db.snapshot();
-    (10..20u32).for_each(|n| db.delete(&quiet, &n.to_be_bytes()).unwrap());
+    (10..20u32).for_each(|n| db.delete(&quiet, n.to_be_bytes()).unwrap());
     put(&db, &quiet, 20..21);
     assert_eq!(deletes(&db, "quiet"), 20, "they are young");
     (0..3).for_each(|_| put(&db, &quiet, 100..KEYS));
@@ -112,9 +112,9 @@ fn snapshots_that_follow_each_other_have_no_table_rewritten_for_each_of_them() {
     let mut held = VecDeque::new();
     for _ in 0..400 {
         for _ in 0..20 {
-            db.delete(&quiet, &(rng.below(KEYS.into()) as u32).to_be_bytes()).unwrap();
+            db.delete(&quiet, (rng.below(KEYS.into()) as u32).to_be_bytes()).unwrap();
             let n = rng.below(KEYS.into()) as u32;
-            db.put(&quiet, &n.to_be_bytes(), &[7; 400]).unwrap();
+            db.put(&quiet, n.to_be_bytes(), [7; 400]).unwrap();
         }
         db.flush().unwrap();
         db.settle().unwrap();

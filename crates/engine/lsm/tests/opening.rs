@@ -308,7 +308,7 @@ fn the_cache_leaves_the_memory_that_tables_will_take_when_they_are_open() {
     let capacity = |db: &Db| db.stats().cache_capacity_bytes;
     let without_tables = capacity(&db);
     let one = keyspace(&db, "one");
-    (0..100_000u32).for_each(|n| db.put(&one, &n.to_be_bytes(), b"value").unwrap());
+    (0..100_000u32).for_each(|n| db.put(&one, n.to_be_bytes(), b"value").unwrap());
     db.close().unwrap();
     let threads = Waiting::default();
     let db = open(&storage, Arc::new(threads.clone()));

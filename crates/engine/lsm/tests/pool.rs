@@ -132,7 +132,7 @@ fn many_writers_and_batches_take_one_fence_a_commit() {
                 for number in writer * BATCHES..(writer + 1) * BATCHES {
                     let mut batch = db.batch();
                     for entry in 0..ENTRIES {
-                        batch.put(&keyspace, &pool_place::key(number * ENTRIES + entry), b"value");
+                        batch.put(&keyspace, pool_place::key(number * ENTRIES + entry), b"value");
                     }
                     db.write(&batch).unwrap();
                 }
@@ -290,7 +290,7 @@ fn a_batch_of_several_extents_is_whole_beside_other_writers_and_after_a_kill() {
     let large = db.keyspace("large", KeyspaceSettings::default()).unwrap();
     let write = |value: u8| {
         let mut batch = db.batch();
-        (0..300u32).for_each(|key| batch.put(&large, &key.to_be_bytes(), &[value; 4_000]));
+        (0..300u32).for_each(|key| batch.put(&large, key.to_be_bytes(), [value; 4_000]));
         db.write(&batch).unwrap();
     };
     let value = |db: &Db| {

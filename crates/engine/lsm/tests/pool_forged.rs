@@ -38,7 +38,7 @@ fn frame_of(epoch: u32) -> Vec<u8> {
 fn forge(db: &Db) {
     let value: Vec<u8> = (1..=EPOCHS).flat_map(frame_of).collect();
     for _ in 0..100 {
-        db.put(&db.default_keyspace(), &KEY, &value).unwrap();
+        db.put(&db.default_keyspace(), KEY, &value).unwrap();
     }
     assert!(db.stats().flushes > 2, "segments are used again");
 }

@@ -81,7 +81,7 @@ fn extent(place: &Place) -> (u32, u64) {
 fn goes_on(place: &Place, kept: u64) {
     let db = place.open().unwrap();
     assert_all(&db, 0..kept);
-    assert!(db.get(&db.default_keyspace(), &pool_place::key(kept)).unwrap().is_none());
+    assert!(db.get(&db.default_keyspace(), pool_place::key(kept)).unwrap().is_none());
     put_all(&db, kept..1_000);
     db.close().unwrap();
     assert!(problems(place).is_empty());
@@ -335,15 +335,15 @@ fn an_entry_that_is_damaged_where_writes_go_on_is_reported_by_reads_and_by_sorti
     let keyspace = db.default_keyspace();
     // More than a chunk, which is sorted while its segment takes writes.
     for number in 0..5_000_u64 {
-        db.put(&keyspace, &number.to_be_bytes(), b"").unwrap();
+        db.put(&keyspace, number.to_be_bytes(), b"").unwrap();
     }
     // The kind of entry 7. Every frame takes a line.
     damage_in_place(&place, extent(&place).1 + 64 + 64 * 7 + 32 + 1);
-    assert_eq!(db.get(&keyspace, &8_u64.to_be_bytes()).unwrap().as_deref(), Some(&b""[..]));
+    assert_eq!(db.get(&keyspace, 8_u64.to_be_bytes()).unwrap().as_deref(), Some(&b""[..]));
     assert_eq!(db.background_error().map(|error| error.to_string()), None);
     while db.step() {}
     assert!(db.background_error().unwrap().is_corruption());
-    let error = db.get(&keyspace, &7_u64.to_be_bytes()).unwrap_err();
+    let error = db.get(&keyspace, 7_u64.to_be_bytes()).unwrap_err();
     assert!(error.is_corruption() && error.to_string().contains("offset 544"), "{error}");
 }
 
@@ -353,7 +353,7 @@ fn a_cursor_reports_the_damaged_entry_that_it_comes_to() {
     let db = stepped(&place);
     let keyspace = db.default_keyspace();
     for number in 0..10_u64 {
-        db.put(&keyspace, &number.to_be_bytes(), b"").unwrap();
+        db.put(&keyspace, number.to_be_bytes(), b"").unwrap();
     }
     let mut cursor = db.cursor(&keyspace, KeyRange::all()).unwrap();
     assert!(cursor.seek(&6_u64.to_be_bytes()).is_ok() && cursor.current().is_some());

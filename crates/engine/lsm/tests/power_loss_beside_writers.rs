@@ -98,7 +98,7 @@ fn parse(value: &[u8]) -> (u64, Numbers) {
 
 /// The last batch of `writer` that a reader sees.
 fn seen(db: &Db, writer: usize) -> u64 {
-    let found = db.get(&db.default_keyspace(), &key(writer, 0)).unwrap();
+    let found = db.get(&db.default_keyspace(), key(writer, 0)).unwrap();
     found.map_or(0, |value| parse(&value).0)
 }
 
@@ -126,7 +126,7 @@ impl Run {
             let mut batch = self.db.batch();
             let padding = if rng.one_in(8) { 9_000 } else { rng.below(200) as usize };
             let value = value(number, &known, padding);
-            (0..KEYS).for_each(|place| batch.put(&keyspace, &key(writer, place), &value));
+            (0..KEYS).for_each(|place| batch.put(&keyspace, key(writer, place), &value));
             let syncs = self.syncs_each && rng.one_in(4);
             if syncs {
                 batch.sync();
@@ -155,7 +155,7 @@ impl Run {
         let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(image)) };
         let db = Db::open_with(env, settings(Sync::Always)).unwrap();
         let keyspace = db.default_keyspace();
-        let get = |writer, place| db.get(&keyspace, &key(writer, place)).unwrap();
+        let get = |writer, place| db.get(&keyspace, key(writer, place)).unwrap();
         let found: Numbers = array::from_fn(|writer| seen(&db, writer));
         for writer in 0..WRITERS {
             assert!(

@@ -66,7 +66,7 @@ impl Overwritten {
     }
 
     fn put(&self, n: u64) {
-        self.db.put(&self.keyspace, &key(2 * n), &[b'v'; 50]).unwrap();
+        self.db.put(&self.keyspace, key(2 * n), [b'v'; 50]).unwrap();
         if n.is_multiple_of(64) {
             while self.db.step() {}
         }
@@ -92,8 +92,8 @@ impl Overwritten {
     /// Tables read by a get that finds its key, and by one that does not.
     fn table_reads(&self) -> (f64, f64) {
         for n in 0..KEYS {
-            assert!(self.db.get(&self.keyspace, &key(2 * n)).unwrap().is_some());
-            assert!(self.db.get(&self.keyspace, &key(2 * n + 1)).unwrap().is_none());
+            assert!(self.db.get(&self.keyspace, key(2 * n)).unwrap().is_some());
+            assert!(self.db.get(&self.keyspace, key(2 * n + 1)).unwrap().is_none());
         }
         let gets = self.db.stats().table_gets;
         assert_eq!((gets.hits, gets.misses), (KEYS, KEYS));
@@ -163,7 +163,7 @@ fn a_get_tells_the_runs_that_it_visited_and_the_blocks_that_it_read() {
         load.db.flush().unwrap();
     }
     let after = |n| {
-        let _ = load.db.get(&load.keyspace, &key(n)).unwrap();
+        let _ = load.db.get(&load.keyspace, key(n)).unwrap();
         load.db.stats().table_gets
     };
     let first = after(0);

@@ -15,7 +15,7 @@ fn settings(answers_requests: bool) -> Settings {
 fn filled(dir: &Path, answers_requests: bool) -> Db {
     let db = Db::open(dir, settings(answers_requests)).unwrap();
     for number in 0..2_000_u32 {
-        db.put(&db.default_keyspace(), &number.to_be_bytes(), &[7; 200]).unwrap();
+        db.put(&db.default_keyspace(), number.to_be_bytes(), [7; 200]).unwrap();
     }
     db
 }
@@ -281,7 +281,7 @@ fn a_checkpoint_that_ends_early_leaves_nothing_behind() {
     let db = filled(dir.path(), false);
     // Several tables, so that it stops between two of them.
     for number in 0..3_u32 {
-        db.put(&db.default_keyspace(), &number.to_be_bytes(), &[8; 200]).unwrap();
+        db.put(&db.default_keyspace(), number.to_be_bytes(), [8; 200]).unwrap();
         db.flush().unwrap();
     }
     let (new, empty) = (copies.path().join("deep/new"), copies.path().join("empty"));

@@ -52,12 +52,12 @@ fn open_over(background: &Counted, storage: Arc<dyn Storage>, resources: &Resour
 
 fn fill(db: &Db, keys: std::ops::Range<u32>) {
     let keyspace = db.default_keyspace();
-    keys.for_each(|key| db.put(&keyspace, &key.to_be_bytes(), &[7; 100]).unwrap());
+    keys.for_each(|key| db.put(&keyspace, key.to_be_bytes(), [7; 100]).unwrap());
 }
 
 fn has(db: &Db, mut keys: std::ops::Range<u32>) -> bool {
     let keyspace = db.default_keyspace();
-    keys.all(|key| db.get(&keyspace, &key.to_be_bytes()).unwrap().is_some())
+    keys.all(|key| db.get(&keyspace, key.to_be_bytes()).unwrap().is_some())
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn fill(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
         for n in (0..40_000).filter(|n| round == 0 || n % (round + 2) == 0) {
             let mut value = vec![0; 80];
             rng.fill(&mut value);
-            db.put(&keyspace, &key(n), &value).unwrap();
+            db.put(&keyspace, key(n), &value).unwrap();
             model.insert(key(n), value);
         }
         // Across the end of a part, wherever that is: there are four.

@@ -12,11 +12,11 @@ fn key(number: u32) -> [u8; 4] {
 }
 
 fn put(db: &Db, number: u32) -> Result<()> {
-    db.put(&db.default_keyspace(), &key(number), &[7; 100])
+    db.put(&db.default_keyspace(), key(number), [7; 100])
 }
 
 fn has(db: &Db, number: u32) -> bool {
-    db.get(&db.default_keyspace(), &key(number)).unwrap().is_some()
+    db.get(&db.default_keyspace(), key(number)).unwrap().is_some()
 }
 
 /// What the files of a directory take on the device, in bytes.
@@ -58,7 +58,7 @@ fn a_batch_larger_than_the_room_there_is_waits_until_the_segment_has_grown() {
     let value = vec![9; 10 << 20];
     db.put(&keyspace, b"large", &value).unwrap();
     let mut batch = db.batch();
-    (0..100_000u32).for_each(|number| batch.put(&keyspace, &key(number), b""));
+    (0..100_000u32).for_each(|number| batch.put(&keyspace, key(number), b""));
     db.write(&batch).unwrap();
     assert_eq!(db.get(&keyspace, b"large").unwrap().as_deref(), Some(&value[..]));
     assert!((0..100_000).all(|number| has(&db, number)));

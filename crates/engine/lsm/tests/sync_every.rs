@@ -75,7 +75,7 @@ fn power_loss_takes_one_interval_and_one_step_at_most() {
             for _ in 0..rng.below(4) {
                 let bytes = if rng.one_in(20) { 40_000 } else { 100 };
                 let key = (acknowledged.len() as u64).to_be_bytes();
-                db.put(&keyspace, &key, &vec![7; bytes]).unwrap();
+                db.put(&keyspace, key, vec![7; bytes]).unwrap();
                 acknowledged.push(clock.now());
             }
             let pause = if rng.one_in(10) { 30 * STEP } else { STEP };
@@ -100,7 +100,7 @@ fn the_last_writes_before_a_pause_are_synced_once_the_interval_is_over() {
         let db = open(&disk, &clock);
         let keyspace = db.default_keyspace();
         for number in 0..5u64 {
-            db.put(&keyspace, &number.to_be_bytes(), &[7; 100]).unwrap();
+            db.put(&keyspace, number.to_be_bytes(), [7; 100]).unwrap();
             pass(&db, &clock, STEP);
         }
         pass(&db, &clock, INTERVAL);

@@ -36,7 +36,7 @@ fn killed_after_100() -> tempfile::TempDir {
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let db = open(dir.path());
     for number in 0..100u8 {
-        db.put(&db.default_keyspace(), &[number], &[number; 50]).unwrap();
+        db.put(&db.default_keyspace(), [number], [number; 50]).unwrap();
     }
     killed::copy_files(dir.path(), copy.path());
     copy
@@ -140,7 +140,7 @@ fn a_log_of_which_nothing_is_accepted_is_kept_once() {
     let db = open(dir.path());
     // Four fill a segment.
     for number in 0..9u8 {
-        db.put(&db.default_keyspace(), &[number], &[number | 1; 60_000]).unwrap();
+        db.put(&db.default_keyspace(), [number], [number | 1; 60_000]).unwrap();
     }
     db.sync().unwrap();
     killed::copy_files(dir.path(), copy.path());
@@ -226,7 +226,7 @@ fn a_log_that_is_cut_short_is_damage_and_repair_keeps_its_prefix() {
         assert_eq!(inspector.check(&mut |problem| panic!("{problem}")).unwrap().problems, 0);
         let db = try_open(dir.path(), Recovery::Strict).unwrap();
         assert_eq!(prefix(&db), left, "{cut} bytes");
-        db.put(&db.default_keyspace(), &[left as u8], b"new").unwrap();
+        db.put(&db.default_keyspace(), [left as u8], b"new").unwrap();
         db.close().unwrap();
         assert_eq!(prefix(&open(dir.path())), left + 1);
     }
@@ -256,7 +256,7 @@ fn the_only_frame_of_a_segment_after_a_full_one_is_missed() {
     let keyspace = db.default_keyspace();
     // Four fill a segment, the fifth begins another.
     for number in 0..5u8 {
-        db.put(&keyspace, &[number], &[number | 1; 60_000]).unwrap();
+        db.put(&keyspace, [number], [number | 1; 60_000]).unwrap();
     }
     db.sync().unwrap();
     killed::copy_files(dir.path(), copy.path());

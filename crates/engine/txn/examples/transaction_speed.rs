@@ -39,7 +39,7 @@ impl Pairs {
 fn plain(db: &Db, pairs: &mut Pairs) -> Result<()> {
     pairs.next();
     let mut batch = WriteBatch::new();
-    pairs.keys.iter().for_each(|key| batch.put(KeyspaceRef::DEFAULT, key, &pairs.value));
+    pairs.keys.iter().for_each(|key| batch.put(KeyspaceRef::DEFAULT, key, pairs.value));
     db.write(&batch)
 }
 

@@ -53,7 +53,7 @@ fn load(device: &impl Device, rng: &mut Rng, known: &mut Known) -> Result<u64> {
         let key = if is_first { known.len() as u64 } else { rng.below(KEYS as u64) };
         let value = vec![rng.below(256) as u8; 500];
         known.entry(key).or_default().push(value.clone());
-        if db.put(&keyspace, &key.to_be_bytes(), &value).is_err() {
+        if db.put(&keyspace, key.to_be_bytes(), &value).is_err() {
             break;
         }
         acknowledged += 1;
@@ -68,7 +68,7 @@ fn check(device: &impl Device, known: &mut Known, context: &str) {
     let db = open(device).unwrap_or_else(|error| panic!("{context}: {error}"));
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for (key, values) in known {
-        let found = db.get(&keyspace, &key.to_be_bytes()).unwrap();
+        let found = db.get(&keyspace, key.to_be_bytes()).unwrap();
         let found = found.unwrap_or_else(|| panic!("{context}: key {key} is gone")).to_vec();
         assert!(values.contains(&found), "{context}: key {key}");
         *values = vec![found];

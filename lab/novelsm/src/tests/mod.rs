@@ -188,7 +188,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
             for count in 1..=BATCHES {
                 let mut batch = WriteBatch::new();
                 for key in 0..32u8 {
-                    batch.put(store.keyspace_ref(), &[key], &count.to_le_bytes());
+                    batch.put(store.keyspace_ref(), [key], count.to_le_bytes());
                 }
                 store.write(&batch).unwrap();
             }

@@ -357,7 +357,7 @@ mod tests {
         // A batch takes a quarter of the extents that MemTables take.
         let mut batch = WriteBatch::new();
         let keyspace = engine.store().keyspace_ref();
-        (0..5_000u32).for_each(|key| batch.put(keyspace, &key.to_be_bytes(), &VALUE));
+        (0..5_000u32).for_each(|key| batch.put(keyspace, key.to_be_bytes(), VALUE));
         let in_force = Settings {
             log: Log::Pmem { pool: PathBuf::new(), emulated: true },
             segment_bytes: number("segment_bytes"),

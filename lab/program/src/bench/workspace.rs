@@ -197,7 +197,7 @@ mod tests {
             let db = Db::open(dir, settings.clone()).unwrap();
             let keyspace = db.keyspace("bench", KeyspaceSettings::default()).unwrap();
             for number in 0..2_000u32 {
-                db.put(&keyspace, &number.to_be_bytes(), &[value; 100]).unwrap();
+                db.put(&keyspace, number.to_be_bytes(), [value; 100]).unwrap();
             }
             db.flush().unwrap();
             db.compact().unwrap();

@@ -159,7 +159,7 @@ fn make_tables(db: &Db, history: &mut History) -> Result<()> {
         }
         match round {
             2 => db.drop_keyspace(DROPPED)?,
-            _ => db.put(&dropped, b"key", &[round])?,
+            _ => db.put(&dropped, b"key", [round])?,
         }
         db.flush()?;
         if round == 0 {

@@ -110,13 +110,13 @@ impl Harness {
     /// A batch with something wrong in it is refused, and nothing of it is written.
     pub(super) fn write_flawed(&mut self, flaw: u8) -> Check {
         let mut batch = WriteBatch::new();
-        batch.put(KeyspaceId::DEFAULT, &content::key(0), b"of a refused batch");
+        batch.put(KeyspaceId::DEFAULT, content::key(0), b"of a refused batch");
         let segment_bytes = self.segment_bytes();
         match flaw {
             0 => batch.delete_range(KeyspaceId::DEFAULT, ..b""),
-            1 => batch.put(KeyspaceId::DEFAULT, &vec![b'k'; MAX_KEY_BYTES + 1], b"value"),
+            1 => batch.put(KeyspaceId::DEFAULT, vec![b'k'; MAX_KEY_BYTES + 1], b"value"),
             2 => batch.delete_range(KeyspaceId::DEFAULT, b"b"..b"a"),
-            3 => batch.put(KeyspaceId::DEFAULT, b"key", &vec![0; segment_bytes / 4 + 1]),
+            3 => batch.put(KeyspaceId::DEFAULT, b"key", vec![0; segment_bytes / 4 + 1]),
             _ => batch.put(KeyspaceId(u32::MAX), b"key", b"value"),
         }
         let refused = match (flaw, self.db().write(&batch)) {

@@ -73,7 +73,7 @@ pub fn key(number: u32) -> Vec<u8> {
 
 /// Sets key `number` to a value of `bytes` bytes.
 pub fn put(db: &Db, number: u32, bytes: usize) -> Result<()> {
-    db.put(&db.default_keyspace(), &key(number), &vec![number as u8; bytes])
+    db.put(&db.default_keyspace(), key(number), vec![number as u8; bytes])
 }
 
 /// All pairs.

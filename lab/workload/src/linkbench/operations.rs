@@ -75,7 +75,7 @@ impl<'a> Client<'a> {
         let node = Node { node_type: NODE_TYPE.into(), version: 1, time, data };
         node.encode(&mut self.value);
         let mut batch = WriteBatch::new();
-        batch.put(self.keyspaces.nodes, &node_key(id), &self.value);
+        batch.put(self.keyspaces.nodes, node_key(id), &self.value);
         self.store.write(&batch)?;
         self.transactions.commits += 1;
         Ok(())
@@ -193,7 +193,7 @@ impl<'a> Client<'a> {
         after: Option<(u64, u64)>,
     ) -> Result<Read> {
         let prefix = list_key(id1, link_type);
-        let range = KeyRange::prefix(&prefix);
+        let range = KeyRange::prefix(prefix);
         let mut cursor = self.store.cursor(self.keyspaces.links_by_time, range)?;
         match after {
             Some((time, id2)) => cursor.seek(&time_key(id1, link_type, time, id2 + 1))?,

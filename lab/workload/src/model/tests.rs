@@ -100,7 +100,7 @@ fn batches_that_must_be_refused_change_nothing() {
     let other = esker_base::KeyspaceId(7);
     assert!(matches!(refused(&|batch| batch.delete_range(default, b"b"..b"a")), Error::EmptyRange));
     assert!(matches!(
-        refused(&|batch| batch.put(default, &[0; MAX_KEY_BYTES + 1], b"")),
+        refused(&|batch| batch.put(default, [0; MAX_KEY_BYTES + 1], b"")),
         Error::KeyTooLong { .. }
     ));
     assert!(matches!(refused(&|batch| batch.put(other, b"k", b"")), Error::UnknownKeyspace { .. }));

@@ -136,7 +136,7 @@ impl Look<'_> {
     }
 
     fn lines(&self, at: DistrictId, order: u32) -> Result<Vec<OrderLine>> {
-        let range = KeyRange::prefix(&at.numbered(order));
+        let range = KeyRange::prefix(at.numbered(order));
         let mut cursor = self.store.cursor(self.tables.id(OrderLine::TABLE), range)?;
         cursor.seek_first()?;
         let mut lines = Vec::new();

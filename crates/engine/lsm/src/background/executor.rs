@@ -521,7 +521,7 @@ mod tests {
             Settings { log: Log::None, default_keyspace, ..Settings::default() },
         );
         let db = db.unwrap();
-        (0..100u32).for_each(|n| db.put(&db.default_keyspace(), &n.to_be_bytes(), b"v").unwrap());
+        (0..100u32).for_each(|n| db.put(&db.default_keyspace(), n.to_be_bytes(), b"v").unwrap());
         let inner = db.inner();
         inner.commit.lock_tail().seal();
         assert!(step_lane(inner, Lane::Flush), "it is sorted");

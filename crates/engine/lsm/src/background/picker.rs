@@ -355,7 +355,7 @@ mod tests {
     use crate::background::step_lane;
     use crate::compaction::pick::l0_delay::Arrival;
     use crate::db::Db;
-    use crate::options::keyspace::Keyspace;
+    use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::options::space_policy::{Dedup, Ratio};
     use crate::recovery::env::Env;
@@ -384,7 +384,7 @@ mod tests {
     }
 
     fn put_and_flush(db: &Db, keyspace: &Keyspace, keys: u32) {
-        (0..keys).for_each(|n| db.put(keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        (0..keys).for_each(|n| db.put(keyspace, n.to_be_bytes(), [7; 400]).unwrap());
         db.flush().unwrap();
     }
 
@@ -398,7 +398,7 @@ mod tests {
         put_and_flush(&db, &keyspace, 10);
         let before = arrival().unwrap();
         while arrival().unwrap().drained_bytes == 0 {}
-        (0..10u32).for_each(|n| db.put(&keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        (0..10u32).for_each(|n| db.put(&keyspace, n.to_be_bytes(), [7; 400]).unwrap());
         inner.commit.lock_tail().seal();
         assert_eq!(arrival(), Some(Arrival { drained_bytes: 0, ..before }));
         db.flush().unwrap();
@@ -433,7 +433,7 @@ mod tests {
         let db = open();
         let goal = Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
         let keyspace = keyspace(&db, "k", 8, goal);
-        (0..100u32).for_each(|n| db.put(&keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        (0..100u32).for_each(|n| db.put(&keyspace, n.to_be_bytes(), [7; 400]).unwrap());
         db.inner().commit.lock_tail().seal();
         let inner = db.inner();
         let flushing = |jobs: &Jobs| {
@@ -525,7 +525,7 @@ mod tests {
             db.compact_keyspace(&tight).unwrap();
         }
         db.put(&tight, b"key", b"value").unwrap();
-        (0..120u32).for_each(|n| db.put(&roomy, &n.to_be_bytes(), &[7; 400]).unwrap());
+        (0..120u32).for_each(|n| db.put(&roomy, n.to_be_bytes(), [7; 400]).unwrap());
         inner.commit.lock_tail().seal();
         let view = inner.view.load();
         let oldest = view.memtables.last().unwrap();

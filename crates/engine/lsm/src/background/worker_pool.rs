@@ -289,8 +289,8 @@ mod tests {
         for run in 1..=runs {
             let keys = (0..100u32).map(|key| key.to_be_bytes());
             match run == runs {
-                true => keys.for_each(|key| db.delete(&keyspace, &key).unwrap()),
-                false => keys.for_each(|key| db.put(&keyspace, &key, &[7; 100]).unwrap()),
+                true => keys.for_each(|key| db.delete(&keyspace, key).unwrap()),
+                false => keys.for_each(|key| db.put(&keyspace, key, [7; 100]).unwrap()),
             }
             db.flush().unwrap();
         }
@@ -317,7 +317,7 @@ mod tests {
             };
             let db = Db::open_with(env, settings).unwrap();
             let keys = (0..7_000u32).map(|key| key.to_be_bytes());
-            keys.for_each(|key| db.put(&db.default_keyspace(), &key, &[7; 400]).unwrap());
+            keys.for_each(|key| db.put(&db.default_keyspace(), key, [7; 400]).unwrap());
             db
         });
         let crew = resources.crew();

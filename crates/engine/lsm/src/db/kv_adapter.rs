@@ -1,7 +1,7 @@
 //! One keyspace of a database behind the traits that workloads and servers use.
 
 use super::Db;
-use crate::options::keyspace::Keyspace;
+use super::keyspace::Keyspace;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Value, WriteBatch};
 use esker_base::Result;

@@ -1,18 +1,18 @@
 //! The database: what users hold.
 
 pub(crate) mod checkpoint_request;
+pub(crate) mod keyspace;
 pub(crate) mod keyspaces_adapter;
 pub(crate) mod kv_adapter;
+pub(crate) mod operations;
 
 use crate::background;
 use crate::compaction::space::budget::Surroundings;
 use crate::engine::{Inner, table_memory};
 use crate::log::torn_tail::TornLog;
 use crate::manifest::version_edit::{Change, Edit};
-use crate::options::keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo, check_name};
-use crate::options::settings::{KeyspaceSettings, Log, Settings};
+use crate::options::settings::{DEFAULT_KEYSPACE, KeyspaceSettings, Log, Settings};
 use crate::read::cursor::DbCursor;
-use crate::read::get;
 use crate::read::get::Patience;
 use crate::read::range::Range;
 use crate::recovery::close::{Handle, Upkeep};
@@ -25,9 +25,10 @@ use crate::version::KeyspaceVersion;
 use crate::version::snapshot_tracker::Snapshot;
 use crate::version::unreadable::UnreadableTable;
 use esker_api::{KeyRange, Value, WriteBatch};
-use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
+use esker_base::{Error, KeyspaceId, Result};
 use esker_memtable::{DramTable, DramTableStats};
 use esker_storage::{PosixStorage, Storage};
+use keyspace::{Keyspace, KeyspaceInfo, check_name};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -126,23 +127,9 @@ impl Db {
         inner.check_usable().map(|()| inner)
     }
 
-    /// For calls that do I/O for upkeep: a close waits for them before it gives up the lock.
+    /// For calls that do I/O for upkeep: a close waits for them before it releases the lock.
     pub(crate) fn upkeep(&self) -> Result<Upkeep<'_>> {
-        let inner = self.usable()?;
-        let upkeep = Upkeep::begin(inner);
-        self.writable()?;
-        Ok(upkeep)
-    }
-
-    fn writable(&self) -> Result<&Inner> {
-        let inner = self.usable()?;
-        if inner.read_only {
-            Err(Error::ReadOnly)
-        } else if inner.gate.is_cancelled() {
-            Err(Error::Closed)
-        } else {
-            Ok(inner)
-        }
+        self.inner().begin_upkeep()
     }
 
     // Keyspaces.
@@ -189,7 +176,7 @@ impl Db {
     }
 
     fn handle_of(&self, id: KeyspaceId, name: &str) -> Keyspace {
-        Keyspace { id, name: name.into(), store: self.inner().store_id }
+        Keyspace::new(&self.handle.inner, id, name)
     }
 
     /// All keyspaces, by id. None in a forked child, nor once the database is closed.
@@ -211,7 +198,7 @@ impl Db {
     /// manifest again, and fail with [`Error::DropUndecided`] if they can't.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let inner = self.upkeep()?;
-        let id = self.existing_keyspace(name)?.id;
+        let id = self.existing_keyspace(name)?.id();
         if id == KeyspaceId::DEFAULT {
             return Err(Error::BadKeyspaceName {
                 name: name.to_owned(),
@@ -234,55 +221,69 @@ impl Db {
 
     // Reads.
 
-    /// The newest value of `key`. One block is read if none is cached, rarely more.
+    /// Returns the newest value of `key`, or `None`.
+    ///
+    /// Reads one block from the device if none is cached, rarely more.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKeyspace`] if the keyspace was dropped, [`Error::ForeignHandle`] if another
+    /// database made the handle, [`Error::Corruption`] and [`Error::Io`] if a table can't be read,
+    /// [`Error::Closed`] once the database is closed.
     #[inline]
-    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
-        let inner = self.usable()?;
-        let keyspace = inner.resolve(keyspace)?;
-        let (view, visible) = inner.pin_present();
-        get::get(inner, &view, keyspace, key, visible, Patience::MayBlock)
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.inner().get(keyspace, key.as_ref(), Patience::MayBlock)
     }
 
-    /// Like [`Db::get`], but never waits for the device: fails with [`Error::WouldBlock`] if the
-    /// answer is not in memory.
-    pub fn try_get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
-        let inner = self.usable()?;
-        let keyspace = inner.resolve(keyspace)?;
-        let (view, visible) = inner.pin_present();
-        get::get(inner, &view, keyspace, key, visible, Patience::MemoryOnly)
+    /// Like [`Db::get`], but never waits for the device.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if the answer is not in memory; the errors of [`Db::get`].
+    pub fn try_get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.inner().get(keyspace, key.as_ref(), Patience::MemoryOnly)
     }
 
-    /// The value of `key` at `snapshot`.
+    /// Returns the value of `key` at `snapshot`, or `None`.
+    ///
+    /// # Errors
+    /// [`Error::ForeignHandle`] if another database took the snapshot; the errors of [`Db::get`].
     pub fn get_at(
         &self,
         keyspace: &Keyspace,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
-        let inner = self.usable()?;
-        let keyspace = inner.resolve(keyspace)?;
-        let seqno = inner.resolve_snapshot(snapshot)?;
-        let view = inner.view.pin();
-        get::get(inner, &view, keyspace, key, seqno, Patience::MayBlock)
+        self.inner().get_at(keyspace, key.as_ref(), snapshot)
     }
 
-    /// The newest values of `keys`, all as of one moment.
-    pub fn multi_get(&self, keyspace: &Keyspace, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        let inner = self.usable()?;
-        let keyspace = inner.resolve(keyspace)?;
-        let (view, visible) = inner.pin_present();
-        keys.iter()
-            .map(|key| get::get(inner, &view, keyspace, key, visible, Patience::MayBlock))
-            .collect()
+    /// Returns the newest values of `keys` in their order, all from one consistent snapshot.
+    ///
+    /// # Errors
+    /// The errors of [`Db::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Value>>> {
+        self.inner().multi_get(keyspace, keys)
     }
 
-    /// The present moment, to read at later.
+    /// Whether `keyspace` has `key`. Costs as much as [`Db::get`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::get`].
+    pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(keyspace, key)?.is_some())
+    }
+
+    /// Takes a consistent snapshot of the whole database, to read at later.
+    ///
+    /// Compaction keeps what the snapshot sees until it is dropped.
+    #[must_use = "a snapshot lasts until it is dropped"]
     pub fn snapshot(&self) -> Snapshot {
-        let inner = self.inner();
-        inner.snapshots.take(|| inner.commit.visible())
+        self.inner().take_snapshot()
     }
 
-    /// The pairs with keys within `bounds`, to iterate over:
+    /// Iterates over the entries with keys in `range`: `"a".."b"`, `key..`, `..=key`, `..`.
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
@@ -290,10 +291,10 @@ impl Db {
     /// # let db = esker_lsm::Db::open(dir.path(), esker_lsm::Settings::default())?;
     /// # let fruit = db.default_keyspace();
     /// for name in ["apple", "banana", "cherry"] {
-    ///     db.put(&fruit, name.as_bytes(), b"")?;
+    ///     db.put(&fruit, name, "")?;
     /// }
     /// let mut keys = Vec::new();
-    /// for pair in db.range(&fruit, b"b".as_slice()..).rev() {
+    /// for pair in db.range(&fruit, "b"..).rev() {
     ///     let (key, _value) = pair?;
     ///     keys.push(key);
     /// }
@@ -301,64 +302,85 @@ impl Db {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn range(&self, keyspace: &Keyspace, bounds: impl Into<KeyRange>) -> Range {
-        Range::new(self.clone(), keyspace.clone(), bounds.into())
+    pub fn range(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Range {
+        Range::new(&self.handle.inner, Some(self.clone()), keyspace.into(), range.into())
     }
 
-    /// The pairs whose keys start with `prefix`, to iterate over.
-    pub fn prefix(&self, keyspace: &Keyspace, prefix: &[u8]) -> Range {
-        Range::new(self.clone(), keyspace.clone(), KeyRange::prefix(prefix))
+    /// Iterates over the entries whose keys start with `prefix`.
+    pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Range {
+        self.range(keyspace, KeyRange::prefix(prefix))
     }
 
-    /// A cursor over `range` as of now.
-    pub fn cursor(&self, keyspace: &Keyspace, range: KeyRange) -> Result<DbCursor> {
+    /// Iterates over all entries of `keyspace`.
+    pub fn iter(&self, keyspace: &Keyspace) -> Range {
+        self.range(keyspace, ..)
+    }
+
+    /// Returns a cursor over `range` at the present.
+    ///
+    /// # Errors
+    /// The errors of [`Db::get`].
+    pub fn cursor(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<DbCursor> {
         self.cursor_at(keyspace, range, &self.snapshot())
     }
 
-    /// A cursor over `range` at `snapshot`.
+    /// Returns a cursor over `range` at `snapshot`.
+    ///
+    /// # Errors
+    /// The errors of [`Db::get_at`].
     pub fn cursor_at(
         &self,
         keyspace: &Keyspace,
-        range: KeyRange,
+        range: impl Into<KeyRange>,
         snapshot: &Snapshot,
     ) -> Result<DbCursor> {
         let keyspace = self.inner().resolve(keyspace)?;
-        DbCursor::new(&self.handle.inner, keyspace, range, snapshot.clone())
+        DbCursor::new(&self.handle.inner, keyspace, range.into(), snapshot.clone())
     }
 
     // Writes.
 
-    /// Sets `key` to `value`.
-    #[inline]
-    pub fn put(&self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut batch = self.batch();
-        batch.put(keyspace, key, value);
-        self.write(&batch)
-    }
-
-    /// Removes `key`, whether it is there or not.
-    pub fn delete(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
-        let mut batch = self.batch();
-        batch.delete(keyspace, key);
-        self.write(&batch)
-    }
-
-    /// Removes all keys in `range`: `b"a"..b"b"`, `key..`, `..=key`, `..`. As cheap as one put.
+    /// Sets `key` to `value`. See [`Db::write`] for durability and limits.
     ///
     /// # Errors
-    /// [`Error::EmptyRange`] if the range ends before its start, or at it.
-    pub fn delete_range(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<()> {
-        let mut batch = self.batch();
-        batch.delete_range(keyspace, range);
-        self.write(&batch)
+    /// The errors of [`Db::write`].
+    #[inline]
+    pub fn put(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.inner().put(keyspace, key.as_ref(), value.as_ref())
     }
 
-    /// Removes all keys of `keyspace`, as cheaply as one put. The keyspace stays.
+    /// Removes `key`, whether it exists or not.
+    ///
+    /// # Errors
+    /// The errors of [`Db::write`].
+    pub fn delete(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.inner().delete(keyspace, key.as_ref())
+    }
+
+    /// Removes all keys in `range`: `"a".."b"`, `key..`, `..=key`, `..`. Costs as much as one put.
+    ///
+    /// # Errors
+    /// [`Error::EmptyRange`] if the range ends before its start, or at it; the errors of
+    /// [`Db::write`].
+    pub fn delete_range(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<()> {
+        self.inner().delete_range(keyspace, range.into())
+    }
+
+    /// Removes all keys of `keyspace`. Costs as much as one put. The keyspace stays.
+    ///
+    /// # Errors
+    /// The errors of [`Db::write`].
     pub fn clear(&self, keyspace: &Keyspace) -> Result<()> {
         self.delete_range(keyspace, ..)
     }
 
-    /// An empty batch, to fill and [write](Db::write).
+    /// Returns an empty batch, to fill and [write](Db::write).
+    #[must_use = "a batch writes nothing until `Db::write`"]
     pub fn batch(&self) -> WriteBatch {
         WriteBatch::new()
     }
@@ -375,25 +397,7 @@ impl Db {
     /// that asked to be synced is visible although the flush that should have kept it failed.
     #[inline]
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
-        let inner = self.writable()?;
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let accepted = inner.accept(batch)?;
-        let batch = &*accepted;
-        inner.stall.before_write(batch.encoded().len(), &*inner.clock);
-        let last_seqno = match inner.fits_frame(batch) {
-            true => inner.commit.write(batch, inner)?,
-            false => inner.commit.write_large(batch, inner.settings.segment_bytes, inner)?,
-        };
-        if let Some(dram_table) = inner.dram_table.as_ref().filter(|table| table.wants_puts()) {
-            forward(dram_table, batch, last_seqno);
-        }
-        if batch.wants_sync() && inner.settings.log == Log::None {
-            // Without a log, tables are the only durable place.
-            self.upkeep()?.flush_all()?;
-        }
-        Ok(())
+        self.inner().write(batch)
     }
 
     /// Makes every write acknowledged before this call survive power loss.
@@ -650,7 +654,7 @@ impl Db {
         goes_on: &dyn Fn() -> bool,
     ) -> Result<()> {
         // Before a directory is made for it.
-        self.writable()?;
+        self.inner().check_writable()?;
         crate::recovery::checkpoint::checkpoint_into(&*self.upkeep()?, dir.as_ref(), goes_on)
     }
 
@@ -665,20 +669,6 @@ impl Db {
     /// cursors, fail with [`Error::Closed`] from then on. It waits for calls that other threads are at.
     pub fn close(self) -> Result<()> {
         self.handle.close()
-    }
-}
-
-/// Offers what was just written to the DRAMTable.
-fn forward(dram_table: &DramTable, batch: &WriteBatch, last_seqno: Seqno) {
-    let first_seqno = last_seqno + 1 - batch.len() as u64;
-    for (seqno, entry) in (first_seqno..).zip(batch.iter()) {
-        let value = match entry.kind {
-            Kind::Put => Some(entry.value),
-            Kind::Delete => None,
-            // Readers meet it in its MemTable; when that leaves, the floor is raised.
-            Kind::RangeDelete => continue,
-        };
-        dram_table.put(entry.keyspace, entry.key, hash64(entry.key), seqno, value);
     }
 }
 

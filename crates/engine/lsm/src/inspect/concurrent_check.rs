@@ -138,7 +138,7 @@ mod tests {
         let log = Log::Pmem { pool: pool.clone(), emulated: true };
         let settings = Settings { log, memory_bytes: 64 << 20, ..Settings::default() };
         let db = Db::open(tables.path(), settings).unwrap();
-        let put = |number: u32| db.put(&db.default_keyspace(), &number.to_be_bytes(), b"value");
+        let put = |number: u32| db.put(&db.default_keyspace(), number.to_be_bytes(), b"value");
         put(0).unwrap();
         let inspector = Inspector::open_with_pool(tables.path(), &pool, true).unwrap();
         let inspector = inspector.with_pool_opened(Inspect::Beside).unwrap();

@@ -28,7 +28,7 @@ use crate::manifest::invariants;
 use crate::manifest::manifest_file::PreparedManifest;
 use crate::manifest::manifest_state::State;
 use crate::manifest::version_edit::{Change, Edit};
-use crate::options::keyspace::DEFAULT_KEYSPACE;
+use crate::options::settings::DEFAULT_KEYSPACE;
 use crate::options::settings::KeyspaceSettings;
 use crate::output::output_files::write_cut_tables;
 use crate::output::version_filter::Fold;

@@ -1,11 +1,11 @@
 //! What a user chooses, and what follows from it.
 //!
-//! [`settings`]: the settings of a database and of a keyspace. [`space_policy`]: what is done about stale versions. [`sizes`]: how
-//! large tables and levels may be. `keyspace`: a keyspace's name, id and handle.
+//! [`settings`]: the settings of a database and of a keyspace. [`space_policy`]: what is done about
+//! stale versions. [`sizes`]: how large tables and levels may be.
 //!
-//! This room uses no other room of the crate, so every room may use it.
+//! Settings name the resources that databases share (`background`), and otherwise use no other
+//! room, so every room may use them.
 
-pub(crate) mod keyspace;
 pub mod settings;
 pub mod sizes;
 pub mod space_policy;

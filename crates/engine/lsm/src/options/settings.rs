@@ -9,6 +9,9 @@ use esker_table::Compression;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The name of the keyspace that every database has.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
 /// When the log file's bytes are made to survive power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sync {

@@ -241,18 +241,18 @@ mod tests {
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         // Whole segments are prepared ahead once one was filled.
         for filler in 0..60_u8 {
-            db.put(&keyspace, &[1, filler], &[0; 4_000]).unwrap();
+            db.put(&keyspace, [1, filler], [0; 4_000]).unwrap();
         }
         let keys: Vec<[u8; 2]> = (0..10).map(|number| [2, number]).collect();
         keys.iter().for_each(|key| db.put(&keyspace, key, b"old").unwrap());
         db.flush().unwrap();
         for filler in 0..9_u8 {
-            db.put(&keyspace, &[1, filler], &[0; 4_000]).unwrap();
+            db.put(&keyspace, [1, filler], [0; 4_000]).unwrap();
         }
         while db.step() {}
         let view = inner.view.load();
         let mut batch = db.batch();
-        keys.iter().for_each(|key| batch.put(&keyspace, key, &[2; 4_000]));
+        keys.iter().for_each(|key| batch.put(&keyspace, key, [2; 4_000]));
         db.write(&batch).unwrap();
         assert!(view.memtables[0].ends_in_batch(), "the batch begins in the view");
         let now = inner.commit.visible();

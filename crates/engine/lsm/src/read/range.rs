@@ -2,20 +2,22 @@
 
 use super::cursor::DbCursor;
 use crate::db::Db;
-use crate::options::keyspace::Keyspace;
+use crate::engine::Inner;
 use crate::version::snapshot_tracker::Snapshot;
-use esker_api::{Cursor, KeyRange};
+use esker_api::{Cursor, KeyRange, KeyspaceRef};
 use esker_base::Result;
 use std::iter::FusedIterator;
+use std::sync::Arc;
 
 /// The pairs of a range: an iterator from both ends.
 ///
 /// It reads at the snapshot given by [`Range::at`], or at the time of its first step. Ends after the first error.
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct Range {
-    /// Keeps the database open during iteration.
-    db: Db,
-    keyspace: Keyspace,
+    inner: Arc<Inner>,
+    /// Keeps the database open during iteration, if the range came from a [`Db`].
+    _db: Option<Db>,
+    keyspace: KeyspaceRef,
     range: KeyRange,
     snapshot: Option<Snapshot>,
     /// At the last pair that `next` returned.
@@ -29,8 +31,22 @@ pub struct Range {
 type Step = fn(&mut DbCursor) -> Result<()>;
 
 impl Range {
-    pub(crate) fn new(db: Db, keyspace: Keyspace, range: KeyRange) -> Self {
-        Range { db, keyspace, range, snapshot: None, front: None, back: None, is_done: false }
+    pub(crate) fn new(
+        inner: &Arc<Inner>,
+        db: Option<Db>,
+        keyspace: KeyspaceRef,
+        range: KeyRange,
+    ) -> Self {
+        Range {
+            inner: inner.clone(),
+            _db: db,
+            keyspace,
+            range,
+            snapshot: None,
+            front: None,
+            back: None,
+            is_done: false,
+        }
     }
 
     /// Reads at `snapshot`. Has no effect after the first step.
@@ -59,8 +75,10 @@ impl Range {
         if let Some(cursor) = own {
             next(cursor)?;
         } else {
-            let snapshot = self.snapshot.get_or_insert_with(|| self.db.snapshot());
-            let mut cursor = self.db.cursor_at(&self.keyspace, self.range.clone(), snapshot)?;
+            let inner = &self.inner;
+            let snapshot = self.snapshot.get_or_insert_with(|| inner.take_snapshot()).clone();
+            let keyspace = inner.resolve(self.keyspace)?;
+            let mut cursor = DbCursor::new(inner, keyspace, self.range.clone(), snapshot)?;
             first(&mut cursor)?;
             *own = Some(cursor);
         }

@@ -22,7 +22,7 @@ use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name};
 use crate::manifest::manifest_state::State;
 use crate::manifest::version_edit::{Change, Edit};
 use crate::manifest::version_set::Installer;
-use crate::options::keyspace::DEFAULT_KEYSPACE;
+use crate::options::settings::DEFAULT_KEYSPACE;
 use crate::options::settings::{KeyspaceSettings, Log, Recovery, Settings};
 use crate::options::sizes::Sizes;
 use crate::output::io_throttle::IoGate;

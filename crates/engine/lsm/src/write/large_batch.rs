@@ -215,7 +215,7 @@ mod tests {
     fn batch(values: &[usize]) -> WriteBatch {
         let mut batch = WriteBatch::new();
         for &bytes in values {
-            batch.put(KeyspaceId::DEFAULT, b"key", &vec![7; bytes]);
+            batch.put(KeyspaceId::DEFAULT, b"key", vec![7; bytes]);
         }
         batch
     }

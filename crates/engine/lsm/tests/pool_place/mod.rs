@@ -70,14 +70,14 @@ pub fn key(number: u64) -> Vec<u8> {
 pub fn put_all(db: &Db, numbers: std::ops::Range<u64>) {
     let keyspace = db.default_keyspace();
     for number in numbers {
-        db.put(&keyspace, &key(number), &number.to_le_bytes().repeat(12)).unwrap();
+        db.put(&keyspace, key(number), number.to_le_bytes().repeat(12)).unwrap();
     }
 }
 
 pub fn assert_all(db: &Db, numbers: std::ops::Range<u64>) {
     let keyspace = db.default_keyspace();
     for number in numbers {
-        let found = db.get(&keyspace, &key(number)).unwrap();
+        let found = db.get(&keyspace, key(number)).unwrap();
         assert_eq!(found.as_deref(), Some(&number.to_le_bytes().repeat(12)[..]), "{number}");
     }
 }

@@ -93,7 +93,7 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 fn put(db: &Db, number: u32) {
-    db.put(&db.default_keyspace(), &key(number), &value(number)).unwrap();
+    db.put(&db.default_keyspace(), key(number), value(number)).unwrap();
 }
 
 /// Puts with each write acknowledged, through several segments, flushes and a compaction.
@@ -144,7 +144,7 @@ fn synced_later(place: &Path) {
             }
             _ => {
                 let mut batch = db.batch();
-                batch.put(&db.default_keyspace(), &key(last), &value(last));
+                batch.put(&db.default_keyspace(), key(last), value(last));
                 batch.sync();
                 db.write(&batch).unwrap();
             }

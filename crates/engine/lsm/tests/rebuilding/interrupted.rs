@@ -34,8 +34,8 @@ fn damaged_tables() -> Files {
     for round in 0..3u32 {
         for key in 0..100u32 {
             let key = (round * 1000 + key).to_be_bytes();
-            db.put(&db.default_keyspace(), &key, &[1; 100]).unwrap();
-            db.put(&other, &key, &[2; 100]).unwrap();
+            db.put(&db.default_keyspace(), key, [1; 100]).unwrap();
+            db.put(&other, key, [2; 100]).unwrap();
         }
         db.flush().unwrap();
     }
@@ -99,7 +99,7 @@ fn an_interrupted_rebuild_knows_what_the_manifest_knew() {
     let dropped = db.keyspace("dropped", KeyspaceSettings::default()).unwrap();
     for round in 0..2u32 {
         for key in 0..60u32 {
-            db.put(&db.default_keyspace(), &key.to_be_bytes(), &[round as u8; 60]).unwrap();
+            db.put(&db.default_keyspace(), key.to_be_bytes(), [round as u8; 60]).unwrap();
         }
         db.put(&dropped, b"key", b"value").unwrap();
         db.flush().unwrap();
@@ -108,7 +108,7 @@ fn an_interrupted_rebuild_knows_what_the_manifest_knew() {
     let at = inspector(&storage).manifest().unwrap().records.len();
     db.flush().unwrap();
     for key in 0..2u32 {
-        db.put(&db.default_keyspace(), &key.to_be_bytes(), b"newest").unwrap();
+        db.put(&db.default_keyspace(), key.to_be_bytes(), b"newest").unwrap();
         db.flush().unwrap();
     }
     db.put(&db.default_keyspace(), b"key", b"in the log").unwrap();

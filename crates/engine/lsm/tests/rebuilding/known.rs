@@ -21,7 +21,7 @@ fn damage_behind(storage: &Arc<MemoryStorage>, is_last_read: impl Fn(&Change) ->
 fn fill(db: &Db, name: &str, value: &[u8]) {
     let keyspace = db.keyspace(name, KeyspaceSettings::default()).unwrap();
     for key in 0..50u32 {
-        db.put(&keyspace, &key.to_be_bytes(), value).unwrap();
+        db.put(&keyspace, key.to_be_bytes(), value).unwrap();
     }
 }
 

@@ -106,8 +106,8 @@ fn random_work(storage: &Arc<MemoryStorage>, seed: u64, steps: u64) -> Db {
         let keyspace = &keyspaces[rng.below(2) as usize];
         let key = |rng: &mut Rng| (rng.below(200) as u32).to_be_bytes();
         match rng.below(40) {
-            0..24 => db.put(keyspace, &key(&mut rng), format!("{step}").repeat(20).as_bytes()),
-            24..32 => db.delete(keyspace, &key(&mut rng)),
+            0..24 => db.put(keyspace, key(&mut rng), format!("{step}").repeat(20).as_bytes()),
+            24..32 => db.delete(keyspace, key(&mut rng)),
             32..35 => {
                 let (from, to) = (rng.below(200) as u32, rng.below(30) as u32 + 1);
                 db.delete_range(keyspace, from.to_be_bytes()..(from + to).to_be_bytes())
@@ -201,7 +201,7 @@ fn many_blocks() -> (Arc<MemoryStorage>, String, Pairs) {
     let db = open(&storage).unwrap();
     for key in 0..400u32 {
         let value = format!("value {key} ").repeat(8);
-        db.put(&db.default_keyspace(), &key.to_be_bytes(), value.as_bytes()).unwrap();
+        db.put(&db.default_keyspace(), key.to_be_bytes(), value.as_bytes()).unwrap();
     }
     db.compact().unwrap();
     let expected = pairs(&db);
@@ -266,8 +266,8 @@ fn sound_tables_in_a_damaged_file_are_kept_whole() {
     let db = open(&storage).unwrap();
     let other = db.keyspace("other", KeyspaceSettings::default()).unwrap();
     for key in 0..100u32 {
-        db.put(&db.default_keyspace(), &key.to_be_bytes(), &[1; 200]).unwrap();
-        db.put(&other, &key.to_be_bytes(), &[2; 200]).unwrap();
+        db.put(&db.default_keyspace(), key.to_be_bytes(), [1; 200]).unwrap();
+        db.put(&other, key.to_be_bytes(), [2; 200]).unwrap();
     }
     db.flush().unwrap();
     db.close().unwrap();

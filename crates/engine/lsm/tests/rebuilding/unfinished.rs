@@ -13,8 +13,8 @@ fn before_a_flush() -> (Arc<MemoryStorage>, String, Vec<u8>, Pairs) {
     let db = open(&storage).unwrap();
     let other = db.keyspace("other", KeyspaceSettings::default()).unwrap();
     for key in 0..100u32 {
-        db.put(&db.default_keyspace(), &key.to_be_bytes(), &[1; 100]).unwrap();
-        db.put(&other, &key.to_be_bytes(), &[2; 100]).unwrap();
+        db.put(&db.default_keyspace(), key.to_be_bytes(), [1; 100]).unwrap();
+        db.put(&other, key.to_be_bytes(), [2; 100]).unwrap();
     }
     let before = copy(&*storage);
     let expected = pairs(&db);
@@ -36,8 +36,8 @@ fn expect_all(storage: &Arc<MemoryStorage>, expected: &Pairs) {
     };
     let found: Pairs = pairs(&db).into_iter().map(named).collect();
     assert_eq!(different(&found, expected), [""; 0], "{repaired:?}");
-    db.put(&db.default_keyspace(), &5u32.to_be_bytes(), b"newest").unwrap();
-    let found = db.get(&db.default_keyspace(), &5u32.to_be_bytes()).unwrap();
+    db.put(&db.default_keyspace(), 5u32.to_be_bytes(), b"newest").unwrap();
+    let found = db.get(&db.default_keyspace(), 5u32.to_be_bytes()).unwrap();
     assert_eq!(found.as_deref(), Some(&b"newest"[..]));
     db.close().unwrap();
     inspector(storage).check(&mut |problem| panic!("{problem}")).unwrap();
@@ -72,7 +72,7 @@ fn a_damaged_output_of_a_compaction_hides_none_of_its_inputs() {
     for round in 0..2u8 {
         for key in 0..200u32 {
             let key = key * 2 + u32::from(round);
-            db.put(&db.default_keyspace(), &key.to_be_bytes(), &[round; 100]).unwrap();
+            db.put(&db.default_keyspace(), key.to_be_bytes(), [round; 100]).unwrap();
         }
         db.flush().unwrap();
     }
@@ -98,7 +98,7 @@ fn frames_behind_a_damaged_one_are_named() {
     let db = open(&storage).unwrap();
     let put = |keys: std::ops::Range<u32>| {
         for key in keys {
-            db.put(&db.default_keyspace(), &key.to_be_bytes(), &[7; 100]).unwrap();
+            db.put(&db.default_keyspace(), key.to_be_bytes(), [7; 100]).unwrap();
         }
     };
     put(0..10);

@@ -353,7 +353,7 @@ impl Load {
         for part in value[..self.random_bytes].chunks_mut(8) {
             part.copy_from_slice(&self.rng.next_u64().to_le_bytes()[..part.len()]);
         }
-        self.db().put(&self.keyspace, &key(n), &value).unwrap();
+        self.db().put(&self.keyspace, key(n), &value).unwrap();
         self.forget(n);
         let bytes = bytes_of(&value);
         self.live_bytes += bytes;
@@ -362,7 +362,7 @@ impl Load {
     }
 
     fn delete(&mut self, n: u64) {
-        self.db().delete(&self.keyspace, &key(n)).unwrap();
+        self.db().delete(&self.keyspace, key(n)).unwrap();
         self.forget(n);
         self.after_write(bytes_of(b""));
     }

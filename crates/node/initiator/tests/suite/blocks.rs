@@ -121,7 +121,7 @@ fn a_database_on_a_node_has_what_was_acknowledged_when_its_process_is_gone() {
             if number == written / 2 {
                 db.flush().unwrap();
             }
-            db.put(&keys, &number.to_be_bytes(), &pattern(10_000, number as u8)).unwrap();
+            db.put(&keys, number.to_be_bytes(), pattern(10_000, number as u8)).unwrap();
         }
         let stats = db.stats();
         assert!(stats.flush_bytes > 0, "tables, too, are there");
@@ -131,7 +131,7 @@ fn a_database_on_a_node_has_what_was_acknowledged_when_its_process_is_gone() {
     let db = database(&target, Arc::new(Threads));
     let keys = db.keyspace("k", KeyspaceSettings::default()).unwrap();
     for number in 0..written {
-        let value = db.get(&keys, &number.to_be_bytes()).unwrap().unwrap();
+        let value = db.get(&keys, number.to_be_bytes()).unwrap().unwrap();
         assert!(value[..] == pattern(10_000, number as u8), "{number}");
     }
 }

@@ -80,7 +80,7 @@ fn a_value_longer_than_a_retrieve_can_give_is_an_error() {
     let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();
     let longest = vec![7; 1 << 20];
     db.put(&keyspace, b"longest", &longest).unwrap();
-    db.put(&keyspace, b"longer", &[&longest[..], b"x"].concat()).unwrap();
+    db.put(&keyspace, b"longer", [&longest[..], b"x"].concat()).unwrap();
     let store = Arc::new(db.store(&keyspace));
     let target =
         serve(vec![Arc::new(OrderedKeys::new([3; 16], 1 << 30, store, &Threads).unwrap())]);

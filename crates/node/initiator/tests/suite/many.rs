@@ -71,8 +71,8 @@ fn batch(changes: impl IntoIterator<Item = (usize, Option<Vec<u8>>)>) -> WriteBa
     let mut batch = WriteBatch::new();
     for (number, value) in changes {
         match value {
-            Some(value) => batch.put(KeyspaceId::DEFAULT, &key(number), &value),
-            None => batch.delete(KeyspaceId::DEFAULT, &key(number)),
+            Some(value) => batch.put(KeyspaceId::DEFAULT, key(number), &value),
+            None => batch.delete(KeyspaceId::DEFAULT, key(number)),
         }
     }
     batch
@@ -144,7 +144,7 @@ fn nothing_is_done_of_a_batch_with_an_entry_that_cannot_be() {
     let mut ranges = batch([(1, Some(b"v".to_vec()))]);
     ranges.delete_range(KeyspaceId::DEFAULT, b"a"..b"b");
     let mut long_keys = batch([(1, Some(b"v".to_vec()))]);
-    long_keys.put(KeyspaceId::DEFAULT, &[7; 17], b"v");
+    long_keys.put(KeyspaceId::DEFAULT, [7; 17], b"v");
     let long_values = batch([(1, Some(b"v".to_vec())), (2, Some(vec![0; (1 << 20) + 1]))]);
     for batch in [ranges, long_keys, long_values] {
         client.write(&batch).unwrap_err();

@@ -124,7 +124,7 @@ impl Served {
         let mut waiting: Vec<Reply> = Vec::new();
         for job in jobs.drain(..) {
             if let Request::Store { key, value, condition: Condition::Always } = &job.request {
-                batch.put(self.store.keyspace_ref(), key.as_bytes(), value);
+                batch.put(self.store.keyspace_ref(), key.as_bytes(), &value[..]);
                 waiting.push(job.reply);
                 if batch.encoded().len() >= BATCH_BYTES {
                     self.write(&mut batch, &mut waiting);

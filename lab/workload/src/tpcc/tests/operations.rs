@@ -130,7 +130,7 @@ fn of_customers_with_one_name_the_middle_one_pays() {
     let of = DistrictId { warehouse: 2, district: 9 };
     let mut batch = WriteBatch::new();
     for (first, number) in [("d", 4), ("b", 2), ("a", 9), ("c", 5)] {
-        batch.put(tables.id(Table::CustomerByName), &of.name("NOBODY", first, number), b"");
+        batch.put(tables.id(Table::CustomerByName), of.name("NOBODY", first, number), b"");
     }
     model.write(&batch).unwrap();
     let asked = Customers::LastName("NOBODY".into());
@@ -230,8 +230,8 @@ fn what_was_acknowledged_and_has_given_way_to_another_is_missing() {
         let (mut before, mut payer) = (Vec::new(), Vec::new());
         district.encode(&mut before);
         customer.encode(&mut payer);
-        batch.put(tables.id(Table::District), &AT.key(), &before);
-        batch.put(tables.id(Table::Customer), &of.numbered(3), &payer);
+        batch.put(tables.id(Table::District), AT.key(), &before);
+        batch.put(tables.id(Table::Customer), of.numbered(3), &payer);
         model.write(&batch).unwrap();
         let (order, pays) = (new_order(4, 11), payment(Customers::Number(3)));
         let (order, pays) = (NewOrder { date, ..order }, Payment { date, ..pays });

@@ -375,7 +375,7 @@ mod tests {
     use crate::background::executor::update_debt;
     use crate::background::{Lane, step_lane};
     use crate::db::Db;
-    use crate::options::keyspace::Keyspace;
+    use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings};
     use crate::recovery::env::Env;
     use crate::stats::compaction_counts::CompactionsDone;
@@ -415,7 +415,7 @@ mod tests {
     fn flush_runs(db: &Db, keyspace: &Keyspace, runs: usize) {
         for run in 0..runs {
             let keys = (0..100u32).map(|n| 100 * n + run as u32);
-            keys.for_each(|key| db.put(keyspace, &key.to_be_bytes(), &[7; 400]).unwrap());
+            keys.for_each(|key| db.put(keyspace, key.to_be_bytes(), [7; 400]).unwrap());
             db.inner().commit.lock_tail().seal();
             while step_lane(db.inner(), Lane::Flush) {}
         }

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::background::{Lane, step_lane};
     use crate::db::Db;
-    use crate::options::keyspace::Keyspace;
+    use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::recovery::env::Env;
     use crate::version::TableId;
@@ -370,7 +370,7 @@ mod tests {
         fn write(&mut self, keys: usize) {
             for _ in 0..keys {
                 let (key, value) = (self.rng.below(10_000) as u32, self.rng.below(256) as u8);
-                self.db.put(&self.keyspace, &key.to_be_bytes(), &[value; 400]).unwrap();
+                self.db.put(&self.keyspace, key.to_be_bytes(), [value; 400]).unwrap();
                 self.written.insert(key, value);
                 while self.db.step() {}
             }
@@ -386,7 +386,7 @@ mod tests {
 
         fn check(&self) {
             for (key, value) in &self.written {
-                let found = self.db.get(&self.keyspace, &key.to_be_bytes()).unwrap();
+                let found = self.db.get(&self.keyspace, key.to_be_bytes()).unwrap();
                 assert_eq!(found.as_deref(), Some(&[*value; 400][..]), "key {key}");
             }
         }
@@ -493,7 +493,7 @@ mod tests {
         let keyspace = db.keyspace("keyspace", settings()).unwrap();
         assert!(!outputs.is_empty() && outputs.is_subset(&tables_in_force(&db)));
         for (key, value) in &written {
-            let found = db.get(&keyspace, &key.to_be_bytes()).unwrap();
+            let found = db.get(&keyspace, key.to_be_bytes()).unwrap();
             assert_eq!(found.as_deref(), Some(&[*value; 400][..]));
         }
     }
@@ -511,12 +511,12 @@ mod tests {
         let mut world = World::with_deferred();
         let snapshot = world.db.snapshot();
         let (&key, &value) = world.written.iter().next().unwrap();
-        world.db.delete(&world.keyspace, &key.to_be_bytes()).unwrap();
+        world.db.delete(&world.keyspace, key.to_be_bytes()).unwrap();
         world.written.remove(&key);
         world.db.settle().unwrap();
         world.check();
-        assert!(world.db.get(&world.keyspace, &key.to_be_bytes()).unwrap().is_none());
-        let then = world.db.get_at(&world.keyspace, &key.to_be_bytes(), &snapshot).unwrap();
+        assert!(world.db.get(&world.keyspace, key.to_be_bytes()).unwrap().is_none());
+        let then = world.db.get_at(&world.keyspace, key.to_be_bytes(), &snapshot).unwrap();
         assert_eq!(then.as_deref(), Some(&[value; 400][..]));
     }
 
@@ -557,12 +557,12 @@ mod tests {
         let mut deferred = 0;
         // What is deleted goes as what is new between it is merged down.
         for key in (0..10_000u32).filter(|key| key % 8 != 0) {
-            world.db.delete(&world.keyspace, &key.to_be_bytes()).unwrap();
+            world.db.delete(&world.keyspace, key.to_be_bytes()).unwrap();
             world.written.remove(&key);
         }
         for _ in 0..8_000 {
             let key = [&world.rng.below(10_000).to_be_bytes()[4..], b"new"].concat();
-            world.db.put(&world.keyspace, &key, &[1; 400]).unwrap();
+            world.db.put(&world.keyspace, &key, [1; 400]).unwrap();
             while world.db.step() {
                 let jobs = world.db.inner().schedule.jobs.lock();
                 deferred += jobs.deferred.merges.len();
@@ -579,7 +579,7 @@ mod tests {
         world.told.settle();
         for _ in 0..8_000 {
             let key = world.rng.below(10_000) as u32;
-            world.db.put(&world.keyspace, &key.to_be_bytes(), &[1; 400]).unwrap();
+            world.db.put(&world.keyspace, key.to_be_bytes(), [1; 400]).unwrap();
             while world.db.step() {
                 assert_eq!(world.deferred(), 0);
             }
@@ -618,7 +618,7 @@ mod tests {
         // So much that all levels are too large.
         for _ in 0..8_000 {
             let key = world.rng.below(10_000) as u32;
-            world.db.put(&world.keyspace, &key.to_be_bytes(), &[1; 400]).unwrap();
+            world.db.put(&world.keyspace, key.to_be_bytes(), [1; 400]).unwrap();
             while step_lane(world.db.inner(), Lane::Flush) {}
             while step_lane(world.db.inner(), Lane::Prepare) {}
         }

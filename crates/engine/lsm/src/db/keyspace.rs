@@ -1,0 +1,249 @@
+//! Keyspaces: named, separate sets of keys in one database.
+
+use crate::engine::Inner;
+use crate::options::settings::KeyspaceSettings;
+use crate::read::get::Patience;
+use crate::read::range::Range;
+use crate::version::snapshot_tracker::Snapshot;
+use esker_api::{KeyRange, KeyspaceRef, Value};
+use esker_base::{Error, KeyspaceId, Result};
+use std::sync::Arc;
+
+/// The longest name, in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A keyspace of one open database: reads and writes it, and names it in batches and transactions.
+/// Cheap to clone; threads share it.
+///
+/// A keyspace does not keep its database open. Once the last [`Db`](crate::Db) is dropped or one is
+/// closed, its calls fail with [`Error::Closed`]. The storage that the database was given lives as
+/// long as a handle: a flash device can be opened again only when all are dropped.
+///
+/// Another database refuses the handle, and so does a later open of the same one:
+/// [`Error::ForeignHandle`]. [`Db::existing_keyspace`](crate::Db::existing_keyspace) gives a new
+/// handle.
+///
+/// A write here is a batch of one: see [`Db::write`](crate::Db::write) for durability and limits. It
+/// does not wait for the locks of transactions; `TransactionDb::write` does.
+///
+/// ```
+/// # fn main() -> esker_base::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker_lsm::{Db, KeyspaceSettings, Settings};
+///
+/// let db = Db::open(dir.path(), Settings::default())?;
+/// let users = db.keyspace("users", KeyspaceSettings::default())?;
+/// users.put("ada", "analyst")?;
+/// users.put("grace", "admiral")?;
+/// assert_eq!(users.get("ada")?.as_deref(), Some(&b"analyst"[..]));
+/// for pair in users.prefix("g").rev() {
+///     let (key, value) = pair?;
+///     assert_eq!((&key[..], &value[..]), (&b"grace"[..], &b"admiral"[..]));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Keyspace {
+    id: KeyspaceId,
+    name: Arc<str>,
+    inner: Arc<Inner>,
+}
+
+impl Keyspace {
+    pub(crate) fn new(inner: &Arc<Inner>, id: KeyspaceId, name: &str) -> Self {
+        Keyspace { id, name: name.into(), inner: inner.clone() }
+    }
+
+    /// Returns its id, which no other keyspace of the database ever has. A bare id does not say which
+    /// database it belongs to: calls that take one can't refuse that of another database.
+    pub fn id(&self) -> KeyspaceId {
+        self.id
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Checks that a keyspace can be called `name`: 1 to 255 bytes without control characters.
+    ///
+    /// # Errors
+    /// [`Error::BadKeyspaceName`] if none can.
+    pub fn check_name(name: &str) -> Result<()> {
+        check_name(name)
+    }
+
+    /// Returns the newest value of `key`, or `None`.
+    ///
+    /// # Errors
+    /// The errors of [`Db::get`](crate::Db::get).
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.inner.get(self, key.as_ref(), Patience::MayBlock)
+    }
+
+    /// Like [`Keyspace::get`], but never waits for the device.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if the answer is not in memory; the errors of [`Keyspace::get`].
+    pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.inner.get(self, key.as_ref(), Patience::MemoryOnly)
+    }
+
+    /// Returns the value of `key` at `snapshot`, or `None`.
+    ///
+    /// # Errors
+    /// [`Error::ForeignHandle`] if another database took the snapshot; the errors of
+    /// [`Keyspace::get`].
+    pub fn get_at(&self, key: impl AsRef<[u8]>, snapshot: &Snapshot) -> Result<Option<Value>> {
+        self.inner.get_at(self, key.as_ref(), snapshot)
+    }
+
+    /// Returns the newest values of `keys` in their order, all from one consistent snapshot.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Value>>> {
+        self.inner.multi_get(self, keys)
+    }
+
+    /// Whether `key` exists. Costs as much as [`Keyspace::get`].
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Iterates over the entries with keys in `range`: `"a".."b"`, `key..`, `..=key`, `..`.
+    pub fn range(&self, range: impl Into<KeyRange>) -> Range {
+        Range::new(&self.inner, None, self.into(), range.into())
+    }
+
+    /// Iterates over the entries whose keys start with `prefix`.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range(KeyRange::prefix(prefix))
+    }
+
+    /// Iterates over all entries.
+    pub fn iter(&self) -> Range {
+        self.range(..)
+    }
+
+    /// Returns the entry with the smallest key, or `None` if the keyspace is empty.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get`].
+    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter().next().transpose()
+    }
+
+    /// Returns the entry with the largest key, or `None` if the keyspace is empty.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get`].
+    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// Whether there is no key.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.first()?.is_none())
+    }
+
+    /// Counts the keys in `range`. Reads all of them: the time grows with the range.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get`].
+    pub fn count(&self, range: impl Into<KeyRange>) -> Result<u64> {
+        self.inner.count(self, range.into())
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// The errors of [`Db::write`](crate::Db::write).
+    #[inline]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.put(self, key.as_ref(), value.as_ref())
+    }
+
+    /// Removes `key`, whether it exists or not.
+    ///
+    /// # Errors
+    /// The errors of [`Db::write`](crate::Db::write).
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.delete(self, key.as_ref())
+    }
+
+    /// Removes all keys in `range`. Costs as much as one put.
+    ///
+    /// # Errors
+    /// [`Error::EmptyRange`] if the range ends before its start, or at it; the errors of
+    /// [`Db::write`](crate::Db::write).
+    pub fn delete_range(&self, range: impl Into<KeyRange>) -> Result<()> {
+        self.inner.delete_range(self, range.into())
+    }
+
+    /// Removes all keys. Costs as much as one put. The keyspace stays.
+    ///
+    /// # Errors
+    /// The errors of [`Db::write`](crate::Db::write).
+    pub fn clear(&self) -> Result<()> {
+        self.delete_range(..)
+    }
+}
+
+/// Two handles are equal if they name one keyspace of one open database.
+impl PartialEq for Keyspace {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id && self.inner.store_id == other.inner.store_id
+    }
+}
+
+impl Eq for Keyspace {}
+
+impl std::fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyspace").field("name", &self.name).field("id", &self.id).finish()
+    }
+}
+
+impl From<&Keyspace> for KeyspaceRef {
+    #[inline]
+    fn from(keyspace: &Keyspace) -> KeyspaceRef {
+        KeyspaceRef { id: keyspace.id, store: keyspace.inner.store_id }
+    }
+}
+
+/// What a list of keyspaces says of each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyspaceInfo {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: KeyspaceId,
+    /// Its settings, as given at its creation.
+    pub settings: KeyspaceSettings,
+}
+
+/// Checks that `name` can name a keyspace.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let bad = |reason| Err(Error::BadKeyspaceName { name: name.to_owned(), reason });
+    if name.is_empty() {
+        bad("it is empty")
+    } else if name.len() > NAME_BYTES_MAX {
+        bad("it is longer than 255 bytes")
+    } else if name.chars().any(char::is_control) {
+        bad("it has control characters in it")
+    } else {
+        Ok(())
+    }
+}

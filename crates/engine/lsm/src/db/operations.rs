@@ -1,0 +1,159 @@
+//! Reads and writes, shared by the handles [`Db`](crate::Db) and [`Keyspace`](crate::Keyspace).
+
+use crate::engine::Inner;
+use crate::options::settings::Log;
+use crate::read::cursor::DbCursor;
+use crate::read::get;
+use crate::read::get::Patience;
+use crate::recovery::close::Upkeep;
+use crate::version::snapshot_tracker::Snapshot;
+use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
+use esker_base::{Error, Kind, Result, Seqno, hash64};
+use esker_memtable::DramTable;
+use std::sync::Arc;
+
+impl Inner {
+    /// For calls that do I/O for upkeep: a close waits for them before it releases the lock.
+    pub(crate) fn begin_upkeep(&self) -> Result<Upkeep<'_>> {
+        self.check_usable()?;
+        let upkeep = Upkeep::begin(self);
+        self.check_writable()?;
+        Ok(upkeep)
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_usable()?;
+        if self.read_only {
+            Err(Error::ReadOnly)
+        } else if self.gate.is_cancelled() {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn take_snapshot(&self) -> Snapshot {
+        self.snapshots.take(|| self.commit.visible())
+    }
+
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+        patience: Patience,
+    ) -> Result<Option<Value>> {
+        self.check_usable()?;
+        let keyspace = self.resolve(keyspace)?;
+        let (view, visible) = self.pin_present();
+        get::get(self, &view, keyspace, key, visible, patience)
+    }
+
+    pub(crate) fn get_at(
+        &self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+        snapshot: &Snapshot,
+    ) -> Result<Option<Value>> {
+        self.check_usable()?;
+        let keyspace = self.resolve(keyspace)?;
+        let seqno = self.resolve_snapshot(snapshot)?;
+        let view = self.view.pin();
+        get::get(self, &view, keyspace, key, seqno, Patience::MayBlock)
+    }
+
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: impl Into<KeyspaceRef>,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Value>>> {
+        self.check_usable()?;
+        let keyspace = self.resolve(keyspace)?;
+        let (view, visible) = self.pin_present();
+        let get =
+            |key: K| get::get(self, &view, keyspace, key.as_ref(), visible, Patience::MayBlock);
+        keys.into_iter().map(get).collect()
+    }
+
+    /// Counts the keys in `range` at present, without copying their values.
+    pub(crate) fn count(
+        self: &Arc<Self>,
+        keyspace: impl Into<KeyspaceRef>,
+        range: KeyRange,
+    ) -> Result<u64> {
+        let keyspace = self.resolve(keyspace)?;
+        let mut cursor = DbCursor::new(self, keyspace, range, self.take_snapshot())?;
+        let mut keys = 0;
+        cursor.seek_first()?;
+        while cursor.current().is_some() {
+            keys += 1;
+            cursor.next()?;
+        }
+        Ok(keys)
+    }
+
+    #[inline]
+    pub(crate) fn put(
+        &self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(keyspace, key, value);
+        self.write(&batch)
+    }
+
+    pub(crate) fn delete(&self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete(keyspace, key);
+        self.write(&batch)
+    }
+
+    pub(crate) fn delete_range(
+        &self,
+        keyspace: impl Into<KeyspaceRef>,
+        range: KeyRange,
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(keyspace, range);
+        self.write(&batch)
+    }
+
+    #[inline]
+    pub(crate) fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.check_writable()?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let accepted = self.accept(batch)?;
+        let batch = &*accepted;
+        self.stall.before_write(batch.encoded().len(), &*self.clock);
+        let last_seqno = match self.fits_frame(batch) {
+            true => self.commit.write(batch, self)?,
+            false => self.commit.write_large(batch, self.settings.segment_bytes, self)?,
+        };
+        if let Some(dram_table) = self.dram_table.as_ref().filter(|table| table.wants_puts()) {
+            forward(dram_table, batch, last_seqno);
+        }
+        if batch.wants_sync() && self.settings.log == Log::None {
+            // Without a log, tables are the only durable place.
+            self.begin_upkeep()?.flush_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// Offers what was just written to the DRAMTable.
+fn forward(dram_table: &DramTable, batch: &WriteBatch, last_seqno: Seqno) {
+    let first_seqno = last_seqno + 1 - batch.len() as u64;
+    for (seqno, entry) in (first_seqno..).zip(batch.iter()) {
+        let value = match entry.kind {
+            Kind::Put => Some(entry.value),
+            Kind::Delete => None,
+            // Readers meet it in its MemTable; when that leaves, the floor is raised.
+            Kind::RangeDelete => continue,
+        };
+        dram_table.put(entry.keyspace, entry.key, hash64(entry.key), seqno, value);
+    }
+}
