@@ -20,7 +20,7 @@ pub struct DatabaseOptions {
     /// The memory budget, for everything [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<usize>,
-    /// Threads for flush and compaction [default: 2]
+    /// Threads for compaction [default: 2]
     #[arg(long, value_name = "N")]
     pub background_threads: Option<usize>,
 }

@@ -1,7 +1,7 @@
-//! Esker, a key-value storage engine.
+//! Esker, an embedded key-value storage engine.
 //!
-//! A [`Db`] is a directory of ordered keyspaces. Keys and values are bytes; keys are compared
-//! bytewise. Writes go in batches that happen together or not at all; reads see one moment.
+//! A [`Db`] is a directory of ordered keyspaces. Keys and values are bytes; keys sort bytewise.
+//! Batches are atomic, and a snapshot is a consistent view of all keyspaces.
 //!
 //! ```
 //! use esker::{Db, KeyspaceSettings, Settings};
@@ -11,48 +11,47 @@
 //! let db = Db::open(&dir, Settings::default())?;
 //! let users = db.keyspace("users", KeyspaceSettings::default())?;
 //!
-//! db.put(&users, b"ada", b"analyst")?;
-//! assert_eq!(db.get(&users, b"ada")?.as_deref(), Some(&b"analyst"[..]));
+//! users.put("ada", "analyst")?;
+//! assert_eq!(users.get("ada")?.as_deref(), Some(&b"analyst"[..]));
 //!
-//! // A batch is atomic, across keyspaces too.
+//! // A batch is atomic, also across keyspaces.
 //! let mut batch = db.batch();
-//! batch.put(&users, b"grace", b"admiral");
-//! batch.delete(&users, b"ada");
+//! batch.put(&users, "grace", "admiral");
+//! batch.delete(&users, "ada");
 //! db.write(&batch)?;
 //!
-//! // A snapshot is a moment to read at.
+//! // A snapshot is a consistent view.
 //! let before = db.snapshot();
-//! db.put(&users, b"linus", b"maintainer")?;
-//! assert_eq!(db.get_at(&users, b"linus", &before)?, None);
+//! users.put("linus", "maintainer")?;
+//! assert_eq!(users.get_at("linus", &before)?, None);
 //!
-//! // Ranges run forward and backward.
+//! // Ranges are read in both directions.
 //! let names: Result<Vec<_>, _> =
-//!     db.range(&users, b"a".as_slice()..b"z").rev().map(|pair| pair.map(|(key, _)| key)).collect();
+//!     users.range("a".."z").rev().map(|entry| entry.map(|(key, _)| key)).collect();
 //! assert_eq!(names?, [b"linus".to_vec(), b"grace".to_vec()]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # What an acknowledged write survives
 //!
-//! When a write returns, it is visible to every later read. What it survives depends on
-//! [`Settings::log`]:
+//! Once a write returns, every later read sees it. [`Settings::log`] decides what it survives:
 //!
-//! | log | the process ends | power is lost |
+//! | log | process crash | power loss |
 //! |---|---|---|
-//! | `Log::File`, [`Sync::Always`] | kept | kept |
-//! | `Log::File`, [`Sync::Every`] | kept | a prefix of the writes is kept, which misses about one interval at most |
-//! | `Log::File`, [`Sync::Os`] | kept | a prefix of the writes is kept |
-//! | `Log::Pmem` | kept | kept, unless the pool is emulated in DRAM |
-//! | [`Log::None`] | what was flushed is kept | what was flushed is kept |
+//! | `Log::File`, [`Sync::Always`] | no loss | no loss |
+//! | `Log::File`, [`Sync::Every`] | no loss | at most about one interval of the latest writes is lost |
+//! | `Log::File`, [`Sync::Os`] (default) | no loss | the latest writes may be lost |
+//! | `Log::Pmem` | no loss | no loss, unless the pool is emulated in DRAM |
+//! | [`Log::None`] | writes that were not flushed are lost | the same |
 //!
-//! `WriteBatch::sync` asks for one batch what `Sync::Always` asks for all, and `Db::sync` for
-//! everything written so far.
+//! Recovery keeps all writes up to some point. `WriteBatch::sync` makes one batch durable before
+//! `Db::write` returns, and `Db::sync` everything written so far.
 //!
 //! # Transactions
 //!
-//! A [`TransactionDb`] runs transactions over all keyspaces of a database, pessimistic or optimistic,
-//! under read committed, snapshot isolation or serializability: see [`TransactionOptions`], and
-//! `docs/guide/transactions.md` for what each level allows and excludes.
+//! A [`TransactionDb`] runs transactions over all keyspaces of a database. They are pessimistic or
+//! optimistic, under read committed, snapshot isolation or serializability: see
+//! [`TransactionOptions`]. `docs/guide/transactions.md` lists the anomalies that each level allows.
 //!
 //! ```
 //! use esker::{Db, Settings, TransactionDb, TransactionOptions, Transactional};
@@ -67,7 +66,7 @@
 //! setup.put(accounts, b"bob", &[0])?;
 //! setup.commit()?;
 //!
-//! // Whoever fails with an error that is transient was in another's way, and starts over.
+//! // A transaction that conflicts with another fails with a transient error: run it again.
 //! let transfer = || {
 //!     let mut transfer = store.begin(&TransactionOptions::default())?;
 //!     let ada = transfer.get_for_update(accounts, b"ada")?.map_or(0, |value| value[0]);
@@ -93,7 +92,7 @@
 
 pub mod tuple;
 
-/// Looking into the files of a database that is not open: see [`inspect::Inspector`].
+/// Inspects and repairs the files of a database that is not open: see [`inspect::Inspector`].
 pub mod inspect {
     pub use esker_lsm::KeyFormat;
     pub use esker_lsm::inspect::check::Checked;

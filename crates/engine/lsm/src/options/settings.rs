@@ -125,7 +125,8 @@ pub struct Settings {
     pub dram_table_bytes: Option<usize>,
     /// When writes reach the DRAMTable. Default [`Forwarding::OnFlush`].
     pub forwarding: Forwarding,
-    /// Threads for flush and compaction, 1 to 64. Default 2.
+    /// Threads for compaction, 1 to 64. Flush, sync and the preparation of log segments have one more
+    /// thread each. Default 2.
     pub background_threads: usize,
     /// The longest time that deletes, and the data they hide, stay. Then compaction drops both, even where that frees
     /// little; deletes that are a quarter over their time come before all other compactions. A MemTable is flushed
