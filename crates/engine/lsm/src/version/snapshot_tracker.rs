@@ -109,7 +109,7 @@ impl esker_api::Snapshot for Snapshot {
 }
 
 /// Every interleaving that loom explores:
-/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib snapshot::loom_tests`
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib snapshot_tracker::loom_tests`
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

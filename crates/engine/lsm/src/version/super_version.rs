@@ -88,7 +88,7 @@ impl ViewCell {
 }
 
 /// Every interleaving that loom explores:
-/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib view::loom_tests`
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib super_version::loom_tests`
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

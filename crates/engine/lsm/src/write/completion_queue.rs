@@ -209,7 +209,7 @@ mod tests {
 }
 
 /// Every interleaving and reordering that loom explores:
-/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib commit::ring::loom_tests`
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib completion_queue::loom_tests`
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

@@ -324,7 +324,7 @@ impl<S: Segment> Group<S> {
 }
 
 /// Every interleaving that loom explores:
-/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib commit::group::loom_tests`
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib group_commit::loom_tests`
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

@@ -172,7 +172,7 @@ mod tests {
 }
 
 /// Every interleaving that loom explores:
-/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib commit::turn::loom_tests`
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib leader::loom_tests`
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
