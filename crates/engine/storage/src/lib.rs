@@ -179,8 +179,10 @@ pub trait ReadableFile: Send + Sync {
 /// How [`LogFile::prepare`] makes space ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// Allocated, written with zeros and synced: later syncs are short.
-    Ahead,
+    /// Allocated, written with zeros and synced: later writes and syncs are short.
+    AheadOfSyncs,
+    /// Allocated and written with zeros: later writes are short. For a log that is not synced write by write.
+    AheadOfWrites,
     /// Allocated only, because a writer waits: later syncs write metadata, too.
     Hurried,
 }
@@ -188,7 +190,7 @@ pub enum Pace {
 /// A log file: of fixed size, written in place in order of offset, several times over its life.
 pub trait LogFile: Send + Sync {
     /// Allocates the bytes below `through` that are not [prepared](Storage::create_log_in_steps) yet, so that
-    /// writes to them need no space. On success they are durable, unless `pace` says otherwise. After an
+    /// writes to them need no space. On success they are as durable as `pace` says. After an
     /// error the log takes no more space than before. Only one thread prepares a log at a time; another may
     /// write to what was prepared before.
     fn prepare(&self, _through: u64, _pace: Pace) -> Result<()> {

@@ -239,7 +239,7 @@ fn a_log_in_steps_takes_what_is_prepared(storage: &dyn Storage, _: &dyn Storage)
     assert!(read(storage, "log") == vec![0; 1 << 20]);
     log.write_at(4096, &[1; 4096]).unwrap();
     for (through, pace) in
-        [(16 << 10, Pace::Ahead), (40 << 10, Pace::Hurried), (1 << 20, Pace::Ahead)]
+        [(16 << 10, Pace::AheadOfSyncs), (40 << 10, Pace::Hurried), (1 << 20, Pace::AheadOfWrites)]
     {
         log.prepare(through, pace).unwrap();
         log.write_at(through - 100, &[2; 100]).unwrap();

@@ -139,10 +139,10 @@ fn a_log_in_steps_takes_space_as_it_is_prepared_and_writes_only_there() {
     let log = storage.create_log_in_steps("log", 8192, 1000).unwrap();
     assert_eq!(storage.used_bytes(), 1000);
     assert!(log.write_at(500, &[1; 501]).is_err(), "beyond what is prepared");
-    log.prepare(2000, Pace::Ahead).unwrap();
+    log.prepare(2000, Pace::AheadOfSyncs).unwrap();
     log.write_at(500, &[1; 1500]).unwrap();
     log.sync().unwrap();
-    assert!(log.prepare(4000, Pace::Ahead).unwrap_err().is_out_of_space());
+    assert!(log.prepare(4000, Pace::AheadOfSyncs).unwrap_err().is_out_of_space());
     assert_eq!(storage.used_bytes(), 2000, "nothing was taken");
     assert!(log.write_at(2000, &[1; 1]).is_err());
     let storage = storage.crash();

@@ -244,10 +244,10 @@ fn a_log_in_steps_has_the_blocks_that_are_prepared_and_takes_no_write_beyond() {
         assert!(log.write_at(bytes, b"1").is_err(), "nothing is prepared there");
     };
     has(64 << 10);
-    log.prepare(2 << 20, Pace::Ahead).unwrap();
+    log.prepare(2 << 20, Pace::AheadOfSyncs).unwrap();
     has(2 << 20);
     log.prepare(4 << 20, Pace::Hurried).unwrap();
     has(4 << 20);
-    log.prepare(1 << 20, Pace::Ahead).unwrap();
+    log.prepare(1 << 20, Pace::AheadOfWrites).unwrap();
     has(4 << 20);
 }

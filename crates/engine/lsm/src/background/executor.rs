@@ -289,17 +289,13 @@ fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
     let most_entries = (inner.settings.segment_bytes / ENTRY_BYTES_GUESSED)
         .min(inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
     let salt = salt_of(inner.salt, epoch);
-    let (fills_segments, is_for_batch) = {
-        let jobs = inner.schedule.jobs.lock();
-        (jobs.fills_segments, jobs.segments_wanted > 0)
-    };
+    let is_for_batch = inner.schedule.jobs.lock().segments_wanted > 0;
     let resources = inner.share.resources();
     if resources.is_short() {
         resources.relieve();
     }
-    // A large batch reserves all its parts at once.
-    let is_whole = is_for_batch || fills_segments && !resources.is_short();
-    let extent = if is_whole { Extent::Whole } else { Extent::Growing };
+    // A large batch reserves all its parts at once. Other writers are ahead of no step of growth for long.
+    let extent = if is_for_batch { Extent::Whole } else { Extent::Growing };
     let like = newest.as_deref();
     let (memtable, file) =
         inner.logs.begin(epoch, salt, spare(inner), like, most_entries, extent)?;
@@ -329,8 +325,7 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     // Recovered segments may have another size.
     let is_like = memtable.header().capacity == inner.settings.segment_bytes as u64;
     if is_like
-        && memtable.is_whole()
-        && jobs.fills_segments
+        && is_well_filled(memtable)
         && jobs.retired.is_empty()
         && !inner.share.resources().is_short()
     {
@@ -344,6 +339,12 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     let bytes = flushed.iter().map(|memtable| memtable.bytes_used()).sum();
     inner.stall.flushed(bytes, inner.clock.now().saturating_sub(started));
     Ok(())
+}
+
+/// Whether the memory of a segment is there as a whole, and so much of it was used that the next one is to have it.
+fn is_well_filled(memtable: &MemTable) -> bool {
+    let (used, room, whole) = (memtable.used(), memtable.room(), memtable.whole_room());
+    room.bytes == whole.bytes && used.bytes > whole.bytes / 2
 }
 
 /// Whether deferred merges have come into force, and with that room was made for what found none.

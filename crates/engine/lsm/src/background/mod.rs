@@ -125,8 +125,6 @@ pub(crate) struct Jobs {
     pub(crate) growing: Option<LogSegment>,
     /// What writers wait for: how much of the segment of which epoch.
     pub(crate) room_wanted: Option<(u32, Room)>,
-    /// A segment was filled, so the next ones are prepared as a whole.
-    pub(crate) fills_segments: bool,
     /// Segments whose listing failed: the manifest may list them until it is mended.
     doubtful: Vec<u32>,
     /// MemTables flushed, kept for the memory if nobody else holds them.

@@ -60,7 +60,7 @@ pub(super) fn next_job(
         return None;
     }
     let job = match lane {
-        Lane::Prepare => next_growth(jobs).or_else(|| next_segment(inner, jobs)),
+        Lane::Prepare => next_growth(inner, jobs).or_else(|| next_segment(inner, jobs)),
         Lane::Flush => next_flush(inner, jobs).or_else(|| next_seal(inner, jobs)),
         _ => next_sync(inner, jobs, now),
     }?;
@@ -89,31 +89,41 @@ fn retry_tables(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
     Some(Job::RetryTables)
 }
 
-/// The active segment doubles once half of it is used, and grows to what writers wait for.
-fn next_growth(jobs: &mut Jobs) -> Option<Job> {
+/// The active segment doubles once half of it is used, by [`STEP_BYTES_MAX`] at most, and grows to what
+/// writers wait for.
+fn next_growth(inner: &Inner, jobs: &mut Jobs) -> Option<Job> {
     let segment = jobs.growing.take_if(|segment| segment.memtable.is_sealed());
     drop(segment);
     let memtable = &jobs.growing.as_ref()?.memtable;
     let (used, room, whole) = (memtable.used(), memtable.room(), memtable.whole_room());
     let wanted = jobs.room_wanted.filter(|(epoch, _)| *epoch == memtable.epoch());
     let wanted = wanted.map_or(room, |(_, wanted)| wanted);
-    let grow = |used: u32, room: u32, wanted: u32, whole: u32| {
-        let next = if used >= room / 2 { room.saturating_mul(2) } else { room };
-        let next = next.max(wanted);
+    let grow = |used: u32, room: u32, wanted: u32, whole: u32, most: u32| {
+        let next = if used >= room / 2 { room.saturating_add(room.min(most)) } else { room };
+        let next = next.max(wanted).max(room);
         // What would be left is no step worth taking.
-        if next >= whole / 4 * 3 { whole } else { next.max(room) }
+        if whole.saturating_sub(next) < next - room { whole } else { next }
     };
+    let wanted_bytes = wanted.bytes.next_multiple_of(PAGE_BYTES);
     let next = Room {
-        bytes: grow(used.bytes, room.bytes, wanted.bytes.next_multiple_of(PAGE_BYTES), whole.bytes),
-        entries: grow(used.entries, room.entries, wanted.entries, whole.entries),
+        bytes: grow(used.bytes, room.bytes, wanted_bytes, whole.bytes, STEP_BYTES_MAX),
+        entries: grow(used.entries, room.entries, wanted.entries, whole.entries, u32::MAX),
     };
     if next == room {
         return None;
     }
     let is_late = !room.holds(wanted) || used.bytes > room.bytes / 4 * 3;
-    let pace = if is_late { Pace::Hurried } else { Pace::Ahead };
+    let pace = match inner.commit.syncs_each_write() {
+        _ if is_late => Pace::Hurried,
+        true => Pace::AheadOfSyncs,
+        false => Pace::AheadOfWrites,
+    };
     Some(Job::Grow(jobs.growing.clone()?, next, pace))
 }
+
+/// Zeroing so much takes a fraction of the time in which writers at full speed use it, and whoever
+/// catches up all the same waits for no more.
+const STEP_BYTES_MAX: u32 = 8 << 20;
 
 /// Segments grow by whole pages.
 const PAGE_BYTES: u32 = 4 << 10;

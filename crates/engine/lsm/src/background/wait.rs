@@ -70,10 +70,7 @@ impl Rotation for Inner {
     fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment) {
         let memtable = segment.memtable.clone();
         {
-            let view = self.view.pin();
             let mut jobs = self.schedule.jobs.lock();
-            jobs.fills_segments |=
-                view.memtables.first().is_some_and(|before| is_well_filled(before));
             jobs.growing = Some(segment.clone()).filter(|_| !memtable.is_whole());
             jobs.needs_segment = false;
         }
@@ -134,12 +131,6 @@ impl Rotation for Inner {
     fn look_ahead(&self) {
         self.schedule.wake();
     }
-}
-
-/// Whether so much of a segment was used that the next one is worth preparing as a whole.
-fn is_well_filled(memtable: &MemTable) -> bool {
-    let (used, whole) = (memtable.used(), memtable.whole_room());
-    used.bytes > whole.bytes / 2 || used.entries > whole.entries / 2
 }
 
 /// How often a full pool is looked at again: the last reader of a flushed MemTable, which gives its

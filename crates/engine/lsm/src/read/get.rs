@@ -239,12 +239,14 @@ mod tests {
             Settings { segment_bytes: 64 << 10, memory_bytes: 4 << 20, ..Settings::default() };
         let db = Db::open_with(env, settings).unwrap();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
-        // Whole segments are prepared ahead once one was filled.
         for filler in 0..60_u8 {
             db.put(&keyspace, [1, filler], [0; 4_000]).unwrap();
         }
         let keys: Vec<[u8; 2]> = (0..10).map(|number| [2, number]).collect();
         keys.iter().for_each(|key| db.put(&keyspace, key, b"old").unwrap());
+        // The next segment is prepared, and then one is flushed. The segment after the next gets its
+        // memory, and so is whole.
+        while db.step() {}
         db.flush().unwrap();
         for filler in 0..9_u8 {
             db.put(&keyspace, [1, filler], [0; 4_000]).unwrap();

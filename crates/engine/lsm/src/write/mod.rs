@@ -369,6 +369,11 @@ impl Commit {
         self.make_durable(seqno, Durability::Synced)
     }
 
+    /// Whether each write is synced before it is acknowledged.
+    pub(crate) fn syncs_each_write(&self) -> bool {
+        self.durability == Durability::Synced
+    }
+
     /// Whether writes are acknowledged before they are synced.
     pub(crate) fn syncs_later(&self) -> bool {
         self.durability == Durability::Appended

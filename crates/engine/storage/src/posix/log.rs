@@ -184,9 +184,11 @@ impl LogFile for PosixLog {
             return Ok(());
         }
         self.extend(step, |file, step| match pace {
-            Pace::Ahead => {
+            Pace::AheadOfSyncs | Pace::AheadOfWrites => {
                 fill_with_zeros(file, step.clone())?;
-                file.sync_data()?;
+                if pace == Pace::AheadOfSyncs {
+                    file.sync_data()?;
+                }
                 advice::read_ahead(file, step.start, step.end - step.start);
                 Ok(())
             }
