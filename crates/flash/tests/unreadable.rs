@@ -1,7 +1,7 @@
 //! Devices of which something can't be read when they are opened: what it said may be newer than what can be read.
 
 use esker_base::Hint;
-use esker_flash::storage::{Lost, look};
+use esker_flash::storage::{Lost, look, repair};
 use esker_flash::zones::{BLOCK_BYTES, MemoryZones, Zones};
 use esker_flash::{Chunk, FlashStorage, Geometry};
 use esker_storage::Storage;
@@ -360,5 +360,169 @@ fn a_log_that_went_on_behind_a_bad_chunk_is_opened_again_and_again() {
     for _ in 0..2 {
         let storage = open(&device).unwrap();
         assert!(content(&storage)[0].1[..40_000] == [7; 40_000]);
+    }
+}
+
+/// The places of the chunks that begin with a record of a log that names an edit of the journal.
+fn logs(device: &MemoryZones) -> Vec<usize> {
+    let is_log = |place: &usize| {
+        let mut first = vec![0; BLOCK_BYTES as usize];
+        let found = device.read(device.geometry().chunk(*place), 0, &mut first);
+        found.is_ok() && first[..4] == 0x4d46_4b45u32.to_le_bytes()
+    };
+    (4..device.geometry().chunks()).filter(is_log).collect()
+}
+
+/// Empties the chunk with the newest generation of the journal.
+fn lose_newest(device: &MemoryZones) {
+    let geometry = device.geometry();
+    let generation = |place: usize| {
+        let mut header = vec![0; BLOCK_BYTES as usize];
+        device.read(geometry.chunk(place), 0, &mut header).ok()?;
+        Some((u64::from_le_bytes(header[24..32].try_into().unwrap()), place))
+    };
+    let (_, newest) = (0..4).filter_map(generation).max().unwrap();
+    device.reset(geometry.chunk(newest)).unwrap();
+    device.flush().unwrap();
+}
+
+#[test]
+fn a_block_that_no_file_has_may_be_unreadable_wherever_it_is() {
+    let device = device();
+    // A log without a file, with a record in each block.
+    let storage = open(&device).unwrap();
+    let log = storage.create_log("removed", LOG_BYTES).unwrap();
+    (0..6).for_each(|at| log.write_at(at * 100, &[9; 100]).unwrap());
+    log.sync().unwrap();
+    drop(log);
+    let before = logs(&device);
+    storage.remove("removed").unwrap();
+    storage.sync_names().unwrap();
+    drop(storage);
+    // A snapshot without the log: its id may be given again.
+    open(&device).unwrap().rename("file-0", "renamed").unwrap();
+    let expected = content(&open(&device).unwrap());
+    let removed = device.geometry().chunk(*before.last().unwrap());
+    assert_eq!(blocks(&device, removed).count(), 6);
+    for at in blocks(&device, removed) {
+        device.set_readable(removed, at, false);
+        assert_eq!(look(&device).unwrap().doubt, None);
+        let repaired = repair(Arc::new(device.clone())).unwrap();
+        assert!(!repaired.is_changed && repaired.problems.is_empty(), "{:?}", repaired.problems);
+        assert!(content(&open(&device).unwrap()) == expected, "byte {at}");
+        device.set_readable(removed, at, true);
+    }
+}
+
+/// Lost edits removed the files of a chunk and gave it to a log.
+#[test]
+fn a_log_proves_what_is_lost_in_a_chunk_that_the_journal_gives_to_another_file() {
+    // One generation of the journal has all edits of a process.
+    const CHUNK: usize = 128 << 10;
+    let fill = |storage: &FlashStorage, is_log: bool, name: &str| match is_log {
+        true => {
+            let log = storage.create_log(name, CHUNK as u64).unwrap();
+            log.write_at(0, &[1; 100]).and_then(|()| log.sync())
+        }
+        false => {
+            let mut file = storage.create(name, Hint::table(1)).unwrap();
+            file.append(&[1; CHUNK]).and_then(|()| file.sync())
+        }
+    };
+    for is_log in [false, true] {
+        let device = MemoryZones::new(Geometry::of_blocks(1, 1, 12, CHUNK as u32));
+        let storage = open(&device).unwrap();
+        let names: Vec<String> = (0..if is_log { 4 } else { 7 }).map(|it| it.to_string()).collect();
+        names.iter().for_each(|name| fill(&storage, is_log, name).unwrap());
+        storage.sync_names().unwrap();
+        drop(storage);
+        let storage = open(&device).unwrap();
+        names.iter().for_each(|name| storage.remove(name).unwrap());
+        storage.sync_names().unwrap();
+        // The first ones have the chunks that were never written.
+        let news = |it: usize| storage.create_log(&format!("new-{it}"), CHUNK as u64).ok();
+        let news: Vec<_> = (0..6).map_while(news).collect();
+        storage.sync_names().unwrap();
+        let newest = news.last().unwrap();
+        newest.write_at(0, &[7; 100]).and_then(|()| newest.sync()).unwrap();
+        drop((news, storage));
+        lose_newest(&device);
+        let refused = open(&device).err().unwrap().to_string();
+        assert!(refused.contains("was durable"), "{refused}");
+        assert!(look(&device).unwrap().doubt.is_some());
+    }
+}
+
+#[test]
+fn a_read_only_chunk_of_an_older_device_proves_nothing() {
+    let device = device();
+    let old = logs(&device)[0];
+    let geometry = device.geometry();
+    (0..24).filter(|place| *place != old).for_each(|it| device.reset(geometry.chunk(it)).unwrap());
+    device.flush().unwrap();
+    device.make_read_only(geometry.chunk(old));
+    assert_eq!(look(&device).unwrap().doubt, None);
+    // It is laid out, and opened again.
+    for _ in 0..2 {
+        assert_eq!(content(&open(&device).unwrap()), []);
+        assert!(!repair(Arc::new(device.clone())).unwrap().is_changed);
+    }
+}
+
+#[test]
+fn an_open_reads_a_block_of_what_no_file_has() {
+    const CHUNK: u64 = 4 << 20;
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 32, CHUNK as u32));
+    let storage = open(&device).unwrap();
+    for number in 0..10 {
+        let name = number.to_string();
+        let log = storage.create_log(&name, CHUNK).unwrap();
+        (0..900).for_each(|at| log.write_at(at * 100, &[9; 100]).unwrap());
+        log.sync().unwrap();
+        storage.remove(&name).unwrap();
+    }
+    let last = storage.create("last", Hint::table(1)).unwrap();
+    drop((last, storage));
+    let chunks = logs(&device);
+    assert!(chunks.len() >= 10, "{chunks:?}");
+    let journal: u64 =
+        (0..4).map(|place| device.written(device.geometry().chunk(place)).unwrap()).sum();
+    // The damaged length of a record, which also seems to name a later edit.
+    let damaged = device.geometry().chunk(chunks[0]);
+    let mut bytes = vec![0; 4 << 20];
+    device.read(damaged, 0, &mut bytes[..BLOCK_BYTES as usize]).unwrap();
+    bytes[4..8].copy_from_slice(&(3u32 << 20).to_le_bytes());
+    bytes[29] += 1;
+    device.reset(damaged).and_then(|()| device.write(damaged, 0, &bytes)).unwrap();
+    let before = device.read_in_all();
+    assert_eq!(look(&device).unwrap().doubt, None);
+    let read = device.read_in_all() - before;
+    // What the journal's chunks have is read twice.
+    assert!(read <= 2 * journal + chunks.len() as u64 * BLOCK_BYTES, "{read} with {journal}");
+}
+
+#[test]
+fn a_log_anywhere_on_a_large_device_proves_what_is_lost() {
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 20_000, CHUNK as u32));
+    let storage = open(&device).unwrap();
+    storage.create_log("log", CHUNK as u64).unwrap();
+    storage.sync_names().unwrap();
+    drop(storage);
+    let storage = open(&device).unwrap();
+    let log = storage.create_log("newer", CHUNK as u64).unwrap();
+    storage.sync_names().unwrap();
+    log.write_at(0, &[7; 100]).and_then(|()| log.sync()).unwrap();
+    drop((log, storage));
+    lose_newest(&device);
+    let geometry = device.geometry();
+    let mut bytes = vec![0; BLOCK_BYTES as usize];
+    let found = logs(&device)[0];
+    device.read(geometry.chunk(found), 0, &mut bytes).unwrap();
+    for place in [found, 10_000, 19_999] {
+        (4..20_000).for_each(|it| device.reset(geometry.chunk(it)).unwrap());
+        device.write(geometry.chunk(place), 0, &bytes).unwrap();
+        device.flush().unwrap();
+        let doubt = look(&device).unwrap().doubt.unwrap();
+        assert!(doubt.contains(&format!("a log in chunk {place} proves")), "{doubt}");
     }
 }

@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::format::{Extent, Op};
 use super::journal::{Found, JOURNAL_CHUNKS, journal_bytes};
-use super::proof::Proof;
+use super::proof::{Ids, Place, Proof};
 use super::space::Space;
 use super::wear::Wear;
 use crate::placement::Policy;
@@ -82,13 +82,10 @@ pub(super) fn files(
             all_lost.push(Lost { name, is_log, chunks, bytes });
         }
     }
-    for index in
-        (JOURNAL_CHUNKS as u32..).take_while(|index| (*index as usize) < zones.geometry().chunks())
-    {
-        if space.live(index) == 0 {
-            proof.seek(zones, index, |id| id >= next_id || ids.contains_key(&id))?;
-        }
-    }
+    let indices = JOURNAL_CHUNKS as u32..zones.geometry().chunks() as u32;
+    let places = indices.map(|index| Place { index, is_free: space.live(index) == 0 });
+    let ids = Ids { next: next_id, is_found: |id: u64| ids.contains_key(&id) };
+    proof.seek(zones, places, &ids);
     found.doubt = found.doubt.take().or_else(|| proof.doubt());
     let lost_edit = proof.edit();
     for body in names.values().filter(|body| body.log_bytes.is_none()) {

@@ -91,8 +91,16 @@ pub struct Content {
 /// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
 pub fn look(zones: &dyn Zones) -> Result<Content> {
     let mut found = journal::find(zones)?;
-    let Files { names, space, lost, .. } =
+    let Files { names, space, lost, lost_edit, .. } =
         directory::files(zones, rotating(&zones.geometry()), &mut found)?;
+    if found.doubt.is_some() {
+        // A writer may have written meanwhile what was not found.
+        let again = journal::find(zones)?;
+        let is_found = lost_edit.is_none_or(|edit| edit <= again.sequence());
+        if again.sequence() > found.sequence() && is_found {
+            found.doubt = again.doubt;
+        }
+    }
     let (good_bytes, live_bytes) = space.usage();
     let (free_chunks, erases) = (space.free_chunks(), space.erases());
     let (names, doubt) = (names.into_keys().collect(), found.doubt);

@@ -1,18 +1,36 @@
 //! Edits of the journal that records of logs prove to have been durable.
 //!
 //! Damage may take the journal's end. Its blocks then say nothing, and a crash may leave the same. But each record of a log
-//! names the last edit that was durable when it was written.
+//! names the last edit that was durable when it was written. The log itself may be in the lost edits alone: so an open reads
+//! the first block of every chunk, and more only where that is a record of a log which may be in use.
 
 use super::content::Content;
 use super::format::{self, LOG_HEADER};
 use crate::zones::{BLOCK_BYTES, Zones};
-use esker_base::Result;
+
+/// The longest record that is read in a chunk in which no log in use has records: its length may be damaged.
+const FIRST_RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// The newest durable edit behind the last one that was found.
 pub(super) struct Proof {
     last: u64,
     /// The edit, and the chunk with the record.
     newest: Option<(u64, u32)>,
+}
+
+/// A chunk in which a record may prove something.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) index: u32,
+    /// Whether no file has a part of it, as far as was found.
+    pub(super) is_free: bool,
+}
+
+/// The files that were found, by their ids.
+pub(super) struct Ids<F> {
+    /// Lost edits gave their files ids from this one on.
+    pub(super) next: u64,
+    pub(super) is_found: F,
 }
 
 impl Proof {
@@ -42,35 +60,71 @@ impl Proof {
         self.newest = self.newest.max(named);
     }
 
-    /// Reads the records in a chunk without files: the first one, and the others if the log may be in use.
+    /// Reads the records in these chunks: the first of each, and the others if the log may be in use. What can't be read
+    /// proves nothing.
     pub(super) fn seek(
         &mut self,
         zones: &dyn Zones,
-        index: u32,
-        may_be_used: impl Fn(u64) -> bool,
-    ) -> Result<()> {
+        places: impl Iterator<Item = Place>,
+        ids: &Ids<impl Fn(u64) -> bool>,
+    ) {
+        places.for_each(|place| self.seek_in(zones, place, ids));
+    }
+
+    fn seek_in(
+        &mut self,
+        zones: &dyn Zones,
+        Place { index, is_free }: Place,
+        ids: &Ids<impl Fn(u64) -> bool>,
+    ) {
         let chunk = zones.geometry().chunk(index as usize);
-        if zones.is_bad(chunk) || zones.written(chunk)? < BLOCK_BYTES {
-            return Ok(());
+        // Nothing empties a read-only chunk: what it has may be of an older device.
+        if zones.is_bad(chunk) || zones.is_read_only(chunk) {
+            return;
         }
+        let Ok(mut content) = Content::of(zones, chunk) else { return };
         // Most chunks have no record: read no more than a block.
         let mut block = vec![0; BLOCK_BYTES as usize];
-        if zones.read(chunk, 0, &mut block).is_err() {
-            return Ok(());
+        if content.written < BLOCK_BYTES || zones.read(chunk, 0, &mut block).is_err() {
+            return;
         }
-        let Some(id) = format::log_in(&block) else { return Ok(()) };
-        let (mut content, mut at) = (Content::of(zones, chunk)?, 0);
-        while let Some(len) = format::log_bytes(content.from(at, LOG_HEADER)?, id) {
-            let record = content.from(at, len)?;
-            if format::decode_log(record, id).is_none() {
-                break;
-            }
+        let Some(id) = format::log_in(&block) else { return };
+        let is_lost = id >= ids.next;
+        if is_lost || is_free && (ids.is_found)(id) {
+            self.learn_all(&mut content, index, id);
+        } else if is_free && format::edit_behind(&block, self.last).is_some() {
+            self.learn_first(zones, block, index, id);
+        }
+    }
+
+    /// Reads all records of a log that begin a chunk.
+    fn learn_all(&mut self, content: &mut Content<'_>, index: u32, id: u64) {
+        let mut at = 0;
+        while let Ok(head) = content.from(at, LOG_HEADER)
+            && let Some(len) = format::log_bytes(head, id)
+            && at + len as u64 <= content.written
+            && let Ok(record) = content.from(at, len)
+            && format::decode_log(record, id).is_some()
+        {
             self.learn(record, index);
             at += (len as u64).next_multiple_of(BLOCK_BYTES);
-            if !may_be_used(id) {
-                break;
-            }
         }
-        Ok(())
+    }
+
+    /// Reads the record of a log that begins with this block.
+    fn learn_first(&mut self, zones: &dyn Zones, mut record: Vec<u8>, index: u32, id: u64) {
+        let Some(len) = format::log_bytes(&record, id) else { return };
+        let bytes = len.next_multiple_of(BLOCK_BYTES as usize);
+        if bytes > FIRST_RECORD_BYTES_MAX {
+            return;
+        }
+        let first = record.len();
+        record.resize(bytes, 0);
+        let chunk = zones.geometry().chunk(index as usize);
+        let is_read =
+            bytes == first || zones.read(chunk, BLOCK_BYTES, &mut record[first..]).is_ok();
+        if is_read && format::decode_log(&record, id).is_some() {
+            self.learn(&record, index);
+        }
     }
 }

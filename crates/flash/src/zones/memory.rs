@@ -25,6 +25,7 @@ struct State {
     bad: BTreeSet<Chunk>,
     /// Blocks that can't be read, by their chunk and where they begin there.
     unreadable: BTreeSet<(Chunk, u64)>,
+    read_only: BTreeSet<Chunk>,
     /// How many chunks may be written in part.
     active_max: Option<usize>,
     /// Writes, resets and flushes until everything fails.
@@ -32,6 +33,7 @@ struct State {
     /// All of them so far.
     calls: u64,
     written: u64,
+    read: u64,
 }
 
 #[derive(Clone, Default)]
@@ -65,6 +67,11 @@ impl MemoryZones {
         };
     }
 
+    /// A chunk can neither be written nor reset from now on.
+    pub fn make_read_only(&self, chunk: Chunk) {
+        self.state.lock().read_only.insert(chunk);
+    }
+
     /// Lets so many chunks be active at a time: a write that begins one more panics.
     pub fn limit_active(&self, most: usize) {
         self.state.lock().active_max = Some(most);
@@ -83,6 +90,11 @@ impl MemoryZones {
     /// Bytes that were written in all.
     pub fn written_in_all(&self) -> u64 {
         self.state.lock().written
+    }
+
+    /// Bytes that were read in all.
+    pub fn read_in_all(&self) -> u64 {
+        self.state.lock().read
     }
 
     /// Takes the power away and brings it back: of each chunk a part of what was not flushed is left, and a reset
@@ -145,6 +157,10 @@ impl Zones for MemoryZones {
         is_empty && state.bad.contains(&chunk)
     }
 
+    fn is_read_only(&self, chunk: Chunk) -> bool {
+        self.state.lock().read_only.contains(&chunk)
+    }
+
     fn written(&self, chunk: Chunk) -> Result<u64> {
         Ok(self.state.lock().chunks[self.geometry.index(chunk)].now.len() as u64)
     }
@@ -152,6 +168,9 @@ impl Zones for MemoryZones {
     fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len().is_multiple_of(BLOCK), "not whole blocks");
         let mut state = self.state.lock();
+        if state.read_only.contains(&chunk) {
+            return Err(self.failure("write to"));
+        }
         let outcome = state.call();
         let active = state.active(&self.geometry).len();
         let has_room = state.active_max.is_none_or(|most| active < most);
@@ -173,7 +192,8 @@ impl Zones for MemoryZones {
     }
 
     fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        state.read += out.len() as u64;
         let content = &state.chunks[self.geometry.index(chunk)].now;
         let end = at as usize + out.len();
         if state.unreadable.range((chunk, at)..(chunk, end as u64)).next().is_some() {
@@ -186,6 +206,9 @@ impl Zones for MemoryZones {
 
     fn reset(&self, chunk: Chunk) -> Result<()> {
         let mut state = self.state.lock();
+        if state.read_only.contains(&chunk) {
+            return Err(self.failure("reset a chunk of"));
+        }
         let outcome = state.call();
         let is_bad = state.bad.contains(&chunk);
         let content = &mut state.chunks[self.geometry.index(chunk)];
