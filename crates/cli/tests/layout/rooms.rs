@@ -7,31 +7,31 @@
 use crate::source::code_of;
 
 /// The files that any room may use: they use none.
-const LEAVES: [&str; 2] = ["parallel", "user_keys"];
+const LEAVES: [&str; 3] = ["parallel", "primitives", "user_keys"];
 
-/// The rooms, in the order in which a byte travels, with those that each may use.
+/// The rooms, the lowest first, with those that each may use.
 const ROOMS: [(&str, &[&str]); 15] = [
-    ("options", &[/* down: */ "background", "log"]),
-    ("stats", &["options", /* down: */ "compaction", "version"]),
-    ("version", &["options", /* down: */ "compaction", "write"]),
-    ("log", &["options", /* down: */ "manifest", "recovery", "write"]),
-    ("manifest", &["options", "stats", "version", /* down: */ "compaction"]),
-    ("write", &["options"]),
-    ("output", &["version", /* down: */ "compaction"]),
+    ("options", &[/* down: */ "background"]),
+    ("version", &["options"]),
+    ("stats", &["options", "version", /* down: */ "compaction"]),
+    ("manifest", &["options", "stats", "version"]),
+    ("log", &["manifest", "options"]),
+    ("write", &["log", "options"]),
+    ("output", &["options", "version"]),
+    ("read", &["options", "stats", "version", /* down: */ "db", "engine"]),
     (
         "flush",
         &[
             "log",
             "manifest",
             "output",
+            "read",
             "stats",
             "version",
             /* down: */ "compaction",
             "engine",
-            "read",
         ],
     ),
-    ("read", &["options", "stats", "version", /* down: */ "db", "engine"]),
     (
         "compaction",
         &[
@@ -88,7 +88,6 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "manifest",
             "options",
             "output",
-            "read",
             "stats",
             "version",
             "write",

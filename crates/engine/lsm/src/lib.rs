@@ -25,6 +25,7 @@ pub mod manifest;
 pub mod options;
 pub mod output;
 mod parallel;
+mod primitives;
 pub mod read;
 mod recovery;
 pub mod stats;

@@ -121,7 +121,7 @@ fn next_growth(inner: &Inner, jobs: &mut Jobs) -> Option<Job> {
     Some(Job::Grow(jobs.growing.clone()?, next, pace))
 }
 
-/// Zeroing so much takes a fraction of the time in which writers at full speed use it, and whoever
+/// Zeroing so much takes a fraction of the time in which writers at full speed use it. A writer that
 /// catches up all the same waits for no more.
 const STEP_BYTES_MAX: u32 = 8 << 20;
 

@@ -7,6 +7,7 @@ pub(crate) mod kv_adapter;
 pub(crate) mod operations;
 
 use crate::background;
+use crate::compaction::space::budget;
 use crate::compaction::space::budget::Surroundings;
 use crate::engine::{Inner, table_memory};
 use crate::log::torn_tail::TornLog;
@@ -614,7 +615,7 @@ impl Db {
             left_bytes: inner.installer.left_bytes(),
             ..Surroundings::default()
         };
-        stats::goals(&inner.opened_version(), segment_bytes, &around)
+        budget::goals(&inner.opened_version(), segment_bytes, &around)
     }
 
     /// Whether the empty key is a key: in every database but those that the first releases created.

@@ -47,8 +47,8 @@ impl Inspector {
 
     fn with_pool_file(&self, path: &Path, accept: Accept, how: Inspect) -> Result<Self> {
         let opened = Pool::inspect(path, accept, how);
-        let (pool, problems) =
-            opened.map_err(|error| pmem_wal::explain(error, path, &self.storage))?;
+        let (pool, problems) = opened
+            .map_err(|error| location_check::explain_missing_pool(error, path, &self.storage))?;
         let log_storage = Arc::new(PoolStorage(pool.clone()));
         let pool = InspectedPool { pool, problems, file: Some((path.to_owned(), accept)) };
         Ok(Inspector { storage: self.storage.clone(), log_storage, pool: Some(pool) })

@@ -7,13 +7,10 @@
 //! `dump-frames`) or removes strays need not know the difference.
 
 use super::wal_files::{log_file_name, parse_log_file_name};
-use crate::recovery::replay;
-use crate::recovery::replay::Found;
 use esker_base::{Error, Hint, Result};
 use esker_memtable::{GROUPS, SegmentHeader};
 use esker_pmem::{Extent, Pool};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Frames in persistent memory start at multiples of a cache line, so that each is flushed by itself.
@@ -32,11 +29,6 @@ pub(crate) fn acquire(pool: &Arc<Pool>, header: &SegmentHeader) -> Result<Extent
             "all its extents hold writes that are not in tables yet; writers wait for the flush";
         refused(pool, reason.into())
     })
-}
-
-/// How many segments of a pool with so many extents are to be in readiness: they hold no writes yet.
-pub(crate) fn segments_ahead(extents: usize) -> usize {
-    (extents / 8).clamp(1, 4)
 }
 
 /// What to do about logs that are lost.
@@ -86,32 +78,6 @@ pub(crate) fn check_unclaimed(pool: &Pool) -> Result<()> {
 
 fn refused(pool: &Pool, reason: String) -> Error {
     Error::PoolRefused { pool: pool.describe(), reason }
-}
-
-/// The error of opening a pool, and if the pool is not there, what that means for the database in
-/// `storage`.
-pub(crate) fn explain(error: Error, pool: &Path, storage: &Arc<dyn Storage>) -> Error {
-    let state = match replay::look(&**storage) {
-        Ok(Found::Database(manifest)) if !pool.exists() => replay::load_state(storage, &manifest),
-        _ => return error,
-    };
-    let Ok((_, state)) = state else { return error };
-    let dir = storage.describe();
-    let reason = if state.logs.is_empty() {
-        format!(
-            "there is no such file; all writes of {dir} are in its tables, so a new pool will do: \
-             `esker pmem create` makes one"
-        )
-    } else {
-        format!(
-            "there is no such file; the tables of {dir} hold its writes up to {}, and any later ones \
-             are in the pool alone: mount it, or restore it from a copy. If it is lost, `esker repair \
-             {dir} --give-up-logs`, without `--pool`, goes on with what is in tables; then give a new \
-             pool, which `esker pmem create` makes",
-            state.version.flushed_through
-        )
-    };
-    Error::PoolRefused { pool: pool.display().to_string(), reason }
 }
 
 /// What to call the log `epoch` of a pool in messages: an extent has no path.

@@ -2,7 +2,7 @@
 
 use super::pmem_wal;
 use super::wal_files::{LOG_ALIGNMENT, LogFiles};
-use crate::write::group_commit::LogSegment;
+use crate::options::sizes::segments_ahead;
 use esker_base::{Error, Result};
 use esker_memtable::{Arrays, Frames, GROUPS, HeapMemory, MemTable, Memory, Room, SegmentHeader};
 use esker_pmem::Pool;
@@ -40,6 +40,14 @@ pub(crate) enum Extent {
     Whole,
     /// Little; the rest is prepared as it fills.
     Growing,
+}
+
+/// A MemTable and the log file that its bytes go to.
+#[derive(Clone)]
+pub(crate) struct LogSegment {
+    pub(crate) memtable: Arc<MemTable>,
+    /// `None`: no log.
+    pub(crate) file: Option<Arc<dyn LogFile>>,
 }
 
 /// What is left of a MemTable that was flushed, for the next one.
@@ -96,7 +104,7 @@ impl Logs {
     /// cost no memory there.
     pub(crate) fn segments_ahead(&self) -> usize {
         match self {
-            Logs::Pool(pool) => pmem_wal::segments_ahead(pool.extents),
+            Logs::Pool(pool) => segments_ahead(pool.extents),
             _ => 1,
         }
     }

@@ -1,10 +1,10 @@
 //! What a manifest says in all: the version, and which logs are in force.
 
 use super::version_edit::{Change, Edit, LogEnd};
-use crate::compaction::space::duplicate_rate::Monitors;
 use crate::stats::cumulative::Account;
 use crate::user_keys::KeyFormat;
 use crate::version::dates::Mark;
+use crate::version::derived::Derived;
 use crate::version::table_lifetimes::Born;
 use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
 use esker_base::{Clock, KeyspaceId};
@@ -155,7 +155,7 @@ impl State {
         let keyspace = self.version.keyspaces.get_mut(&id);
         let keyspace = keyspace.ok_or_else(|| format!("there is no keyspace {id}"))?;
         let keyspace = Arc::make_mut(keyspace);
-        keyspace.monitors = Monitors::default();
+        keyspace.derived = Derived::default();
         Ok(keyspace)
     }
 

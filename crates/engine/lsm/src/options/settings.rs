@@ -1,8 +1,8 @@
 //! What a user may choose. Everything else is a constant with its reason.
 
+use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
 use crate::background::resources::Resources;
-use crate::log::pmem_wal;
 use esker_base::{Error, Result};
 use esker_memtable::{Forwarding, MemTable};
 use esker_table::Compression;
@@ -172,7 +172,7 @@ impl Settings {
     /// but the active one and the next ones may wait for their flush, up to what reads should look into.
     pub fn with_pool(mut self, pool: &esker_pmem::Pool) -> Self {
         self.segment_bytes = pool.extent_bytes();
-        let (extents, ahead) = (pool.extents(), pmem_wal::segments_ahead(pool.extents()));
+        let (extents, ahead) = (pool.extents(), segments_ahead(pool.extents()));
         self.sealed_segments = extents.saturating_sub(1 + ahead).clamp(1, SEALED_SEGMENTS_MOST);
         self
     }

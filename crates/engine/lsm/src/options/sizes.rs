@@ -21,6 +21,11 @@ pub const PLAN_TABLES: u64 = 25;
 /// that moving it down later stays cheap.
 pub const GRANDPARENT_TABLES: u64 = 10;
 
+/// How many segments of a pool with so many extents are to be in readiness: they hold no writes yet.
+pub(crate) fn segments_ahead(extents: usize) -> usize {
+    (extents / 8).clamp(1, 4)
+}
+
 /// Sizes for one database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {

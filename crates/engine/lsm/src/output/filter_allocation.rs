@@ -20,7 +20,6 @@
 //!
 //! A filter is reckoned at [`FILTER_PLACES_PER_KEY`], which that of a small table exceeds.
 
-use crate::compaction::plan::{Place, Plan};
 use crate::version::key_bounds::Span;
 use crate::version::{KeyspaceVersion, TableHandle, TableId};
 use esker_table::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
@@ -32,13 +31,17 @@ pub(crate) fn of_flush(keyspace: &KeyspaceVersion, versions: u64, span: &Span) -
     fingerprint_bits(keyspace.settings.filter_bits, versions as f64, &around.others)
 }
 
-/// The fingerprint bits of what `plan` writes.
-pub(crate) fn of_plan(keyspace: &KeyspaceVersion, plan: &Plan) -> u8 {
-    let inputs = plan.tables().map(|table| table.meta.id).collect();
-    let around = Around::of(keyspace, &plan.span, Some(plan.output_place()), &inputs);
-    let merged: u64 = plan.tables().map(|table| table.meta.entries).sum();
-    let kept = plan.expected_bytes as f64 / plan.input_bytes().max(1) as f64;
-    let keys = around.joined.keys + merged as f64 * kept;
+/// The fingerprint bits of what a compaction writes: `kept` versions within `span`, to the run `joins` of a level,
+/// instead of `inputs`.
+pub(crate) fn of_compaction(
+    keyspace: &KeyspaceVersion,
+    span: &Span,
+    joins: (usize, u64),
+    inputs: &HashSet<TableId>,
+    kept: f64,
+) -> u8 {
+    let around = Around::of(keyspace, span, Some(joins), inputs);
+    let keys = around.joined.keys + kept;
     fingerprint_bits(keyspace.settings.filter_bits, keys, &around.others)
 }
 
@@ -74,7 +77,7 @@ impl Around {
     fn of(
         keyspace: &KeyspaceVersion,
         span: &Span,
-        joins: Option<Place>,
+        joins: Option<(usize, u64)>,
         leaving: &HashSet<TableId>,
     ) -> Self {
         let mut around = Around::default();
@@ -85,7 +88,7 @@ impl Around {
             let stay = || run.tables().iter().filter(|table| !leaving.contains(&table.meta.id));
             let mut beside = Beside::default();
             stay().for_each(|table| beside.add(table, expected));
-            if joins == Some(Place::new(level, run.id)) {
+            if joins == Some((level, run.id)) {
                 around.joined = beside;
             } else if stay().any(|table| span.overlaps_table(&table.meta)) {
                 around.others.push(beside);

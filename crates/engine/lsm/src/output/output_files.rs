@@ -1,7 +1,7 @@
 //! Writes what a fold keeps into tables. Flush and compaction share this.
 
+use super::job_context::JobContext;
 use super::version_filter::{Fate, Fold};
-use crate::compaction::execute::subcompaction::Context;
 use crate::version::{TableId, TableMeta, table_file_name};
 use esker_base::{EntryCursor, Error, Hint, RangeTombstone, Result};
 use esker_storage::WritableFile;
@@ -148,12 +148,12 @@ pub(crate) fn table_meta(info: TableInfo, last_key: &[u8]) -> TableMeta {
 
 /// The output files of a compaction. Those that were not kept when this is dropped are removed.
 pub(crate) struct OutputFiles<'a> {
-    context: &'a Context<'a>,
+    context: &'a JobContext<'a>,
     names: Vec<String>,
 }
 
 impl<'a> OutputFiles<'a> {
-    pub fn new(context: &'a Context<'a>) -> Self {
+    pub fn new(context: &'a JobContext<'a>) -> Self {
         OutputFiles { context, names: Vec::new() }
     }
 
@@ -198,7 +198,7 @@ impl Drop for OutputFiles<'_> {
 /// A file that is written at the pace, and only as long as, the engine allows.
 pub(crate) struct PacedFile<'a> {
     file: Box<dyn WritableFile>,
-    context: &'a Context<'a>,
+    context: &'a JobContext<'a>,
 }
 
 impl WritableFile for PacedFile<'_> {

@@ -137,7 +137,10 @@ pub(crate) fn posix_env(
             let accept = if *emulated { Accept::Emulated } else { Accept::Persistent };
             let open = if writable { Pool::open } else { Pool::open_read_only };
             let opened = open(pool, accept);
-            Some(opened.map_err(|error| pmem_wal::explain(error, pool, &storage))?)
+            Some(
+                opened
+                    .map_err(|error| location_check::explain_missing_pool(error, pool, &storage))?,
+            )
         }
         _ => None,
     };

@@ -5,11 +5,14 @@
 //! nor, once a manifest without them is in force, removed as strays: what they hold was acknowledged.
 
 use super::orphan_logs;
+use super::replay::{self, Found};
 use crate::log::wal_files::log_file_name;
 use crate::log::wal_reader::LogSource;
 use crate::manifest::manifest_state::State;
 use esker_base::{Error, Result};
 use esker_storage::Storage;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Fails if a log of `state` is not on the storage `logs`, which may be a pool, but is a file on `tables`.
 pub(crate) fn check(
@@ -60,4 +63,30 @@ fn refuse(tables: &dyn Storage, logs: &dyn Storage, is_pool: bool, epoch: u32) -
     } else {
         Error::InvalidSetting { setting: "log directory", value: place, reason }
     }
+}
+
+/// The error of opening a pool, and if the pool is not there, what that means for the database in
+/// `storage`.
+pub(crate) fn explain_missing_pool(error: Error, pool: &Path, storage: &Arc<dyn Storage>) -> Error {
+    let state = match replay::look(&**storage) {
+        Ok(Found::Database(manifest)) if !pool.exists() => replay::load_state(storage, &manifest),
+        _ => return error,
+    };
+    let Ok((_, state)) = state else { return error };
+    let dir = storage.describe();
+    let reason = if state.logs.is_empty() {
+        format!(
+            "there is no such file; all writes of {dir} are in its tables, so a new pool will do: \
+             `esker pmem create` makes one"
+        )
+    } else {
+        format!(
+            "there is no such file; the tables of {dir} hold its writes up to {}, and any later ones \
+             are in the pool alone: mount it, or restore it from a copy. If it is lost, `esker repair \
+             {dir} --give-up-logs`, without `--pool`, goes on with what is in tables; then give a new \
+             pool, which `esker pmem create` makes",
+            state.version.flushed_through
+        )
+    };
+    Error::PoolRefused { pool: pool.display().to_string(), reason }
 }

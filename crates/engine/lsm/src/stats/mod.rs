@@ -8,11 +8,8 @@ pub(crate) mod table_reads;
 pub(crate) mod write_histories;
 pub mod write_history;
 
-use crate::compaction::in_progress::Busy;
-use crate::compaction::space::budget::{Ledger, Surroundings};
 use crate::options::settings::KeyspaceSettings;
-use crate::options::sizes::Sizes;
-use crate::options::space_policy::{Dedup, Ratio};
+use crate::options::space_policy::Ratio;
 use crate::user_keys::KeyFormat;
 use crate::version::unreadable::UnreadableTable;
 use crate::version::{KeyspaceVersion, TableMeta, Version};
@@ -175,29 +172,6 @@ pub struct GoalInfo {
     pub ceiling_bytes: Option<f64>,
     /// What they take, those that only readers still hold included, those in the making not.
     pub bytes: u64,
-}
-
-/// How the keyspaces of `version` that have a goal stand to it, with segments of so many bytes. One whose
-/// tables can't be opened is left out.
-pub(crate) fn goals(
-    version: &Version,
-    segment_bytes: Option<u64>,
-    around: &Surroundings,
-) -> Vec<GoalInfo> {
-    let sizes = Sizes { segment_bytes: segment_bytes.unwrap_or(0) };
-    let goal = |keyspace: &KeyspaceVersion| {
-        let Dedup::SpaceGoal { amp } = keyspace.settings.dedup else { return None };
-        let ledger = Ledger::of(keyspace, amp, &Busy::default(), sizes, around)?;
-        Some(GoalInfo {
-            keyspace: keyspace.name.clone(),
-            amp,
-            live_bytes: ledger.whole.live_bytes,
-            pinned_bytes: ledger.whole.pinned_bytes(),
-            ceiling_bytes: segment_bytes.map(|_| ledger.ceiling),
-            bytes: ledger.used as u64,
-        })
-    };
-    version.keyspaces.values().filter_map(|keyspace| goal(keyspace)).collect()
 }
 
 /// The tree of one keyspace.

@@ -16,6 +16,7 @@
 //! A version never changes. An [`Edit`](crate::manifest::version_edit::Edit) makes a new one from an old one.
 
 pub mod dates;
+pub mod derived;
 pub(crate) mod fence_pointers;
 pub mod key_bounds;
 pub(crate) mod pin_registry;
@@ -24,10 +25,10 @@ pub(crate) mod super_version;
 pub mod table_lifetimes;
 pub(crate) mod unreadable;
 
-use crate::compaction::space::duplicate_rate::Monitors;
 use crate::options::settings::KeyspaceSettings;
 use crate::parallel;
 use dates::Dates;
+use derived::Derived;
 use esker_api::KeyRange;
 use esker_base::{Background, FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
@@ -386,7 +387,7 @@ pub struct KeyspaceVersion {
     /// Its levels, `LEVELS` of them.
     pub levels: Vec<Level>,
     /// What is known of the levels' duplicates. To be made anew when the levels change.
-    pub monitors: Monitors,
+    pub derived: Derived,
     /// How long tables lived, by the level that they were written to.
     pub lives: [Lives; LEVELS],
 }
@@ -395,8 +396,8 @@ impl KeyspaceVersion {
     /// A new, empty keyspace.
     pub fn new(id: KeyspaceId, name: String, settings: KeyspaceSettings) -> Self {
         let levels = vec![Level::default(); LEVELS];
-        let (monitors, lives) = Default::default();
-        KeyspaceVersion { id, name, settings, retention_seqno: None, levels, monitors, lives }
+        let (derived, lives) = Default::default();
+        KeyspaceVersion { id, name, settings, retention_seqno: None, levels, derived, lives }
     }
 
     /// All tables with their level and run id.

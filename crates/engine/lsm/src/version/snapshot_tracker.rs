@@ -3,7 +3,7 @@
 //! Registering a snapshot and taking the list that a flush or compaction works by share one lock.
 //! So a snapshot either is in the list, or is newer than every write that the work will see.
 
-use crate::write::primitives::Mutex;
+use crate::primitives::Mutex;
 use esker_api::StoreId;
 use esker_base::Seqno;
 use esker_pmem::OwnerProcess;
@@ -113,7 +113,7 @@ impl esker_api::Snapshot for Snapshot {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::write::primitives::{AtomicU64, Ordering};
+    use crate::primitives::{AtomicU64, Ordering};
     use loom::thread;
 
     /// A key has version 1, and a writer adds version 2. A flush that sees both then drops version 1,

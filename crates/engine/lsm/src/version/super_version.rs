@@ -92,7 +92,7 @@ impl ViewCell {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::write::primitives::{AtomicU64, Ordering};
+    use crate::primitives::{AtomicU64, Ordering};
     use loom::thread;
 
     /// The view of a key's versions 1 and 2, and the view after a compaction that dropped version 1,

@@ -10,7 +10,7 @@
 //!    published.
 //! 2. `indexed` never goes back, and never passes a seqno whose ticket, or any before it, is not done.
 
-use super::primitives::{
+use crate::primitives::{
     AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, order_sequentially, spin_loop,
 };
 use esker_base::Seqno;

@@ -7,21 +7,14 @@
 //! a sync, which waits for the device, never holds up a writer that only needs its bytes appended.
 
 use super::leader::Turn;
-use super::primitives::{AtomicBool, AtomicU64, Mutex, Ordering, yield_now};
+use crate::log::segment_provider::LogSegment;
+use crate::primitives::{AtomicBool, AtomicU64, Mutex, Ordering, yield_now};
 use esker_base::{Error, Result, Seqno};
-use esker_memtable::{MemTable, Position};
+use esker_memtable::Position;
 use esker_storage::LogFile;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64 as Counter;
 use std::sync::{Arc, OnceLock};
-
-/// A MemTable and the log file that its bytes go to.
-#[derive(Clone)]
-pub(crate) struct LogSegment {
-    pub(crate) memtable: Arc<MemTable>,
-    /// `None`: no log.
-    pub(crate) file: Option<Arc<dyn LogFile>>,
-}
 
 /// A segment as the group sees it: entries that become complete in order, and a file for them.
 pub(crate) trait Segment: Clone {

@@ -14,7 +14,7 @@
 //! 3. One waiter at most is called and has not got going yet. Until then the turn is anybody's who has a
 //!    core already. Were another called by everybody who leaves meanwhile, all would wake for one turn.
 
-use super::primitives::{
+use crate::primitives::{
     AtomicBool, AtomicUsize, Mutex, Ordering, Thread, current_thread, order_sequentially, park,
     spin_loop,
 };

@@ -21,11 +21,9 @@ pub(crate) mod completion_queue;
 pub(crate) mod group_commit;
 pub(crate) mod large_batch;
 pub(crate) mod leader;
-pub(crate) mod primitives;
 pub(crate) mod write_controller;
 
-pub(crate) use group_commit::LogSegment;
-
+use crate::log::segment_provider::LogSegment;
 use crate::options::settings::{Log, Sync};
 use completion_queue::Ring;
 use esker_api::WriteBatch;

@@ -15,6 +15,7 @@ use crate::manifest::manifest_state::State;
 use crate::manifest::version_edit::{Change, Edit};
 use crate::options::settings::KeyspaceSettings;
 use crate::output::filter_allocation;
+use crate::output::job_context::JobContext;
 use crate::stats::compaction_counts::Done;
 use crate::stats::cumulative::Account;
 use crate::stats::reclaim_accuracy::ReclaimErrors;
@@ -45,6 +46,16 @@ pub(crate) struct Merge {
     origin: Arc<Origin>,
 }
 
+/// The bits of the fingerprints in the filters of what `plan` writes.
+fn fingerprint_bits(keyspace: &KeyspaceVersion, plan: &Plan) -> u8 {
+    let inputs = plan.tables().map(|table| table.meta.id).collect();
+    let entries: u64 = plan.tables().map(|table| table.meta.entries).sum();
+    let kept = plan.expected_bytes as f64 / plan.input_bytes().max(1) as f64;
+    let output = plan.output_place();
+    let joins = (output.level, output.run.0);
+    filter_allocation::of_compaction(keyspace, &plan.span, joins, &inputs, entries as f64 * kept)
+}
+
 impl Merge {
     fn new(inner: &Inner, plan: &Plan, keyspace: &KeyspaceVersion) -> Merge {
         let now = inner.installer.account().table_bytes();
@@ -53,7 +64,7 @@ impl Merge {
             parts: Parts::new(plan.parts(parts_at_most(inner, plan))),
             settings: keyspace.settings,
             snapshots: inner.snapshots.list(),
-            fingerprint_bits: filter_allocation::of_plan(keyspace, plan),
+            fingerprint_bits: fingerprint_bits(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
             progress: Arc::new(Progress::of(plan, keyspace)),
             expected_lifetime: keyspace.expected_lifetime(plan.output_level, now),
@@ -63,7 +74,7 @@ impl Merge {
 
     /// Does a part. False if none was left.
     pub(crate) fn take_one(&self, inner: &Inner) -> bool {
-        let context = subcompaction::Context {
+        let context = JobContext {
             storage: inner.storage.clone(),
             cache: inner.cache.clone(),
             next_file_id: &|| inner.installer.next_file(),

@@ -15,46 +15,18 @@
 
 use crate::compaction::plan::{Part, Plan, PlanInput};
 use crate::compaction::space::garbage_estimate::estimate_plan;
-use crate::options::settings::KeyspaceSettings;
 use crate::options::sizes::GRANDPARENT_TABLES;
+use crate::output::job_context::JobContext;
 use crate::output::output_files::{Filled, Next, OutputFiles, fill, finish};
 use crate::output::version_filter::Fold;
 use crate::read::level_iter::RunCursor;
 use crate::read::merging_iter::MergeCursor;
 use crate::version::{TableHandle, TableMeta};
-use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result, Seqno};
-use esker_storage::{Storage, WritableFile};
-use esker_table::{BlockCache, CursorPurpose, Origin, TableOptions, TableWriter};
+use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result};
+use esker_storage::WritableFile;
+use esker_table::{CursorPurpose, TableOptions, TableWriter};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What a compaction needs from the engine around it.
-pub struct Context<'a> {
-    /// Where tables are.
-    pub storage: Arc<dyn Storage>,
-    /// For opening inputs. Their blocks pass it by.
-    pub cache: Arc<BlockCache>,
-    /// Gives a file id never given before.
-    pub next_file_id: &'a (dyn Fn() -> u64 + Sync),
-    /// The registered snapshots, read after the plan was made.
-    pub snapshots: Vec<Seqno>,
-    /// The keyspace's settings.
-    pub settings: KeyspaceSettings,
-    /// Makes the compaction end soon with [`Error::Closed`].
-    pub cancelled: &'a AtomicBool,
-    /// Called before so many bytes are written; may wait.
-    pub throttle: &'a (dyn Fn(u64) + Sync),
-    /// The size at which an output table ends.
-    pub table_bytes: u64,
-    /// Bits of the output tables' filter fingerprints.
-    pub fingerprint_bits: u8,
-    /// The level that is wanted of the samples of their keys.
-    pub sample_level: u8,
-    /// How much the database is expected to write while they live, if that is known.
-    pub expected_lifetime: Option<u64>,
-    /// What they say of where they come from.
-    pub origin: Option<Arc<Origin>>,
-}
+use std::sync::atomic::Ordering;
 
 /// What a compaction did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -126,7 +98,11 @@ impl From<Error> for Failure {
 /// Does a part of a plan. The outcomes of all parts, joined in order, are the plan's; if one part
 /// fails, the caller removes the files of the others. The whole plan's reads, and the prediction,
 /// are accounted with its first part.
-pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<Outcome, Failure> {
+pub fn execute_part(
+    plan: &Plan,
+    part: &Part,
+    context: &JobContext<'_>,
+) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     if part.start.is_none() {
         outcome.read_bytes = plan.input_bytes();
@@ -160,7 +136,7 @@ pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<O
 }
 
 /// A merge of the plan's inputs within `part`.
-fn merge_of(plan: &Plan, part: &Part, context: &Context<'_>) -> MergeCursor<RunCursor> {
+fn merge_of(plan: &Plan, part: &Part, context: &JobContext<'_>) -> MergeCursor<RunCursor> {
     let range = part.range();
     let cursor = |input: &PlanInput| {
         let (tables, cache) = (input.tables.clone(), context.cache.clone());
@@ -171,7 +147,7 @@ fn merge_of(plan: &Plan, part: &Part, context: &Context<'_>) -> MergeCursor<RunC
 }
 
 /// The range tombstones of all inputs.
-fn tombstones_of(plan: &Plan, context: &Context<'_>) -> Result<Vec<RangeTombstone>, Failure> {
+fn tombstones_of(plan: &Plan, context: &JobContext<'_>) -> Result<Vec<RangeTombstone>, Failure> {
     let mut tombstones = Vec::new();
     for table in plan.tables().filter(|table| table.meta.range_tombstones > 0) {
         let opened = table.reader(&context.cache);
@@ -185,7 +161,7 @@ fn tombstones_of(plan: &Plan, context: &Context<'_>) -> Result<Vec<RangeTombston
 struct Work<'a> {
     plan: &'a Plan,
     part: &'a Part,
-    context: &'a Context<'a>,
+    context: &'a JobContext<'a>,
     merge: MergeCursor<RunCursor>,
     fold: Fold,
     files: OutputFiles<'a>,

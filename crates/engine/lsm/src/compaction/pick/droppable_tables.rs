@@ -27,7 +27,7 @@ pub(in crate::compaction) fn pick(
         return None;
     }
     let snapshots = keyspace.splitting(snapshots);
-    let deleted = keyspace.monitors.deleted(snapshots, || find(keyspace, snapshots));
+    let deleted = keyspace.derived.deleted(snapshots, || find(keyspace, snapshots));
     let is_free = |id: &TableId| !busy.has_input(*id);
     let free: Vec<TableId> = deleted.iter().copied().filter(is_free).collect();
     Plan::dropping(keyspace, &free).filter(|plan| busy.permits(plan))
@@ -123,7 +123,7 @@ mod tests {
     /// Whether it is known without a look at the tables. Looks at them otherwise.
     fn is_known(keyspace: &KeyspaceVersion) -> bool {
         let mut is_known = true;
-        keyspace.monitors.deleted(&[], || {
+        keyspace.derived.deleted(&[], || {
             is_known = false;
             find(keyspace, &[])
         });
@@ -143,7 +143,7 @@ mod tests {
         assert!(!is_known(&keyspace));
         assert!(!is_known(&keyspace), "a retry may succeed");
         keyspace.levels[1].runs.clear();
-        keyspace.monitors = Default::default();
+        keyspace.derived = Default::default();
         assert!(!is_known(&keyspace));
         assert!(is_known(&keyspace), "nothing can change it");
     }

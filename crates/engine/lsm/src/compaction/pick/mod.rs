@@ -95,7 +95,7 @@ fn pick_deletes(
     around: &Surroundings,
     which: Which,
 ) -> Option<Plan> {
-    let (snapshots, monitors) = (keyspace.splitting(&around.snapshots), &keyspace.monitors);
+    let (snapshots, monitors) = (keyspace.splitting(&around.snapshots), &keyspace.derived);
     let has_none = match which {
         Which::Worthwhile => monitors.has_none_worthwhile(snapshots),
         Which::Through(through) => monitors.has_none_through(through, snapshots),

@@ -1,12 +1,13 @@
 //! A keyspace's space: what it takes, what it may take, and what is left.
 
-use super::garbage_estimate::Estimate;
 use crate::compaction::in_progress::Busy;
 use crate::compaction::pick::l0_delay::Arrival;
 use crate::options::sizes::Sizes;
-use crate::options::space_policy::Ratio;
+use crate::options::space_policy::{Dedup, Ratio};
+use crate::stats::GoalInfo;
 use crate::stats::write_history::History;
-use crate::version::KeyspaceVersion;
+use crate::version::derived::Estimate;
+use crate::version::{KeyspaceVersion, Version};
 use esker_base::{KeyspaceId, Seqno};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,4 +120,27 @@ impl Ledger {
     pub fn admits(&self, bytes: u64) -> bool {
         bytes as f64 + self.plan <= self.room()
     }
+}
+
+/// How the keyspaces of `version` that have a goal stand to it, with segments of so many bytes. One whose
+/// tables can't be opened is left out.
+pub(crate) fn goals(
+    version: &Version,
+    segment_bytes: Option<u64>,
+    around: &Surroundings,
+) -> Vec<GoalInfo> {
+    let sizes = Sizes { segment_bytes: segment_bytes.unwrap_or(0) };
+    let goal = |keyspace: &KeyspaceVersion| {
+        let Dedup::SpaceGoal { amp } = keyspace.settings.dedup else { return None };
+        let ledger = Ledger::of(keyspace, amp, &Busy::default(), sizes, around)?;
+        Some(GoalInfo {
+            keyspace: keyspace.name.clone(),
+            amp,
+            live_bytes: ledger.whole.live_bytes,
+            pinned_bytes: ledger.whole.pinned_bytes(),
+            ceiling_bytes: segment_bytes.map(|_| ledger.ceiling),
+            bytes: ledger.used as u64,
+        })
+    };
+    version.keyspaces.values().filter_map(|keyspace| goal(keyspace)).collect()
 }

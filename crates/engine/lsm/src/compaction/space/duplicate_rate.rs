@@ -7,83 +7,12 @@
 //! are the same as long as whole levels are compacted; but nothing has to be rebuilt at an open, and
 //! nothing is forgotten that came while a compaction ran, or that it left.
 
-use super::garbage_estimate::{Estimate, estimate, proportion};
+use super::garbage_estimate::{estimate, proportion};
 use crate::options::space_policy::Dedup;
-use crate::version::{KeyspaceVersion, LEVELS, Level, TableHandle, TableId};
+use crate::version::derived::Estimate;
+use crate::version::{KeyspaceVersion, LEVELS, Level, TableHandle};
 use esker_base::Seqno;
 use esker_table::Hll;
-use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
-
-/// A figure, and the snapshots that it counts with. `None` before it is asked for.
-type AsOf<T> = Mutex<Option<(Vec<Seqno>, T)>>;
-
-/// What is known of a version's duplicates, each figure worked out when it is first asked for.
-#[derive(Debug, Default)]
-pub struct Monitors {
-    rates: [OnceLock<f64>; LEVELS],
-    /// Of the whole keyspace, as of these snapshots.
-    whole: AsOf<Estimate>,
-    /// The tables that can be dropped, as of these snapshots.
-    deleted: AsOf<Arc<[TableId]>>,
-    /// That no deletes are worth a compaction, as of these snapshots.
-    none_worthwhile: AsOf<()>,
-    /// That no deletes up to this write are left, as of these snapshots.
-    none_through: AsOf<Seqno>,
-}
-
-impl Clone for Monitors {
-    /// A copy of a version is made to change it, so what was worked out does not go with it.
-    fn clone(&self) -> Self {
-        Monitors::default()
-    }
-}
-
-impl Monitors {
-    /// The tables that can be dropped beside `snapshots`, by `find` if that is not known. It also returns
-    /// whether these are all: if not, it is asked again.
-    pub(in crate::compaction) fn deleted(
-        &self,
-        snapshots: &[Seqno],
-        find: impl FnOnce() -> (Vec<TableId>, bool),
-    ) -> Arc<[TableId]> {
-        let mut deleted = self.deleted.lock();
-        if let Some((of, known)) = &*deleted
-            && of == snapshots
-        {
-            return known.clone();
-        }
-        let (found, are_all) = find();
-        let found: Arc<[TableId]> = found.into();
-        *deleted = are_all.then(|| (snapshots.to_vec(), found.clone()));
-        found
-    }
-}
-
-impl Monitors {
-    /// Whether it is known that no deletes are worth a compaction beside `snapshots`.
-    pub(in crate::compaction) fn has_none_worthwhile(&self, snapshots: &[Seqno]) -> bool {
-        self.none_worthwhile.lock().as_ref().is_some_and(|(of, ())| of == snapshots)
-    }
-
-    pub(in crate::compaction) fn note_none_worthwhile(&self, snapshots: &[Seqno]) {
-        *self.none_worthwhile.lock() = Some((snapshots.to_vec(), ()));
-    }
-
-    /// Whether it is known that no deletes up to the write `through` can go on beside `snapshots`.
-    pub(in crate::compaction) fn has_none_through(
-        &self,
-        through: Seqno,
-        snapshots: &[Seqno],
-    ) -> bool {
-        let known = self.none_through.lock();
-        known.as_ref().is_some_and(|(of, known)| of == snapshots && through <= *known)
-    }
-
-    pub(in crate::compaction) fn note_none_through(&self, through: Seqno, snapshots: &[Seqno]) {
-        *self.none_through.lock() = Some((snapshots.to_vec(), through));
-    }
-}
 
 impl KeyspaceVersion {
     /// Those of `snapshots` that do not see all writes in tables: with the others, compactions are as
@@ -101,11 +30,11 @@ impl KeyspaceVersion {
     /// How many keys `level` holds, counted in each of its tables, for each distinct one: 1 if it
     /// repeats nothing. `None` if it is not known, because a table could not be opened yet.
     pub fn duplicate_rate(&self, level: usize) -> Option<f64> {
-        if let Some(rate) = self.monitors.rates[level].get() {
+        if let Some(rate) = self.derived.rates[level].get() {
             return Some(*rate);
         }
         let rate = duplicate_rate(&self.levels[level])?;
-        Some(*self.monitors.rates[level].get_or_init(|| rate))
+        Some(*self.derived.rates[level].get_or_init(|| rate))
     }
 }
 
@@ -113,7 +42,7 @@ impl KeyspaceVersion {
     /// What would stay of the keyspace's tables if all were merged that can be: one that is unreadable stays whole,
     /// whatever is in it, and so counts as live. `None` if it is not known, because a table could not be opened yet.
     pub fn estimate(&self, snapshots: &[Seqno]) -> Option<Estimate> {
-        let mut whole = self.monitors.whole.lock();
+        let mut whole = self.derived.whole.lock();
         if let Some((of, known)) = &*whole
             && of == snapshots
         {

@@ -9,6 +9,7 @@
 use super::sketch_crosscheck::SecondCount;
 use crate::compaction::plan::Plan;
 use crate::output::snapshot_stripes::Stripes;
+use crate::version::derived::Estimate;
 use crate::version::{TableHandle, TableMeta};
 use esker_base::Seqno;
 use esker_table::{Layer, Overlay};
@@ -16,25 +17,6 @@ use std::sync::Arc;
 
 /// So many samples tell a share to about 0.3%.
 const SAMPLES_MAX: usize = 1 << 15;
-
-/// What is thought to become of tables that are merged. In bytes of files.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Estimate {
-    /// The tables' own.
-    pub bytes: f64,
-    /// The newest versions of live keys.
-    pub live_bytes: f64,
-    /// What is written: live or pinned by snapshots, and deletes if older data lies below or a
-    /// snapshot does not see them.
-    pub kept_bytes: f64,
-    /// Live keys.
-    pub live_keys: f64,
-    /// Bytes of files for each byte of keys and values.
-    pub(in crate::compaction) proportion: f64,
-    /// By what factor more of the keys are distinct by their counters than by the samples; 1 if they
-    /// agree.
-    pub(in crate::compaction) second_count: f64,
-}
 
 impl Estimate {
     /// The estimate for tables of no more than `proportion` bytes for each byte of keys and values.

@@ -9,7 +9,7 @@
 //! The counters can only check. What has been overwritten they know no better than samples do, and what
 //! values take, which deletes there are and what a snapshot keeps they do not know at all.
 
-use super::garbage_estimate::Estimate;
+use crate::version::derived::Estimate;
 use esker_table::{Hll, Overlay};
 
 /// Counts may differ by so many standard errors: chance alone has them differ by more once in 16,000.

@@ -93,14 +93,14 @@ pub(in crate::compaction) fn pick_idle(
 ) -> Option<Plan> {
     let snapshots = keyspace.splitting(&around.snapshots);
     let has_deletes = || keyspace.tables().any(|(_, _, table)| table.has_deletes());
-    if keyspace.monitors.has_none_worthwhile(snapshots) || !has_deletes() {
+    if keyspace.derived.has_none_worthwhile(snapshots) || !has_deletes() {
         return None;
     }
     let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
     let search = Search { keyspace, busy, sizes, snapshots };
     let plans = search.deletes();
     if plans.is_empty() && search.is_idle() && keyspace.is_readable() {
-        keyspace.monitors.note_none_worthwhile(snapshots);
+        keyspace.derived.note_none_worthwhile(snapshots);
     }
     let room = ledger.room_beside_flush();
     let fitting = plans.into_iter().filter(|plan| plan.expected_bytes as f64 <= room);

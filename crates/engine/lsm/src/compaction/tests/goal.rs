@@ -95,7 +95,7 @@ impl Tree {
         let run = Arc::make_mut(&mut runs[at]);
         run.tables_mut().extend(tables);
         run.tables_mut().sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
-        self.keyspace.monitors = Default::default();
+        self.keyspace.derived = Default::default();
     }
 
     fn sample(&mut self, making: u64) {

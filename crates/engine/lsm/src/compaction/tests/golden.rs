@@ -24,10 +24,10 @@ use crate::compaction::pick::manual::full;
 use crate::compaction::pick::{debt, pick};
 use crate::compaction::plan::Plan;
 use crate::compaction::space::budget::Surroundings;
-use crate::compaction::space::duplicate_rate::Monitors;
 use crate::options::settings::{KeyspaceSettings, Shape};
 use crate::options::sizes::Sizes;
 use crate::options::space_policy::{Dedup, Ratio};
+use crate::version::derived::Derived;
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
 use esker_base::{KeyspaceId, hash64};
 use esker_table::Sketches;
@@ -220,7 +220,7 @@ impl Script {
         let runs = &mut self.keyspace.levels[plan.output_level].runs;
         let at = runs.partition_point(|run| run.id > plan.output_run);
         runs.insert(at, Arc::new(Run::new(plan.output_run, tables)));
-        self.keyspace.monitors = Monitors::default();
+        self.keyspace.derived = Derived::default();
         self.busy = Busy::default();
     }
 

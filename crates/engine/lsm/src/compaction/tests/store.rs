@@ -1,7 +1,7 @@
 //! A store without a log: flushes and compactions over a manifest's state, and a plain history of
 //! writes to compare it with.
 
-use crate::compaction::execute::subcompaction::{Context, Outcome, execute_part};
+use crate::compaction::execute::subcompaction::{Outcome, execute_part};
 use crate::compaction::in_progress::Busy;
 use crate::compaction::pick::manual::full;
 use crate::compaction::pick::{pick, pick_aged, pick_idle};
@@ -14,6 +14,7 @@ use crate::manifest::version_edit::{Change, Edit};
 use crate::options::settings::{KeyspaceSettings, Shape};
 use crate::options::sizes::Sizes;
 use crate::options::space_policy::Dedup;
+use crate::output::job_context::JobContext;
 use crate::output::output_files::write_table;
 use crate::output::version_filter::Fold;
 use crate::read::level_iter::RunCursor;
@@ -179,7 +180,7 @@ impl Store {
     /// Executes `plan` in `parts` parts.
     pub fn execute(&self, plan: &Plan, parts: usize) -> Result<Outcome> {
         let next_file_id = || self.next_file.fetch_add(1, Ordering::Relaxed);
-        let context = Context {
+        let context = JobContext {
             storage: self.storage.clone(),
             cache: self.cache.clone(),
             next_file_id: &next_file_id,

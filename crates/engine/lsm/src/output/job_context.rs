@@ -1,0 +1,36 @@
+//! What those who write tables need from the engine around them.
+
+use crate::options::settings::KeyspaceSettings;
+use esker_base::Seqno;
+use esker_storage::Storage;
+use esker_table::{BlockCache, Origin};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What a compaction needs from the engine around it.
+pub struct JobContext<'a> {
+    /// Where tables are.
+    pub storage: Arc<dyn Storage>,
+    /// For opening inputs. Their blocks pass it by.
+    pub cache: Arc<BlockCache>,
+    /// Gives a file id never given before.
+    pub next_file_id: &'a (dyn Fn() -> u64 + Sync),
+    /// The registered snapshots, read after the plan was made.
+    pub snapshots: Vec<Seqno>,
+    /// The keyspace's settings.
+    pub settings: KeyspaceSettings,
+    /// Makes the compaction end soon with [`Error::Closed`].
+    pub cancelled: &'a AtomicBool,
+    /// Called before so many bytes are written; may wait.
+    pub throttle: &'a (dyn Fn(u64) + Sync),
+    /// The size at which an output table ends.
+    pub table_bytes: u64,
+    /// Bits of the output tables' filter fingerprints.
+    pub fingerprint_bits: u8,
+    /// The level that is wanted of the samples of their keys.
+    pub sample_level: u8,
+    /// How much the database is expected to write while they live, if that is known.
+    pub expected_lifetime: Option<u64>,
+    /// What they say of where they come from.
+    pub origin: Option<Arc<Origin>>,
+}
