@@ -10,7 +10,7 @@ use esker_nvme::pdu::{
     DataHeader, Decoder, Encoder, FromController, InitializeRequest, Limits, ReadyToTransfer,
     Sender,
 };
-use esker_nvme::{Cqe, Nqn, Sqe};
+use esker_nvme::{Cqe, Nqn, Sqe, Status};
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -133,7 +133,9 @@ impl Link {
                 continue;
             };
             match FromController::parse(&frame)? {
-                FromController::Data { header, payload, .. } if header.command_id == id => {
+                FromController::Data { header, payload, success, .. }
+                    if header.command_id == id =>
+                {
                     if !payload.is_intact() || header.offset as usize != read.len() {
                         return Err(unexpected("data that is damaged or out of order"));
                     }
@@ -141,6 +143,10 @@ impl Link {
                         return Err(unexpected("more data than was asked for"));
                     }
                     read.extend_from_slice(payload.bytes);
+                    // Linux sends no completion then.
+                    if success {
+                        return Ok((Cqe::new(id, Status::SUCCESS), read));
+                    }
                 }
                 FromController::Response(cqe) if cqe.command_id() == id => {
                     let status = cqe.status();
@@ -309,9 +315,44 @@ pub(crate) fn is_no_failure(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use esker_base::SystemClock;
+    use esker_nvme::pdu::{Digests, InitializeResponse};
+    use std::io::{Read, Write};
     use std::net::TcpListener;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
+
+    /// As Linux's node does, because the host asks for no flow control.
+    #[test]
+    fn data_may_say_that_no_completion_follows() {
+        const SUCCESS: u8 = 1 << 3;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nqn = Nqn::new("nqn.2024-01.io.esker:any").unwrap();
+        let settings = Settings::new(listener.local_addr().unwrap(), nqn.clone(), nqn.clone());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let deadline = Deadline::after(&clock, Duration::from_secs(5));
+        let digests = Digests::default();
+        let response = InitializeResponse { data_alignment: 0, digests, host_data_bytes_max: 4096 };
+        let header = DataHeader { command_id: 1, transfer_tag: 0, offset: 0, bytes: 16 };
+        let mut data = Vec::new();
+        Encoder::new(digests, 0).controller_data(&header, true, &mut data);
+        data[1] |= SUCCESS;
+        data.extend([7; 16]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut node, _) = listener.accept().unwrap();
+                node.read_exact(&mut [0; 128]).unwrap();
+                node.write_all(&response.encode()).unwrap();
+                node.read_exact(&mut [0; 72]).unwrap();
+                node.write_all(&data).unwrap();
+                // Until the host has read it.
+                let _ = node.read(&mut [0]);
+            });
+            let mut link = Link::open(&settings, &nqn, &deadline).unwrap();
+            let (cqe, read) = link.call("read", Sqe::new(2, 0), &[], 16).unwrap();
+            assert!(cqe.status().is_success());
+            assert_eq!(read, [7; 16]);
+        });
+    }
 
     /// Each look at this clock takes a second, and some of what a peer was sent.
     struct Draining(Mutex<(TcpStream, Duration)>);
