@@ -163,7 +163,7 @@ impl Association {
         let queues = queue_count(&mut admin.link, settings.queues)?;
         let depth = settings.depth.clamp(1, 127).min((admin.queue_entries - 1) as u16);
         let queue = |number| {
-            let mut link = Link::open(settings, subsystem, deadline)?;
+            let mut link = admin.link.open_another(settings, deadline)?;
             link.capsule_bytes = controller.in_capsule_bytes as usize;
             let connect = Connect {
                 queue: number,

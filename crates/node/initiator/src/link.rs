@@ -10,7 +10,9 @@ use esker_nvme::pdu::{
     DataHeader, Decoder, Encoder, FromController, InitializeRequest, Limits, ReadyToTransfer,
     Sender,
 };
+use esker_nvme::tls::TlsPsk;
 use esker_nvme::{Cqe, Nqn, Sqe, Status};
+use esker_tls::client_psks;
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -20,6 +22,8 @@ pub(crate) const LIMITS: Limits = Limits { command_data_bytes: 0, data_bytes: 2 
 
 pub(crate) struct Link {
     pub(crate) wire: Wire,
+    /// What the node knows the host by, if it is by TLS.
+    psk: Option<TlsPsk>,
     pub(crate) address: String,
     /// Of all that is done with it.
     pub(crate) deadline: Deadline,
@@ -37,9 +41,42 @@ const ADMIN_CAPSULE_BYTES: usize = 8192;
 
 impl Link {
     /// Connects a socket and agrees on digests.
+    ///
+    /// A node that looks for one identity of a TLS key only, as Linux does, may know the key by
+    /// another one. So each is tried, on a connection of its own.
     pub(crate) fn open(
         settings: &Settings,
         subsystem: &Nqn,
+        deadline: &Deadline,
+    ) -> Result<Self, RemoteError> {
+        let Some(key) = &settings.tls_key else {
+            return Self::begin(settings, None, deadline)?.initialize(settings);
+        };
+        let mut refused = RemoteError::Deadline;
+        for psk in client_psks(key, &settings.host, subsystem) {
+            match Self::begin(settings, Some(psk), deadline) {
+                Ok(link) => return link.initialize(settings),
+                Err(error @ (RemoteError::Tls { .. } | RemoteError::Lost { .. })) => {
+                    refused = error;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused)
+    }
+
+    /// The same once more, by the identity that the node accepted.
+    pub(crate) fn open_another(
+        &self,
+        settings: &Settings,
+        deadline: &Deadline,
+    ) -> Result<Self, RemoteError> {
+        Self::begin(settings, self.psk.clone(), deadline)?.initialize(settings)
+    }
+
+    fn begin(
+        settings: &Settings,
+        psk: Option<TlsPsk>,
         deadline: &Deadline,
     ) -> Result<Self, RemoteError> {
         let address = settings.address.to_string();
@@ -52,9 +89,13 @@ impl Link {
         socket.set_nodelay(true).map_err(unreachable)?;
         socket.set_read_timeout(Some(WAIT_TIME)).map_err(unreachable)?;
         socket.set_write_timeout(Some(WAIT_TIME)).map_err(unreachable)?;
-        let wire = Wire::open(socket, settings, subsystem, deadline)?;
-        let mut link = Link {
+        let wire = match &psk {
+            Some(psk) => Wire::secure(socket, psk, &address, deadline)?,
+            None => Wire::clear(socket),
+        };
+        Ok(Link {
             wire,
+            psk,
             address,
             deadline: deadline.clone(),
             decoder: Decoder::new(Sender::Controller, LIMITS),
@@ -62,12 +103,11 @@ impl Link {
             data_bytes_max: 0,
             capsule_bytes: ADMIN_CAPSULE_BYTES,
             next_id: 0,
-        };
-        link.initialize(settings)?;
-        Ok(link)
+        })
     }
 
-    fn initialize(&mut self, settings: &Settings) -> Result<(), RemoteError> {
+    /// Agrees on digests.
+    fn initialize(mut self, settings: &Settings) -> Result<Self, RemoteError> {
         let request = InitializeRequest {
             data_alignment: 0,
             digests: settings.digests,
@@ -91,7 +131,7 @@ impl Link {
         self.decoder.agreed(response.digests);
         self.encoder = Encoder::new(response.digests, response.data_alignment);
         self.data_bytes_max = response.host_data_bytes_max as usize;
-        Ok(())
+        Ok(self)
     }
 
     /// Makes the connection a queue. Says which controller it belongs to, and whether to authenticate.

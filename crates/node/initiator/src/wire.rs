@@ -3,20 +3,21 @@
 //! One thread reads at a time, and one writes; both may at once. Only the channel between is locked,
 //! and never while the socket is waited for.
 
+use crate::RemoteError;
 use crate::deadline::Deadline;
-use crate::link::{is_no_failure, lost};
-use crate::{RemoteError, Settings};
-use esker_nvme::Nqn;
-use esker_tls::{Channel, TlsError, client_psks};
+use crate::link::is_no_failure;
+use esker_nvme::tls::TlsPsk;
+use esker_tls::{Channel, TlsError};
 use parking_lot::Mutex;
+use std::fmt::Display;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 
 /// Plain bytes that are encrypted at a time: some records.
 const PIECE_BYTES: usize = 64 << 10;
 
-const HANDSHAKE_CLOSED: &str = "the node closed it during the TLS handshake; it may have no TLS, \
-                                or too many handshakes in progress";
+const IN_HANDSHAKE: &str = "during the TLS handshake; the node may have no TLS, not know the key, \
+                            or have too many handshakes in progress";
 
 /// What one read of the socket takes.
 const RECORD_BYTES: usize = 17 << 10;
@@ -37,19 +38,23 @@ impl Wire {
         Wire { socket, tls: None }
     }
 
-    /// The same by TLS, if there is a key: for `subsystem`, whose name is in the key's identity.
-    pub(crate) fn open(
+    /// The same by TLS. If the node does not accept `psk`, the error is [`RemoteError::Tls`], or
+    /// [`RemoteError::Lost`] of a node that says nothing.
+    pub(crate) fn secure(
         socket: TcpStream,
-        settings: &Settings,
-        subsystem: &Nqn,
+        psk: &TlsPsk,
+        address: &str,
         deadline: &Deadline,
     ) -> Result<Self, RemoteError> {
-        let Some(key) = &settings.tls_key else { return Ok(Self::clear(socket)) };
-        let address = settings.address.to_string();
-        let failed =
-            |error: TlsError| RemoteError::Tls { address: address.clone(), why: error.to_string() };
-        let psks = client_psks(key, &settings.host, subsystem);
-        let channel = Channel::client(&psks).map_err(failed)?;
+        let failed = |error: TlsError| {
+            let (address, why) = (address.to_owned(), error.to_string());
+            RemoteError::Tls { address, why }
+        };
+        let lost = |how: &dyn Display| {
+            let (address, why) = (address.to_owned(), format!("{how} {IN_HANDSHAKE}"));
+            RemoteError::Lost { address, why }
+        };
+        let channel = Channel::client(psk).map_err(failed)?;
         let (channel, unsent) = (Mutex::new(channel), Mutex::default());
         let wire = Wire { socket, tls: Some(Tls { channel, unsent }) };
         let mut piece = vec![0; RECORD_BYTES];
@@ -61,16 +66,14 @@ impl Wire {
             let is_through = is_through.map_err(failed)?;
             match flushed {
                 Ok(true) if is_through => break,
-                Err(error) if !is_no_failure(&error) => return Err(lost(&address, &error)),
+                Err(error) if !is_no_failure(&error) => return Err(lost(&error)),
                 _ => {}
             }
             match (&wire.socket).read(&mut piece) {
-                Ok(0) => {
-                    return Err(RemoteError::Lost { address, why: HANDSHAKE_CLOSED.to_owned() });
-                }
+                Ok(0) => return Err(lost(&"the node closed it")),
                 Ok(bytes) => tls.channel.lock().feed(&piece[..bytes]),
                 Err(error) if is_no_failure(&error) => {}
-                Err(error) => return Err(lost(&address, &error)),
+                Err(error) => return Err(lost(&error)),
             }
         }
         Ok(wire)

@@ -26,9 +26,23 @@ pub struct Peer {
     pub subsystem: Nqn,
 }
 
-/// The PSKs that a host has for a subsystem by its key, the best first.
+/// The PSKs that a host has for a subsystem by its key, the best first. The program that filled a
+/// node's keyring decides which of them the node has.
 pub fn client_psks(key: &TlsKey, host: &Nqn, subsystem: &Nqn) -> Vec<TlsPsk> {
-    vec![key.psk(host, subsystem, IdentityVersion::One, Derivation::Rfc8446)]
+    let versions = [IdentityVersion::One, IdentityVersion::Zero];
+    let psks = versions
+        .into_iter()
+        .flat_map(|version| DERIVATIONS.map(|how| key.psk(host, subsystem, version, how)));
+    psks.flat_map(by_each_hash).collect()
+}
+
+/// A PSK with each hash that its binder may have. GnuTLS, by which `tlshd` shakes hands for Linux,
+/// uses SHA-256 with keys of SHA-384, too.
+fn by_each_hash(psk: TlsPsk) -> Vec<TlsPsk> {
+    match psk.hash {
+        Hash::Sha256 => vec![psk],
+        _ => vec![psk.clone(), TlsPsk { hash: Hash::Sha256, ..psk }],
+    }
 }
 
 impl HostKeys {
@@ -73,9 +87,7 @@ impl HostKeys {
             DERIVATIONS.map(|derivation| key.psk(host, subsystem, version, derivation))
         });
         let psks = psks.filter(|psk| psk.identity.as_bytes() == identity);
-        // GnuTLS, by which `tlshd` shakes hands for Linux, uses SHA-256 with keys of SHA-384, too.
-        let psks =
-            psks.flat_map(|psk| [TlsPsk { hash: Hash::Sha256, ..psk.clone() }, psk]).collect();
-        Some((Peer { host: host.clone(), subsystem: subsystem.clone() }, psks))
+        let peer = Peer { host: host.clone(), subsystem: subsystem.clone() };
+        Some((peer, psks.flat_map(by_each_hash).collect()))
     }
 }

@@ -47,9 +47,9 @@ impl Channel {
         Ok(Self::new(State::Gathers { keys, bytes: Vec::new() }))
     }
 
-    /// The host's end, with the PSKs that it offers. Its first output is there at once.
-    pub fn client(psks: &[TlsPsk]) -> Result<Self, TlsError> {
-        let running = Running::new(Mode::Client, psks).map_err(failed)?;
+    /// The host's end, with the PSK that it offers. Its first output is there at once.
+    pub fn client(psk: &TlsPsk) -> Result<Self, TlsError> {
+        let running = Running::new(Mode::Client, psk).map_err(failed)?;
         Ok(Self::new(State::Runs(Box::new(running))))
     }
 
@@ -85,7 +85,7 @@ impl Channel {
                     return Err(error);
                 }
             };
-            let mut running = Running::new(Mode::Server, &[psk]).map_err(failed)?;
+            let mut running = Running::new(Mode::Server, &psk).map_err(failed)?;
             running.pipes.feed(bytes);
             self.peer = Some(peer);
             self.state = State::Runs(Box::new(running));
@@ -173,20 +173,19 @@ impl Channel {
 }
 
 impl Running {
-    fn new(mode: Mode, psks: &[TlsPsk]) -> Result<Self, error::Error> {
+    fn new(mode: Mode, psk: &TlsPsk) -> Result<Self, error::Error> {
         let mut connection = Connection::new(mode);
         connection.set_config(config()?)?;
         // A failed connection is closed at once: how long that took tells nothing.
         connection.set_blinding(Blinding::SelfService)?;
         connection.prefer_throughput()?;
-        for TlsPsk { identity, hash, secret } in psks {
-            let mut psk = psk::Psk::builder()?;
-            psk.set_identity(identity.as_bytes())?.set_secret(secret)?.set_hmac(match hash {
-                Hash::Sha256 => PskHmac::SHA256,
-                _ => PskHmac::SHA384,
-            })?;
-            connection.append_psk(&psk.build()?)?;
-        }
+        let TlsPsk { identity, hash, secret } = psk;
+        let mut psk = psk::Psk::builder()?;
+        psk.set_identity(identity.as_bytes())?.set_secret(secret)?.set_hmac(match hash {
+            Hash::Sha256 => PskHmac::SHA256,
+            _ => PskHmac::SHA384,
+        })?;
+        connection.append_psk(&psk.build()?)?;
         let pipes = Pipes::attach(&mut connection)?;
         let mut running = Running { connection, pipes };
         if mode == Mode::Client

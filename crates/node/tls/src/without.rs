@@ -15,7 +15,7 @@ impl Channel {
     }
 
     /// Fails.
-    pub fn client(_psks: &[TlsPsk]) -> Result<Self, TlsError> {
+    pub fn client(_psk: &TlsPsk) -> Result<Self, TlsError> {
         Err(TlsError::NotBuilt)
     }
 

@@ -27,6 +27,9 @@ pub struct Proxy {
     pub waiting: AtomicUsize,
     /// How long each answer takes, by a clock.
     pub slowness: Mutex<Option<(Arc<HandClock>, Duration)>>,
+    /// The one TLS identity that the node knows. A connection that begins with another is closed
+    /// without an alert, as Linux does.
+    pub identity: Mutex<Option<String>>,
     /// Whether the client is told that I/O queues need no authentication.
     pub io_needs_no_proof: AtomicBool,
 }
@@ -85,7 +88,13 @@ impl Proxy {
         });
         let proxy = self.clone();
         run(move || {
+            let mut is_begin = true;
             while let Some(bytes) = receive(&mut client) {
+                if is_begin && !proxy.knows_identity(&bytes) {
+                    let _ = client.shutdown(Shutdown::Both);
+                    break;
+                }
+                is_begin = false;
                 proxy.wait_with_requests(number);
                 let _ = node.write_all(&bytes);
             }
@@ -93,6 +102,13 @@ impl Proxy {
             let _ = node.shutdown(Shutdown::Write);
             proxy.ended.fetch_add(1, SeqCst);
         });
+    }
+
+    fn knows_identity(&self, hello: &[u8]) -> bool {
+        let identity = self.identity.lock().unwrap();
+        identity.as_ref().is_none_or(|identity| {
+            hello.windows(identity.len()).any(|part| part == identity.as_bytes())
+        })
     }
 
     fn wait_with_requests(&self, number: usize) {

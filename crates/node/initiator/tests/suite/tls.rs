@@ -1,12 +1,14 @@
 //! TLS, in a build that has it. Otherwise these tests are skipped.
 
-use crate::{HOST, blocks, keys, node, nqn, settings, start};
+use crate::proxy::Proxy;
+use crate::{HOST, NODE, blocks, keys, node, nqn, settings, start};
 use esker_base::SystemClock;
 use esker_initiator::{RemoteError, Settings};
 use esker_nvme::pdu::Digests;
-use esker_nvme::tls::TlsKey;
+use esker_nvme::tls::{Derivation, IdentityVersion, TlsKey};
 use esker_storage::blocks::BlockDevice;
 use esker_target::{Access, HostAccess, MemoryBlocks, MemoryKeys, Namespace, Target};
+use esker_tls::client_psks;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +88,8 @@ fn a_host_with_another_key_is_told_so_at_once() {
     assert!(matches!(wrong, Err(RemoteError::Tls { .. })), "{:?}", wrong.err());
     let settings = Settings { host: nqn("nqn.stranger"), ..by_tls(target.address(), OLD) };
     assert!(matches!(keys(patient(settings)), Err(RemoteError::Tls { .. })));
-    assert_eq!(target.totals().tls_refused, 2);
+    // By every identity and hash.
+    assert_eq!(target.totals().tls_refused, 8 + 4);
     let clear = keys(settings_of(&target)).err();
     assert!(clear.is_some_and(|error| error.to_string().contains("invalid host")));
     keys(by_tls(target.address(), OLD)).unwrap();
@@ -94,6 +97,33 @@ fn a_host_with_another_key_is_told_so_at_once() {
 
 fn settings_of(target: &Target) -> Settings {
     settings(target.address())
+}
+
+/// Linux looks for the first identity alone. What filled its keyring decides which it knows.
+#[test]
+fn a_host_tries_every_identity_of_its_key_and_keeps_to_the_known_one() {
+    if !is_built() {
+        return;
+    }
+    for text in [OLD, NEW] {
+        let target = guarded("127.0.0.1:0", &namespaces(), &[text]);
+        let (key, host, subsystem) = (TlsKey::parse(text).unwrap(), nqn(HOST), nqn(NODE));
+        let offered = client_psks(&key, &host, &subsystem);
+        for (version, derivation) in [
+            (IdentityVersion::One, Derivation::Rfc8446),
+            (IdentityVersion::One, Derivation::Libnvme),
+            (IdentityVersion::Zero, Derivation::Libnvme),
+        ] {
+            let known = key.psk(&host, &subsystem, version, derivation).identity;
+            let (proxy, address) = Proxy::start(target.address());
+            *proxy.identity.lock().unwrap() = Some(known.clone());
+            let client = keys(Settings { queues: 2, ..by_tls(address, text) }).unwrap();
+            client.store(b"k", b"v").unwrap();
+            // The last of them, and both I/O queues.
+            let refused = offered.iter().take_while(|psk| psk.identity != known).count();
+            assert_eq!(proxy.clients().len(), refused + 3, "{known}");
+        }
+    }
 }
 
 #[test]

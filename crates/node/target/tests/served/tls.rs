@@ -69,7 +69,7 @@ impl Tls {
     /// The same, without its last message.
     fn begin(target: &Target, subsystem: &str) -> Self {
         let psks = client_psks(&TlsKey::parse(KEY).unwrap(), &nqn(HOST), &nqn(subsystem));
-        let channel = Channel::client(&psks).unwrap();
+        let channel = Channel::client(&psks[0]).unwrap();
         let mut tls = Tls { wire: Wire::raw(target.address()), channel };
         tls.flush();
         assert_ne!(tls.fill(), 0);
