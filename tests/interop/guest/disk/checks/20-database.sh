@@ -3,7 +3,7 @@
 
 keeps_pairs() {
     esker flash create --overwrite "$disk"
-    esker put "$disk" city Bremen
+    esker put --create "$disk" city Bremen
     expect "value" "$(esker get "$disk" city)" Bremen
     refused 1 "" esker get "$disk" village
     random_records 20000 /tmp/records.tsv

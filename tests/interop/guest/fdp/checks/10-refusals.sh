@@ -36,7 +36,7 @@ lays_out_when_told() {
     dd if="$disk" of=/tmp/found bs=4096 skip=70001 count=1 iflag=direct
     head -c 4096 /dev/zero | cmp - /tmp/found
     # What is laid out is left as it is.
-    esker put "$disk" key value
+    esker put --create "$disk" key value
     esker flash create "$disk"
     expect "value" "$(esker get "$disk" key)" value
 }

@@ -12,7 +12,7 @@ is_refused_at() { # PLACE
 refuses_a_copy() {
     rm -rf $database $pool
     esker pmem create $pool --bytes 1MiB
-    esker put $database city Bremen --pool $pool
+    esker put --create $database city Bremen --pool $pool
     cp $pool $without_dax/pool
     esker pmem info $without_dax/pool | grep -q '^memory *a copy'
     expect "value" "$(esker get $database city --pool $without_dax/pool)" Bremen

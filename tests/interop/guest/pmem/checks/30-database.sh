@@ -3,7 +3,7 @@
 keeps_pairs() {
     rm -rf $database $pool
     esker pmem create $pool --bytes 64MiB
-    esker put $database city Bremen --pool $pool
+    esker put --create $database city Bremen --pool $pool
     expect "value" "$(esker get $database city --pool $pool)" Bremen
     refused 1 "" esker get $database village --pool $pool
     random_records 20000 /tmp/records.tsv

@@ -67,7 +67,7 @@ tells_what_is_wrong() {
     printf 'x' | bytes_at 20
     is_unfit "offset 60"
     esker pmem create $dax/other-pool --bytes 1MiB
-    esker put $dax/other k theirs --pool $dax/other-pool
+    esker put --create $dax/other k theirs --pool $dax/other-pool
     cp $dax/other-pool $pool
     is_unfit "belongs to another database"
     restore
@@ -117,7 +117,7 @@ tells_of_bad_memory() {
     leave_writes_in_pool
     make_unreadable $((512 << 10))
     is_unfit "could not read"
-    refused 2 "could not read" esker pmem check $pool
+    refused 1 "could not read" esker pmem check $pool
     refused 2 "could not read" esker repair $database --pool $pool
     mv $pool $dax/bad-segment
     leave_writes_in_pool

@@ -66,7 +66,7 @@ notices_another_writer() {
 writes_without_appends() {
     character=/dev/ng${controller}n1
     esker flash create --overwrite "$disk"
-    esker put "$disk" first appended
+    esker put --create "$disk" first appended
     trap 'mv /dev/away "$character"' EXIT
     mv "$character" /dev/away
     esker flash info "$disk" | tee /tmp/said_of_it
