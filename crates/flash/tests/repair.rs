@@ -388,6 +388,11 @@ fn lose(path: &Path, block: u64, is_cut: bool) {
     }
 }
 
+/// Flips a bit of the sequence number of an edit, or of the version of a header.
+fn flip(path: &Path, block: u64) {
+    change(path, block * BLOCK, |bytes| bytes[9] ^= 4);
+}
+
 #[test]
 fn a_journal_without_the_edits_that_a_log_proves_refuses_writers_and_is_repaired() {
     let dir = device();
@@ -425,7 +430,10 @@ fn no_lost_block_of_a_closed_journal_shows_an_older_directory() {
     let user = storage.lock().unwrap();
     write(&storage, "newest", 9);
     storage.remove("1-5").unwrap();
-    drop((user, storage));
+    // Several edits name its pieces, which are one piece of a chunk.
+    let mut file = storage.create("long", Hint::table(6)).unwrap();
+    (0..2).for_each(|_| file.append(&[5; 8192]).and_then(|()| file.sync()).unwrap());
+    drop((file, user, storage));
     let expected = content(&open(copy(dir.path()).path()).unwrap());
     assert!(expected.contains_key("newest") && !expected.contains_key("1-5"));
     let (_, blocks) = newest(dir.path());
@@ -436,6 +444,11 @@ fn no_lost_block_of_a_closed_journal_shows_an_older_directory() {
             let dir = copy(dir.path());
             lose(&chunk(dir.path(), place), at, is_cut);
             assert!(content(&open(dir.path()).unwrap()) == expected, "{place}, {at}, {is_cut}");
+        }
+        for at in 0..blocks {
+            let dir = copy(dir.path());
+            flip(&chunk(dir.path(), place), at);
+            assert!(content(&open(dir.path()).unwrap()) == expected, "{place}, {at}, a flip");
         }
     }
 }

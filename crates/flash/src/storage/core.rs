@@ -117,7 +117,7 @@ impl Core {
     pub(super) fn close_journal(&self) {
         let State { journal, names, space, .. } = &mut *self.state.lock();
         journal.close(|| {
-            // The snapshot has the resets.
+            // The snapshot has the resets, unless names leave no room for them.
             space.wear.tell();
             snapshot(names, space)
         });

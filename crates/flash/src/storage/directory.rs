@@ -6,6 +6,7 @@ use super::journal::{Found, JOURNAL_CHUNKS, journal_bytes};
 use super::proof::{Ids, Place, Proof};
 use super::space::Space;
 use super::wear::Wear;
+use crate::Geometry;
 use crate::placement::Policy;
 use crate::zones::Zones;
 use esker_base::{Error, Result};
@@ -121,6 +122,23 @@ pub(super) fn snapshot(names: &BTreeMap<String, Arc<Body>>, space: &Space) -> Ve
     let wear_bytes = journal_bytes(&space.geometry) / WEAR_OF_JOURNAL;
     let wear = space.wear.snapshot(wear_bytes as usize);
     names.iter().flat_map(of_one).chain([wear]).collect()
+}
+
+/// Whether changes make the same files as others, with the same bytes in the same places.
+pub(super) fn is_same(geometry: &Geometry, one: &[Op], other: &[Op]) -> bool {
+    let files = |ops: &[Op]| {
+        let mut replay = Replay::new(geometry.chunks());
+        ops.iter().try_for_each(|op| replay.apply(op)).ok()?;
+        let of_one = |(name, body): (&String, &Arc<Body>)| {
+            let made = body.made(name);
+            // A snapshot has pieces as one that several edits named.
+            let joined = Body::new(&made);
+            body.recorded().into_iter().for_each(|extent| joined.push(extent));
+            (made, joined.unrecorded())
+        };
+        Some(replay.names.iter().map(of_one).collect::<Vec<_>>())
+    };
+    files(one).is_some_and(|files_of_one| files(other) == Some(files_of_one))
 }
 
 /// The files while the journal's changes are made anew.

@@ -12,6 +12,7 @@
 //! written: the one after it can only be in the first of those that follow and were not.
 
 use super::content::Content;
+use super::directory;
 use super::format::{self, Header, Op};
 use crate::zones::{BLOCK_BYTES, Zones};
 use crate::{Chunk, Geometry};
@@ -256,8 +257,12 @@ fn damage(
         let has_header = first.iter().take(BLOCK_BYTES as usize).any(|byte| *byte != 0);
         for (at, edit) in scan(&mut content, from, LOOKED_BEHIND_BYTES)? {
             let is_proof = edit.durable.is_some_and(|durable| durable > last);
-            let is_newer_snapshot =
-                place != current && has_header && at == BLOCK_BYTES && edit.sequence > last;
+            // A close writes the directory that was found once more: then nothing newer is lost.
+            let is_newer_snapshot = place != current
+                && has_header
+                && at == BLOCK_BYTES
+                && edit.sequence > last
+                && !directory::is_same(&zones.geometry(), &found.ops, &edit.ops);
             if is_proof || is_newer_snapshot {
                 return Ok(Some(format!(
                     "an edit of the journal behind edit {last}, which was durable, is not what was written: edit {} is, at \
@@ -474,13 +479,14 @@ impl Journal {
     }
 
     /// Writes the directory once more, into another chunk, if this process changed it: then no damage to one chunk of the
-    /// journal loses it. A failure leaves the journal as after a crash.
+    /// journal loses it. If there is no chunk for that, the journal is left as it was; after a failed write, as after a crash.
     pub(super) fn close(&mut self, snapshot: impl FnOnce() -> Vec<Op>) {
         if !self.is_begun || self.closed == Some(self.sequence) || self.flush().is_err() {
             return;
         }
+        let Ok(place) = self.next_place() else { return };
         if let Ok(edit) = self.snapshot_edit(&snapshot(), self.chunk_bytes()) {
-            self.failed = self.turn(&edit).err();
+            self.failed = self.begin_in(place, &edit).err();
             self.closed = Some(self.sequence);
         }
     }
@@ -508,6 +514,12 @@ impl Journal {
 
     /// Writes a snapshot into another chunk, and goes on there.
     fn turn(&mut self, snapshot: &[u8]) -> Result<()> {
+        let place = self.next_place()?;
+        self.begin_in(place, snapshot)
+    }
+
+    /// An empty chunk for the next generation.
+    fn next_place(&mut self) -> Result<usize> {
         for place in following(self.current) {
             let chunk = self.chunk(place);
             let is_usable = !self.zones.is_bad(chunk)
@@ -516,29 +528,38 @@ impl Journal {
                 continue;
             }
             // What the chunk before has is kept, and is not gone on with.
-            for other in following(place).map(|place| self.chunk(place)) {
-                if self.zones.active().contains(&other) {
-                    self.zones.finish(other)?;
+            for other in following(place) {
+                let other_chunk = self.chunk(other);
+                if self.zones.active().contains(&other_chunk) {
+                    if other == self.current {
+                        self.at = self.chunk_bytes();
+                    }
+                    self.zones.finish(other_chunk)?;
                 }
             }
-            let header = Header { generation: self.generation + 1, bad: self.bad() };
-            let mut bytes = format::header(&self.zones.geometry(), header);
-            bytes.extend_from_slice(snapshot);
-            self.zones.write(chunk, 0, &bytes)?;
-            self.written_bytes += bytes.len() as u64;
-            self.zones.flush()?;
-            self.generation += 1;
-            self.sequence += 1;
-            self.is_begun = true;
-            (self.current, self.at) = (place, bytes.len() as u64);
-            let marks = &self.marks;
-            marks.written.store(self.sequence, Ordering::Release);
-            marks.durable.store(self.sequence, Ordering::Release);
-            marks.is_named.store(true, Ordering::Release);
-            return Ok(());
+            return Ok(place);
         }
         let source = io::Error::other("all chunks for it have gone bad; copy the files to another");
         Err(Error::io("write the journal of", self.zones.describe(), source))
+    }
+
+    /// Writes a snapshot as the next generation, into an empty chunk.
+    fn begin_in(&mut self, place: usize, snapshot: &[u8]) -> Result<()> {
+        let header = Header { generation: self.generation + 1, bad: self.bad() };
+        let mut bytes = format::header(&self.zones.geometry(), header);
+        bytes.extend_from_slice(snapshot);
+        self.zones.write(self.chunk(place), 0, &bytes)?;
+        self.written_bytes += bytes.len() as u64;
+        self.zones.flush()?;
+        self.generation += 1;
+        self.sequence += 1;
+        self.is_begun = true;
+        (self.current, self.at) = (place, bytes.len() as u64);
+        let marks = &self.marks;
+        marks.written.store(self.sequence, Ordering::Release);
+        marks.durable.store(self.sequence, Ordering::Release);
+        marks.is_named.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Which of the journal's chunks are bad, a bit each.
@@ -578,5 +599,20 @@ mod tests {
         zones.fail_after(u64::MAX);
         assert!(journal.durable() < journal.sequence);
         journal.flush().unwrap_err();
+    }
+
+    #[test]
+    fn a_close_without_a_chunk_for_the_directory_leaves_the_journal_as_it_was() {
+        let zones = MemoryZones::new(Geometry::of_blocks(1, 1, 8, 32 << 10));
+        let found = find(&zones).unwrap();
+        let mut journal = Journal::begin(Arc::new(zones.clone()), &found).unwrap();
+        let others = following(journal.current).map(|place| zones.geometry().chunk(place));
+        others.for_each(|chunk| zones.break_chunk(chunk));
+        for name in ["a", "b"] {
+            journal.write(&[Op::Remove(name.to_owned())], Vec::new).unwrap();
+            journal.close(Vec::new);
+            journal.check().unwrap();
+        }
+        assert_eq!(find(&zones).unwrap().sequence, journal.sequence);
     }
 }
