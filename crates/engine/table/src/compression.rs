@@ -11,12 +11,12 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Compression {
-    /// Blocks as they are.
+    /// No compression.
     #[default]
     None = 0,
-    /// LZ4: fast both ways.
+    /// LZ4: fast compression and decompression.
     Lz4 = 1,
-    /// Zstandard: smaller, several times slower.
+    /// Zstandard: smaller than LZ4, several times slower.
     Zstd = 2,
 }
 

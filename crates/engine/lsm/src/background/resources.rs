@@ -25,17 +25,23 @@ use std::sync::Arc;
 /// A cache too small to hold a few blocks would make every scan read twice.
 const CACHE_BYTES_MIN: usize = 1 << 20;
 
-/// A memory budget, a block cache and background threads, for several databases of one process.
+/// A memory budget, a block cache and compaction threads that several databases of one process
+/// share.
 ///
-/// Clones stand for the same resources. Pass one to each database in
-/// [`Settings::resources`](crate::Settings::resources). A database that closes gives its share back.
-/// The threads run while a database is open. In a forked child, an open with the parent's resources
-/// fails with [`Error::Forked`](esker_base::Error::Forked).
+/// Clones refer to the same resources. Set [`Settings::resources`](crate::Settings::resources) of
+/// each database to a clone. A database that closes returns its part. The threads run while at
+/// least one database is open.
+///
+/// In a forked child, an open with the resources of the parent fails with
+/// [`Error::Forked`](esker_base::Error::Forked).
+///
+/// # Examples
 ///
 /// ```
+/// # extern crate esker_lsm as esker;
 /// # fn main() -> esker_base::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
-/// use esker_lsm::{Db, Resources, Settings};
+/// use esker::{Db, Resources, Settings};
 ///
 /// let resources = Resources::new(256 << 20, 2)?;
 /// let settings = Settings { resources: Some(resources.clone()), ..Settings::default() };
@@ -102,8 +108,13 @@ pub(crate) struct Share {
 }
 
 impl Resources {
-    /// Resources of `memory_bytes` bytes, at least 2 MiB, and of 1 to 64 threads for compactions. Flushes,
-    /// syncs and the preparation of segments have a thread each beside these.
+    /// Creates a memory budget of `memory_bytes` bytes, at least 2 MiB, and 1 to 64 compaction
+    /// threads.
+    ///
+    /// Flush, log sync and the preparation of log segments have one more thread each.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] if a value is out of range.
     pub fn new(memory_bytes: usize, background_threads: usize) -> Result<Resources> {
         within("memory_bytes", memory_bytes, 2 << 20, usize::MAX)?;
         within("background_threads", background_threads, 1, 64)?;
@@ -139,23 +150,24 @@ impl Resources {
         Resources { shared: Arc::new(shared) }
     }
 
-    /// The memory budget, in bytes.
+    /// Returns the memory budget, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.shared.memory_bytes
     }
 
-    /// The threads for compactions.
+    /// Returns the number of compaction threads.
     pub fn background_threads(&self) -> usize {
         self.shared.background_threads
     }
 
-    /// How many databases use them now. 0 in a forked child.
+    /// Returns the number of databases that use the resources now. 0 in a forked child.
     pub fn databases(&self) -> usize {
         self.charges().map_or(0, |charges| charges.by_database.len())
     }
 
-    /// What all databases together have charged, in bytes. The block cache's blocks come on top, within
-    /// the budget. 0 in a forked child.
+    /// Returns the bytes that all databases have charged to the budget. 0 in a forked child.
+    ///
+    /// The block cache is not included. It uses what is left of the budget.
     pub fn charged_bytes(&self) -> usize {
         self.sum(Charge::sum)
     }
@@ -169,7 +181,7 @@ impl Resources {
         self.charges().map_or(0, |charges| charges.sum(part))
     }
 
-    /// Bytes of blocks in the cache now.
+    /// Returns the bytes in the block cache now.
     pub fn cache_bytes(&self) -> usize {
         self.shared.cache.used_bytes()
     }

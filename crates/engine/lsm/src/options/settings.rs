@@ -1,4 +1,5 @@
-//! What a user may choose. Everything else is a constant with its reason.
+//! The settings of a database and of a keyspace. Values that the engine can choose well are
+//! constants.
 
 use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
@@ -12,82 +13,92 @@ use std::time::Duration;
 /// The name of the keyspace that every database has.
 pub const DEFAULT_KEYSPACE: &str = "default";
 
-/// When the log file's bytes are made to survive power loss.
+/// When the log files are synced, which decides what survives power loss.
+///
+/// In every mode, an acknowledged write survives the end of the process. After power loss, recovery
+/// keeps all writes up to some point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sync {
-    /// Before a write is acknowledged. An acknowledged write survives power loss.
+    /// Before a write is acknowledged. Acknowledged writes survive power loss. Concurrent writers
+    /// share a sync.
     Always,
-    /// At this interval. An acknowledged write survives the process; after power loss, a prefix of
-    /// the writes is left that misses at most about one interval.
+    /// At this interval, 1 ms to 1 h. Power loss loses at most about one interval of the latest
+    /// writes.
     Every(Duration),
-    /// When the operating system sees fit. An acknowledged write survives the process; after power
-    /// loss, some prefix of the writes is left.
+    /// When the operating system writes its cached pages back. Power loss may lose the latest
+    /// writes, without a time limit.
     Os,
 }
 
-/// What opening does if whole frames of the log follow a frame that does not hold.
+/// What an open does if the log has an invalid frame with whole frames after it.
 ///
-/// Neither choice concerns writes that a later frame shows to have been durable: damage to those is
-/// always an error. Nor does it concern a log that ends in such a frame, or one in a pool, where the end of
-/// a process leaves whole frames behind an unfinished one: the prefix is kept.
+/// A frame is the log record of one or more batches. Three cases do not depend on this setting:
+///
+/// * A log that ends with an invalid frame. Recovery keeps the writes before it.
+/// * A log in a pool. A crash there leaves whole frames after an unfinished one. Recovery keeps the
+///   writes before the unfinished frame.
+/// * Damage to writes that a later frame proves durable. The open fails.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Recovery {
-    /// Keeps the writes before that frame, sets the rest of the log aside in the database's directory,
-    /// and reports both ([`Db::torn_log`](crate::Db::torn_log)).
+    /// Keeps the writes before the invalid frame and moves the rest of the log to files in the
+    /// database directory. [`Db::torn_log`](crate::Db::torn_log) reports both.
     ///
-    /// This is the default, because a power loss legally leaves such a log: the system writes the pages
-    /// of a file in any order until they are synced. A database should open after a power loss without
-    /// a person.
+    /// This is the default because power loss can leave such a log: until a sync, the system writes
+    /// the pages of a file in any order. The database must open after power loss without an
+    /// operator.
     #[default]
     Prefix,
-    /// Fails with [`Error::TornLog`] and changes nothing. For programs whose operator is present, such
-    /// as the command line, and for systems that do not lose power.
+    /// Fails with [`Error::TornLog`] and changes nothing. Use it where an operator decides, or
+    /// where power loss is ruled out.
     Strict,
 }
 
-/// Where the log lives.
+/// Where the log is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Log {
-    /// Files.
+    /// In files.
     File {
-        /// The directory of the log files; `None` is the database's own.
+        /// The directory of the log files; `None` is the database directory.
         dir: Option<PathBuf>,
-        /// When they are synced.
+        /// When the files are synced.
         sync: Sync,
     },
-    /// A pool of persistent memory, in which the MemTables themselves lie: an acknowledged write
-    /// survives power loss, and nothing is written twice. The pool belongs to one database and says
-    /// how large segments are, and how many of them may wait for their flush:
-    /// [`Settings::segment_bytes`] and [`Settings::sealed_segments`] are not used.
+    /// In a pool of persistent memory. Acknowledged writes survive power loss.
     ///
-    /// The pool is mapped while the database is open, and nothing else may write to its file meanwhile. Esker
-    /// locks the file, but a lock keeps out only programs that ask for it. Bytes that are changed from
-    /// outside are found by their checksums at the next open or flush; until then a read can return them,
-    /// or race with a write in ways for which Rust promises nothing.
+    /// MemTables are stored in the pool, so each write is stored once. A pool belongs to one
+    /// database. It sets the segment size and the number of immutable MemTables:
+    /// [`Settings::segment_bytes`] and [`Settings::sealed_segments`] are ignored.
+    ///
+    /// The pool is mapped while the database is open, and no other program may write to its file.
+    /// Esker locks the file, but the lock stops only programs that check it. Checksums detect a
+    /// foreign change at the next open or flush. Until then a read may return the changed bytes,
+    /// and a change during a read or a write is a data race.
     Pmem {
-        /// The pool's file, made by [`esker_pmem::Pool::create`] or `esker pmem create`.
+        /// The file of the pool, created by `esker::pmem::Pool::create` or `esker pmem create`.
         pool: PathBuf,
-        /// Whether DRAM will do in persistent memory's stead: for tests and experiments. Then
-        /// nothing survives power loss.
+        /// Whether to accept DRAM (a file on tmpfs) instead of persistent memory. This is for tests
+        /// and experiments: nothing in DRAM survives power loss.
         emulated: bool,
     },
-    /// Nowhere: what was not flushed to tables is lost when the process ends.
+    /// No log. Writes that were not flushed to tables are lost when the process ends.
     None,
 }
 
-/// How a keyspace's tables are arranged.
+/// How a keyspace arranges its tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// One run a level, each level `ratio` times as large as the one before. Reads and space are
-    /// cheap, writes cost about `ratio` / 2 a level.
+    /// One sorted run per level; each level is `ratio` times as large as the one above.
+    ///
+    /// Favors reads and space. Each byte is rewritten about `ratio` / 2 times per level.
     Leveled {
-        /// How much larger each level is, 2 to 100.
+        /// The size ratio of adjacent levels, 2 to 100.
         ratio: u32,
     },
-    /// Up to `runs` runs a level; a full level is merged into one run of the next. Writes are cheap,
-    /// reads and space less so.
+    /// Up to `runs` sorted runs per level; a full level is compacted into one run of the next.
+    ///
+    /// Favors writes, at the cost of reads and space.
     Tiered {
-        /// How many runs a level may have, 2 to 100.
+        /// The most runs per level, 2 to 100.
         runs: u32,
     },
 }
@@ -95,56 +106,80 @@ pub enum Shape {
 /// Every read looks into all MemTables that wait for their flush.
 const SEALED_SEGMENTS_MOST: usize = 64;
 
-/// Settings of a database, given at each open.
+/// The settings of a database, given at each open.
+///
+/// `default_keyspace` applies only when the database is created.
+///
+/// # Examples
 ///
 /// ```
-/// use esker_lsm::{Log, Settings, Sync};
+/// # extern crate esker_lsm as esker;
+/// use esker::{Log, Settings, Sync};
 ///
 /// let settings = Settings { log: Log::File { dir: None, sync: Sync::Always }, ..Settings::default() };
 /// assert!(settings.validate().is_ok());
+///
+/// // A segment is at least 64 KiB.
+/// assert!(Settings { segment_bytes: 1, ..settings }.validate().is_err());
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Where the log lives and when it is synced. Default: files beside the tables, [`Sync::Os`].
+    /// Where the log is stored and when it is synced. Default: files in the database directory,
+    /// [`Sync::Os`].
     pub log: Log,
-    /// What opening does if whole frames of the log follow one that does not hold. Default
+    /// What an open does if the log has an invalid frame with whole frames after it. Default:
     /// [`Recovery::Prefix`].
     pub recovery: Recovery,
-    /// The size of a log segment, and so of a MemTable, in bytes: 64 KiB to 1 GiB. Default 64 MiB.
+    /// The size of a log segment, and of a MemTable, in bytes: 64 KiB to 1 GiB. Default: 64 MiB.
     pub segment_bytes: usize,
-    /// How many sealed MemTables may wait for their flush before writers are slowed, 1 to 64.
-    /// Default 3.
+    /// The number of immutable MemTables that may wait for their flush, 1 to 64. Default: 3.
+    ///
+    /// Throttling of writers begins with the first of them and grows with each. Beyond this number
+    /// no new segment is prepared, so writers wait for a flush.
     pub sealed_segments: usize,
-    /// The one memory budget, in bytes: segments and their index, filters and table indexes, and
-    /// the block cache, which gets what the others leave. Default 1 GiB. It must hold at least the
-    /// segments.
+    /// The memory budget of the database, in bytes. Default: 1 GiB.
+    ///
+    /// It covers MemTables and their index, the DRAMTable, the indexes and filters of open tables,
+    /// and the block cache. The cache gets what the others leave. Unless the log is in a pool, the
+    /// budget is at least two segments.
     pub memory_bytes: usize,
-    /// The share of the DRAMTable, which keeps copies of values that are read, in bytes. `None` is
-    /// our choice; 0 is no DRAMTable. At most half of `memory_bytes`; databases that share
-    /// [`Resources`] share that half.
+    /// The capacity of the DRAMTable, a cache of values that were read, in bytes. `None` is an
+    /// eighth of `memory_bytes`; 0 disables the table. Default: `None`.
+    ///
+    /// At most half of `memory_bytes`. Databases that share [`Resources`] share that half.
     pub dram_table_bytes: Option<usize>,
-    /// When writes reach the DRAMTable. Default [`Forwarding::OnFlush`].
+    /// When writes are copied to the DRAMTable. Default: [`Forwarding::OnFlush`].
     pub forwarding: Forwarding,
-    /// Threads for compaction, 1 to 64. Flush, sync and the preparation of log segments have one more
-    /// thread each. Default 2.
+    /// The number of compaction threads, 1 to 64. Default: 2.
+    ///
+    /// Flush, log sync and the preparation of log segments have one more thread each.
     pub background_threads: usize,
-    /// The longest time that deletes, and the data they hide, stay. Then compaction drops both, even where that frees
-    /// little; deletes that are a quarter over their time come before all other compactions. A MemTable is flushed
-    /// after an eighth of this time at the latest. A delete that a snapshot does not see stays until the snapshot is
-    /// gone. A delete may be dropped up to an eighth early. Wall-clock time counts, including time while the database
-    /// is closed.
-    /// At least a second; [`Duration::MAX`] is without limit. Default 30 days: laws and contracts that ask for data to
-    /// be erased give about a month, and a tree rewrites its deletes at most once a level in that time.
+    /// The longest time that a delete, and the data that it hides, stay in tables. Default: 30
+    /// days; at least 1 s; [`Duration::MAX`] disables the limit.
+    ///
+    /// * When the time is over, a compaction drops both, even if that frees little space.
+    /// * Deletes that are a quarter beyond the limit come before all other compactions.
+    /// * A delete may be dropped up to an eighth of the time early.
+    /// * A MemTable is flushed after an eighth of the time at the latest.
+    /// * A delete that an open snapshot does not see stays until the snapshot is dropped.
+    ///
+    /// The time is wall-clock time, including the time in which the database is closed. The default
+    /// suits laws and contracts that demand erasure within about a month. A delete is rewritten at
+    /// most once per level in that time.
     pub delete_age_max: Duration,
-    /// Whether a thread answers requests of other processes, as `esker checkpoint` makes while this one has the
-    /// database open. It looks for them ten times a second. Default false: a program that
-    /// wants no such thread may call [`Db::answer_request`](crate::Db::answer_request) itself.
+    /// Whether a thread answers requests from other processes, such as `esker checkpoint`. Default:
+    /// false.
+    ///
+    /// The thread checks for requests ten times per second. A program without the thread can call
+    /// [`Db::answer_request`](crate::Db::answer_request).
     pub answers_requests: bool,
-    /// What the default keyspace is made with if the database is made; no matter later.
+    /// The settings of the default keyspace, used only when the database is created.
     pub default_keyspace: KeyspaceSettings,
-    /// Memory and threads to share with other databases of this process. Then `memory_bytes` and
-    /// `background_threads` are not used: those of the resources are. Default `None`: the database has its
-    /// own.
+    /// Memory and threads that several databases of this process share. Default: `None`, and the
+    /// database has its own.
+    ///
+    /// With shared resources, `memory_bytes` and `background_threads` are ignored in favor of
+    /// theirs.
     pub resources: Option<Resources>,
 }
 
@@ -168,8 +203,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings as a database with this pool takes them: an extent is a segment, and all of them
-    /// but the active one and the next ones may wait for their flush, up to what reads should look into.
+    /// Returns the settings as a database with `pool` applies them.
+    ///
+    /// Each extent is a segment. All extents may hold immutable MemTables, except the active one
+    /// and those prepared for it, and at most 64: every read visits all of them.
     pub fn with_pool(mut self, pool: &esker_pmem::Pool) -> Self {
         self.segment_bytes = pool.extent_bytes();
         let (extents, ahead) = (pool.extents(), segments_ahead(pool.extents()));
@@ -186,14 +223,17 @@ impl Settings {
         self
     }
 
-    /// The longest key with its value that can be written, in bytes as they are encoded: a quarter of a
-    /// segment.
+    /// Returns the largest entry that can be written, in encoded bytes: a quarter of a segment.
+    ///
+    /// An entry is a key with its value.
     pub fn max_entry_bytes(&self) -> usize {
         MemTable::max_frame_bytes(self.segment_bytes)
     }
 
-    /// The longest batch that can be written, in bytes as they are encoded: a quarter of the memory budget,
-    /// or of the pool. If that is no more than a segment, it is a quarter of a segment.
+    /// Returns the largest batch that can be written, in encoded bytes.
+    ///
+    /// This is a quarter of the memory budget or, with a log in a pool, of the pool. If that is at
+    /// most one segment, it is a quarter of a segment.
     pub fn max_batch_bytes(&self) -> usize {
         match self.batch_memory_bytes() {
             quarter if quarter > self.segment_bytes => quarter,
@@ -201,9 +241,11 @@ impl Settings {
         }
     }
 
-    /// The most puts and deletes that a batch can have. A quarter of a segment is sure to have room for
-    /// one in 64 bytes in its index, and for at most 262,144. A batch can have as many for each whole
-    /// segment that [`Settings::max_batch_bytes`] fill, and no fewer than one of these quarters.
+    /// Returns the largest number of puts and deletes in one batch.
+    ///
+    /// A quarter of a segment holds at least one entry per 64 bytes, counted up to 262,144 entries.
+    /// A batch may have that many for each whole segment that [`Settings::max_batch_bytes`] covers,
+    /// and for one quarter segment at least.
     pub fn max_batch_entries(&self) -> usize {
         let in_frame = MemTable::max_frame_entries(self.segment_bytes);
         in_frame.max(self.max_batch_bytes() / self.segment_bytes * in_frame)
@@ -219,7 +261,10 @@ impl Settings {
         }
     }
 
-    /// Checks every setting's range.
+    /// Checks the range of every setting. [`Db::open`](crate::Db::open) calls it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] with the name of the first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         if self.resources.is_some() {
             let taken = self.clone().with_resources();
@@ -264,17 +309,33 @@ impl Settings {
     }
 }
 
-/// Settings of a keyspace, fixed at its creation and kept in the manifest.
+/// The settings of a keyspace, fixed when it is created and stored in the manifest.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate esker_lsm as esker;
+/// use esker::{Dedup, KeyspaceSettings, Ratio, Shape};
+///
+/// let events = KeyspaceSettings {
+///     shape: Shape::Tiered { runs: 8 },
+///     dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) },
+///     ..KeyspaceSettings::default()
+/// };
+/// assert!(events.validate().is_ok());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyspaceSettings {
-    /// How tables are arranged. Default leveled, ratio 10.
+    /// How tables are arranged. Default: leveled with ratio 10.
     pub shape: Shape,
-    /// What a tiered keyspace does about stale versions. Default nothing.
+    /// How a tiered keyspace removes obsolete versions. Default: [`Dedup::None`].
     pub dedup: Dedup,
-    /// How blocks are compressed. Default lz4.
+    /// How data blocks are compressed. Default: LZ4.
     pub compression: Compression,
-    /// Filter bits a key in the mean over all tables, 0 (no filter) to 32. Large runs have fewer, small
-    /// ones more; a table of few thousand keys takes up to half as many again. Default 10.
+    /// The mean number of filter bits per key over all tables, 0 (no filter) to 32. Default: 10.
+    ///
+    /// Large runs get fewer bits per key, small runs more. A table of a few thousand keys uses up
+    /// to half as many again.
     pub filter_bits: u8,
 }
 
@@ -295,7 +356,11 @@ impl KeyspaceSettings {
         matches!(self.dedup, Dedup::SpaceGoal { .. })
     }
 
-    /// Checks every setting's range.
+    /// Checks the range of every setting. [`Db::keyspace`](crate::Db::keyspace) calls it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] with the name of the first setting that is out of range, or if
+    /// `dedup` is set for a leveled keyspace.
     pub fn validate(&self) -> Result<()> {
         match self.shape {
             Shape::Leveled { ratio } => within("ratio", ratio as usize, 2, 100)?,

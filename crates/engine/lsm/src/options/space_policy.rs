@@ -1,32 +1,34 @@
-//! What is done about stale versions, and the ratio that each way of doing it goes by.
+//! How a tiered keyspace removes obsolete versions, and the ratio of each policy.
 
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a tiered keyspace does about versions that newer ones have replaced, beyond merging full
-/// levels.
+/// How a tiered keyspace removes obsolete versions, in addition to compacting full levels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dedup {
-    /// Nothing: they go when their levels happen to be merged.
+    /// Does nothing more: obsolete versions are dropped when their levels are compacted.
     #[default]
     None,
-    /// A level is merged when it has `threshold` keys, counted in each run, for each distinct one:
-    /// PlexDB's level deduplication compaction.
+    /// Compacts a level when its runs hold `threshold` keys per distinct key.
+    ///
+    /// This is the level deduplication compaction of PlexDB.
     PerLevel {
-        /// 1.05 to 100.
+        /// Keys per distinct key, 1.05 to 100.
         threshold: Ratio,
     },
-    /// Tables are kept within `amp` times the bytes that what is live takes in tables, and four
-    /// segments, compactions under way included. What snapshots pin is beside that.
+    /// Keeps the tables within a space-amplification limit.
+    ///
+    /// Table files use at most `amp` times the bytes of live data, plus four segments, plus what
+    /// snapshots pin. The limit includes the output of compactions in progress.
     SpaceGoal {
-        /// 1.05 to 100.
+        /// Bytes of table files per byte of live data, 1.05 to 100.
         amp: Ratio,
     },
 }
 
 impl Dedup {
-    /// The ratio that it goes by, if it is not none.
+    /// Returns the ratio of the policy, or `None` if it has none.
     pub fn ratio(self) -> Option<Ratio> {
         match self {
             Dedup::None => None,
@@ -35,7 +37,10 @@ impl Dedup {
         }
     }
 
-    /// Checks the ratio's range.
+    /// Checks the range of the ratio.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] if it is not between [`Ratio::LEAST`] and [`Ratio::MOST`].
     pub fn validate(self) -> Result<()> {
         let (setting, ratio) = match self {
             Dedup::None => return Ok(()),
@@ -54,7 +59,7 @@ impl Dedup {
     }
 }
 
-/// `none`, `per-level:1.6` or `space-goal:1.2`.
+/// Formats as `none`, `per-level:1.6` or `space-goal:1.2`.
 impl fmt::Display for Dedup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,29 +70,42 @@ impl fmt::Display for Dedup {
     }
 }
 
-/// A ratio to two decimal places: exact on disk and in comparisons.
+/// A ratio with two decimal places, exact on disk and in comparisons.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate esker_lsm as esker;
+/// use esker::Ratio;
+///
+/// let ratio: Ratio = "1.5".parse()?;
+/// assert_eq!(ratio, Ratio::of_hundredths(150));
+/// assert_eq!(ratio.get(), 1.5);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ratio {
     hundredths: u32,
 }
 
 impl Ratio {
-    /// Below this the counters' own error, 1.6%, would look like duplicates.
+    /// The smallest ratio of a policy: 1.05. Below it, the 1.6% error of the key counters would
+    /// look like duplicates.
     pub const LEAST: Ratio = Ratio { hundredths: 105 };
-    /// Beyond this the setting does nothing.
+    /// The largest ratio of a policy: 100. Beyond it, a policy has no effect.
     pub const MOST: Ratio = Ratio { hundredths: 10_000 };
 
-    /// The ratio `hundredths` / 100.
+    /// Returns the ratio `hundredths` / 100.
     pub const fn of_hundredths(hundredths: u32) -> Self {
         Ratio { hundredths }
     }
 
-    /// 100 times the ratio.
+    /// Returns 100 times the ratio.
     pub const fn hundredths(self) -> u32 {
         self.hundredths
     }
 
-    /// The ratio as a number.
+    /// Returns the ratio as a number.
     pub fn get(self) -> f64 {
         f64::from(self.hundredths) / 100.0
     }

@@ -1,4 +1,4 @@
-//! What a database takes from the world around it, and which of it the logs lie in.
+//! The environment of a database, and the place of its logs.
 
 use super::location_check;
 use crate::log::pmem_wal;
@@ -13,21 +13,25 @@ use esker_storage::{PosixStorage, Storage};
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// What a database takes from the world around it. [`Db::open`](crate::Db::open) takes the operating
-/// system's; a simulation brings its own.
+/// The environment of a database: storage, clock, threads and random seed.
+///
+/// [`Db::open`](crate::Db::open) uses the operating system's. Tests and simulations pass their own
+/// to [`Db::open_with`](crate::Db::open_with).
 #[derive(Clone)]
 pub struct Env {
-    /// Where tables and manifest are kept, and the logs if they have no storage of their own.
+    /// The storage of the manifest and the tables, and of the log unless `log_storage` or `pool` is
+    /// set.
     pub storage: Arc<dyn Storage>,
-    /// Where the logs are kept, if elsewhere.
+    /// The storage of the log files, if it is a separate one.
     pub log_storage: Option<Arc<dyn Storage>>,
-    /// The pool that the logs are kept in, if the settings say so. Then `log_storage` is not used.
+    /// The pool of persistent memory that holds the log. Required by [`Log::Pmem`], which then
+    /// ignores `log_storage`; ignored by other logs.
     pub pool: Option<Arc<Pool>>,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Threads.
+    /// The executor of background threads.
     pub background: Arc<dyn Background>,
-    /// Chance, for the identity of a new database and the salt of the segments written now.
+    /// The random seed for the id of a new database and the salt of new log segments.
     pub seed: u64,
 }
 
@@ -38,7 +42,8 @@ impl std::fmt::Debug for Env {
 }
 
 impl Env {
-    /// `storage` for everything, with the operating system's clock, threads and chance.
+    /// Returns an environment with `storage` for all files and the operating system's clock,
+    /// threads and random seed.
     pub fn over(storage: Arc<dyn Storage>) -> Env {
         Env {
             storage,

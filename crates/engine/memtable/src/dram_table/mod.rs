@@ -79,16 +79,18 @@ const SHARD_BYTES_LARGE: usize = 4 << 20;
 /// up to this many.
 const SHARDS_MAX: usize = 1024;
 
-/// When puts reach the table.
+/// When writes are copied to the DRAMTable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Forwarding {
-    /// When their MemTable is flushed, and only for keys that the table holds by then.
+    /// When their MemTable is flushed, and only for keys that the table holds.
     #[default]
     OnFlush,
-    /// Every put, at once.
+    /// At once, for every put.
     Always,
-    /// Those that replace what is being read, and those that are read in their MemTable: see
-    /// [`DramTable::put`] and [`DramTable::segment_read`].
+    /// At once, for puts that replace an entry that was read, and for values read in a slow
+    /// segment.
+    ///
+    /// See [`DramTable::put`] and [`DramTable::segment_read`].
     Adaptive,
 }
 
@@ -101,34 +103,37 @@ pub struct Hit<R> {
     pub value: R,
 }
 
-/// What a [`DramTable`] holds and did.
+/// The content and the counters of a DRAMTable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DramTableStats {
-    /// Memory taken: keys, values, headers, arrays, the allocator's share.
+    /// Bytes of memory in use: keys, values, headers, arrays and allocator overhead.
     pub bytes: u64,
-    /// Versions held, one a key.
+    /// Entries in the table, one per key.
     pub entries: u64,
-    /// Lookups answered, of keys in no MemTable.
+    /// Lookups of keys in no MemTable that the table answered.
     pub hits: u64,
-    /// Lookups not answered, of keys in no MemTable.
+    /// Lookups of keys in no MemTable that the table could not answer.
     pub misses: u64,
-    /// Lookups answered, of keys in a MemTable.
+    /// Lookups of keys in a MemTable that the table answered.
     pub exact_hits: u64,
-    /// Lookups not answered, of keys with a put in a MemTable, which was read instead.
+    /// Lookups of keys with a put in a MemTable that the table could not answer; the segment was
+    /// read.
     pub exact_misses: u64,
-    /// Values taken from readers of tables. One that is held already is not taken again.
+    /// Values copied from reads of tables. A value that the table already holds is not counted.
     pub fills: u64,
-    /// Values not taken from readers of tables: they are or may be outdated, or are too large.
+    /// Values not copied from reads of tables, because they are or may be obsolete, or are too
+    /// large.
     pub fills_refused: u64,
-    /// Versions taken from MemTables that stay. One that is held already is not taken again.
+    /// Versions copied from a MemTable before its flush. A version that the table already holds is
+    /// not counted.
     pub forwards: u64,
-    /// Entries brought up to date by a flush.
+    /// Entries updated by a flush.
     pub refreshes: u64,
-    /// Entries dropped because their key was deleted, or the new value is too large.
+    /// Entries dropped because the key was deleted or the new value is too large.
     pub invalidations: u64,
-    /// Entries that made room for others.
+    /// Entries evicted for lack of capacity.
     pub evictions: u64,
-    /// Entries removed because a range delete or a dropped keyspace made them useless.
+    /// Entries removed because a range delete or a dropped keyspace made them obsolete.
     pub collected: u64,
 }
 
