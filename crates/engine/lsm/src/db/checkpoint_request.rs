@@ -56,15 +56,15 @@ const LOCK_TRIED_EVERY: u32 = 20;
 /// A request or an answer is no longer than this.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// What became of a request.
+/// The outcome of a request to another process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requested {
-    /// The process that has the database open has done it.
+    /// The other process made the checkpoint.
     Done,
     /// No process has the database open any more. Nothing was done.
     NotOpen,
-    /// The caller stopped waiting. The process that has the database open has taken the request, and may
-    /// still do it.
+    /// The caller stopped waiting after the other process had accepted the request, which may still
+    /// complete.
     Abandoned,
 }
 
@@ -73,16 +73,18 @@ pub(crate) fn is_request_file(name: &str) -> bool {
     name == BELL || name.starts_with(REQUEST) || name.starts_with(ANSWER)
 }
 
-/// Asks the process that has the database in `dir` open for a checkpoint into `target`, as
-/// [`Db::checkpoint`](crate::Db::checkpoint) makes it, and waits for it as long as `goes_on` returns
-/// true. `target` must mean the same directory there.
+/// Asks the process that has the database in `dir` open to write a checkpoint into `target`.
+///
+/// Waits until the checkpoint is complete, as long as `goes_on` returns true. The checkpoint is
+/// that of [`Db::checkpoint`](crate::Db::checkpoint). `target` must name the same directory in both
+/// processes. `seed` makes the file name of the request unique, and `clock` times the wait.
 ///
 /// # Errors
-///
-/// [`Error::Unanswered`] if that process takes no requests: it was opened without
-/// [`Settings::answers_requests`](crate::Settings::answers_requests). [`Error::RequestFailed`], with the
-/// cause, if it could not do it. [`Error::Cancelled`] if `goes_on` returned false before that process had
-/// taken the request.
+/// * [`Error::Unanswered`] if that process does not accept requests: it was opened without
+///   [`Settings::answers_requests`](crate::Settings::answers_requests).
+/// * [`Error::RequestFailed`] with the cause, if the checkpoint failed there.
+/// * [`Error::Cancelled`] if `goes_on` returned false before that process accepted the request.
+/// * [`Error::Io`] if the request cannot be written to `dir`.
 pub fn request_checkpoint(
     dir: &Path,
     target: &Path,
@@ -207,9 +209,14 @@ impl Requester<'_> {
 }
 
 impl Db {
-    /// Answers a request of another process, if there is one: a checkpoint, which `esker checkpoint` asks
-    /// for while this process has the database open. Says whether there was one. With
-    /// [`Settings::answers_requests`](crate::Settings::answers_requests) a thread does this.
+    /// Answers one request of another process, if there is one. Returns whether there was one.
+    ///
+    /// The only request is a checkpoint, as `esker checkpoint` sends it. With
+    /// [`Settings::answers_requests`](crate::Settings::answers_requests) a thread calls this.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the request cannot be read or the answer cannot be written. An error of the
+    /// checkpoint itself goes to the requester.
     pub fn answer_request(&self) -> Result<bool> {
         answer(&*self.upkeep()?)
     }

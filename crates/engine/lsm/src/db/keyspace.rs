@@ -12,32 +12,35 @@ use std::sync::Arc;
 /// The longest name, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A keyspace of one open database: reads and writes it, and names it in batches and transactions.
-/// Cheap to clone; threads share it.
+/// A named, ordered set of keys in an open database.
 ///
-/// A keyspace does not keep its database open. Once the last [`Db`](crate::Db) is dropped or one is
-/// closed, its calls fail with [`Error::Closed`]. The storage that the database was given lives as
-/// long as a handle: a flash device can be opened again only when all are dropped.
+/// A handle reads and writes its keyspace, and names it in batches and transactions. It is
+/// inexpensive to clone, and threads may share it.
 ///
-/// Another database refuses the handle, and so does a later open of the same one:
-/// [`Error::ForeignHandle`]. [`Db::existing_keyspace`](crate::Db::existing_keyspace) gives a new
-/// handle.
+/// * A handle does not keep its database open. Once the last [`Db`](crate::Db) is dropped, or one
+///   is closed, calls fail with [`Error::Closed`].
+/// * Only the open that made a handle accepts it. Others, a later open of the same database
+///   included, fail with [`Error::ForeignHandle`].
+/// * Each write is a batch of one: [`Db::write`](crate::Db::write) describes durability and limits.
+///   It does not wait for the locks of transactions; `TransactionDb::write` does.
+/// * The storage of the database lives as long as a handle. A flash device can be opened again only
+///   once all handles are dropped.
 ///
-/// A write here is a batch of one: see [`Db::write`](crate::Db::write) for durability and limits. It
-/// does not wait for the locks of transactions; `TransactionDb::write` does.
+/// # Examples
 ///
 /// ```
+/// # extern crate esker_lsm as esker;
 /// # fn main() -> esker_base::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
-/// use esker_lsm::{Db, KeyspaceSettings, Settings};
+/// use esker::{Db, KeyspaceSettings, Settings};
 ///
 /// let db = Db::open(dir.path(), Settings::default())?;
 /// let users = db.keyspace("users", KeyspaceSettings::default())?;
 /// users.put("ada", "analyst")?;
 /// users.put("grace", "admiral")?;
 /// assert_eq!(users.get("ada")?.as_deref(), Some(&b"analyst"[..]));
-/// for pair in users.prefix("g").rev() {
-///     let (key, value) = pair?;
+/// for entry in users.prefix("g").rev() {
+///     let (key, value) = entry?;
 ///     assert_eq!((&key[..], &value[..]), (&b"grace"[..], &b"admiral"[..]));
 /// }
 /// # Ok(())
@@ -55,13 +58,15 @@ impl Keyspace {
         Keyspace { id, name: name.into(), inner: inner.clone() }
     }
 
-    /// Returns its id, which no other keyspace of the database ever has. A bare id does not say which
-    /// database it belongs to: calls that take one can't refuse that of another database.
+    /// Returns the id, which no other keyspace of the database ever gets.
+    ///
+    /// An id does not identify the database. A call that takes a bare id cannot reject one of
+    /// another database.
     pub fn id(&self) -> KeyspaceId {
         self.id
     }
 
-    /// Returns its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -69,7 +74,7 @@ impl Keyspace {
     /// Checks that a keyspace can be called `name`: 1 to 255 bytes without control characters.
     ///
     /// # Errors
-    /// [`Error::BadKeyspaceName`] if none can.
+    /// [`Error::BadKeyspaceName`] with the reason if it cannot.
     pub fn check_name(name: &str) -> Result<()> {
         check_name(name)
     }
@@ -83,10 +88,11 @@ impl Keyspace {
         self.inner.get(self, key.as_ref(), Patience::MayBlock)
     }
 
-    /// Like [`Keyspace::get`], but never waits for the device.
+    /// Returns the newest value of `key` if it is in memory, and never waits for the device.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if the answer is not in memory; the errors of [`Keyspace::get`].
+    /// [`Error::WouldBlock`] if the answer is not in memory; otherwise the errors of
+    /// [`Keyspace::get`].
     pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.inner.get(self, key.as_ref(), Patience::MemoryOnly)
     }
@@ -94,13 +100,13 @@ impl Keyspace {
     /// Returns the value of `key` at `snapshot`, or `None`.
     ///
     /// # Errors
-    /// [`Error::ForeignHandle`] if another database took the snapshot; the errors of
+    /// [`Error::ForeignHandle`] if another database took the snapshot; otherwise the errors of
     /// [`Keyspace::get`].
     pub fn get_at(&self, key: impl AsRef<[u8]>, snapshot: &Snapshot) -> Result<Option<Value>> {
         self.inner.get_at(self, key.as_ref(), snapshot)
     }
 
-    /// Returns the newest values of `keys` in their order, all from one consistent snapshot.
+    /// Returns the newest values of `keys`, in their order, from one consistent snapshot.
     ///
     /// # Errors
     /// The errors of [`Keyspace::get`].
@@ -120,6 +126,8 @@ impl Keyspace {
     }
 
     /// Iterates over the entries with keys in `range`: `"a".."b"`, `key..`, `..=key`, `..`.
+    ///
+    /// The iterator yields the errors of [`Keyspace::get`], and ends after one.
     pub fn range(&self, range: impl Into<KeyRange>) -> Range {
         Range::new(&self.inner, None, self.into(), range.into())
     }
@@ -150,7 +158,7 @@ impl Keyspace {
         self.iter().next_back().transpose()
     }
 
-    /// Whether there is no key.
+    /// Whether the keyspace has no key.
     ///
     /// # Errors
     /// The errors of [`Keyspace::get`].
@@ -158,7 +166,7 @@ impl Keyspace {
         Ok(self.first()?.is_none())
     }
 
-    /// Counts the keys in `range`. Reads all of them: the time grows with the range.
+    /// Counts the keys in `range`. Reads all of them, so the time is linear in the range.
     ///
     /// # Errors
     /// The errors of [`Keyspace::get`].
@@ -175,7 +183,7 @@ impl Keyspace {
         self.inner.put(self, key.as_ref(), value.as_ref())
     }
 
-    /// Removes `key`, whether it exists or not.
+    /// Deletes `key`, whether it exists or not.
     ///
     /// # Errors
     /// The errors of [`Db::write`](crate::Db::write).
@@ -183,16 +191,16 @@ impl Keyspace {
         self.inner.delete(self, key.as_ref())
     }
 
-    /// Removes all keys in `range`. Costs as much as one put.
+    /// Deletes all keys in `range`. Costs as much as one put.
     ///
     /// # Errors
-    /// [`Error::EmptyRange`] if the range ends before its start, or at it; the errors of
+    /// [`Error::EmptyRange`] if the range ends at or before its start; otherwise the errors of
     /// [`Db::write`](crate::Db::write).
     pub fn delete_range(&self, range: impl Into<KeyRange>) -> Result<()> {
         self.inner.delete_range(self, range.into())
     }
 
-    /// Removes all keys. Costs as much as one put. The keyspace stays.
+    /// Deletes all keys of the keyspace, which continues to exist. Costs as much as one put.
     ///
     /// # Errors
     /// The errors of [`Db::write`](crate::Db::write).
@@ -201,7 +209,7 @@ impl Keyspace {
     }
 }
 
-/// Two handles are equal if they name one keyspace of one open database.
+/// Two handles are equal if they name the same keyspace of the same open database.
 impl PartialEq for Keyspace {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id && self.inner.store_id == other.inner.store_id
@@ -223,14 +231,14 @@ impl From<&Keyspace> for KeyspaceRef {
     }
 }
 
-/// What a list of keyspaces says of each.
+/// The description of a keyspace in a list of keyspaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyspaceInfo {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its id.
+    /// The id.
     pub id: KeyspaceId,
-    /// Its settings, as given at its creation.
+    /// The settings given when the keyspace was created.
     pub settings: KeyspaceSettings,
 }
 

@@ -6,7 +6,7 @@ use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Value, WriteBatch};
 use esker_base::Result;
 
-/// One keyspace of a [`Db`] as a [`Kv`] and [`Ordered`].
+/// One keyspace of a [`Db`] as a [`Kv`] and [`Ordered`] store.
 #[derive(Clone)]
 pub struct Store {
     db: Db,
@@ -14,7 +14,7 @@ pub struct Store {
 }
 
 impl Db {
-    /// `keyspace` behind the traits of [`esker_api`].
+    /// Returns `keyspace` as a store that implements the traits of [`esker_api`].
     pub fn store(&self, keyspace: &Keyspace) -> Store {
         Store { db: self.clone(), keyspace: keyspace.clone() }
     }

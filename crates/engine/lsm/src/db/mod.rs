@@ -33,20 +33,29 @@ use keyspace::{Keyspace, KeyspaceInfo, check_name};
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open database. Clones are handles to the same one; it closes when the last is dropped, or by
-/// [`Db::close`], which reports errors.
+/// An open database.
+///
+/// Clones are handles to the same database, and all calls may be made from several threads. The
+/// database closes when the last handle is dropped. [`Db::close`] closes it at once and reports
+/// errors, which a drop cannot do.
+///
+/// Call [`Db::keyspace`] for a handle that reads and writes one keyspace. The methods here that
+/// take a `&Keyspace` do the same.
 ///
 /// # Forks
 ///
-/// A database belongs to the process that opened it. In a forked child every call fails with
-/// [`Error::Forked`], reads included, and dropping a handle does nothing: the background threads are
-/// the parent's. Calls that return no error return nothing: no levels, empty statistics. A program
-/// that becomes a daemon opens its databases after the fork. The child of a `Command` is not affected.
+/// A database belongs to the process that opened it, because a forked child has no background
+/// threads. In a child every call fails with [`Error::Forked`], and calls without a `Result` return
+/// empty answers. Dropping a handle there does nothing. A daemon opens its databases after its last
+/// fork. The child of a `Command` is not affected.
+///
+/// # Examples
 ///
 /// ```
+/// # extern crate esker_lsm as esker;
 /// # fn main() -> esker_base::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
-/// use esker_lsm::{Db, KeyspaceSettings, Settings};
+/// use esker::{Db, KeyspaceSettings, Settings};
 ///
 /// let db = Db::open(dir.path(), Settings::default())?;
 /// let users = db.keyspace("users", KeyspaceSettings::default())?;
@@ -62,14 +71,26 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the database in `dir`, and creates it if the directory is missing or empty. Recovers
-    /// what the log holds, and prepares the first step of a log segment.
+    /// Opens the database in `dir`, or creates it if the directory is missing or empty.
     ///
-    /// Fails with [`Error::Locked`] if another process, or this one, has it open for writing, with
-    /// [`Error::NotADatabase`] if the directory holds other files, and with [`Error::Corruption`] if
-    /// the manifest, the log, or the end of a table is damaged, or a table's file is missing.
-    /// Tables are opened in the background. [`Db::background_error`] and reads report damage there. If a
-    /// keyspace has a goal for space, tables are opened first: then damage in their indexes and filters, too, fails the open.
+    /// Recovers the writes in the log and prepares the first log segment. Tables are opened in the
+    /// background, so damage in a table is reported later: by reads and by
+    /// [`Db::background_error`]. The exception is a keyspace with a space-amplification limit. Then
+    /// the open waits for the tables, and damage in their indexes and filters fails it.
+    ///
+    /// # Errors
+    /// * [`Error::InvalidSetting`] if a setting is out of range.
+    /// * [`Error::Locked`] if the database is open for writing in another process, or in this one.
+    /// * [`Error::NotADatabase`] if the directory holds other files.
+    /// * [`Error::Corruption`] if the manifest, the log or the end of a table is damaged, or a
+    ///   table file is missing.
+    /// * [`Error::TornLog`] under [`Recovery::Strict`](crate::Recovery::Strict).
+    /// * [`Error::NewerVersion`] or [`Error::UnknownFeatures`] if a newer release wrote the files.
+    /// * [`Error::PoolRefused`] or [`Error::PoolDamaged`] if the pool of persistent memory cannot
+    ///   be used.
+    /// * [`Error::Forked`] if the settings share resources of a parent process.
+    /// * [`Error::Io`] if the system fails an operation, such as the preparation of a log segment
+    ///   on a full disk.
     pub fn open(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let dir = dir.as_ref();
@@ -84,15 +105,26 @@ impl Db {
         opened
     }
 
-    /// Like [`Db::open`], but fails with [`Error::NotADatabase`] if there is no database in `dir`.
+    /// Opens the database in `dir`, which must exist.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if there is no database in `dir`; otherwise the errors of
+    /// [`Db::open`].
     pub fn open_existing(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let storage = Arc::new(existing_directory(dir.as_ref())?);
         Db::open_in(posix_env(storage, &settings, true)?, settings, Create::Never)
     }
 
-    /// Opens the database in `dir` for reading, as it is now, beside a process that may be writing
-    /// to it. Later writes are not seen, and nothing is written.
+    /// Opens the database in `dir` for reading, at its present state.
+    ///
+    /// Another process may write to the database at the same time. Its later writes are not visible
+    /// here. Nothing is written to `dir`.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if there is no database in `dir`; otherwise the errors of
+    /// [`Db::open`], except [`Error::Locked`]. Later calls that would change the database fail with
+    /// [`Error::ReadOnly`].
     pub fn open_read_only(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let storage = Arc::new(existing_directory(dir.as_ref())?);
@@ -100,18 +132,27 @@ impl Db {
     }
 
     /// Opens or creates a database with a custom [`Env`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::open`].
     pub fn open_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;
         Db::open_in(env, settings, Create::IfMissing)
     }
 
-    /// Like [`Db::open_existing`], with a custom [`Env`].
+    /// Opens an existing database with a custom [`Env`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::open_existing`].
     pub fn open_existing_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;
         Db::open_in(env, settings, Create::Never)
     }
 
-    /// Like [`Db::open_read_only`], with a custom [`Env`].
+    /// Opens a database for reading with a custom [`Env`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::open_read_only`].
     pub fn open_read_only_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;
         Db::open_read_only_in(env, settings)
@@ -135,8 +176,17 @@ impl Db {
 
     // Keyspaces.
 
-    /// The keyspace called `name`, created with `settings` if there is none. An existing one keeps
-    /// the settings that it was created with. Its creation is durable when this returns.
+    /// Returns the keyspace called `name`, and creates it with `settings` if it does not exist.
+    ///
+    /// An existing keyspace keeps its settings. The creation is durable when this returns.
+    ///
+    /// # Errors
+    /// * [`Error::BadKeyspaceName`] if no keyspace may have this name: see
+    ///   [`Keyspace::check_name`].
+    /// * [`Error::InvalidSetting`] if the keyspace does not exist and a setting is out of range.
+    /// * [`Error::ReadOnly`] if it does not exist and the database is read-only.
+    /// * [`Error::Io`] if the manifest cannot be written; [`Error::Closed`] and [`Error::Forked`]
+    ///   as for every call.
     pub fn keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<Keyspace> {
         if let Ok(found) = self.existing_keyspace(name) {
             return Ok(found);
@@ -162,7 +212,11 @@ impl Db {
         self.existing_keyspace(name)
     }
 
-    /// The keyspace called `name`.
+    /// Returns the keyspace called `name`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKeyspace`] if it does not exist, [`Error::Closed`] once the database is
+    /// closed.
     pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
         let view = self.usable()?.view.pin();
         match view.version.keyspace_named(name) {
@@ -171,7 +225,7 @@ impl Db {
         }
     }
 
-    /// The keyspace that every database has, called `default`.
+    /// Returns the keyspace called `default`, which every database has.
     pub fn default_keyspace(&self) -> Keyspace {
         self.handle_of(KeyspaceId::DEFAULT, DEFAULT_KEYSPACE)
     }
@@ -180,7 +234,8 @@ impl Db {
         Keyspace::new(&self.handle.inner, id, name)
     }
 
-    /// All keyspaces, by id. None in a forked child, nor once the database is closed.
+    /// Returns all keyspaces, ordered by id. Empty once the database is closed, and in a forked
+    /// child.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         let Ok(inner) = self.usable() else { return Vec::new() };
         let info = |keyspace: &Arc<KeyspaceVersion>| KeyspaceInfo {
@@ -191,12 +246,21 @@ impl Db {
         inner.view.pin().version.keyspaces.values().map(info).collect()
     }
 
-    /// Removes the keyspace called `name` and everything in it. Durable when this returns; the space
-    /// is free once no cursor reads there any more. The default keyspace can't be dropped.
+    /// Drops the keyspace called `name` with all its entries.
     ///
-    /// After an error the keyspace is still there. If the manifest could not be restored either, the
-    /// next open may find the keyspace dropped; until that is settled, writes to it try to restore the
-    /// manifest again, and fail with [`Error::DropUndecided`] if they can't.
+    /// The drop is durable when this returns. Disk space is freed once no cursor reads the
+    /// keyspace. The default keyspace cannot be dropped.
+    ///
+    /// # Errors
+    /// * [`Error::UnknownKeyspace`] if it does not exist.
+    /// * [`Error::BadKeyspaceName`] for the default keyspace; [`Db::clear`] deletes its keys
+    ///   instead.
+    /// * [`Error::ReadOnly`] if the database is read-only.
+    /// * [`Error::Io`] if the manifest cannot be written.
+    ///
+    /// After an error the keyspace still exists. If the manifest could not be restored either, the
+    /// next open may find the keyspace dropped. Until it is restored, each write to the keyspace
+    /// tries again, and fails with [`Error::DropUndecided`] if it cannot.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let inner = self.upkeep()?;
         let id = self.existing_keyspace(name)?.id();
@@ -224,21 +288,22 @@ impl Db {
 
     /// Returns the newest value of `key`, or `None`.
     ///
-    /// Reads one block from the device if none is cached, rarely more.
+    /// A get that memory cannot answer usually reads one block from the device.
     ///
     /// # Errors
-    /// [`Error::UnknownKeyspace`] if the keyspace was dropped, [`Error::ForeignHandle`] if another
-    /// database made the handle, [`Error::Corruption`] and [`Error::Io`] if a table can't be read,
-    /// [`Error::Closed`] once the database is closed.
+    /// * [`Error::UnknownKeyspace`] if the keyspace was dropped.
+    /// * [`Error::ForeignHandle`] if another database, or an earlier open, made the handle.
+    /// * [`Error::Corruption`], [`Error::Lost`] or [`Error::Io`] if a table cannot be read.
+    /// * [`Error::Closed`] once the database is closed, [`Error::Forked`] in a forked child.
     #[inline]
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.inner().get(keyspace, key.as_ref(), Patience::MayBlock)
     }
 
-    /// Like [`Db::get`], but never waits for the device.
+    /// Returns the newest value of `key` if it is in memory, and never waits for the device.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if the answer is not in memory; the errors of [`Db::get`].
+    /// [`Error::WouldBlock`] if the answer is not in memory; otherwise the errors of [`Db::get`].
     pub fn try_get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.inner().get(keyspace, key.as_ref(), Patience::MemoryOnly)
     }
@@ -246,7 +311,8 @@ impl Db {
     /// Returns the value of `key` at `snapshot`, or `None`.
     ///
     /// # Errors
-    /// [`Error::ForeignHandle`] if another database took the snapshot; the errors of [`Db::get`].
+    /// [`Error::ForeignHandle`] if another database took the snapshot; otherwise the errors of
+    /// [`Db::get`].
     pub fn get_at(
         &self,
         keyspace: &Keyspace,
@@ -256,7 +322,7 @@ impl Db {
         self.inner().get_at(keyspace, key.as_ref(), snapshot)
     }
 
-    /// Returns the newest values of `keys` in their order, all from one consistent snapshot.
+    /// Returns the newest values of `keys`, in their order, from one consistent snapshot.
     ///
     /// # Errors
     /// The errors of [`Db::get`].
@@ -276,9 +342,9 @@ impl Db {
         Ok(self.get(keyspace, key)?.is_some())
     }
 
-    /// Takes a consistent snapshot of the whole database, to read at later.
+    /// Takes a consistent snapshot of all keyspaces.
     ///
-    /// Compaction keeps what the snapshot sees until it is dropped.
+    /// Compaction keeps the versions that a snapshot sees until the snapshot is dropped.
     #[must_use = "a snapshot lasts until it is dropped"]
     pub fn snapshot(&self) -> Snapshot {
         self.inner().take_snapshot()
@@ -286,17 +352,24 @@ impl Db {
 
     /// Iterates over the entries with keys in `range`: `"a".."b"`, `key..`, `..=key`, `..`.
     ///
+    /// The iterator yields the errors of [`Db::get`], and ends after one.
+    ///
+    /// # Examples
+    ///
     /// ```
+    /// # extern crate esker_lsm as esker;
     /// # fn main() -> esker_base::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = esker_lsm::Db::open(dir.path(), esker_lsm::Settings::default())?;
-    /// # let fruit = db.default_keyspace();
+    /// use esker::{Db, Settings};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let fruit = db.default_keyspace();
     /// for name in ["apple", "banana", "cherry"] {
     ///     db.put(&fruit, name, "")?;
     /// }
     /// let mut keys = Vec::new();
-    /// for pair in db.range(&fruit, "b"..).rev() {
-    ///     let (key, _value) = pair?;
+    /// for entry in db.range(&fruit, "b"..).rev() {
+    ///     let (key, _value) = entry?;
     ///     keys.push(key);
     /// }
     /// assert_eq!(keys, [b"cherry", b"banana"]);
@@ -317,7 +390,7 @@ impl Db {
         self.range(keyspace, ..)
     }
 
-    /// Returns a cursor over `range` at the present.
+    /// Returns a cursor over `range` at a new snapshot.
     ///
     /// # Errors
     /// The errors of [`Db::get`].
@@ -341,7 +414,7 @@ impl Db {
 
     // Writes.
 
-    /// Sets `key` to `value`. See [`Db::write`] for durability and limits.
+    /// Sets `key` to `value`. [`Db::write`] describes durability and limits.
     ///
     /// # Errors
     /// The errors of [`Db::write`].
@@ -355,7 +428,7 @@ impl Db {
         self.inner().put(keyspace, key.as_ref(), value.as_ref())
     }
 
-    /// Removes `key`, whether it exists or not.
+    /// Deletes `key`, whether it exists or not.
     ///
     /// # Errors
     /// The errors of [`Db::write`].
@@ -363,16 +436,16 @@ impl Db {
         self.inner().delete(keyspace, key.as_ref())
     }
 
-    /// Removes all keys in `range`: `"a".."b"`, `key..`, `..=key`, `..`. Costs as much as one put.
+    /// Deletes all keys in `range`: `"a".."b"`, `key..`, `..=key`, `..`. Costs as much as one put.
     ///
     /// # Errors
-    /// [`Error::EmptyRange`] if the range ends before its start, or at it; the errors of
+    /// [`Error::EmptyRange`] if the range ends at or before its start; otherwise the errors of
     /// [`Db::write`].
     pub fn delete_range(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<()> {
         self.inner().delete_range(keyspace, range.into())
     }
 
-    /// Removes all keys of `keyspace`. Costs as much as one put. The keyspace stays.
+    /// Deletes all keys of `keyspace`, which continues to exist. Costs as much as one put.
     ///
     /// # Errors
     /// The errors of [`Db::write`].
@@ -380,28 +453,67 @@ impl Db {
         self.delete_range(keyspace, ..)
     }
 
-    /// Returns an empty batch, to fill and [write](Db::write).
+    /// Returns an empty batch, to be filled and passed to [`Db::write`].
     #[must_use = "a batch writes nothing until `Db::write`"]
     pub fn batch(&self) -> WriteBatch {
         WriteBatch::new()
     }
 
-    /// Applies `batch` atomically, across keyspaces. When this returns, it is visible to every read
-    /// and as durable as the log's [`Sync`](crate::Sync) mode promises.
+    /// Applies `batch` atomically, across keyspaces.
     ///
-    /// Writers who outrun flush and compaction wait in steps that grow, none longer than 20 ms. Where there
-    /// is no room for another segment, in the pool or in memory, a write waits until a flush has made some,
-    /// however long that takes.
+    /// When this returns, every read sees the batch, and it is as durable as the log's
+    /// [`Sync`](crate::Sync) mode promises. An empty batch writes nothing.
     ///
-    /// An error says that nothing was written, with two exceptions: after [`Error::LogFailed`] the
-    /// batch may be found again, whole, when the database is opened next; and without a log a batch
-    /// that asked to be synced is visible although the flush that should have kept it failed.
+    /// Writers faster than flush and compaction are throttled: each write waits, 20 ms at most. If
+    /// no further log segment fits the pool or the memory budget, a write waits for a flush,
+    /// without a limit.
+    ///
+    /// # Errors
+    /// * [`Error::KeyTooLong`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`],
+    ///   [`Error::TooManyRangeDeletes`] if the batch exceeds a limit: see
+    ///   [`Settings::max_entry_bytes`], [`Settings::max_batch_bytes`] and
+    ///   [`Settings::max_batch_entries`]. [`Error::EmptyKey`] and [`Error::OpenRangeTooLarge`]
+    ///   occur only in databases that an early release created.
+    /// * [`Error::EmptyRange`] if a range delete ends at or before its start.
+    /// * [`Error::UnknownKeyspace`], [`Error::ForeignHandle`] if a keyspace is not of this
+    ///   database.
+    /// * [`Error::ReadOnly`], [`Error::Closed`], [`Error::Forked`] if the handle cannot write.
+    /// * [`Error::DropUndecided`] after a failed [`Db::drop_keyspace`].
+    /// * [`Error::Io`] if no further log segment can be prepared, for example on a full disk.
+    /// * [`Error::LogFailed`] if the log could not be written, now or earlier.
+    ///
+    /// After an error nothing was written, with two exceptions. After [`Error::LogFailed`], the
+    /// next open may recover the whole batch. Without a log, a batch with [`WriteBatch::sync`] is
+    /// visible even if its flush failed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, Settings};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let keyspace = db.default_keyspace();
+    /// let mut batch = db.batch();
+    /// batch.put(&keyspace, "stock/42", "3");
+    /// batch.delete(&keyspace, "cart/7");
+    /// batch.sync(); // Survives power loss once `write` returns.
+    /// db.write(&batch)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.inner().write(batch)
     }
 
-    /// Makes every write acknowledged before this call survive power loss.
+    /// Makes all acknowledged writes survive power loss. Without a log, this flushes all MemTables.
+    ///
+    /// # Errors
+    /// [`Error::LogFailed`] if the log cannot be synced; [`Error::ReadOnly`], [`Error::Closed`],
+    /// [`Error::Forked`] if the handle cannot write.
     pub fn sync(&self) -> Result<()> {
         let inner = self.upkeep()?;
         match inner.settings.log {
@@ -413,16 +525,24 @@ impl Db {
 
     // Upkeep.
 
-    /// Writes everything acknowledged before this call to tables.
+    /// Flushes all acknowledged writes to tables, and waits for it.
+    ///
+    /// # Errors
+    /// The error of the flush, such as [`Error::Io`] on a full disk; [`Error::LogFailed`] after the
+    /// log failed; [`Error::ReadOnly`], [`Error::Closed`], [`Error::Forked`] if the handle cannot
+    /// write.
     pub fn flush(&self) -> Result<()> {
         self.upkeep()?.flush_all()
     }
 
-    /// Merges every keyspace down to one run and drops what deletes and overwrites left behind.
+    /// Flushes, and compacts every keyspace into one run without obsolete data.
+    ///
+    /// Runs in the calling thread and rewrites all tables that hold obsolete data or overlap. What
+    /// snapshots see is kept.
     ///
     /// # Errors
-    ///
-    /// [`Error::TableUnreadable`] if a table can't be read: then all is merged that can be without it.
+    /// [`Error::TableUnreadable`] if a table cannot be read; then everything that does not need the
+    /// table is compacted. Otherwise the errors of [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
         let inner = self.upkeep()?;
         // A version held would keep all that is merged.
@@ -439,26 +559,40 @@ impl Db {
         left_out
     }
 
-    /// As [`Db::compact`], of one keyspace.
+    /// Compacts one keyspace as [`Db::compact`] does.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKeyspace`] if the keyspace was dropped; otherwise the errors of
+    /// [`Db::compact`].
     pub fn compact_keyspace(&self, keyspace: &Keyspace) -> Result<()> {
         let inner = self.upkeep()?;
         inner.compact_fully(inner.resolve(keyspace)?)
     }
 
-    /// Waits until flush and compaction have nothing left to do, and the next segment is there for writers. What
-    /// would take a table that can't be opened is left: [`Db::background_error`] tells of it.
+    /// Waits until flush and compaction have no work left and the next log segment is prepared.
+    ///
+    /// Work that needs a table that cannot be opened is left; [`Db::background_error`] reports it.
+    ///
+    /// # Errors
+    /// The error of a flush or a compaction that failed; [`Error::ReadOnly`], [`Error::Closed`],
+    /// [`Error::Forked`] if the handle cannot write.
     pub fn settle(&self) -> Result<()> {
         self.upkeep()?.settle()
     }
 
-    /// Does one piece of background work in the calling thread; false if there is none, or it failed.
-    /// For a database whose [`Background`](esker_base::Background) has no threads.
+    /// Runs one background job in the calling thread. Returns false if there is none, or if it
+    /// failed.
+    ///
+    /// This is for a database whose [`Background`](esker_base::Background) has no threads.
     pub fn step(&self) -> bool {
         self.upkeep().is_ok_and(|inner| background::step(&inner))
     }
 
-    /// Why background work stands still, if it does: a full disk or a failed log. Or [`Error::TableUnreadable`] if
-    /// compaction leaves out a table whose read failed; [`Db::unreadable_tables`] lists all of them.
+    /// Returns the error that stops or limits background work now, or `None`.
+    ///
+    /// It is the failure of the log, of the flush or of a compaction, such as a full disk.
+    /// Otherwise it is [`Error::TableUnreadable`] if compaction skips a table;
+    /// [`Db::unreadable_tables`] lists all of these.
     pub fn background_error(&self) -> Option<Error> {
         let inner = self.inner();
         if !inner.owner.is_current() {
@@ -468,8 +602,11 @@ impl Db {
         inner.commit.failure().or_else(|| inner.schedule.error()).or_else(of_tables)
     }
 
-    /// The tables that compaction leaves out because a read of them failed. Their other parts can be read. An open of the
-    /// database tries them again, and so does compaction after an I/O error, from time to time. Empty in a forked child.
+    /// Returns the tables that compaction skips because a read of them failed. Empty in a forked
+    /// child.
+    ///
+    /// Reads still use the intact parts of such a table. After an I/O error, compaction tries the
+    /// table again after a pause. The next open tries all tables again.
     pub fn unreadable_tables(&self) -> Vec<UnreadableTable> {
         let inner = self.inner();
         if !inner.owner.is_current() {
@@ -478,7 +615,9 @@ impl Db {
         inner.view.pin().version.unreadable_tables(inner.keys)
     }
 
-    /// Figures.
+    /// Returns the statistics of the database.
+    ///
+    /// May wait for a sync of the manifest. In a forked child, only `background_error` is set.
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
         if !inner.owner.is_current() {
@@ -553,8 +692,10 @@ impl Db {
         }
     }
 
-    /// Bytes of table files and of the log that MemTables are made of. Takes no lock that is held
-    /// across I/O. 0 in a forked child.
+    /// Returns the bytes that table files and the log segments of MemTables use. 0 in a forked
+    /// child.
+    ///
+    /// Takes no lock that is held across I/O.
     pub fn used_bytes(&self) -> u64 {
         let inner = self.inner();
         if !inner.owner.is_current() {
@@ -564,40 +705,44 @@ impl Db {
         inner.table_space().bytes + in_memory
     }
 
-    /// What the DRAMTable holds, and did since the database was opened: a part of [`Db::stats`] that waits
-    /// for nobody.
+    /// Returns the statistics of the DRAMTable without waiting: the field of [`Db::stats`] by
+    /// itself.
     pub fn dram_table(&self) -> DramTableStats {
         let inner = self.inner();
         let dram_table = inner.dram_table.as_ref().filter(|_| inner.owner.is_current());
         dram_table.map(DramTable::stats).unwrap_or_default()
     }
 
-    /// What opening gave up where the log ends in a frame that does not hold: writes that were under way
-    /// when a process ended, or not synced when power was lost, or a file damaged since. `None` if the log
-    /// ended as it should. A database opened to be read tells only of an end behind which whole frames
-    /// follow: its writer may just be writing any other.
+    /// Returns what the open rejected at the end of the log, or `None` if the log ended cleanly.
+    ///
+    /// Causes are a crash during writes, power loss before a sync, or later damage to the file. A
+    /// read-only database reports only an end with whole frames after it: an incomplete frame
+    /// without any may be a write in progress.
     pub fn torn_log(&self) -> Option<&TornLog> {
         self.inner().torn_log.as_ref()
     }
 
-    /// The files that opening set aside, under their new names, `lost-NAME`: the manifest does not list them, and
-    /// they may hold writes that are nowhere else. After a crash these are writes that were not acknowledged as
-    /// durable.
+    /// Returns the new names, `lost-NAME`, of the files that this open set aside.
+    ///
+    /// The manifest does not list these files, and they may hold writes that are nowhere else.
+    /// After a crash, none of these writes was acknowledged as durable.
     pub fn set_aside(&self) -> &[String] {
         &self.inner().set_aside
     }
 
-    /// All files that opens have set aside, and their lengths in bytes. Only a person removes them.
+    /// Returns the names and the lengths in bytes of all files that this and earlier opens set
+    /// aside.
+    ///
+    /// Esker never removes them; an operator does.
     ///
     /// # Errors
-    ///
-    /// [`Error::Io`] if the directory cannot be listed. [`Error::Forked`] in a forked child, and
+    /// [`Error::Io`] if the directory cannot be listed, [`Error::Forked`] in a forked child,
     /// [`Error::Closed`] once the database is closed.
     pub fn lost_files(&self) -> Result<Vec<(String, u64)>> {
         crate::recovery::unlisted_files::lost_files(&*self.usable()?.storage)
     }
 
-    /// What of the tables is live, as far as samples of their keys tell. `None` if a table can't be
+    /// Estimates the live data in tables from samples of their keys. `None` if a table cannot be
     /// opened.
     pub fn live_data(&self) -> Option<LiveData> {
         let inner = self.usable().ok()?;
@@ -605,7 +750,7 @@ impl Db {
         stats::live_data(&inner.opened_version(), &snapshots)
     }
 
-    /// How the keyspaces that have a goal for space stand to it now.
+    /// Returns the space usage of each keyspace that has a space-amplification limit.
     pub fn goals(&self) -> Vec<GoalInfo> {
         let Ok(inner) = self.usable() else { return Vec::new() };
         // All that waits for others comes before the version: merged files stay while it is held.
@@ -618,12 +763,12 @@ impl Db {
         budget::goals(&inner.opened_version(), segment_bytes, &around)
     }
 
-    /// Whether the empty key is a key: in every database but those that the first releases created.
+    /// Whether the empty key is valid. True except in databases that the first releases created.
     pub fn takes_empty_key(&self) -> bool {
         self.inner().keys.takes_empty_key()
     }
 
-    /// The tree of every keyspace, with the keys of its tables as users know them.
+    /// Returns the levels, runs and tables of every keyspace. Empty once the database is closed.
     pub fn levels(&self) -> Vec<KeyspaceLevels> {
         // A flush that has just ended may not have come to opening its tables; one that can't be opened
         // leaves its level's figures out.
@@ -631,24 +776,28 @@ impl Db {
         self.usable().map_or_else(|_| Vec::new(), levels)
     }
 
-    /// Writes a consistent copy of the database into `dir`, which must be missing or empty. Tables
-    /// are shared with the original by hard links where the file system can. Writers go on meanwhile;
-    /// the copy holds everything acknowledged before the call, and nothing that was begun after it
-    /// returned.
+    /// Writes a consistent copy of the database into `dir`, which must be missing or empty.
+    ///
+    /// The copy has every write acknowledged before the call, and none that began after it
+    /// returned. Writers proceed meanwhile. Tables are hard links where the file system can link
+    /// them, and copies elsewhere.
     ///
     /// # Errors
+    /// * [`Error::DatabaseExists`] if `dir` holds a database, [`Error::NotADatabase`] if it holds other
+    ///   files.
+    /// * [`Error::Io`] if a file cannot be linked, copied or written; the errors of [`Db::flush`].
     ///
-    /// [`Error::DatabaseExists`] if `dir` holds a database. A checkpoint that fails leaves nothing in `dir`, and removes
-    /// it if it was missing.
+    /// After an error nothing is left in `dir`, and `dir` is removed if it was missing.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.checkpoint_while(dir, &|| true)
     }
 
-    /// Like [`Db::checkpoint`], as long as `goes_on` returns true. It is called before each table.
+    /// Writes a checkpoint as [`Db::checkpoint`] does, as long as `goes_on` returns true.
+    ///
+    /// `goes_on` is called before each table.
     ///
     /// # Errors
-    ///
-    /// [`Error::Cancelled`] if `goes_on` returns false.
+    /// [`Error::Cancelled`] if `goes_on` returns false; otherwise the errors of [`Db::checkpoint`].
     pub fn checkpoint_while(
         &self,
         dir: impl AsRef<Path>,
@@ -659,15 +808,22 @@ impl Db {
         crate::recovery::checkpoint::checkpoint_into(&*self.upkeep()?, dir.as_ref(), goes_on)
     }
 
-    /// Like [`Db::checkpoint`], into a storage.
+    /// Writes a checkpoint into a custom storage, which must be empty.
+    ///
+    /// # Errors
+    /// The errors of [`Db::checkpoint`].
     pub fn checkpoint_to(&self, target: &dyn Storage) -> Result<()> {
         crate::recovery::checkpoint::checkpoint(&*self.upkeep()?, target, &|| true)
     }
 
-    /// Closes the database: ends background work, writes what is in memory to tables, and reports
-    /// what goes wrong, which a mere drop can't. Then it gives up threads, files and locks, so that the
-    /// database can be opened again, also if other handles remain: their calls, and the moves of
-    /// cursors, fail with [`Error::Closed`] from then on. It waits for calls that other threads are at.
+    /// Closes the database: stops background work, flushes, and releases threads, files and locks.
+    ///
+    /// Waits for calls in other threads. Other handles may remain: their calls, and the moves of
+    /// cursors, fail with [`Error::Closed`]. The database can be opened again at once.
+    ///
+    /// # Errors
+    /// The error of the final flush or of the manifest. The database is closed all the same. The log,
+    /// if there is one, keeps the writes that were not flushed.
     pub fn close(self) -> Result<()> {
         self.handle.close()
     }

@@ -8,37 +8,40 @@ use crate::options::settings::Recovery;
 use esker_base::{Error, Result, Seqno};
 use std::fmt;
 
-/// The tail of a log that was rejected when the database was opened.
+/// The end of a log that an open rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TornLog {
-    /// The log, as a path.
+    /// The path of the log.
     pub path: String,
-    /// Where it ends, in bytes.
+    /// The offset of the first rejected byte.
     pub offset: u64,
-    /// Why it ends there.
+    /// Why the frame there is invalid.
     pub what: String,
-    /// The first write that was not kept.
+    /// The sequence number of the first rejected write.
     pub first_seqno: Seqno,
-    /// The whole frames that follow, if any do.
+    /// The whole frames that follow the invalid one, if there are any.
     pub later: Option<FramesBehind>,
-    /// Whether the log lies in a pool. There each writer makes its own frame durable, so the end of a
-    /// process with several writers leaves whole frames behind an unfinished one. None of them was
-    /// acknowledged, or a later frame would show it.
+    /// Whether the log is in a pool of persistent memory.
+    ///
+    /// There each writer makes its own frame durable, so a crash with several writers leaves whole
+    /// frames after an unfinished one. None of them was acknowledged: a later frame would prove it.
     pub in_pool: bool,
-    /// The files that keep what was rejected: copies in the database's directory, and renamed logs in the
-    /// directory of the logs. Empty if no whole frames follow, or before an open for
-    /// writing has rejected them.
+    /// The files that keep the rejected bytes: copies in the database directory, and renamed logs
+    /// in the log directory.
+    ///
+    /// Empty if no whole frames follow, or if the database is read-only and no earlier open has
+    /// rejected them.
     pub kept_in: Vec<String>,
 }
 
-/// Whole frames behind a frame that does not hold.
+/// Whole frames after an invalid frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FramesBehind {
-    /// The log that holds the first of them, as a path.
+    /// The path of the log with the first of them.
     pub path: String,
-    /// Where in it the first of them starts, in bytes.
+    /// The offset in bytes of the first of them.
     pub offset: u64,
-    /// How many there are, in all logs.
+    /// The number of them in all logs.
     pub frames: u64,
 }
 

@@ -26,13 +26,35 @@ use esker_table::HeldValue;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
-/// A position in a keyspace's pairs. See [`Cursor`] for what the moves do.
+/// A position in the entries of a keyspace, movable in both directions by the methods of
+/// [`Cursor`].
 ///
-/// The cursor holds a snapshot, so what it sees never changes, and compaction keeps the versions
-/// that it may see: drop it when done. It keeps the pair it stands on (a copy, or the one block of a
-/// table that the value lies in), and otherwise holds neither memory nor files back. If its keyspace
-/// is dropped, its next move may fail with [`Error::UnknownKeyspace`]; if the database is closed,
-/// with [`Error::Closed`].
+/// A cursor holds a snapshot: what it sees never changes, and compaction keeps the versions that it
+/// may see. Drop it when it is no longer needed. It keeps its current entry in memory, as a copy or
+/// as one block of a table, and holds back no log segment and no table file.
+///
+/// Its moves fail with [`Error::Closed`] once the database is closed. They may fail with
+/// [`Error::UnknownKeyspace`] once the keyspace is dropped.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate esker_lsm as esker;
+/// # fn main() -> esker_base::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::{Cursor, Db, Settings};
+///
+/// let db = Db::open(dir.path(), Settings::default())?;
+/// let keyspace = db.default_keyspace();
+/// keyspace.put("b", "2")?;
+/// let mut cursor = db.cursor(&keyspace, ..)?;
+/// cursor.seek(b"a")?;
+/// assert_eq!(cursor.current(), Some((&b"b"[..], &b"2"[..])));
+/// cursor.next()?;
+/// assert_eq!(cursor.current(), None);
+/// # Ok(())
+/// # }
+/// ```
 pub struct DbCursor {
     /// Weak, so that a forgotten cursor does not keep the directory locked.
     inner: Weak<Inner>,

@@ -1,4 +1,4 @@
-//! Ranges as iterators, for loops.
+//! Ranges of entries as iterators.
 
 use super::cursor::DbCursor;
 use crate::db::Db;
@@ -9,9 +9,11 @@ use esker_base::Result;
 use std::iter::FusedIterator;
 use std::sync::Arc;
 
-/// The pairs of a range: an iterator from both ends.
+/// An iterator over the entries in a range of keys, from both ends.
 ///
-/// It reads at the snapshot given by [`Range::at`], or at the time of its first step. Ends after the first error.
+/// It reads at the snapshot given by [`Range::at`], or at a snapshot taken by its first step. It
+/// ends after the first error. Created by `range`, `prefix` and `iter` of [`Db`] and
+/// [`Keyspace`](crate::Keyspace).
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct Range {
     inner: Arc<Inner>,
@@ -50,6 +52,24 @@ impl Range {
     }
 
     /// Reads at `snapshot`. Has no effect after the first step.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, Settings};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let keyspace = db.default_keyspace();
+    /// keyspace.put("a", "1")?;
+    /// let snapshot = db.snapshot();
+    /// keyspace.put("b", "2")?;
+    /// assert_eq!(keyspace.iter().at(&snapshot).count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn at(mut self, snapshot: &Snapshot) -> Self {
         if self.front.is_none() && self.back.is_none() && !self.is_done {
             self.snapshot = Some(snapshot.clone());

@@ -1,7 +1,7 @@
-//! Snapshots: moments that reads can be made at, and that compaction must keep.
+//! Snapshots: points in time at which reads are made, and whose versions compaction keeps.
 //!
-//! Registering a snapshot and taking the list that a flush or compaction works by share one lock.
-//! So a snapshot either is in the list, or is newer than every write that the work will see.
+//! Registering a snapshot and listing the snapshots for a flush or a compaction share one lock. So
+//! a snapshot either is in the list, or is newer than every write that the job sees.
 
 use crate::primitives::Mutex;
 use esker_api::StoreId;
@@ -57,15 +57,36 @@ impl Snapshots {
     }
 }
 
-/// A moment of a database. Reads made at it see exactly the writes that were acknowledged before it
-/// was taken, however long it is held. Compaction keeps what it needs, so drop it when done.
+/// A consistent view of a database at one point in time.
+///
+/// A read at a snapshot sees exactly the writes acknowledged before it was taken. Compaction keeps
+/// the versions that the snapshot sees, so drop it when it is no longer needed. Clones are the same
+/// snapshot.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate esker_lsm as esker;
+/// # fn main() -> esker_base::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::{Db, Settings};
+///
+/// let db = Db::open(dir.path(), Settings::default())?;
+/// let keyspace = db.default_keyspace();
+/// keyspace.put("key", "old")?;
+/// let snapshot = db.snapshot();
+/// keyspace.put("key", "new")?;
+/// assert_eq!(keyspace.get_at("key", &snapshot)?.as_deref(), Some(&b"old"[..]));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Snapshot {
     seqno: Seqno,
     registry: Arc<Snapshots>,
 }
 
 impl Snapshot {
-    /// The last write that the snapshot sees.
+    /// Returns the sequence number of the last write that the snapshot sees.
     pub fn seqno(&self) -> Seqno {
         self.seqno
     }

@@ -87,22 +87,22 @@ impl Retry {
     }
 }
 
-/// A table that compaction leaves alone.
+/// A table that compaction skips because a read of it failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnreadableTable {
-    /// The keyspace's name.
+    /// The name of the keyspace.
     pub keyspace: String,
-    /// The level that the table is on.
+    /// The level of the table.
     pub level: usize,
-    /// The file that the table is in.
+    /// The name of the file.
     pub file: String,
-    /// The table's bytes.
+    /// The size of the table, in bytes.
     pub bytes: u64,
-    /// The smallest key that it holds or deletes.
+    /// The smallest key that the table holds or deletes.
     pub smallest: Vec<u8>,
-    /// The largest key that it holds, or the end of its last range tombstone.
+    /// The largest key of the table, or the end of its last range tombstone.
     pub largest: Vec<u8>,
-    /// Why it could not be read.
+    /// The error of the read.
     pub error: String,
 }
 
