@@ -1,27 +1,47 @@
-//! The one error type. Each message says what happened, to what, and what to do about it.
+//! The error type of all crates. Each message says what happened, to what, and what to do next.
 
 use std::sync::Arc;
 
-/// A result with the engine's error.
+/// A result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong. Cloneable, because one failed group commit fails many writers.
+/// The error of every call of the engine.
+///
+/// A message names what failed, why, and what to do next. [`Error::is_transient`],
+/// [`Error::is_out_of_space`], [`Error::is_corruption`] and [`Error::is_lost`] answer what programs
+/// most often ask. Errors are cloneable, because one failed group commit fails many writers.
+///
+/// # Examples
+///
+/// ```
+/// # mod esker { pub use esker_base::*; }
+/// use esker::Error;
+///
+/// let conflict = Error::Conflict { key: "stock/42".into() };
+/// assert!(conflict.is_transient());
+/// assert!(!Error::ReadOnly.is_transient());
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused something.
+    /// The operating system failed an operation on a file or a directory.
+    ///
+    /// Fix the cause, such as a full disk or missing permissions, and try again.
     #[error("could not {action} {path}: {source}{}", advice(source))]
     Io {
-        /// What was tried, as a verb phrase: "open", "write to".
+        /// The operation, as a verb phrase: "open", "write to".
         action: &'static str,
-        /// The file or directory it was tried on.
+        /// The file or the directory.
         path: String,
-        /// The system's own error.
+        /// The error of the system.
         #[source]
         source: Arc<std::io::Error>,
     },
 
-    /// Stored bytes are not what was written.
+    /// A file does not hold what was written to it: a checksum or an invariant fails.
+    ///
+    /// Restore the file from a copy. `esker check` lists all damage in a database directory; `esker
+    /// repair` keeps what is intact and drops the rest.
     #[error(
         "{}; restore the file from a copy; in a database directory `esker check` shows how far it goes, \
          and `esker repair` keeps what is sound and gives up the rest",
@@ -30,13 +50,17 @@ pub enum Error {
     Corruption {
         /// The damaged file.
         file: String,
-        /// Where in it, in bytes.
+        /// The offset of the damage, in bytes.
         offset: u64,
-        /// What does not hold there.
+        /// What is wrong there.
         what: String,
     },
 
-    /// Whole frames follow a frame of the log that does not hold, and the caller does not accept that.
+    /// The log has an invalid frame with whole frames after it, and the caller asked for strict
+    /// recovery.
+    ///
+    /// A power loss before a sync leaves such a log, and so does damage. Open with
+    /// `Recovery::Prefix` to keep the writes before the invalid frame.
     #[error(
         "{file} is torn or damaged at offset {offset}: {what}; a power loss before a sync may leave this, \
          and so may damage; to keep the writes before seqno {first_seqno}, open with \
@@ -45,159 +69,177 @@ pub enum Error {
     TornLog {
         /// The log.
         file: String,
-        /// Where in it the frame starts that does not hold, in bytes.
+        /// The offset of the invalid frame, in bytes.
         offset: u64,
-        /// What does not hold there, and what follows.
+        /// What is wrong there, and what follows.
         what: String,
-        /// The first write that would not be kept.
+        /// The sequence number of the first write that would be dropped.
         first_seqno: u64,
     },
 
-    /// A part of a file is gone for good, as the storage that has the file says: no reading again brings it back. What
-    /// else is in the file can be read.
+    /// The storage has permanently lost a part of a file, such as a failed chunk of a flash device.
+    ///
+    /// Reading it again does not help. The other parts of the file can be read. The message says
+    /// what to do.
     #[error("could not read {file} at byte {offset}: {what}")]
     Lost {
         /// The file.
         file: String,
-        /// Where in it the read met the part, in bytes.
+        /// The offset in bytes at which the read met the lost part.
         offset: u64,
-        /// What became of it, and what can be done.
+        /// What happened to it, and what to do.
         what: String,
     },
 
-    /// A table that compaction leaves alone because a read of it failed. Its readers get the error itself.
+    /// A read of a table failed, so compaction skips the table.
+    ///
+    /// Reads of the table get the cause itself. Compaction tries the table again after an I/O
+    /// error. After damage, restore the file from a copy, or run `esker repair`.
     #[error(
         "cannot read {file} (keys {smallest} to {largest}): {cause}; compaction skips it; run `esker \
          repair`"
     )]
     TableUnreadable {
-        /// The table's file.
+        /// The file of the table.
         file: String,
-        /// Its smallest key, with what is not printable escaped.
+        /// The smallest key of the table, with unprintable bytes escaped.
         smallest: String,
-        /// Its largest key, with what is not printable escaped.
+        /// The largest key of the table, with unprintable bytes escaped.
         largest: String,
-        /// Why the read failed.
+        /// The error of the read.
         cause: Arc<Error>,
     },
 
-    /// An empty key, in a store that takes none.
+    /// The key is empty, and the store does not accept the empty key.
+    ///
+    /// Hash stores do not, nor do databases that an early release created. Export such a database
+    /// and import it into a new one.
     #[error(
         "the key is empty, and this store takes keys of 1 to 65,536 bytes; a database that this \
          version creates takes it: export this one and import it there"
     )]
     EmptyKey,
 
-    /// A key beyond [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
+    /// The key is longer than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES), 64 KiB. Use a shorter key.
     #[error("the key is {bytes} bytes long; keys are at most 65,536 bytes long")]
     KeyTooLong {
-        /// The key's length.
+        /// The length of the key, in bytes.
         bytes: usize,
     },
 
-    /// A value that, with its key, does not fit a quarter of a segment.
+    /// The value, with its key, is larger than a quarter of a log segment.
+    ///
+    /// Split the value, or open the database with larger segments.
     #[error(
         "the key of {key_bytes} bytes and its value of {bytes} bytes take {entry_bytes} bytes, and at \
          most {limit} fit (a quarter of a log segment); split the value, or open the database with \
          larger segments"
     )]
     ValueTooLarge {
-        /// The value's length.
+        /// The length of the value, in bytes.
         bytes: usize,
-        /// The key's length.
+        /// The length of the key, in bytes.
         key_bytes: usize,
-        /// What both take, as they are encoded.
+        /// The encoded length of both, in bytes.
         entry_bytes: usize,
-        /// The most that fits.
+        /// The largest encoded length, in bytes.
         limit: usize,
     },
 
-    /// A range delete without an end in a database that an early release created. It does not fit a
-    /// quarter of a segment.
+    /// A range delete without an end does not fit a quarter of a log segment.
+    ///
+    /// This occurs only in databases that an early release created. Give the range an end, or open
+    /// the database with segments of `segment_bytes` or more.
     #[error(
         "cannot delete a range without an end: an early release created this database, where that takes \
          {entry_bytes} bytes, and at most {limit} fit (a quarter of a log segment); open the database \
          with segments of {segment_bytes} bytes or more, or give the range an end"
     )]
     OpenRangeTooLarge {
-        /// What it takes, as it is encoded.
+        /// The encoded length of the range delete, in bytes.
         entry_bytes: usize,
-        /// The most that fits.
+        /// The largest encoded length, in bytes.
         limit: usize,
-        /// Bytes of a segment that has room for it.
+        /// A segment size that is large enough, in bytes.
         segment_bytes: usize,
     },
 
-    /// A batch that does not fit its share of the memory budget.
+    /// The batch exceeds its share of the memory budget.
+    ///
+    /// Split the batch, or open the database with a larger memory budget and larger segments.
     #[error(
         "the batch takes {bytes} bytes in {entries} entries, and at most {limit} bytes in \
          {entries_limit} entries fit; write it in several batches, or open the database with larger \
          segments and a larger memory budget"
     )]
     BatchTooLarge {
-        /// The batch's encoded size.
+        /// The encoded size of the batch, in bytes.
         bytes: usize,
-        /// The largest that fits.
+        /// The largest encoded size, in bytes.
         limit: usize,
-        /// Its puts and deletes.
+        /// The number of its puts and deletes.
         entries: usize,
-        /// The most that fit.
+        /// The largest number of puts and deletes.
         entries_limit: usize,
     },
 
-    /// A batch with more range deletes than one MemTable may have.
+    /// The batch has more range deletes than one MemTable may hold. Split the batch.
     #[error(
         "the batch has {range_deletes} range deletes, and at most {limit} fit; write it in several batches"
     )]
     TooManyRangeDeletes {
-        /// Its range deletes.
+        /// The number of its range deletes.
         range_deletes: usize,
-        /// The most that fit.
+        /// The largest number of range deletes.
         limit: usize,
     },
 
-    /// A range whose end is not after its start.
+    /// The range ends at or before its start. Pass a range with at least one key.
     #[error("the range is empty: its end is not after its start")]
     EmptyRange,
 
-    /// No keyspace of that name.
+    /// There is no keyspace with this name or id. Create it, or list those that exist.
     #[error("there is no keyspace {name:?}; create it first, or list those that exist")]
     UnknownKeyspace {
-        /// The name, or the id, that was asked for.
+        /// The name or the id that was asked for.
         name: String,
     },
 
-    /// A handle that another open database made, or an earlier open of this one.
+    /// Another database, or an earlier open of this one, made the handle or the snapshot.
+    ///
+    /// Get a new one from the open database.
     #[error(
         "{what} can't be used in {store}: another database, or an earlier open of this one, made the \
          handle; get the handle from this database"
     )]
     ForeignHandle {
-        /// The handle.
+        /// The handle or the snapshot.
         what: String,
-        /// The database that refused it.
+        /// The database that rejected it.
         store: String,
     },
 
-    /// A name that can't be given to a keyspace.
+    /// A keyspace cannot have this name, or the keyspace with this name cannot be dropped.
     #[error("{name:?} can't name a keyspace: {reason}")]
     BadKeyspaceName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Why, and what to do.
         reason: &'static str,
     },
 
-    /// The database is open for writing already, in another process or in this one.
+    /// The database is open for writing, in another process or in this one. Close it there first.
     #[error("{dir} is in use by {}", holder(pid))]
     Locked {
         /// The database directory.
         dir: String,
-        /// The holder's process id, or `unknown`.
+        /// The id of the process that has it open, or `unknown`.
         pid: String,
     },
 
-    /// The process that has a database open answers no requests.
+    /// The process that has the database open does not accept requests.
+    ///
+    /// Make the checkpoint in that process, or close the database there and try again.
     #[error(
         "could not ask the process that has {dir} open: it answers no requests; ask it to make the \
          checkpoint itself, or close the database there and try again"
@@ -207,80 +249,90 @@ pub enum Error {
         dir: String,
     },
 
-    /// The process that has a database open could not do what it was asked for.
+    /// The process that has the database open could not carry out the request.
+    ///
+    /// Fix the cause and try again.
     #[error("the process that has {dir} open could not do it: {cause}")]
     RequestFailed {
         /// The database directory.
         dir: String,
-        /// What it said.
+        /// The message of its error.
         cause: String,
     },
 
-    /// A call in a forked child on what its parent had opened.
+    /// A forked child used what its parent had opened. Open it after the fork instead.
     #[error(
         "could not use {what} in a forked child: it was opened before the fork; open it after the \
          fork, or use it in the parent only"
     )]
     Forked {
-        /// The database, or the store.
+        /// The database, the store or the shared resources.
         what: String,
     },
 
-    /// The directory is no database of ours.
+    /// The directory does not hold a database that can be opened.
+    ///
+    /// Check the path. The reason says whether files are missing, or other files are there.
     #[error("{dir} is not an Esker database: {reason}")]
     NotADatabase {
         /// The directory.
         dir: String,
-        /// How that was seen.
+        /// Why, and what to do.
         reason: String,
     },
 
-    /// A database would be written over.
+    /// The directory already holds a database. Name an empty or a new directory.
     #[error("{dir} holds a database already: give an empty or a new directory")]
     DatabaseExists {
         /// The directory.
         dir: String,
     },
 
-    /// The caller stopped an operation before its end.
+    /// The caller stopped the operation before it was complete. Nothing of it remains.
     #[error("the {what} was cancelled; nothing of it is left")]
     Cancelled {
         /// The operation.
         what: &'static str,
     },
 
-    /// Written by a newer release.
+    /// A newer release wrote the file. Use that release or a later one.
     #[error(
         "{file} has format version {found}; this program reads up to {supported}: use a newer one"
     )]
     NewerVersion {
         /// The file.
         file: String,
-        /// Its version.
+        /// Its format version.
         found: u32,
-        /// The newest version known here.
+        /// The newest format version that this release reads.
         supported: u32,
     },
 
-    /// Written with features this release lacks.
+    /// The file uses format features that this release lacks. Use a newer release.
     #[error("{file} needs format features {flags:#x}, unknown to this program: use a newer one")]
     UnknownFeatures {
         /// The file.
         file: String,
-        /// The feature flags not known here.
+        /// The bits of the unknown features.
         flags: u32,
     },
 
-    /// A persistent-memory pool that can't be used as it is asked to be.
+    /// The pool of persistent memory cannot be used as requested.
+    ///
+    /// The reason says which data that concerns and what to do.
     #[error("the pool {pool} can't be used: {reason}")]
     PoolRefused {
-        /// The pool's file.
+        /// The file of the pool.
         pool: String,
-        /// Why, which data that concerns, and what can be done.
+        /// Why, and what to do.
         reason: String,
     },
 
-    /// A persistent-memory pool whose own bytes are not what was written.
+    /// The pool of persistent memory does not hold what was written to it.
+    ///
+    /// Writes that are in the pool only may be lost; writes in tables are safe. Run `esker pmem
+    /// check`. Restore the pool from a copy, or run `esker repair DB --pool FILE`. Without the
+    /// pool, `esker repair DB --give-up-logs` keeps what is in tables.
     #[error(
         "the pool {pool} is damaged at offset {offset}: {what}; writes that no table has yet are in \
          it alone, all others are safe; run `esker pmem check` to see how far it goes; restore the \
@@ -289,87 +341,97 @@ pub enum Error {
          is in tables"
     )]
     PoolDamaged {
-        /// The pool's file.
+        /// The file of the pool.
         pool: String,
-        /// Where in it, in bytes.
+        /// The offset of the damage, in bytes.
         offset: u64,
-        /// What does not hold there.
+        /// What is wrong there.
         what: String,
     },
 
-    /// A hash store whose bytes are not what was written.
+    /// The hash store does not hold what was written to it.
+    ///
+    /// `esker hash scrub` lists all damage. Store or delete a damaged key again, or run `esker hash
+    /// repair`, which keeps what is intact.
     #[error(
         "the hash store {store} is damaged at offset {offset}: {what}; store or delete a damaged key again, or run \
          `esker hash repair`, which keeps what is sound (`esker hash scrub` lists all damage)"
     )]
     HashStoreDamaged {
-        /// The store's file or device.
+        /// The file or the device of the store.
         store: String,
-        /// Where in it, in bytes.
+        /// The offset of the damage, in bytes.
         offset: u64,
-        /// What does not hold there.
+        /// What is wrong there.
         what: String,
     },
 
-    /// A hash store without room for what should be stored.
+    /// The hash store has no free space for the value. Nothing was stored.
+    ///
+    /// Delete keys, or create a larger store.
     #[error(
         "capacity exceeded: the hash store {store} {what}; nothing was stored; delete something, or make a \
          larger store"
     )]
     CapacityExceeded {
-        /// The store's file or device.
+        /// The file or the device of the store.
         store: String,
-        /// What there is no room for.
+        /// What does not fit.
         what: String,
     },
 
-    /// A value that a hash store has no place for, however empty it is.
+    /// The value is longer than the hash store accepts. Split it, or use a database.
     #[error(
         "the value is {bytes} bytes long; in this hash store values are at most {limit} bytes long"
     )]
     ValueTooLong {
-        /// The value's length.
+        /// The length of the value, in bytes.
         bytes: usize,
-        /// The longest.
+        /// The largest length, in bytes.
         limit: usize,
     },
 
-    /// Something that this kind of store does not do.
+    /// This kind of store does not support the operation.
     #[error("{store} can't {what}; {instead}")]
     NotOffered {
         /// The kind of store.
         store: &'static str,
-        /// What was asked for.
+        /// The operation.
         what: &'static str,
         /// What to do instead.
         instead: &'static str,
     },
 
-    /// A setting out of its range.
+    /// A setting is out of range. The reason gives the range.
     #[error("{setting} is {value}: {reason}")]
     InvalidSetting {
-        /// The setting's name.
+        /// The name of the setting.
         setting: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// The valid values.
         reason: String,
     },
 
-    /// A read that no correct store can have answered so.
+    /// A verifying client read an answer that no correct store can give.
+    ///
+    /// The store, or the client, has a bug.
     #[error("a read of key {key} was answered wrongly: {what}")]
     WrongAnswer {
-        /// The key, with what is not printable escaped.
+        /// The key, with unprintable bytes escaped.
         key: String,
-        /// What came back, and why that can't be.
+        /// The answer, and why it is wrong.
         what: String,
     },
 
-    /// A write through a read-only handle.
+    /// The handle is read-only. Open the database for writing to change it.
     #[error("the database is open read-only; open it for writing to change it")]
     ReadOnly,
 
-    /// The log failed earlier. Reads go on.
+    /// A write or a sync of the log failed, now or earlier, so all further writes are rejected.
+    ///
+    /// Reads continue. Fix the cause and open the database again: that recovers every acknowledged
+    /// write.
     #[error(
         "the log failed, so nothing more is written: {cause}; \
          reads go on; mend the cause and open the database again, which recovers every acknowledged write"
@@ -379,69 +441,77 @@ pub enum Error {
         cause: Arc<Error>,
     },
 
-    /// An attempt to drop the keyspace failed, and so did every attempt to undo it in the manifest.
-    /// Writes to the keyspace are rejected until one succeeds. Reads go on.
+    /// Dropping the keyspace failed, and restoring the manifest failed as well.
+    ///
+    /// Writes to the keyspace are rejected, because the next open may find it dropped. Reads
+    /// continue. Fix the cause and write again: each write first tries to restore the manifest.
     #[error(
         "writes to keyspace {keyspace:?} are rejected, because an attempt to drop it failed and may \
          still take effect at the next open: {cause}; fix the cause and write again"
     )]
     DropUndecided {
-        /// The keyspace's name.
+        /// The name of the keyspace.
         keyspace: String,
-        /// Why the last attempt to undo it failed.
+        /// Why the last attempt to restore the manifest failed.
         cause: Arc<Error>,
     },
 
-    /// The database was closed, by this handle or another one.
+    /// This or another handle has closed the database. Open it again.
     #[error("the database is closed")]
     Closed,
 
-    /// The answer is not in memory.
+    /// The answer is not in memory, and the call may not block. Use a call that may block.
     #[error("the answer is not in memory; ask again with a call that may block")]
     WouldBlock,
 
-    /// Another transaction changed what this one read or writes.
+    /// Another transaction changed a key that this one read or writes.
+    ///
+    /// Roll back and run the transaction again.
     #[error(
         "the transaction conflicts with another that changed key {key} since it began; roll back and \
          run it again"
     )]
     Conflict {
-        /// The key, with what is not printable escaped.
+        /// The key, with unprintable bytes escaped.
         key: String,
     },
 
-    /// This transaction waited for one that waited for it, and was chosen to give way.
+    /// Transactions waited for each other in a cycle, and this one was chosen to fail.
+    ///
+    /// Roll back and run the transaction again.
     #[error(
         "the transaction was given up to resolve a deadlock of {transactions} transactions, when it \
          asked for key {key}; roll back and run it again"
     )]
     Deadlock {
-        /// How many waited for each other.
+        /// The number of transactions in the cycle.
         transactions: usize,
-        /// The key that was asked for last, with what is not printable escaped.
+        /// The key that this transaction waited for, with unprintable bytes escaped.
         key: String,
     },
 
-    /// A lock was not got in time.
+    /// Another transaction held the lock of a key for longer than the lock timeout.
+    ///
+    /// Roll back and run the transaction again, or allow it a longer timeout.
     #[error(
         "key {key} was locked by another transaction for longer than the lock timeout of {waited:?}; \
          roll back and run the transaction again, or allow it more time"
     )]
     LockTimeout {
-        /// The key, with what is not printable escaped.
+        /// The key, with unprintable bytes escaped.
         key: String,
-        /// How long was waited.
+        /// The lock timeout.
         waited: std::time::Duration,
     },
 
-    /// A call after a transaction's end.
+    /// The transaction has already ended. Begin another one.
     #[error("the transaction has ended: it was {how}; begin another")]
     TransactionEnded {
-        /// "committed", "rolled back" and so on.
+        /// How it ended: "committed", "rolled back" and so on.
         how: &'static str,
     },
 
-    /// Nothing to go back to.
+    /// The transaction has no savepoint to roll back to. Set one first.
     #[error("the transaction has no savepoint to go back to; set one first")]
     NoSavepoint,
 }
@@ -459,17 +529,19 @@ fn damaged(of: &str, offset: u64, what: &str) -> String {
 }
 
 impl Error {
-    /// An I/O error about `path`.
+    /// Returns an I/O error for `path`.
     pub fn io(action: &'static str, path: impl Into<String>, source: std::io::Error) -> Self {
         Error::Io { action, path: path.into(), source: Arc::new(source) }
     }
 
-    /// A corruption report.
+    /// Returns a corruption error.
     pub fn corruption(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
         Error::Corruption { file: file.into(), offset, what: what.into() }
     }
 
-    /// What happened, to what: the message without the advice on damage, for who follows that already.
+    /// Returns what happened, and to what: the message without the advice on damage.
+    ///
+    /// This is for a tool that gives its own advice.
     pub fn fact(&self) -> String {
         match self {
             Error::Corruption { file: of, offset, what }
@@ -482,12 +554,12 @@ impl Error {
         }
     }
 
-    /// Whether the same transaction, run again from its start, may well succeed.
+    /// Whether the same transaction may succeed if it runs again from its start.
     pub fn is_transient(&self) -> bool {
         matches!(self, Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. })
     }
 
-    /// The kind of the system's error, if there is one at the root.
+    /// Returns the kind of the system error that is the root cause, or `None`.
     pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
         match self {
             Error::Io { source, .. } => Some(source.kind()),
@@ -498,13 +570,13 @@ impl Error {
         }
     }
 
-    /// Whether the cause is a full disk or an exhausted quota.
+    /// Whether the root cause is a full disk or an exceeded quota.
     pub fn is_out_of_space(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self.io_kind(), Some(StorageFull | QuotaExceeded))
     }
 
-    /// Whether a storage says that a part of a file is gone for good.
+    /// Whether the storage has permanently lost a part of a file.
     pub fn is_lost(&self) -> bool {
         match self {
             Error::TableUnreadable { cause, .. } => cause.is_lost(),
@@ -512,7 +584,7 @@ impl Error {
         }
     }
 
-    /// Whether stored bytes were found damaged.
+    /// Whether a file, a pool or a hash store is damaged.
     pub fn is_corruption(&self) -> bool {
         match self {
             Error::TableUnreadable { cause, .. } => cause.is_corruption(),

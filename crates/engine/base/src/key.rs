@@ -5,22 +5,22 @@
 
 use std::cmp::Ordering;
 
-/// The number of a write. Every entry of every batch takes one; they are dense and never reused.
+/// A sequence number. Each entry of each batch gets one; they are dense and never reused.
 pub type Seqno = u64;
 
-/// The largest seqno. It leaves eight bits of a `u64` free, so that a seqno and a
+/// The largest sequence number. It leaves eight bits of a `u64`, so that a sequence number and a
 /// [`Kind`](crate::Kind) fit one word.
 pub const MAX_SEQNO: Seqno = (1 << 56) - 1;
 
-/// The longest key, in bytes. The shortest is the empty key.
+/// The largest length of a key, in bytes. The empty key is valid.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
 
-/// The identity of a keyspace. Ids are never reused, not even after a drop.
+/// The id of a keyspace in its database. Ids are never reused, not even after a drop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyspaceId(pub u32);
 
 impl KeyspaceId {
-    /// The keyspace that every database has from its creation.
+    /// The id of the default keyspace, which every database has.
     pub const DEFAULT: KeyspaceId = KeyspaceId(0);
 }
 
@@ -36,8 +36,9 @@ pub fn compare_versions(a: (&[u8], Seqno), b: (&[u8], Seqno)) -> Ordering {
     a.0.cmp(b.0).then(b.1.cmp(&a.1))
 }
 
-/// The smallest byte string that is greater than every string starting with `prefix`,
-/// or `None` if there is none (the prefix is empty or all `0xff`).
+/// Returns the smallest byte string that is greater than every string starting with `prefix`.
+///
+/// `None` if there is none: the prefix is empty or all `0xff`.
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut end = prefix[..=keep].to_vec();
