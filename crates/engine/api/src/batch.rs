@@ -1,16 +1,18 @@
-//! Writes that happen together or not at all.
+//! Batches of writes that are applied atomically.
 
 use crate::{KeyRange, KeyspaceRef, StoreId};
 use esker_base::{Entry, KeyspaceId, Kind, is_edge_key};
 use std::ops::Bound;
 
-/// An ordered list of writes, applied atomically. Later writes win over earlier ones.
+/// An ordered list of writes that are applied atomically. Later writes win over earlier ones.
 ///
-/// The writes are kept in the encoding that the log uses, so committing a batch is one copy.
+/// The batch holds the encoding of the log, so that a write copies it once.
+///
+/// # Examples
 ///
 /// ```
-/// use esker_api::WriteBatch;
-/// use esker_base::KeyspaceId;
+/// # mod esker { pub use esker_api::WriteBatch; pub use esker_base::KeyspaceId; }
+/// use esker::{KeyspaceId, WriteBatch};
 ///
 /// let mut batch = WriteBatch::new();
 /// batch.put(KeyspaceId::DEFAULT, b"stock/42", b"3");
@@ -37,7 +39,7 @@ pub struct WriteBatch {
     sync: bool,
 }
 
-/// A place in a [`WriteBatch`]: see [`WriteBatch::mark`].
+/// A position in a [`WriteBatch`]: see [`WriteBatch::mark`].
 #[derive(Clone, Debug)]
 pub struct BatchMark {
     bytes: usize,
@@ -47,24 +49,26 @@ pub struct BatchMark {
 }
 
 impl BatchMark {
-    /// How many bytes of [`WriteBatch::encoded`] lie before the mark.
+    /// Returns the number of bytes of [`WriteBatch::encoded`] before the mark.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 impl WriteBatch {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes room for `bytes` more of encoded entries, so that filling them in allocates nothing.
+    /// Reserves memory for `bytes` more bytes of encoded entries.
     pub fn reserve(&mut self, bytes: usize) {
         self.encoded.reserve(bytes);
     }
 
-    /// Sets `key` to `value` in `keyspace`.
+    /// Adds a write that sets `key` to `value` in `keyspace`.
+    ///
+    /// Limits of keys, values and batches are checked when the batch is written.
     #[inline]
     pub fn put(
         &mut self,
@@ -77,7 +81,7 @@ impl WriteBatch {
         self.push_point(Entry { keyspace, kind: Kind::Put, key, value });
     }
 
-    /// Removes `key` from `keyspace`, whether it is there or not.
+    /// Adds a write that deletes `key` from `keyspace`, whether it exists or not.
     #[inline]
     pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
@@ -85,11 +89,11 @@ impl WriteBatch {
         self.push_point(Entry { keyspace, kind: Kind::Delete, key, value: b"" });
     }
 
-    /// Removes all keys in `range`: `b"a"..b"b"`, `key..`, `..=key`, `..`. A database takes 1,024 of
-    /// these in a batch.
+    /// Adds a write that deletes all keys in `range`: `b"a"..b"b"`, `key..`, `..=key`, `..`.
     ///
-    /// The encoded entry has the first key removed, and the first key after the range or nothing if
-    /// the range has no end.
+    /// A database accepts 1,024 range deletes per batch, and rejects a batch with an empty range.
+    /// The encoded entry has the first deleted key and the first key after the range; the latter is
+    /// empty if the range has no end.
     pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceRef>, range: impl Into<KeyRange>) {
         let KeyRange { start, end } = range.into();
         for bound in [&start, &end] {
@@ -119,12 +123,13 @@ impl WriteBatch {
         self.push(Entry { keyspace, kind: Kind::RangeDelete, key: &start, value: &end });
     }
 
-    /// Removes all keys of `keyspace`.
+    /// Adds a write that deletes all keys of `keyspace`.
     pub fn clear_keyspace(&mut self, keyspace: impl Into<KeyspaceRef>) {
         self.delete_range(keyspace, ..);
     }
 
-    /// Asks that this batch survives power loss once it is acknowledged, whatever the log's mode.
+    /// Makes the batch survive power loss once the write returns, whatever the sync mode of the
+    /// log.
     pub fn sync(&mut self) -> &mut Self {
         self.sync = true;
         self
@@ -167,7 +172,7 @@ impl WriteBatch {
         self.entries += 1;
     }
 
-    /// The present end of the batch, to go back to.
+    /// Returns the current end of the batch, for [`WriteBatch::truncate`].
     pub fn mark(&self) -> BatchMark {
         BatchMark {
             bytes: self.encoded.len(),
@@ -176,8 +181,12 @@ impl WriteBatch {
         }
     }
 
-    /// Forgets all writes since `mark`, which is of this batch, and before which nothing was
-    /// forgotten since.
+    /// Removes all writes since `mark`.
+    ///
+    /// The mark must be of this batch, and no write before it may have been removed since.
+    ///
+    /// # Panics
+    /// If the mark is beyond the end of the batch.
     pub fn truncate(&mut self, mark: &BatchMark) {
         let mut encoded = std::mem::take(&mut self.encoded);
         let mut more_keyspaces = std::mem::take(&mut self.more_keyspaces);
@@ -187,41 +196,42 @@ impl WriteBatch {
         *self = WriteBatch { encoded, more_keyspaces, sync: self.sync, ..mark.before };
     }
 
-    /// Forgets all writes, and keeps the memory.
+    /// Removes all writes and keeps the memory.
     pub fn clear(&mut self) {
         let mut encoded = std::mem::take(&mut self.encoded);
         encoded.clear();
         *self = WriteBatch { encoded, ..Self::default() };
     }
 
-    /// The number of writes.
+    /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.entries as usize
     }
 
-    /// Whether there is no write.
+    /// Whether the batch has no writes.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// The encoded entries, back to back: see [`Entry`].
+    /// Returns the encoded entries, back to back: see [`Entry`].
     pub fn encoded(&self) -> &[u8] {
         &self.encoded
     }
 
-    /// The entries, in order.
+    /// Iterates over the entries, in order.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = &self.encoded[..];
         std::iter::from_fn(move || Entry::decode_unstored(&mut rest))
     }
 
-    /// The keyspaces written to. One comes again if others come between.
+    /// Iterates over the keyspaces that are written to. A keyspace may occur several times.
     pub fn keyspaces(&self) -> impl Iterator<Item = KeyspaceId> + '_ {
         self.first_keyspace.into_iter().chain(self.more_keyspaces.iter().copied())
     }
 
-    /// Returns a handle that was used in the batch and that the store with the id `store` did not
-    /// make, or `None`. A store refuses the batch if there is one.
+    /// Returns a handle in the batch that the store with the id `store` did not make, or `None`.
+    ///
+    /// A store rejects a batch with such a handle.
     #[inline]
     pub fn foreign_to(&self, store: StoreId) -> Option<KeyspaceRef> {
         if self.store != store && self.store != StoreId::ANY {
@@ -231,43 +241,44 @@ impl WriteBatch {
         self.foreign
     }
 
-    /// The length of the longest key, range ends included.
+    /// Returns the length of the longest key in bytes, bounds of ranges included.
     pub fn longest_key(&self) -> usize {
         self.longest_key
     }
 
-    /// Whether a put or a delete has the empty key. Only databases take such a batch.
+    /// Whether a put or a delete has the empty key. Hash stores reject such a batch.
     pub fn has_empty_key(&self) -> bool {
         self.has_empty_key
     }
 
-    /// Whether a key or a bound is one that a database stores as another: see
-    /// `esker_base::stored_key`. A range without a start or an end counts.
+    /// Whether a database stores a key or a bound under another key: see `esker_base::stored_key`.
+    ///
+    /// A range without a start or an end counts.
     pub fn has_edge_keys(&self) -> bool {
         self.has_edge_keys
     }
 
-    /// Whether some range ends at or before its start. Such a batch is refused.
+    /// Whether a range delete ends at or before its start. Databases reject such a batch.
     pub fn has_empty_range(&self) -> bool {
         self.has_empty_range
     }
 
-    /// Whether there is a range delete.
+    /// Whether the batch has a range delete.
     pub fn has_range_delete(&self) -> bool {
         self.range_deletes > 0
     }
 
-    /// How many range deletes there are.
+    /// Returns the number of range deletes.
     pub fn range_deletes(&self) -> usize {
         self.range_deletes as usize
     }
 
-    /// The length of the longest value.
+    /// Returns the length of the longest value, in bytes.
     pub fn longest_value(&self) -> usize {
         self.longest_value
     }
 
-    /// Whether [`WriteBatch::sync`] was asked for.
+    /// Whether [`WriteBatch::sync`] was called.
     pub fn wants_sync(&self) -> bool {
         self.sync
     }

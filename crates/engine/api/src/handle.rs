@@ -3,7 +3,7 @@
 use esker_base::{Error, KeyspaceId, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The identity of one open store in this process. Opening a store again gives it another one.
+/// The id of one open store in this process. Each open of a store gets another id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct StoreId(u64);
 
@@ -40,20 +40,20 @@ pub fn foreign(what: String, store: String) -> Error {
     Error::ForeignHandle { what, store }
 }
 
-/// A keyspace of one open store: what reads and writes name it by. Cheap to copy.
+/// A reference to a keyspace of one open store, for reads and writes. Inexpensive to copy.
 ///
-/// A store refuses the handle of another store with [`Error::ForeignHandle`]. A bare [`KeyspaceId`]
-/// converts into a handle that names no store, so it is not checked.
+/// A store rejects the reference of another store with [`Error::ForeignHandle`]. A [`KeyspaceId`]
+/// converts into a reference that names no store and is not checked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct KeyspaceRef {
-    /// The keyspace's id in its store.
+    /// The id of the keyspace in its store.
     pub id: KeyspaceId,
-    /// The store that made the handle, or [`StoreId::ANY`].
+    /// The store that made the reference, or [`StoreId::ANY`].
     pub store: StoreId,
 }
 
 impl KeyspaceRef {
-    /// The keyspace that every database has, of whichever store it is used in.
+    /// The default keyspace of any database.
     pub const DEFAULT: KeyspaceRef = KeyspaceRef { id: KeyspaceId::DEFAULT, store: StoreId::ANY };
 }
 

@@ -3,23 +3,28 @@
 use crate::{KeyspaceRef, Value, WriteBatch};
 use esker_base::{Error, Result};
 
-/// One keyspace of a key-value store. Shared between threads.
+/// One keyspace of a key-value store. Threads may share it.
 pub trait Kv: Send + Sync {
-    /// The keyspace to name in a [`WriteBatch`] for this store.
+    /// Returns the keyspace, for use in a [`WriteBatch`] of this store.
     fn keyspace_ref(&self) -> KeyspaceRef {
         KeyspaceRef::DEFAULT
     }
 
-    /// The newest value of `key`.
+    /// Returns the newest value of `key`, or `None`.
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
 
-    /// Like [`Kv::get`], but answers from memory or fails with [`Error::WouldBlock`], so that a
-    /// reactor never waits for a device.
+    /// Returns the newest value of `key` if it is in memory, so that a reactor never waits for a
+    /// device.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if the answer is not in memory.
     fn try_get(&self, _key: &[u8]) -> Result<Option<Value>> {
         Err(Error::WouldBlock)
     }
 
-    /// The newest values of `keys`, in their order, as of one moment if the store has snapshots.
+    /// Returns the newest values of `keys`, in their order.
+    ///
+    /// They are from one consistent snapshot if the store has snapshots.
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         keys.iter().map(|key| self.get(key)).collect()
     }
@@ -34,7 +39,7 @@ pub trait Kv: Send + Sync {
         self.write(&batch)
     }
 
-    /// Removes `key`, whether it is there or not.
+    /// Deletes `key`, whether it exists or not.
     fn delete(&self, key: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(self.keyspace_ref(), key);

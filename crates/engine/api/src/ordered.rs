@@ -7,27 +7,41 @@ use std::ops::{
 };
 
 /// An owned range of keys.
+///
+/// Every range of byte strings converts into one: `"a".."b"`, `key..`, `..=key`, `..`, or a pair of
+/// bounds.
+///
+/// # Examples
+///
+/// ```
+/// # mod esker { pub use esker_api::KeyRange; }
+/// use esker::KeyRange;
+///
+/// let range = KeyRange::from("a"..="c");
+/// assert!(range.contains(b"c") && !range.contains(b"ca"));
+/// assert!(KeyRange::prefix("user/").contains(b"user/7"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyRange {
-    /// Where the range starts.
+    /// The lower bound.
     pub start: Bound<Vec<u8>>,
-    /// Where it ends.
+    /// The upper bound.
     pub end: Bound<Vec<u8>>,
 }
 
 impl KeyRange {
-    /// All keys.
+    /// Returns the range of all keys.
     pub fn all() -> Self {
         KeyRange { start: Bound::Unbounded, end: Bound::Unbounded }
     }
 
-    /// The keys within `bounds`: `b"a".as_slice()..b"b"`, `..`, and so on.
+    /// Returns the range of the keys within `bounds`: `b"a".as_slice()..b"b"`, `..`, and so on.
     pub fn of<K: AsRef<[u8]> + ?Sized>(bounds: impl RangeBounds<K>) -> Self {
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         KeyRange { start: owned(bounds.start_bound()), end: owned(bounds.end_bound()) }
     }
 
-    /// The keys that start with `prefix`.
+    /// Returns the range of the keys that start with `prefix`.
     pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
         let prefix = prefix.as_ref();
         KeyRange {
@@ -36,14 +50,15 @@ impl KeyRange {
         }
     }
 
-    /// The range of a range delete, as a batch has it: from `start` up to, not including, `end`, or
-    /// to the last key if `end` is empty.
+    /// Returns the range of an encoded range delete: from `start` up to, not including, `end`.
+    ///
+    /// An empty `end` is no upper bound.
     pub fn deleted(start: &[u8], end: &[u8]) -> Self {
         let end = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.to_vec()) };
         KeyRange { start: Bound::Included(start.to_vec()), end }
     }
 
-    /// Whether `key` is past the end.
+    /// Whether `key` is above the upper bound.
     #[inline]
     pub fn ends_before(&self, key: &[u8]) -> bool {
         match &self.end {
@@ -53,7 +68,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether `key` is before the start.
+    /// Whether `key` is below the lower bound.
     #[inline]
     pub fn starts_after(&self, key: &[u8]) -> bool {
         match &self.start {
@@ -94,56 +109,62 @@ macro_rules! from_range {
 
 from_range!(Range, RangeFrom, RangeInclusive, RangeTo, RangeToInclusive);
 
-/// A moment of a store that reads can be made at. The moment lasts until the value is dropped.
+/// A consistent view of a store at one point in time. It lasts until the value is dropped.
 pub trait Snapshot: Send + Sync {
-    /// The last write that the snapshot sees.
+    /// Returns the sequence number of the last write that the snapshot sees.
     fn seqno(&self) -> Seqno;
 
-    /// The store that made the snapshot, if it has an id.
+    /// Returns the id of the store that made the snapshot, or [`StoreId::ANY`].
     fn store(&self) -> StoreId {
         StoreId::ANY
     }
 }
 
-/// A position in the pairs of a range, as of one moment, in either direction.
+/// A position in the entries of a range, at one snapshot, movable in both directions.
 ///
-/// A new cursor stands nowhere: seek first. Outside the range, and after an error, it is not valid.
+/// A new cursor has no position: call a `seek` method first. After a move out of the range, and
+/// after an error, it has none either, and [`Cursor::current`] returns `None`.
+///
+/// # Errors
+///
+/// Every move fails with the errors of a read, such as [`Error::Io`](esker_base::Error::Io) and
+/// [`Error::Corruption`](esker_base::Error::Corruption).
 pub trait Cursor {
-    /// Goes to the first pair of the range.
+    /// Moves to the first entry of the range.
     fn seek_first(&mut self) -> Result<()>;
-    /// Goes to the last pair of the range.
+    /// Moves to the last entry of the range.
     fn seek_last(&mut self) -> Result<()>;
-    /// Goes to the first pair at or after `key`.
+    /// Moves to the first entry at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
-    /// Goes to the last pair at or before `key`.
+    /// Moves to the last entry at or before `key`.
     fn seek_back(&mut self, key: &[u8]) -> Result<()>;
-    /// Goes one pair on.
+    /// Moves to the next entry. A cursor without a position stays without one.
     fn next(&mut self) -> Result<()>;
-    /// Goes one pair back.
+    /// Moves to the previous entry. A cursor without a position stays without one.
     fn prev(&mut self) -> Result<()>;
-    /// The pair that the cursor stands on, or `None`.
+    /// Returns the key and the value of the current entry, or `None`.
     fn current(&self) -> Option<(&[u8], &[u8])>;
 }
 
 /// One keyspace of an ordered store.
 pub trait Ordered: Kv {
-    /// A cursor over `range` as of now.
+    /// Returns a cursor over `range` at a new snapshot.
     fn cursor(&self, range: KeyRange) -> Result<Box<dyn Cursor + '_>>;
 
-    /// A cursor over `range` as of `snapshot`, which this store made.
+    /// Returns a cursor over `range` at `snapshot`, which this store made.
     fn cursor_at<'a>(
         &'a self,
         range: KeyRange,
         snapshot: &'a dyn Snapshot,
     ) -> Result<Box<dyn Cursor + 'a>>;
 
-    /// The value of `key` as of `snapshot`, which this store made.
+    /// Returns the value of `key` at `snapshot`, which this store made, or `None`.
     fn get_at(&self, key: &[u8], snapshot: &dyn Snapshot) -> Result<Option<crate::Value>>;
 
-    /// The present moment.
+    /// Takes a snapshot.
     fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>>;
 
-    /// Removes all keys in `range`.
+    /// Deletes all keys in `range`.
     fn delete_range(&self, range: KeyRange) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range(self.keyspace_ref(), range);

@@ -87,23 +87,25 @@ impl Default for TransactionOptions {
     }
 }
 
-/// What a transaction sees of others. From weakest to strongest.
+/// What a transaction sees of concurrent transactions. Variants are ordered from weakest to
+/// strongest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Isolation {
-    /// Each read sees what is committed then.
+    /// Each read sees what is committed when it is made.
     ReadCommitted,
-    /// All reads see one moment, and of two that overlap and write one key, one fails.
+    /// All reads see one snapshot. If two concurrent transactions write the same key, one of them
+    /// fails.
     Snapshot,
-    /// As if transactions had run one after another.
+    /// The outcome is that of some serial order of the transactions.
     Serializable,
 }
 
-/// How conflicts with others are met.
+/// How conflicts between transactions are handled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Concurrency {
-    /// By locks on keys, from a write or a read for update to the end.
+    /// With locks on keys, held from a write or a read for update until the transaction ends.
     Pessimistic,
-    /// By a test at the commit.
+    /// With a check at the commit, which fails if another transaction has changed the keys.
     Optimistic,
 }
 
@@ -112,7 +114,7 @@ impl Isolation {
     pub const ALL: [Isolation; 3] =
         [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
-    /// Its name, as [`Isolation::from_str`] reads it.
+    /// Returns the name of the level, as [`Isolation::from_str`] parses it.
     pub fn name(self) -> &'static str {
         match self {
             Isolation::ReadCommitted => "read-committed",

@@ -1,13 +1,13 @@
-//! A value that was read.
+//! Values that were read.
 
 use std::ops::Deref;
 
-/// The bytes of a value, owned by the reader. Dereferences to `[u8]`.
+/// A value that was read. Dereferences to `[u8]`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Value(Vec<u8>);
 
 impl Value {
-    /// The bytes, without a copy.
+    /// Returns the bytes without a copy.
     pub fn into_vec(self) -> Vec<u8> {
         self.0
     }

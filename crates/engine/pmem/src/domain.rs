@@ -1,22 +1,22 @@
-//! What a region's memory promises, and what its user is content with.
+//! Persistence domains, and which of them a caller accepts.
 
 use std::fmt;
 
-/// How far a store must get to survive power loss.
+/// The persistence domain of a pool: what its stores must reach to survive power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Domain {
-    /// Out of the caches: a file on a DAX file system, mapped so that its blocks stay put.
+    /// The memory behind the caches: a file on a DAX file system, mapped with `MAP_SYNC`.
     MapSync,
-    /// Into the caches, which are part of the persistence domain.
+    /// The caches, which are part of the persistence domain (eADR).
     Eadr,
-    /// Nothing survives: this is DRAM, with the same instructions so that their cost is the same.
+    /// None: DRAM that is accessed with the same instructions. Nothing survives power loss.
     Emulated,
-    /// Nothing is stored: a copy of a pool, on any other file system, to be looked at.
+    /// None: a copy of a pool on another file system, read-only.
     Copy,
 }
 
 impl Domain {
-    /// Whether stores survive power loss at all.
+    /// Whether stores can survive power loss.
     pub fn survives_power_loss(self) -> bool {
         matches!(self, Domain::MapSync | Domain::Eadr)
     }
@@ -33,11 +33,11 @@ impl fmt::Display for Domain {
     }
 }
 
-/// What a caller agrees to.
+/// The kinds of memory that a caller accepts for a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accept {
-    /// Persistent memory only; and, to look at, a copy on a file system that is neither that nor tmpfs.
+    /// Persistent memory only. To read, also a copy on a file system that is neither DAX nor tmpfs.
     Persistent,
-    /// The same, or a file on tmpfs in its stead.
+    /// The same, and a file on tmpfs as an emulation.
     Emulated,
 }
