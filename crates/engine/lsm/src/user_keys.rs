@@ -10,12 +10,12 @@ use esker_base::{ABOVE_STORED_KEYS, Kind, is_edge_key, restore_user_key, stored_
 use std::borrow::Cow;
 use std::ops::Bound;
 
-/// How a database stores keys. Fixed when the database is created.
+/// How a database stores keys, fixed when the database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum KeyFormat {
-    /// As they are. Such a database has no empty key. The first releases created these.
+    /// Unchanged. The empty key is not valid. Databases of the first releases use this format.
     AsGiven,
-    /// Mapped, so that the empty key is a key: see `esker_base::stored_key`.
+    /// Mapped, so that the empty key is valid: see `esker_base::stored_key`.
     #[default]
     Mapped,
 }
@@ -26,7 +26,7 @@ const FIRST: &[u8] = &[0];
 static ABOVE_GIVEN_KEYS: [u8; MAX_STORED_KEY_BYTES] = [0xff; MAX_STORED_KEY_BYTES];
 
 impl KeyFormat {
-    /// Returns the stored key of `key`.
+    /// Returns the stored key of the user key `key`.
     #[inline]
     pub fn stored<'a>(self, key: &'a [u8]) -> Cow<'a, [u8]> {
         match self {
@@ -35,7 +35,7 @@ impl KeyFormat {
         }
     }
 
-    /// Returns the key of the user whose stored key is `stored`.
+    /// Returns the user key of the stored key `stored`.
     #[inline]
     pub fn user<'a>(self, stored: &'a [u8]) -> Cow<'a, [u8]> {
         match self {

@@ -42,39 +42,39 @@ impl Place {
     }
 }
 
-/// Why a plan was made.
+/// The reason for a compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reason {
-    /// Level 0 has too many runs to read.
+    /// Level 0 has too many runs.
     Level0Runs,
-    /// Level 0 has too many runs, and merging them into the next level would not pay yet.
+    /// Level 0 has too many runs, but compacting them into the next level does not pay yet.
     Level0Small,
-    /// A level is larger than its target.
+    /// A level exceeds its target size.
     LevelSize,
-    /// A level has as many runs as it may have.
+    /// A tiered level has the maximum number of runs.
     RunsFull,
-    /// A level repeats its keys too often.
+    /// A level has too many versions per distinct key.
     Duplicates,
-    /// Reads have to look at too many runs.
+    /// Reads visit too many overlapping runs.
     TallStack,
-    /// Garbage takes too much space.
+    /// Obsolete data uses too much space.
     Garbage,
-    /// The last level is too small a part of the keyspace.
+    /// The last level holds too small a part of the keyspace.
     Settling,
-    /// A table lies over more of the last level than a merge should take in.
+    /// A table overlaps more of the last level than a compaction should read.
     Narrowing,
-    /// Deletes have stayed for long enough.
+    /// Deletes have reached their maximum age.
     OldDeletes,
-    /// Deletes free enough space, and there is time.
+    /// Deletes would free enough space, and compaction threads are idle.
     Deletes,
-    /// A newer range tombstone deletes the tables whole.
+    /// A newer range tombstone covers the tables completely.
     Deleted,
-    /// A user asked for it.
+    /// The caller requested it.
     Manual,
 }
 
 impl Reason {
-    /// All of them, in the order in which they stand above.
+    /// All reasons, in the order of declaration.
     pub const ALL: [Reason; 13] = [
         Reason::Level0Runs,
         Reason::Level0Small,

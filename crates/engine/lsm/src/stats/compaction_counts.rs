@@ -1,17 +1,17 @@
-//! How many compactions came into force, by why they were done and by what they did.
+//! Counts installed compactions by reason and by what they did.
 
 use crate::compaction::plan::{Plan, Reason};
 use std::fmt;
 use std::ops::AddAssign;
 
-/// Compactions done for one reason.
+/// The compactions that were installed for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DoneFor {
-    /// Merges into a deeper level than the newest of their inputs came from.
+    /// Compactions into a deeper level than that of their newest input.
     pub down: u64,
-    /// Merges that stayed in that level.
+    /// Compactions that stayed in the level of their newest input.
     pub in_place: u64,
-    /// Moves of tables as they are.
+    /// Trivial moves.
     pub moved: u64,
     /// Drops of tables that no reader needs.
     pub dropped: u64,
@@ -26,17 +26,17 @@ impl AddAssign for DoneFor {
     }
 }
 
-/// Compactions done, by their reason.
+/// The compactions that were installed, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompactionsDone([DoneFor; Reason::ALL.len()]);
 
 impl CompactionsDone {
-    /// Those done for `reason`.
+    /// Returns the compactions installed for `reason`.
     pub fn of(&self, reason: Reason) -> DoneFor {
         self.0[reason as usize]
     }
 
-    /// Each reason, and what was done for it.
+    /// Iterates over all reasons with their compactions.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, DoneFor)> {
         Reason::ALL.into_iter().map(|reason| (reason, self.of(reason)))
     }

@@ -10,56 +10,68 @@ use super::table_reads::TableGets;
 use esker_base::coding::{put_varint64, take_varint64};
 use parking_lot::Mutex;
 
-/// Sums since the database was made, and how large its segments are.
+/// Totals since the database was created. They are stored in the manifest and survive reopening.
+///
+/// Bytes of users and of the log are added when their MemTable is flushed, so a crash neither loses
+/// nor repeats them. A crash loses the table reads and space samples since the last flush or
+/// compaction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Account {
-    /// Bytes of keys and values that users wrote and that were flushed since.
+    /// Bytes of keys and values that users wrote, without those not yet flushed.
     pub user_bytes: u64,
-    /// Bytes that the log took for them.
+    /// Bytes that the log used for them.
     pub log_bytes: u64,
-    /// Flushes done.
+    /// Flushes.
     pub flushes: u64,
     /// Bytes that flushes wrote to tables.
     pub flush_bytes: u64,
-    /// Compactions done, trivial moves not counted.
+    /// Compactions, without trivial moves.
     pub compactions: u64,
     /// Bytes that compactions read.
     pub compaction_read_bytes: u64,
     /// Bytes that compactions wrote.
     pub compaction_bytes: u64,
-    /// Bytes that compactions were expected to make free.
+    /// Bytes that compactions were expected to free.
     pub predicted_reclaim_bytes: u64,
-    /// Compactions that made free what was expected, give or take a tenth of it.
+    /// Compactions whose estimate was within 10% of the bytes they freed.
     pub reclaims_within_tenth: u64,
-    /// Point reads that came to tables, and what they cost there.
+    /// Point reads that reached tables, and their cost there.
     pub table_gets: TableGets,
-    /// What table files took, for what is live.
+    /// Samples of the space amplification.
     pub space: SpaceSeen,
-    /// How well compactions were judged. Of a database that older programs wrote, those since.
+    /// The accuracy of the estimates for compactions. Compactions by releases that did not record
+    /// it are missing.
     pub reclaim_errors: ReclaimErrors,
-    /// No sum: the size of the log segments of the process that wrote tables last. 0 if older programs
-    /// did, or nobody.
+    /// The segment size of the process that wrote tables last, in bytes. This is not a total.
+    ///
+    /// 0 if no tables were written, or by a release that did not record it.
     pub segment_bytes: u64,
 }
 
-/// Looks at space, one after each flush: space amplification is what table files take, those in the
-/// making and those that only readers still hold included, less what snapshots pin, for each byte that
-/// would stay if everything was merged.
+/// Samples of the space amplification, one after each flush.
+///
+/// Space amplification is the bytes of table files per byte that a full compaction would keep.
+/// Unfinished files and obsolete files that are still being read are included. What snapshots pin
+/// is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpaceSeen {
-    /// The number of looks.
+    /// The number of samples.
     pub looks: u64,
-    /// The sum of space amplifications, in thousandths.
+    /// The sum of the samples, in thousandths.
     pub amp_sum_thousandths: u64,
-    /// The highest, in thousandths: of the most that files took since the look before.
+    /// The highest space amplification, in thousandths, at the peak of the file sizes between two
+    /// samples.
     pub amp_peak_thousandths: u64,
-    /// The most that table files took, in bytes.
+    /// The peak of the bytes of table files.
     pub bytes_peak: u64,
 }
 
 impl SpaceSeen {
-    /// One look: table files take `bytes` now and took `bytes_peak` since the last look; `live_bytes`
-    /// of that are live, and snapshots pin `pinned_bytes`. None if nothing is live.
+    /// Returns one sample.
+    ///
+    /// Table files use `bytes` now, and used `bytes_peak` at the peak since the last sample. Of
+    /// these, `live_bytes` are live, and snapshots pin `pinned_bytes`. Without live data, only the
+    /// peak is recorded.
     pub fn look(bytes: u64, bytes_peak: u64, live_bytes: f64, pinned_bytes: f64) -> Self {
         if live_bytes < 1.0 {
             return SpaceSeen { bytes_peak, ..SpaceSeen::default() };
@@ -73,36 +85,36 @@ impl SpaceSeen {
         }
     }
 
-    /// The mean space amplification, by looks. `None` before the first.
+    /// Returns the mean space amplification of all samples, or `None` without samples.
     pub fn amp_mean(&self) -> Option<f64> {
         let mean = || self.amp_sum_thousandths as f64 / 1e3 / self.looks as f64;
         (self.looks > 0).then(mean)
     }
 
-    /// The highest space amplification. `None` before the first look.
+    /// Returns the highest space amplification, or `None` without samples.
     pub fn amp_peak(&self) -> Option<f64> {
         (self.looks > 0).then_some(self.amp_peak_thousandths as f64 / 1e3)
     }
 }
 
 impl Account {
-    /// `bytes`, a part of what was written, for each byte that users wrote. `None` before the first
-    /// flush.
+    /// Returns `bytes`, a part of what was written, per byte that users wrote. `None` before the
+    /// first flush.
     pub fn write_amp(&self, bytes: u64) -> Option<f64> {
         (self.user_bytes > 0).then(|| bytes as f64 / self.user_bytes as f64)
     }
 
-    /// Bytes that were written to tables: the clock by which their lifetimes are told.
+    /// Returns the bytes written to tables. Table lifetimes are measured in these.
     pub fn table_bytes(&self) -> u64 {
         self.flush_bytes + self.compaction_bytes
     }
 
-    /// Bytes that compactions made free.
+    /// Returns the bytes that compactions freed.
     pub fn reclaimed_bytes(&self) -> u64 {
         self.compaction_read_bytes.saturating_sub(self.compaction_bytes)
     }
 
-    /// Adds what was counted apart.
+    /// Adds the totals of `more`. Of peaks, keeps the higher one.
     pub fn add(&mut self, mut more: Account) {
         let peaks = (
             self.space.amp_peak_thousandths.max(more.space.amp_peak_thousandths),

@@ -1,4 +1,4 @@
-//! What a database says of itself.
+//! Statistics of a database.
 
 pub(crate) mod compaction_counts;
 pub(crate) mod cumulative;
@@ -23,124 +23,135 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use table_reads::{GetCounters, TableGets};
 
-/// Figures of a database, counted since it was opened unless they say "now".
+/// The statistics of a database.
+///
+/// Figures that say "now" are current values. All others are counted since the database was opened,
+/// except those in [`Stats::account`].
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Stats {
-    /// Entries written: puts, deletes, range deletes.
+    /// Entries written: puts, deletes and range deletes.
     pub writes: u64,
     /// Bytes of these entries: keys, values and a few bytes of header each.
     pub user_bytes: u64,
-    /// What the memory of the pool promises that the log lies in, if it lies in one.
+    /// The persistence domain of the pool that holds the log, or `None` if the log is not in a
+    /// pool.
     pub pool_domain: Option<Domain>,
     /// Bytes appended to log files, or stored in the pool of persistent memory.
     pub log_bytes: u64,
-    /// Appends to log files. One may carry many writers' frames.
+    /// Appends to log files. One append may carry the frames of many writers.
     pub log_appends: u64,
     /// Syncs of log files.
     pub log_syncs: u64,
-    /// Cache lines sent to persistent memory.
+    /// Cache lines flushed to persistent memory.
     pub log_flushes: u64,
-    /// Fences: one a write, and a few for each segment.
+    /// Fences: one per write, and a few per segment.
     pub log_fences: u64,
-    /// Flushes done.
+    /// Flushes.
     pub flushes: u64,
     /// Bytes that flushes wrote to tables.
     pub flush_bytes: u64,
-    /// Compactions done, trivial moves not counted.
+    /// Compactions, without trivial moves.
     pub compactions: u64,
-    /// Tables moved a level down without being rewritten.
+    /// Tables moved down a level without being rewritten.
     pub trivial_moves: u64,
-    /// Compactions and moves that came into force, by their reason.
+    /// Compactions and trivial moves that were installed, by reason.
     pub compactions_done: CompactionsDone,
-    /// Compactions that were not put in force when they were done, whether they are now or not.
+    /// Compactions whose installation was deferred, pending or installed by now.
     pub deferrals: u64,
-    /// Those of the compactions that are not in force now: readers go on with what they merged until what they wrote is
-    /// [settled](esker_storage::Storage::is_settled).
+    /// Compactions whose installation is pending now.
+    ///
+    /// Readers use the inputs until the storage has [settled](esker_storage::Storage::is_settled)
+    /// the outputs.
     pub compactions_deferred: u64,
     /// Bytes that compactions read.
     pub compaction_read_bytes: u64,
     /// Bytes that compactions wrote.
     pub compaction_bytes: u64,
-    /// Bytes that compactions made free: read less written.
+    /// Bytes that compactions freed: bytes read minus bytes written.
     pub reclaimed_bytes: u64,
-    /// Bytes that they were expected to make free, by the samples of their inputs' keys.
+    /// Bytes that compactions were expected to free, estimated from samples of their keys.
     pub predicted_reclaim_bytes: u64,
-    /// Compactions that made free what was expected, give or take a tenth of it.
+    /// Compactions whose estimate was within 10% of the bytes they freed.
     pub reclaims_within_tenth: u64,
-    /// Time that writers were held back, summed over writers.
+    /// Time that writers were throttled or stalled, summed over all writers.
     pub stalled: Duration,
-    /// What the DRAMTable holds now, and did.
+    /// The statistics of the DRAMTable.
     pub dram_table: DramTableStats,
-    /// Block cache hits.
+    /// Hits of the block cache.
     pub cache_hits: u64,
-    /// Block cache misses.
+    /// Misses of the block cache.
     pub cache_misses: u64,
     /// Bytes in the block cache now.
     pub cache_bytes: u64,
-    /// Bytes that the block cache may hold now.
+    /// The capacity of the block cache now, in bytes.
     pub cache_capacity_bytes: u64,
-    /// Point reads that came to tables, and what they cost there.
+    /// Point reads that reached tables, and their cost there.
     pub table_gets: TableGets,
-    /// Bytes of table indexes, filters and tombstones held now.
+    /// Bytes of table indexes, filters and range tombstones in memory now.
     pub table_memory_bytes: u64,
-    /// Those of them that are filters.
+    /// Bytes of these that are filters.
     pub filter_bytes: u64,
-    /// Bytes of MemTables, segments and index, held now.
+    /// Bytes of MemTables, segments and index, in memory now.
     pub memtable_bytes: u64,
-    /// MemTables now, the active one included.
+    /// MemTables now, including the active one.
     pub memtables: u64,
     /// Tables now.
     pub tables: u64,
     /// Bytes of tables now.
     pub table_bytes: u64,
-    /// Bytes of table files now: also those in the making, and those that only readers still hold.
+    /// Bytes of table files now, including unfinished files and obsolete files that are still being
+    /// read.
     pub table_file_bytes: u64,
-    /// The most bytes of table files at any moment.
+    /// The peak of `table_file_bytes`.
     pub table_file_bytes_peak: u64,
     /// Log segments now.
     pub logs: u64,
-    /// Snapshots held now, cursors' own included.
+    /// Open snapshots now, including those of cursors.
     pub snapshots: u64,
-    /// The last write that readers see now.
+    /// The sequence number of the last write that readers see now.
     pub visible_seqno: Seqno,
-    /// Every write up to here is in tables now.
+    /// The sequence number up to which every write is in tables now.
     pub flushed_seqno: Seqno,
-    /// The tables that compaction leaves out now because a read of them failed.
+    /// The tables that compaction skips now because a read of them failed.
     pub unreadable_tables: Vec<UnreadableTable>,
-    /// Why flush or compaction stand still now, if they do; or why compaction leaves out a table.
+    /// The error that stops or limits background work now: see
+    /// [`Db::background_error`](crate::Db::background_error).
     pub background_error: Option<String>,
-    /// Databases that share the memory and the threads of this one now, itself included.
+    /// Databases that share the memory and threads of this one now, including itself.
     pub databases: u64,
-    /// The memory budget, which they share.
+    /// The memory budget that these databases share, in bytes.
     pub memory_budget_bytes: u64,
-    /// What they have charged to it now, in bytes: MemTables, open tables, DRAMTables. The block cache gets
-    /// the rest: `cache_bytes` and `cache_capacity_bytes` are theirs together.
+    /// Bytes that these databases have charged to the budget now: MemTables, open tables,
+    /// DRAMTables.
+    ///
+    /// The block cache uses the rest. `cache_bytes` and `cache_capacity_bytes` are those of all of
+    /// them.
     pub memory_charged_bytes: u64,
-    /// What this database has charged of that.
+    /// Bytes of these that this database has charged.
     pub memory_own_bytes: u64,
-    /// Bytes in the block cache now that are this database's.
+    /// Bytes in the block cache now that belong to this database.
     pub cache_own_bytes: u64,
-    /// What the database has cost since it was made, in all processes that had it open for writing.
+    /// Totals since the database was created, over all processes that had it open for writing.
     pub account: Account,
 }
 
 impl Stats {
-    /// Bytes written to tables and logs for each byte that users wrote; 0 before the first write.
+    /// Returns the bytes written to logs and tables per byte that users wrote; 0 before the first
+    /// write.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_bytes + self.flush_bytes + self.compaction_bytes;
         if self.user_bytes == 0 { 0.0 } else { written as f64 / self.user_bytes as f64 }
     }
 }
 
-/// What would stay of a database's tables if all were merged, judged by samples of their keys. In bytes
-/// of files.
+/// An estimate of what a full compaction would keep, from samples of keys. In bytes of table files.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LiveData {
-    /// The newest versions of live keys.
+    /// Bytes of the newest versions of live keys.
     pub bytes: f64,
     /// Live keys.
     pub keys: f64,
-    /// What snapshots alone keep, in bytes.
+    /// Bytes that only snapshots keep.
     pub pinned_bytes: f64,
 }
 
@@ -156,59 +167,64 @@ pub(crate) fn live_data(version: &Version, snapshots: &[Seqno]) -> Option<LiveDa
     })
 }
 
-/// How a keyspace stands to its goal for space. In bytes of files.
+/// The space usage of a keyspace with a space-amplification limit. In bytes of table files.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GoalInfo {
-    /// The keyspace's name.
+    /// The name of the keyspace.
     pub keyspace: String,
-    /// The goal: tables may take so many times what is live.
+    /// The limit: bytes of table files per byte of live data.
     pub amp: Ratio,
-    /// What is live, judged by samples of keys: the least that may be, where other counts contradict them.
+    /// Bytes of live data, estimated from samples of keys. The lowest estimate, if samples and key
+    /// counters disagree.
     pub live_bytes: f64,
-    /// What snapshots alone keep.
+    /// Bytes that only snapshots keep.
     pub pinned_bytes: f64,
-    /// What table files may take: the goal times what is live, what is pinned, and four segments as large
-    /// as those of the process that writes the database, or wrote it last. `None` if that is not known.
+    /// The most bytes that table files may use: `amp` times the live data, plus what is pinned,
+    /// plus four segments.
+    ///
+    /// The segment size is that of the last process that had the database open for writing. `None`
+    /// if it is not known.
     pub ceiling_bytes: Option<f64>,
-    /// What they take, those that only readers still hold included, those in the making not.
+    /// Bytes of table files, including obsolete files that are still being read, without unfinished
+    /// files.
     pub bytes: u64,
 }
 
-/// The tree of one keyspace.
+/// The LSM tree of one keyspace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KeyspaceLevels {
-    /// The keyspace's id.
+    /// The id of the keyspace.
     pub id: KeyspaceId,
-    /// Its name.
+    /// The name of the keyspace.
     pub name: String,
-    /// Its settings.
+    /// The settings of the keyspace.
     pub settings: KeyspaceSettings,
-    /// Its levels that hold anything, from the top.
+    /// The levels that are not empty, from the top.
     pub levels: Vec<LevelInfo>,
 }
 
-/// One level.
+/// One level of an LSM tree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LevelInfo {
-    /// Its number; 0 is what flushes write to.
+    /// The number of the level. Flushes write to level 0.
     pub level: usize,
-    /// Its keys, counted in each run, for each distinct one; `None` if its tables can't be opened.
+    /// The keys of all runs per distinct key; `None` if a table cannot be opened.
     pub duplicate_rate: Option<f64>,
-    /// Its runs, newest first.
+    /// The runs, newest first.
     pub runs: Vec<RunInfo>,
 }
 
-/// One run.
+/// One sorted run of a level.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunInfo {
-    /// Its id; higher is newer.
+    /// The id of the run; higher is newer.
     pub id: u64,
-    /// Its tables, in key order.
+    /// The tables, in key order. Their bounds are user keys.
     pub tables: Vec<TableMeta>,
 }
 
 impl RunInfo {
-    /// The bytes of all tables.
+    /// Returns the bytes of all tables of the run.
     pub fn bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.bytes).sum()
     }

@@ -4,20 +4,23 @@
 /// The bounds of [`ReclaimErrors::by_percent`], in percent of what was freed.
 pub const RECLAIM_PERCENTS: [u64; 6] = [1, 2, 5, 10, 20, 50];
 
-/// Every compaction since the database was made, by how far off its estimate was.
+/// The accuracy of the estimates of freed bytes, over all compactions since the database was
+/// created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReclaimErrors {
-    /// Compactions that were off by at most so many percent of what they freed, and by more than the one
-    /// before: of [`RECLAIM_PERCENTS`], and last of all by more than those.
+    /// Compactions by the error of their estimate, relative to the bytes they freed.
+    ///
+    /// Entry `i` counts those with an error of at most [`RECLAIM_PERCENTS`]`[i]` percent that no
+    /// entry before counts. The last entry counts all others.
     pub by_percent: [u64; RECLAIM_PERCENTS.len() + 1],
-    /// By how many bytes they were off, in all, whichever way.
+    /// The sum of the absolute errors, in bytes.
     pub off_bytes: u64,
-    /// Compactions of tables whose counters of distinct keys contradicted their samples.
+    /// Compactions of tables whose key counters disagreed with their samples.
     pub doubtful: u64,
 }
 
 impl ReclaimErrors {
-    /// One compaction.
+    /// Returns the figures of one compaction.
     pub fn of(predicted_bytes: u64, freed_bytes: u64, is_doubtful: bool) -> Self {
         let off_bytes = predicted_bytes.abs_diff(freed_bytes);
         let within = |percent: &u64| {

@@ -1,46 +1,47 @@
-//! What point reads cost once they come to tables.
+//! The cost of point reads in tables.
 
 use esker_table::Loaded;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Point reads that came to tables, since the database was opened. Every run with a table for the key
-/// is visited. A table's filter that says "not here" costs no more than that; one that says "perhaps"
-/// a table read, right or wrong, which is of a block in the cache or, if it is not there, of the file.
+/// Point reads that reached tables, and their cost there.
+///
+/// A get visits each run that has a table for the key. The table's filter rules out most tables
+/// without the key. Otherwise the get reads the table: one block, from the cache or from the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableGets {
-    /// Gets that a table answered, be it by a delete.
+    /// Gets that a table answered, with a value or a delete.
     pub hits: u64,
-    /// Tables that these read: at least one each.
+    /// Table reads of these gets: at least one each.
     pub hit_reads: u64,
     /// Gets that no table answered.
     pub misses: u64,
-    /// Tables that these read.
+    /// Table reads of these gets.
     pub miss_reads: u64,
-    /// Runs that all of them visited.
+    /// Runs visited by all gets.
     pub runs: u64,
-    /// Blocks that all of them read from files.
+    /// Blocks that all gets read from files.
     pub blocks: u64,
-    /// Bytes of these blocks, as they are stored.
+    /// Bytes of these blocks as stored.
     pub block_bytes: u64,
 }
 
 impl TableGets {
-    /// All of them.
+    /// Returns the number of gets.
     pub fn gets(&self) -> u64 {
         self.hits + self.misses
     }
 
-    /// Runs visited by a get, in the mean; 0 before the first.
+    /// Returns the mean number of runs visited per get; 0 before the first.
     pub fn runs_per_get(&self) -> f64 {
         self.per_get(self.runs)
     }
 
-    /// Blocks that a get read from files, in the mean; 0 before the first.
+    /// Returns the mean number of blocks read from files per get; 0 before the first.
     pub fn blocks_per_get(&self) -> f64 {
         self.per_get(self.blocks)
     }
 
-    /// Bytes that a get read from files, in the mean; 0 before the first.
+    /// Returns the mean number of bytes read from files per get; 0 before the first.
     pub fn block_bytes_per_get(&self) -> f64 {
         self.per_get(self.block_bytes)
     }
@@ -49,12 +50,12 @@ impl TableGets {
         count as f64 / self.gets().max(1) as f64
     }
 
-    /// Tables read by a get that a table answered, in the mean; 0 before the first.
+    /// Returns the mean number of table reads per get that a table answered; 0 before the first.
     pub fn reads_per_hit(&self) -> f64 {
         self.hit_reads as f64 / self.hits.max(1) as f64
     }
 
-    /// Tables read by a get that no table answered, in the mean; 0 before the first.
+    /// Returns the mean number of table reads per get that no table answered; 0 before the first.
     pub fn reads_per_miss(&self) -> f64 {
         self.miss_reads as f64 / self.misses.max(1) as f64
     }

@@ -44,42 +44,44 @@ use unreadable::Mark;
 /// The number of levels that a keyspace may have.
 pub const LEVELS: usize = 7;
 
-/// The identity of a table: its file and where in the file it starts. File ids are never reused.
+/// The id of a table: its file, and its offset in the file. File ids are never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableId {
-    /// The file that holds the table.
+    /// The id of the file.
     pub file: u64,
-    /// Where in the file the table starts, in bytes.
+    /// The offset of the table in the file, in bytes.
     pub offset: u64,
 }
 
-/// What the manifest knows of a table.
+/// The description of a table in the manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableMeta {
-    /// Where the table is.
+    /// The id of the table.
     pub id: TableId,
-    /// Its length in bytes.
+    /// The size of the table, in bytes.
     pub bytes: u64,
-    /// The smallest key that it holds or deletes.
+    /// The smallest key that the table holds or deletes.
     pub smallest: Vec<u8>,
-    /// The largest key that it holds, or the end of its last range tombstone if that is greater.
+    /// The largest key that the table holds, or the end of its last range tombstone if that is
+    /// greater.
     pub largest: Vec<u8>,
-    /// Whether `largest` is the end of a range tombstone, itself neither held nor deleted. So the
-    /// next table of a run may start at that very key.
+    /// Whether `largest` is the end of a range tombstone and not itself held or deleted.
+    ///
+    /// The next table of the run may then start at the same key.
     pub largest_is_exclusive: bool,
-    /// Versions in it, deletes included, range tombstones not.
+    /// Versions, including deletes, without range tombstones.
     pub entries: u64,
-    /// Deletes in it.
+    /// Deletes.
     pub deletes: u64,
-    /// Range tombstones in it.
+    /// Range tombstones.
     pub range_tombstones: u64,
-    /// Bytes of its keys and values as the user sees them.
+    /// Bytes of keys and values, uncompressed.
     pub raw_bytes: u64,
-    /// The lowest seqno in it.
+    /// The lowest sequence number.
     pub min_seqno: Seqno,
-    /// The highest seqno in it.
+    /// The highest sequence number.
     pub max_seqno: Seqno,
-    /// Reserved for ingested tables: one seqno for all of its entries.
+    /// Reserved for ingested tables: one sequence number for all entries.
     pub global_seqno: Option<Seqno>,
 }
 
@@ -89,14 +91,16 @@ impl TableMeta {
         &self.smallest[..] <= largest && !self.ends_before(smallest)
     }
 
-    /// Whether the table neither holds nor deletes `key` or anything after it.
+    /// Whether the table holds and deletes only keys below `key`.
     #[inline]
     pub fn ends_before(&self, key: &[u8]) -> bool {
         if self.largest_is_exclusive { &self.largest[..] <= key } else { &self.largest[..] < key }
     }
 
-    /// Whether the table may hold or delete keys in `range`. Its range tombstones reach as far as its bounds, and no
-    /// further: whoever reads only `range` needs nothing of a table that does not meet it.
+    /// Whether the table may hold or delete keys in `range`.
+    ///
+    /// Range tombstones do not extend beyond the bounds of their table. So a read of `range` needs
+    /// no other tables.
     pub fn meets(&self, range: &KeyRange) -> bool {
         !self.ends_below(range) && !range.ends_before(&self.smallest)
     }
