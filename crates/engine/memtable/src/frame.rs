@@ -42,28 +42,31 @@ const RESERVED: std::ops::Range<usize> = 44..CHECKSUM_AT;
 /// The alignments that a segment may have. Frames start at multiples of it.
 const ALIGNMENTS: std::ops::RangeInclusive<u32> = 8..=4096;
 
-/// What a segment says about itself in its first 64 bytes.
+/// The header of a log segment: its first 64 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
-    /// The number of this use of the segment. Never zero and never used twice in a database, so
-    /// that frames which an earlier use left behind are told apart.
+    /// The number of this use of the segment.
+    ///
+    /// It is never zero and unique in the database, so frames of an earlier use are distinguished.
     pub epoch: u32,
-    /// The size of the whole segment in bytes, this header included. Below 4 GiB.
+    /// The size of the segment in bytes, including this header. Below 4 GiB.
     pub capacity: u64,
-    /// What frame offsets are multiples of: 8 in files, 64 in persistent memory.
+    /// The alignment of frame offsets in bytes: 8 in files, 64 in persistent memory.
     pub alignment: u32,
-    /// The key that the segment is encrypted with; 0 for none, which is all there is so far.
+    /// The id of the encryption key. Always 0, for none, at present.
     pub key_id: u32,
-    /// What keeps frames from being made by who does not know it: see [`SegmentHeader::mark`]. Zero
-    /// for none, as in version 1.
+    /// A random number that keeps values from passing for frames: see [`SegmentHeader::mark`].
+    ///
+    /// Zero, for none, in version 1.
     pub salt: u64,
-    /// What else holds for the segment, such as [`ZEROS_BEYOND`]. Zero before version 3.
+    /// Flags such as [`ZEROS_BEYOND`]. Zero before version 3.
     pub flags: u32,
 }
 
 impl SegmentHeader {
-    /// What each frame of the segment starts with, so that a value that is read as frames is none.
-    /// Never zero.
+    /// Returns the number that each frame of the segment starts with, which is never zero.
+    ///
+    /// A value that is read as frames does not have it.
     #[inline]
     pub fn mark(&self) -> u32 {
         self.epoch ^ self.salt as u32
@@ -84,7 +87,7 @@ impl SegmentHeader {
         }
     }
 
-    /// Whether every byte behind the last frame is zero, unless it is torn or damaged.
+    /// Whether every byte after the last frame is zero, unless the segment is torn or damaged.
     pub fn has_zeros_beyond(&self) -> bool {
         self.flags & ZEROS_BEYOND != 0
     }

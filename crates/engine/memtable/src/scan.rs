@@ -22,40 +22,40 @@ use crate::frame::{
 use esker_base::coding::u32_at;
 use esker_base::{Entry, MAX_SEQNO, Seqno};
 
-/// An accepted frame.
+/// An accepted frame of a log segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameInfo {
-    /// Where it starts in the segment.
+    /// The offset in the segment, in bytes.
     pub offset: u64,
-    /// Its length, header and padding included.
+    /// The length in bytes, including header and padding.
     pub bytes: u32,
-    /// The seqno of its first entry.
+    /// The sequence number of the first entry.
     pub first_seqno: Seqno,
-    /// The number of its entries.
+    /// The number of entries.
     pub count: u32,
-    /// What was known durable when it was written.
+    /// The last sequence number known to be durable when the frame was written.
     pub durable_through: Seqno,
     /// Whether the next frame belongs to the same batch.
     pub continues: bool,
 }
 
 impl FrameInfo {
-    /// The seqno after its last entry's.
+    /// Returns the sequence number after that of the last entry.
     pub fn next_seqno(&self) -> Seqno {
         self.first_seqno + u64::from(self.count)
     }
 }
 
-/// What a segment holds.
+/// The frames of a log segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scan {
-    /// The accepted frames: whole, back to back, without gaps in their seqnos.
+    /// The accepted frames: whole, adjacent, and without gaps in their sequence numbers.
     pub frames: Vec<FrameInfo>,
-    /// The offset after the last of them.
+    /// The offset after the last accepted frame.
     pub end: u64,
-    /// Why there are no more.
+    /// Why the scan ended there.
     pub stop: Stop,
-    /// Valid frames beyond `end`, if there are any.
+    /// The valid frames beyond `end`, if there are any.
     pub later: Option<Later>,
 }
 
@@ -83,32 +83,31 @@ impl Scan {
 /// Why a scan accepted no further frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// There is no room for another frame header.
+    /// No further frame header fits the segment.
     Full,
-    /// No frame of this use of the segment starts here, and no valid one lies further on.
+    /// No frame of this use of the segment starts here, and no valid one follows.
     Blank,
-    /// Something is here, or was: a frame that does not hold, or anything but a frame while there
-    /// are valid frames further on.
+    /// An invalid frame is here; or no frame is here although valid frames follow.
     Bad {
-        /// Where.
+        /// The offset in the segment, in bytes.
         offset: u64,
-        /// What does not hold.
+        /// What is wrong there.
         what: String,
     },
 }
 
-/// Valid frames of this use of the segment that lie beyond the accepted ones.
+/// Valid frames of this use of the segment beyond the accepted ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Later {
-    /// Where the first of them starts.
+    /// The offset of the first of them, in bytes.
     pub offset: u64,
-    /// The seqno of its first entry.
+    /// The sequence number of its first entry.
     pub first_seqno: Seqno,
     /// The highest `durable_through` among them.
     pub durable_through: Seqno,
-    /// How many there are.
+    /// The number of them.
     pub frames: u64,
-    /// Where the last of them ends.
+    /// The offset after the last of them.
     pub end: u64,
 }
 

@@ -58,7 +58,26 @@ struct Slot {
     present: bool,
 }
 
-/// See the module's text.
+/// A pool of persistent memory: a file of extents, each of which holds one log segment.
+///
+/// A pool belongs to one database and has one writer. Threads may share it. `Log::Pmem` in the
+/// settings of a database names the file.
+///
+/// # Examples
+///
+/// A pool on tmpfs is an emulation in DRAM, for tests:
+///
+/// ```
+/// # mod esker { pub mod pmem { pub use esker_pmem::{Accept, Pool}; } }
+/// # let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return Ok(()) };
+/// # let path = dir.path().join("pool");
+/// use esker::pmem::{Accept, Pool};
+///
+/// let pool = Pool::create(&path, 4 << 20, Accept::Emulated)?;
+/// assert_eq!(pool.free(), pool.extents());
+/// assert!(!pool.domain().survives_power_loss());
+/// # Ok::<(), esker_base::Error>(())
+/// ```
 pub struct Pool {
     // Constant after construction.
     pub(crate) region: Arc<dyn Region>,
@@ -83,7 +102,10 @@ fn check_bytes(bytes: u64) -> Result<()> {
 }
 
 impl Pool {
-    /// Makes a pool of `region`, whatever that holds.
+    /// Formats `region` as an empty pool, whatever it holds.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] if the region is too small or too large for a pool.
     pub fn format(region: Arc<dyn Region>, name: &str, identity: u64) -> Result<Arc<Pool>> {
         check_bytes(region.len() as u64)?;
         let layout = Layout::of(region.len() as u64);
@@ -106,7 +128,10 @@ impl Pool {
         Ok(Arc::new(pool))
     }
 
-    /// The pool that `region` holds.
+    /// Returns the pool in `region`. `name` is its name in messages.
+    ///
+    /// # Errors
+    /// [`Error::PoolDamaged`] or [`Error::PoolRefused`] if the region holds no intact pool.
     pub fn over(region: Arc<dyn Region>, name: &str) -> Result<Arc<Pool>> {
         let examined = examine(&*region, name)?;
         match examined.problems.first() {
@@ -115,7 +140,10 @@ impl Pool {
         }
     }
 
-    /// The pool as it is at this moment, beside a writer that goes on.
+    /// Returns the pool at its present state, while its writer continues.
+    ///
+    /// # Errors
+    /// The errors of [`Pool::over`].
     pub fn look_again(&self) -> Result<Arc<Pool>> {
         Pool::over(self.region.clone(), &self.name)
     }
@@ -149,54 +177,60 @@ impl Pool {
         }
     }
 
-    /// A number that no other pool has.
+    /// Returns the id of the pool. No other pool has it.
     pub fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// Where the pool is, for messages.
+    /// Returns the path of the pool, for messages.
     pub fn describe(&self) -> String {
         self.name.clone()
     }
 
-    /// How far a store must get to survive power loss here, if at all.
+    /// Returns the persistence domain of the pool.
     pub fn domain(&self) -> Domain {
         self.region.domain()
     }
 
-    /// The instructions that its writer stores with on this processor, for people. `None` if it can't be written to here.
+    /// Returns the instructions that stores use on this processor, as text. `None` if the pool is
+    /// not writable here.
     pub fn describe_ways(&self) -> Option<String> {
         self.region.describe_ways()
     }
 
-    /// The size of the whole pool.
+    /// Returns the size of the pool, in bytes.
     pub fn bytes(&self) -> u64 {
         self.layout.pool_bytes
     }
 
-    /// The size of each extent.
+    /// Returns the size of each extent, in bytes.
     pub fn extent_bytes(&self) -> usize {
         self.layout.extent_bytes as usize
     }
 
-    /// The number of extents.
+    /// Returns the number of extents.
     pub fn extents(&self) -> usize {
         self.layout.extents as usize
     }
 
-    /// Whether the pool was opened to be changed.
+    /// Whether the pool was opened for writing.
     pub fn writable(&self) -> bool {
         self.region.writable()
     }
 
-    /// The number of extents that can be acquired now.
+    /// Returns the number of extents that are free now.
     pub fn free(&self) -> usize {
         self.slots.lock().iter().filter(|slot| slot.state == Use::Free).count()
     }
 
-    /// Stores the words of header and table once more, as they are, and waits until they are durable. A
-    /// process that died between a store and its fence leaves words that can be read, and that power
-    /// loss would still take back: whoever is about to rely on them calls this first.
+    /// Stores all words of the header and the table again, unchanged, and waits until they are
+    /// durable.
+    ///
+    /// A process that ended between a store and its fence leaves words that can be read but that
+    /// power loss would undo. Call this before relying on them.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] if the pool is not writable.
     pub fn settle(&self) -> Result<()> {
         self.check_writable()?;
         // So that no state changes meanwhile.
@@ -209,7 +243,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The epochs that the pool's used extents hold, ascending.
+    /// Returns the epochs of the segments in the pool, ascending.
     pub fn used(&self) -> Vec<u32> {
         let slots = self.slots.lock();
         let mut used: Vec<u32> = slots
@@ -223,8 +257,10 @@ impl Pool {
         used
     }
 
-    /// Whether the segment `epoch` is in the pool, at this moment: another process may have released it
-    /// since the pool was opened to look at. What was presumed of a damaged word counts.
+    /// Whether the segment `epoch` is in the pool now.
+    ///
+    /// Another process may have released it since the pool was opened. What was presumed of a
+    /// damaged word counts.
     pub fn holds(&self, epoch: u32) -> bool {
         let index = self.slots.lock().iter().position(|slot| slot.state == Use::Used(epoch));
         index.is_some_and(|index| {
@@ -234,9 +270,18 @@ impl Pool {
         })
     }
 
-    /// Takes a free extent for the segment `epoch`, which starts with `header`: both are durable
-    /// when this returns. `None` if the pool is full. Fails if no free extent's memory can be had.
-    /// Takes a millisecond for every few MiB the first time: this is for the background.
+    /// Acquires a free extent for the segment `epoch`, which starts with `header`. `None` if the
+    /// pool is full.
+    ///
+    /// Both are durable when this returns. The first use of an extent takes a millisecond for every
+    /// few MiB, so call this in the background.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the memory of no free extent can be made present, [`Error::PoolRefused`] if
+    /// the pool already holds the epoch, [`Error::ReadOnly`] if the pool is not writable.
+    ///
+    /// # Panics
+    /// If `epoch` is zero or `header` is larger than an extent.
     pub fn acquire(self: &Arc<Self>, epoch: u32, header: &[u8]) -> Result<Option<Extent>> {
         assert!(epoch > 0, "no epoch is zero");
         assert!(header.len() <= self.extent_bytes(), "a segment's header fits its extent");
@@ -296,8 +341,10 @@ impl Pool {
         Ok(Some((index as u32, slot.present)))
     }
 
-    /// The extent that holds the segment `epoch`, unless somebody has it: what one holder writes,
-    /// another can't read by accident.
+    /// Returns the extent of the segment `epoch`, or `None` if it is absent or another handle has
+    /// it.
+    ///
+    /// With one handle per extent, no reader reads by accident what another holder writes.
     pub fn extent(self: &Arc<Self>, epoch: u32) -> Option<Extent> {
         let mut slots = self.slots.lock();
         let index = slots.iter().position(|slot| slot.state == Use::Used(epoch))?;
@@ -309,8 +356,12 @@ impl Pool {
         Some(Extent::new(self.clone(), index as u32, epoch))
     }
 
-    /// Frees the extent of the segment `epoch`, durably; nothing happens if there is none. It is
-    /// handed out again once the last [`Extent`] of this use is dropped.
+    /// Frees the extent of the segment `epoch` durably. Does nothing if there is none.
+    ///
+    /// The extent can be acquired again once its last [`Extent`] is dropped.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] if the pool is not writable.
     pub fn release(&self, epoch: u32) -> Result<()> {
         self.check_writable()?;
         let mut slots = self.slots.lock();
@@ -334,7 +385,7 @@ impl Pool {
         }
     }
 
-    /// What went to the medium since the pool was opened.
+    /// Returns what was stored, flushed and fenced since the pool was opened.
     pub fn traffic(&self) -> Traffic {
         self.counters.sum()
     }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// system rare, little enough that dozens of inputs fit in memory.
 const READ_AHEAD_BYTES: u64 = 256 << 10;
 
-/// What a cursor is for.
+/// The purpose of a table cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CursorPurpose {
-    /// To answer a reader: blocks come from the cache and go into it.
+    /// To answer a read. Blocks come from the block cache and are cached.
     Read,
-    /// To rewrite the table: every block is read once, in order and in large pieces, and would only
-    /// push better ones out of the cache.
+    /// To rewrite the table. Blocks are read once, in order and in large pieces, and bypass the
+    /// cache.
     Compaction,
 }
 

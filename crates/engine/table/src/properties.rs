@@ -74,47 +74,48 @@ fn tables(list: &[(u64, u64)]) -> Vec<u8> {
 /// Counts and bounds of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Properties {
-    /// The keyspace all keys belong to.
+    /// The keyspace of all keys.
     pub keyspace: KeyspaceId,
-    /// The level the table was written to. It may have moved since.
+    /// The level that the table was written to. It may have moved since.
     pub level: u8,
-    /// The file the table was written to.
+    /// The id of the file that the table was written to.
     pub file_id: u64,
-    /// How its data blocks are packed, if that saves enough.
+    /// The compression of data blocks that it makes small enough.
     pub compression: Compression,
-    /// Bits of a filter fingerprint: 0 (no filter) to 32.
+    /// The bits of a filter fingerprint, 0 (no filter) to 32.
     pub fingerprint_bits: u8,
-    /// Versions in the data blocks, deletes included.
+    /// Versions in data blocks, including deletes.
     pub entries: u64,
     /// Versions that are deletes.
     pub deletes: u64,
-    /// Distinct keys among the versions.
+    /// Distinct keys.
     pub keys: u64,
-    /// Range tombstones after fragmenting: one a fragment and seqno.
+    /// Range tombstones after fragmenting: one per fragment and sequence number.
     pub range_tombstones: u64,
-    /// Bytes of all versions' keys, before prefix compression.
+    /// Bytes of the keys of all versions, before prefix compression.
     pub raw_key_bytes: u64,
-    /// Bytes of all versions' values.
+    /// Bytes of the values of all versions, uncompressed.
     pub raw_value_bytes: u64,
     /// Data blocks.
     pub data_blocks: u64,
     /// Bytes of the data blocks in the file.
     pub data_bytes: u64,
-    /// The lowest seqno of a version or range tombstone; 0 in an empty table.
+    /// The lowest sequence number of a version or range tombstone; 0 in an empty table.
     pub smallest_seqno: Seqno,
-    /// The highest seqno of a version or range tombstone; 0 in an empty table.
+    /// The highest sequence number of a version or range tombstone; 0 in an empty table.
     pub largest_seqno: Seqno,
-    /// The lowest seqno of a delete or range tombstone. `None` if there is none, or if the table is of a
-    /// writer that did not tell.
+    /// The lowest sequence number of a delete or range tombstone.
+    ///
+    /// `None` if there is none, or if the writer did not record it.
     pub oldest_delete: Option<Seqno>,
-    /// No version, and no key under a range tombstone, is below this key.
+    /// A lower bound of all keys that the table holds or deletes.
     pub smallest: Vec<u8>,
-    /// No version, and no key under a range tombstone, is above this key. A tombstone's end counts
-    /// as if it were in its range, so this may be a key that the table says nothing about.
+    /// An upper bound of all keys that the table holds or deletes. It may be the end of a range
+    /// tombstone.
     pub largest: Vec<u8>,
     /// Sketches of the distinct keys.
     pub sketches: Arc<Sketches>,
-    /// The database and keyspace that the table was written for. `None` in tables of older writers.
+    /// The database and the keyspace of the table. `None` if an older release wrote it.
     pub origin: Option<Arc<Origin>>,
 }
 

@@ -39,8 +39,9 @@ pub struct Loaded {
     pub bytes: u64,
 }
 
-/// A table open for reading. Index, filter and tombstones are in memory; data blocks come and go
-/// through the cache. All methods may be called from any thread.
+/// A table open for reading. Threads may share it.
+///
+/// Index, filter and range tombstones are in memory. Data blocks are read through the block cache.
 pub struct Table {
     pub(crate) source: Source,
     pub(crate) bytes: u64,
@@ -61,8 +62,12 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// Opens the table of `bytes` bytes at `offset` of `file`. Reads and checks everything but the
-    /// data blocks.
+    /// Opens the table of `bytes` bytes at `offset` of `file`. Verifies everything except the data
+    /// blocks.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if a part is damaged, [`Error::Io`] if the file cannot be read,
+    /// [`Error::NewerVersion`] or [`Error::UnknownFeatures`] if a newer release wrote it.
     pub fn open(
         file: Arc<dyn ReadableFile>,
         file_id: u64,
@@ -211,17 +216,18 @@ impl Table {
         before(place(end)).saturating_sub(after(place(start)))
     }
 
-    /// The table's range tombstones.
+    /// Returns the range tombstones.
     pub fn tombstones(&self) -> &Arc<FragmentedTombstones> {
         &self.tombstones
     }
 
-    /// Counts, bounds and sketches.
+    /// Returns the counts, bounds and sketches.
     pub fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    /// Bytes of memory held as long as the table is open: index, filter, tombstones, properties.
+    /// Returns the bytes of memory held while the table is open: index, filter, range tombstones,
+    /// properties.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.memory_bytes()
@@ -230,12 +236,12 @@ impl Table {
             + self.properties.memory_bytes()
     }
 
-    /// Those of them that are the filter.
+    /// Returns the bytes of memory of the filter.
     pub fn filter_bytes(&self) -> usize {
         self.filter.memory_bytes()
     }
 
-    /// A cursor over all versions.
+    /// Returns a cursor over all versions.
     pub fn cursor(self: &Arc<Self>, purpose: CursorPurpose) -> TableCursor {
         TableCursor::new(self.clone(), purpose)
     }

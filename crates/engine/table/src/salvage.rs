@@ -23,14 +23,14 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A range of keys of which versions are lost.
+/// A range of keys in which versions are lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostKeys {
-    /// No version of a key below this one is lost. Empty if nothing bounds it.
+    /// The lower bound of the lost keys. Empty if there is none.
     pub from: Vec<u8>,
-    /// No version of a key above this one is lost. `None` if nothing bounds it.
+    /// The upper bound of the lost keys, itself included. `None` if there is none.
     pub to: Option<Vec<u8>>,
-    /// The first damage that was met there.
+    /// The first damage found there.
     pub error: String,
 }
 

@@ -1,4 +1,4 @@
-//! Everything that can be checked, checked.
+//! Checks all files of a database.
 
 use super::{Inspector, path, places};
 use crate::log::torn_tail::TornLog;
@@ -14,51 +14,64 @@ use std::collections::BTreeMap;
 
 type Fates = BTreeMap<String, Fate>;
 
-/// What a check went through.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     /// Tables that were not read because the caller stopped the check.
     pub tables_left: u64,
-    /// Keyspaces.
+    /// Keyspaces checked.
     pub keyspaces: u64,
-    /// Tables, readable or not.
+    /// Tables checked, readable or not.
     pub tables: u64,
-    /// Bytes of tables.
+    /// Bytes of these tables.
     pub table_bytes: u64,
-    /// Versions read from tables.
+    /// Versions read from these tables.
     pub table_entries: u64,
-    /// Log files.
+    /// Logs checked.
     pub logs: u64,
-    /// Frames in them.
+    /// Frames in these logs.
     pub frames: u64,
-    /// Entries of these frames.
+    /// Entries in these frames.
     pub log_entries: u64,
-    /// Files that the manifest does not name. The next open for writing removes them.
+    /// Files that the manifest does not list and that the next open for writing removes.
     pub strays: Vec<String>,
-    /// Files that the manifest does not name and whose content may be nowhere else. The next open for writing renames
-    /// them to `lost-NAME`.
+    /// Files that the manifest does not list and that may hold data found nowhere else.
+    ///
+    /// The next open for writing renames them to `lost-NAME`.
     pub unknown: Vec<String>,
-    /// Files that earlier opens have set aside, under the names that they have now.
+    /// Files that earlier opens have set aside, under their present names.
     pub lost: Vec<String>,
-    /// Where the log ends in a frame that does not hold. If whole frames follow, that is a problem, too.
+    /// The invalid end of the log, if there is one. It is a problem if whole frames follow it.
     pub torn_log: Option<TornLog>,
-    /// What does not hold, as far as it was reported.
+    /// The number of problems reported.
     pub problems: u64,
-    /// Another process had the database open: what it wrote meanwhile was not checked, nor were strays.
+    /// Whether another process had the database open.
+    ///
+    /// Then later writes of that process were not checked, nor were files that the manifest does
+    /// not list.
     pub is_beside: bool,
 }
 
 impl Inspector {
-    /// Reads every table and every log that the manifest names and reports whatever does not hold.
-    /// Takes the writer's locks, so that no file is removed during the check. If another process has the
-    /// database open, it is checked as it is then, without a lock. Fails if there is no database, or if
-    /// the log directory is another database's.
+    /// Verifies every table and every log in the manifest, and passes each problem to `report`.
+    ///
+    /// Takes the locks of the writer, so that no file is removed during the check. If another
+    /// process has the database open, its present state is checked without a lock.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if there is no database, [`Error::Io`] if a directory cannot be
+    /// read. Problems of single files are reported instead.
     pub fn check(&self, report: &mut dyn FnMut(Error)) -> Result<Checked> {
         self.check_while(report, &|| true)
     }
 
-    /// Like [`Inspector::check`], as long as `goes_on` returns true. It is called before each table. If the check stops,
-    /// [`Checked::tables_left`] says how many tables were not read, and logs and other files were not checked.
+    /// Checks as [`Inspector::check`] does, as long as `goes_on` returns true.
+    ///
+    /// `goes_on` is called before each table. If it returns false, [`Checked::tables_left`] counts
+    /// the tables that were not read, and neither logs nor other files are checked.
+    ///
+    /// # Errors
+    /// The errors of [`Inspector::check`].
     pub fn check_while(
         &self,
         report: &mut dyn FnMut(Error),

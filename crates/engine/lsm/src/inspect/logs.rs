@@ -1,4 +1,4 @@
-//! The logs of a database, one by one, wherever they lie.
+//! Reads the logs of a database one by one.
 
 use super::Inspector;
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
@@ -9,15 +9,15 @@ use crate::recovery::replay::Rejected;
 use esker_base::{Entry, Error, Result, Seqno};
 use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
 
-/// A log file.
+/// The content of a log.
 pub struct LogDump {
-    /// The file's name.
+    /// The name of the file.
     pub name: String,
-    /// What it says of itself.
+    /// The header of the segment.
     pub header: SegmentHeader,
-    /// Its frames, whatever seqno they start with, and why there are no more.
+    /// The frames, whatever their sequence numbers, and why the scan ended.
     pub scan: Scan,
-    /// That the file is shorter than the segment, if it is.
+    /// The error that the file is shorter than the segment, or `None`.
     pub cut_short: Option<Error>,
     bytes: Vec<u8>,
 }
@@ -55,7 +55,7 @@ impl LogDump {
         Rejected { name: self.name.clone(), bytes: self.bytes[..end as usize].to_vec() }
     }
 
-    /// The entries of one of the log's frames, each with its seqno.
+    /// Returns the entries of a frame of this log, each with its sequence number.
     pub fn entries(&self, frame: &FrameInfo) -> impl Iterator<Item = (Seqno, Entry<'_>)> {
         let start = frame.offset as usize + FRAME_HEADER_BYTES;
         let end = frame.offset as usize + frame.bytes as usize;
@@ -67,17 +67,27 @@ impl LogDump {
 }
 
 impl Inspector {
-    /// The epochs of the logs in force, oldest first.
+    /// Returns the epochs of the logs in the current manifest, oldest first.
+    ///
+    /// # Errors
+    /// The errors of [`Inspector::manifest`].
     pub fn logs(&self) -> Result<Vec<u32>> {
         Ok(self.state()?.1.logs.keys().copied().collect())
     }
 
-    /// Whether there is a log file of this epoch, in force or not.
+    /// Whether there is a log with this epoch, in the manifest or not.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be read.
     pub fn has_log(&self, epoch: u32) -> Result<bool> {
         self.log_storage.exists(&log_file_name(epoch))
     }
 
-    /// The log of this epoch.
+    /// Reads the log with this epoch.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it does not exist or cannot be read, [`Error::Corruption`] if its header is
+    /// damaged.
     pub fn log(&self, epoch: u32) -> Result<LogDump> {
         self.read_log(epoch, None, None)
     }

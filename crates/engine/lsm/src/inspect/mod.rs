@@ -1,12 +1,11 @@
-//! Looking into a database from outside: what its files hold, and whether they hold together.
+//! Inspects, checks and repairs the files of a database.
 //!
-//! An [`Inspector`] reads the manifest, the tables and the logs of a closed database without
-//! recovering it, so that damage can be seen, named and, as far as the bytes allow, put right:
+//! An [`Inspector`] reads the manifest, the tables and the logs without recovering the database:
 //!
-//! * [`Inspector::manifest`], [`Inspector::table`], [`Inspector::log`]: what one file says;
-//! * [`Inspector::check`]: every checksum and every rule, of all files;
-//! * [`Inspector::read_around`]: the pairs of a keyspace, as far as they can be read;
-//! * [`Inspector::repair`]: a database of what can still be read.
+//! * [`Inspector::manifest`], [`Inspector::table`], [`Inspector::log`] read one file;
+//! * [`Inspector::check`] verifies every checksum and invariant of all files;
+//! * [`Inspector::read_around`] reads the entries of a keyspace and skips damage;
+//! * [`Inspector::repair`] makes a database of what can be read.
 
 pub mod check;
 pub(crate) mod concurrent_check;
@@ -42,7 +41,26 @@ use pool::InspectedPool;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads the files of one database.
+/// Reads, checks and repairs the files of one database without opening it.
+///
+/// # Examples
+///
+/// ```
+/// # mod esker { pub use esker_lsm::{Db, Settings, inspect}; }
+/// # fn main() -> esker_base::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::inspect::Inspector;
+/// # use esker::{Db, Settings};
+///
+/// # let db = Db::open(dir.path(), Settings::default())?;
+/// # db.default_keyspace().put("key", "value")?;
+/// # db.close()?;
+/// let inspector = Inspector::open(dir.path(), None)?;
+/// let checked = inspector.check(&mut |problem| eprintln!("{problem}"))?;
+/// assert_eq!(checked.problems, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Inspector {
     storage: Arc<dyn Storage>,
@@ -51,32 +69,36 @@ pub struct Inspector {
     pool: Option<InspectedPool>,
 }
 
-/// A manifest file.
+/// The content of a manifest file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ManifestDump {
-    /// The file's name.
+    /// The name of the file.
     pub name: String,
-    /// The database's identity.
+    /// The id of the database.
     pub identity: u64,
-    /// The edits, the snapshot first.
+    /// The edits. The first one is a snapshot of the state.
     pub records: Vec<Record>,
 }
 
-/// A table of the tree.
+/// A table and its position in the LSM tree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TablePlace {
-    /// Its keyspace.
+    /// The keyspace.
     pub keyspace: KeyspaceId,
-    /// Its level.
+    /// The level.
     pub level: usize,
-    /// Its run.
+    /// The id of the run.
     pub run: u64,
-    /// What the manifest knows of it.
+    /// The description of the table in the manifest.
     pub meta: TableMeta,
 }
 
 impl Inspector {
-    /// An inspector of the database in `dir`, whose log files lie there too or in `log_dir`.
+    /// Returns an inspector of the database in `dir`, with its log files in `log_dir`, or in `dir`
+    /// if `None`.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if a directory does not exist, [`Error::Io`] if it cannot be opened.
     pub fn open(dir: impl AsRef<Path>, log_dir: Option<&Path>) -> Result<Self> {
         let dir = dir.as_ref();
         let not_there = |dir: &Path| Error::NotADatabase {
@@ -99,12 +121,15 @@ impl Inspector {
         Ok(Inspector::of(storage, log_storage))
     }
 
-    /// An inspector of the database in `storage`, with its logs in `log_storage`.
+    /// Returns an inspector of the database in `storage`, with its logs in `log_storage`.
     pub fn of(storage: Arc<dyn Storage>, log_storage: Arc<dyn Storage>) -> Self {
         Inspector { storage, log_storage, pool: None }
     }
 
-    /// The manifest in force.
+    /// Reads the current manifest.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if there is none, [`Error::Corruption`] if it is damaged.
     pub fn manifest(&self) -> Result<ManifestDump> {
         self.read_manifest(&self.current()?)
     }
@@ -114,7 +139,10 @@ impl Inspector {
         Ok(ManifestDump { name: name.to_owned(), identity, records })
     }
 
-    /// The tables in force, by keyspace, level and run.
+    /// Returns the tables in the current manifest, by keyspace, level and run.
+    ///
+    /// # Errors
+    /// The errors of [`Inspector::manifest`].
     pub fn tables(&self) -> Result<Vec<TablePlace>> {
         let (_, state) = self.state()?;
         let mut tables = Vec::new();
@@ -124,7 +152,11 @@ impl Inspector {
         Ok(tables)
     }
 
-    /// The table that lies there.
+    /// Opens the table that `meta` describes.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if its file is missing, or if the table is damaged outside of its data
+    /// blocks.
     pub fn table(&self, meta: &TableMeta) -> Result<Arc<Table>> {
         let TableId { file, offset } = meta.id;
         let name = table_file_name(file);

@@ -31,14 +31,18 @@ pub(super) struct InspectedPool {
 }
 
 impl Inspector {
-    /// An inspector of the database in `dir`, whose logs lie in the pool `pool`, emulated or not.
+    /// Returns an inspector of the database in `dir`, with its logs in the pool `pool`.
+    ///
+    /// `emulated` accepts DRAM instead of persistent memory. A call of the inspector opens the pool
+    /// when it needs it.
     pub fn open_with_pool(dir: impl AsRef<Path>, pool: &Path, emulated: bool) -> Result<Self> {
         let accept = if emulated { Accept::Emulated } else { Accept::Persistent };
         let inspector = Inspector::open(dir, None)?;
         inspector.with_pool_file(pool, accept, Inspect::Beside)
     }
 
-    /// An inspector of the database in `storage`, whose logs lie in `pool`, which nobody else uses.
+    /// Returns an inspector of the database in `storage`, with its logs in `pool`, which no other
+    /// handle uses.
     pub fn of_pool(storage: Arc<dyn Storage>, pool: Arc<Pool>) -> Self {
         let log_storage = Arc::new(PoolStorage(pool.clone()));
         let pool = InspectedPool { pool, problems: Vec::new(), file: None };
@@ -101,7 +105,7 @@ impl Inspector {
         Ok(())
     }
 
-    /// What the memory of the pool promises, if the logs lie in one.
+    /// Returns the persistence domain of the pool, or `None` if the logs are not in a pool.
     pub fn pool_domain(&self) -> Option<Domain> {
         self.pool.as_ref().map(|inspected| inspected.pool.domain())
     }

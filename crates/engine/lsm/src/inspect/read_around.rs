@@ -1,4 +1,4 @@
-//! Reading around what is damaged, without changing it.
+//! Reads a damaged keyspace without changing it.
 
 use super::salvage::told;
 use super::sources::{Merged, Source, Version};
@@ -14,14 +14,14 @@ use esker_table::LostKeys;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What a reading went around.
+/// Damage that a read skipped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skipped {
-    /// The file, as a path.
+    /// The path of the damaged file.
     pub file: String,
-    /// Between which keys versions are missing, and why.
+    /// The range of keys in which versions are missing, and the error.
     pub keys: LostKeys,
-    /// Whether these are range deletes. Reads then return what they deleted.
+    /// Whether range deletes are missing. Then reads return entries that these had deleted.
     pub are_range_deletes: bool,
 }
 
@@ -34,13 +34,18 @@ struct Sources {
 }
 
 impl Inspector {
-    /// Calls `visit` with each pair of a keyspace in a range, in the order of keys, until it says `false`, and
-    /// `skipped` with what was gone around, at the end. A pair whose newest version is damaged may be missing, or have
-    /// an older value, or be there though it was deleted. Takes the writer's lock meanwhile.
+    /// Reads the entries of a keyspace in `range`, in key order, and skips damage.
+    ///
+    /// `visit` gets each entry and returns whether to continue. At the end, `skipped` gets each
+    /// skipped damage. An entry whose newest version is damaged may be missing, may have an older
+    /// value, or may reappear after a delete. The writer's lock is held meanwhile.
     ///
     /// # Errors
-    ///
-    /// What `visit` says, a manifest that is damaged, and whatever fails for another reason than damage.
+    /// * The error of `visit`.
+    /// * [`Error::UnknownKeyspace`] if there is no such keyspace.
+    /// * [`Error::Corruption`] if the manifest is damaged.
+    /// * [`Error::Locked`] if the database is open for writing.
+    /// * Every error that is not damage, such as [`Error::Io`].
     pub fn read_around<E: From<Error>>(
         &self,
         keyspace: &str,

@@ -43,64 +43,67 @@ use esker_pmem::pool::Inspect;
 use esker_storage::Storage;
 use esker_table::LostKeys;
 
-/// What to do if a log that the manifest lists is not there.
+/// What a repair does if a log in the manifest is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MissingLogs {
-    /// Change nothing: it may lie in another directory.
+    /// Fails and changes nothing. The log may be in another directory.
     Refuse,
-    /// Give up what it held.
+    /// Drops the writes of the log.
     GiveUp,
 }
 
-/// What a repair kept and what it had to give up.
+/// The result of a repair: what was kept and what was dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Repaired {
-    /// The manifest that it went by.
+    /// The manifest that the repair used.
     pub manifest: String,
-    /// Newer manifests that it could not go by, and why.
+    /// Newer manifests that it could not use, and why.
     pub given_up_manifests: Vec<String>,
     /// Tables kept.
     pub tables: u64,
-    /// Tables given up: the file and offset, and the keys between which they may have had something.
+    /// Tables that were damaged, with what was kept of them.
     pub lost_tables: Vec<LostTable>,
     /// Entries kept from the logs.
     pub log_entries: u64,
-    /// Logs that a damaged edit had named, found again.
+    /// Logs whose manifest edit was damaged and that were found again.
     pub adopted_logs: Vec<String>,
-    /// Logs cut or given up, and why.
+    /// Logs that were truncated or dropped, and why.
     pub cut_logs: Vec<String>,
-    /// Where the log ends in a frame that does not hold. If whole frames follow, this repair has given
-    /// them up; otherwise the next open for writing does that.
+    /// The invalid end of the log, if there is one.
+    ///
+    /// If whole frames follow it, the repair has dropped them. Otherwise the next open for writing
+    /// does.
     pub torn_log: Option<TornLog>,
-    /// Files in the database's directory that hold the logs of which whole frames were given up.
+    /// Files in the database directory that keep logs whose whole frames were dropped.
     pub kept_logs: Vec<String>,
-    /// What the pool said wrongly of its extents or its owner, and says rightly again.
+    /// Words of the pool that were wrong and that the repair corrected.
     pub mended_pool: Vec<String>,
     /// What was rebuilt or assumed because no manifest was usable.
     pub rebuilt: Vec<String>,
-    /// Files renamed to `NAME.damaged`, under their old names.
+    /// The old names of files that were renamed to `NAME.damaged`.
     pub set_aside: Vec<String>,
-    /// The last write that is there.
+    /// The sequence number of the last write in the database.
     pub last_seqno: Seqno,
 }
 
-/// A table that could not be kept.
+/// A table that could not be kept as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostTable {
-    /// The file that held it.
+    /// The file of the table.
     pub file: String,
-    /// What was wrong.
+    /// What is wrong with it.
     pub error: String,
     /// The smallest key that it may have held.
     pub smallest: Vec<u8>,
-    /// The largest.
+    /// The largest key that it may have held.
     pub largest: Vec<u8>,
-    /// The versions that a new table keeps of it.
+    /// The number of its versions that a new table keeps.
     pub kept: u64,
-    /// Between which keys versions are lost, if some are kept. An older version of such a key, or one that was
-    /// deleted, may be seen again.
+    /// The ranges of keys in which versions are lost, if some versions are kept.
+    ///
+    /// An older version of such a key, or a deleted one, may reappear.
     pub lost_keys: Vec<LostKeys>,
-    /// Whether its range deletes are lost: what they deleted may be seen again.
+    /// Whether its range deletes are lost, so that entries that they had deleted may reappear.
     pub lost_range_deletes: bool,
 }
 
@@ -123,8 +126,16 @@ pub(super) struct Decision {
 }
 
 impl Inspector {
-    /// Makes a database of what can be read. Changes nothing if everything can, if no manifest can,
-    /// or if anything fails for another reason than damage. Takes the writer's locks.
+    /// Makes a database of what can be read, and drops the rest.
+    ///
+    /// Takes the locks of the writer. Changes nothing if nothing is damaged, or if it fails.
+    /// Without a usable manifest, it rebuilds one from tables and logs.
+    ///
+    /// # Errors
+    /// * [`Error::NotADatabase`] if there is neither a manifest nor a table.
+    /// * [`Error::Locked`] if the database is open for writing.
+    /// * A missing log under [`MissingLogs::Refuse`].
+    /// * Every error that is not damage, such as [`Error::Io`] or [`Error::NewerVersion`].
     pub fn repair(&self, missing_logs: MissingLogs) -> Result<Repaired> {
         // Before the lock, which writes a file: a foreign directory is left as it is.
         let names = self.storage.list()?;

@@ -230,10 +230,10 @@ pub fn read_pointer(storage: &dyn Storage) -> Result<Current> {
     })
 }
 
-/// One edit of a manifest file and where it stands.
+/// One edit in a manifest file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record {
-    /// The record's offset in bytes.
+    /// The offset of the record in the file, in bytes.
     pub offset: u64,
     /// The edit.
     pub edit: Edit,

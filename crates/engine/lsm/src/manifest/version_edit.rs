@@ -16,95 +16,95 @@ use esker_base::coding::{
 use esker_base::{KeyspaceId, MAX_SEQNO, Seqno};
 use esker_table::Compression;
 
-/// Where recovery found a log segment to end.
+/// The end of a log segment as found by recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogEnd {
     /// The offset after the last accepted frame.
     pub offset: u64,
-    /// The seqno of the last accepted entry.
+    /// The sequence number of the last accepted entry.
     pub last_seqno: Seqno,
 }
 
-/// One step of an edit.
+/// One change of an edit.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// A keyspace is there from now on.
+    /// Creates a keyspace.
     CreateKeyspace {
-        /// Its id, never used before.
+        /// The id, never used before.
         id: KeyspaceId,
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its settings.
+        /// The settings.
         settings: KeyspaceSettings,
         /// Reserved for time travel.
         retention_seqno: Option<Seqno>,
     },
-    /// A keyspace is gone, and all of its tables.
+    /// Drops a keyspace with all of its tables.
     DropKeyspace(KeyspaceId),
-    /// A table joins a run.
+    /// Adds a table to a run.
     AddTable {
-        /// Its keyspace.
+        /// The keyspace.
         keyspace: KeyspaceId,
-        /// Its level.
+        /// The level.
         level: usize,
-        /// Its run.
+        /// The id of the run.
         run: u64,
         /// The table.
         meta: TableMeta,
     },
-    /// A table is gone.
+    /// Removes a table.
     RemoveTable {
-        /// Its keyspace.
+        /// The keyspace.
         keyspace: KeyspaceId,
         /// The table.
         id: TableId,
     },
-    /// Every write up to here is in tables.
+    /// Every write up to this sequence number is in tables.
     FlushedThrough(Seqno),
-    /// File ids below this one are taken.
+    /// File ids below this one are in use or were used.
     NextFile(u64),
-    /// Keyspace ids below this one are taken.
+    /// Keyspace ids below this one are in use or were used.
     NextKeyspace(u32),
-    /// A log segment may hold frames from now on.
+    /// Adds a log segment, which may hold frames from now on.
     AddLog {
-        /// Its epoch, which is also its file id.
+        /// The epoch, which is also the file id.
         epoch: u32,
-        /// Where it ends, once recovery has settled that.
+        /// The end of the log, once recovery has found it.
         end: Option<LogEnd>,
     },
-    /// A log segment is not needed any more.
+    /// Removes a log segment.
     RemoveLog(u32),
-    /// The database was closed and everything is in tables.
+    /// The database was closed with all writes in tables.
     Closed,
-    /// How the database stores keys. In the first edit only; without it, as they are given.
+    /// The key format of the database. Only in the first edit; without it, [`KeyFormat::AsGiven`].
     KeyFormat(KeyFormat),
-    /// Which edit this is, counted since the database was made, and where the file ids of the process start
-    /// that writes the manifest. In snapshots.
+    /// The number of the edit since the creation of the database, and the first file id of the
+    /// process that writes the manifest. Only in snapshots.
     Numbered {
-        /// The edit's number.
+        /// The number of the edit.
         edits: u64,
         /// The first file id of the process.
         first_file: u64,
     },
-    /// Further dates of writes. All of them in snapshots.
+    /// Further dates of writes; in snapshots, all of them.
     Dates(Dates),
-    /// What the database has cost so far.
+    /// Costs to add to the totals.
     Account(Account),
-    /// How long tables of a keyspace lived and live. In snapshots, before its tables.
+    /// The lifetimes of the tables of a keyspace. Only in snapshots, before its tables.
     Lifetimes {
         /// The keyspace.
         keyspace: KeyspaceId,
-        /// Of tables that are gone, by the level that they were written to.
+        /// The lifetimes of removed tables, by the level that they were written to.
         lives: Box<[Lives; LEVELS]>,
-        /// When those were written that are there.
+        /// When the present tables were written.
         born: Vec<(TableId, Born)>,
     },
 }
 
-/// An atomic change of the tree.
+/// An atomic change of the manifest.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Edit {
-    /// The steps, in order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
 }
 

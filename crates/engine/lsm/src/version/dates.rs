@@ -14,16 +14,16 @@ use std::time::Duration;
 /// An age is known to one part in so many.
 const PRECISION: u64 = 8;
 
-/// The last write that was in tables at a time.
+/// A time, and the last write that was in tables then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// The write.
+    /// The sequence number of the write.
     pub through: Seqno,
-    /// In seconds since 1970-01-01.
+    /// The time, in seconds since 1970-01-01.
     pub at: u64,
 }
 
-/// See the module's head.
+/// The times at which writes were flushed, to one eighth of their age.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dates {
     /// Ascending in both.
@@ -52,8 +52,10 @@ impl Dates {
         }
     }
 
-    /// The last write that has been in tables for about `age` at `now`, in seconds since 1970-01-01: at most
-    /// an eighth less, and no write of that age is after it. 0 if there is none.
+    /// Returns the last write that has been in tables for about `age` at `now`, or 0.
+    ///
+    /// `now` is in seconds since 1970-01-01. The write may be up to an eighth younger than `age`.
+    /// Every write of that age is at or before it.
     pub fn aged(&self, age: Duration, now: u64) -> Seqno {
         let least = age.as_secs() - age.as_secs() / PRECISION;
         let Some(until) = now.checked_sub(least) else { return 0 };
@@ -61,17 +63,17 @@ impl Dates {
         self.marks[..older].last().map_or(0, |mark| mark.through)
     }
 
-    /// Whether the writes through `seqno` have a date.
+    /// Whether all writes up to `seqno` have a date.
     pub fn reach(&self, seqno: Seqno) -> bool {
         self.marks.last().is_some_and(|mark| mark.through >= seqno)
     }
 
-    /// Whether there is no mark.
+    /// Whether there are no marks.
     pub fn is_empty(&self) -> bool {
         self.marks.is_empty()
     }
 
-    /// The marks, ascending.
+    /// Returns the marks, ascending.
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }

@@ -14,7 +14,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Pool {
-    /// Creates a pool of `bytes` at `path`, where nothing may be, with all its blocks.
+    /// Creates a pool of `bytes` bytes at `path`, where no file may exist, and allocates all its
+    /// blocks.
+    ///
+    /// # Errors
+    /// * [`Error::InvalidSetting`] if `bytes` is not between 136 KiB and 64 TiB.
+    /// * [`Error::PoolRefused`] if the file system of `path` is not accepted.
+    /// * [`Error::Io`] if the file exists or cannot be created, for example on a full disk.
     pub fn create(path: impl AsRef<Path>, bytes: u64, accept: Accept) -> Result<Arc<Pool>> {
         let path = path.as_ref();
         check_bytes(bytes)?;
@@ -36,12 +42,22 @@ impl Pool {
         created
     }
 
-    /// Opens a pool for its one writer.
+    /// Opens the pool at `path` for its one writer.
+    ///
+    /// # Errors
+    /// * [`Error::Locked`] if another writer has the pool open.
+    /// * [`Error::PoolRefused`] if its file system is not accepted; [`Error::PoolDamaged`] if it is
+    ///   damaged.
+    /// * [`Error::NewerVersion`] or [`Error::UnknownFeatures`] if a newer release wrote it.
+    /// * [`Error::Io`] if the file cannot be opened or mapped.
     pub fn open(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
         open_through(path.as_ref(), accept, |region| region)
     }
 
-    /// Opens a pool for its one writer and makes it slower, for experiments.
+    /// Opens a pool for its one writer and adds latency, for experiments.
+    ///
+    /// # Errors
+    /// The errors of [`Pool::open`].
     pub fn open_delayed(
         path: impl AsRef<Path>,
         accept: Accept,
@@ -52,16 +68,22 @@ impl Pool {
         open_through(path.as_ref(), accept, delay)
     }
 
-    /// Opens a pool to look at, beside its writer if there is one. What is shown is the moment of
-    /// opening; an extent's bytes may be another segment's by the time they are read, and then its
-    /// checksums do not match.
+    /// Opens a pool for reading, at its present state, also while its writer continues.
+    ///
+    /// By the time an extent is read, the writer may have reused it for another segment. Then its
+    /// checksums fail.
+    ///
+    /// # Errors
+    /// The errors of [`Pool::open`], except [`Error::Locked`].
     pub fn open_read_only(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
         let path = path.as_ref();
         Pool::over(Arc::new(MappedRegion::open_read_only(path, accept)?), &name(path))
     }
 
-    /// Opens a pool even if some of what it says does not hold: that is listed beside it. Fails if the
-    /// header does not hold.
+    /// Opens a pool even if it is damaged, and returns it with its damage.
+    ///
+    /// # Errors
+    /// [`Error::PoolDamaged`] if the header is damaged; otherwise the errors of [`Pool::open`].
     pub fn inspect(
         path: impl AsRef<Path>,
         accept: Accept,

@@ -10,32 +10,35 @@ use crate::format::{ExtentState, OWNER_AT, OWNER_COMPLEMENT_AT};
 use esker_base::Result;
 use std::sync::Arc;
 
-/// How a pool is opened that may be damaged.
+/// How a possibly damaged pool is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inspect {
-    /// To look at, beside its writer if there is one.
+    /// For reading, also while its writer continues.
     Beside,
-    /// To look at, with the writer's lock, so that nothing changes meanwhile.
+    /// For reading, with the writer's lock, so that nothing changes.
     Alone,
-    /// To be mended, with the writer's lock.
+    /// For repair, with the writer's lock.
     ToMend,
 }
 
 impl Pool {
-    /// The extents whose state is unknown, by their numbers.
+    /// Returns the indexes of the extents whose state is unknown.
     pub fn unknown(&self) -> Vec<u32> {
         let slots = self.slots.lock();
         let unknown = (0..).zip(slots.iter()).filter(|(_, slot)| slot.state == Use::Unknown);
         unknown.map(|(index, _)| index).collect()
     }
 
-    /// An extent, whatever it holds, to look at. It says that its epoch is zero.
+    /// Returns an extent for reading, whatever it holds. Its epoch reads as zero.
     pub fn look_into(self: &Arc<Self>, index: u32) -> Extent {
         self.slots.lock()[index as usize].handles += 1;
         Extent::new(self.clone(), index, 0)
     }
 
-    /// Takes an extent of unknown state to hold the segment `epoch`, which no other does, or nothing.
+    /// Presumes that an extent of unknown state holds the segment `epoch`, or is free if `None`.
+    ///
+    /// # Panics
+    /// If the state of the extent is known, or another extent holds the segment.
     pub fn presume(&self, index: u32, epoch: Option<u32>) {
         let state = epoch.map_or(Use::Free, Use::Used);
         let mut slots = self.slots.lock();
@@ -45,7 +48,10 @@ impl Pool {
         slots[index as usize].state = state;
     }
 
-    /// Stores the owner and the states anew, as they are presumed, and waits until they are durable.
+    /// Stores the presumed owner and states, and waits until they are durable.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`](esker_base::Error::ReadOnly) if the pool is not writable.
     pub fn write_presumed(&self) -> Result<()> {
         self.check_writable()?;
         if let Some(owner) = self.owner() {

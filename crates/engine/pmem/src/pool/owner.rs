@@ -6,12 +6,15 @@ use crate::format::{OWNER_AT, OWNER_COMPLEMENT_AT};
 use esker_base::Result;
 
 impl Pool {
-    /// The database that the pool belongs to.
+    /// Returns the id of the database that the pool belongs to, or `None`.
     pub fn owner(&self) -> Option<u64> {
         *self.owner.lock()
     }
 
-    /// Whether the pool belongs to `database`, as opposed to nobody. Fails if it is another's.
+    /// Whether the pool belongs to `database`. False if it belongs to none.
+    ///
+    /// # Errors
+    /// [`Error::PoolRefused`](esker_base::Error::PoolRefused) if it belongs to another database.
     pub fn belongs_to(&self, database: u64) -> Result<bool> {
         match self.owner() {
             Some(found) if found == database => Ok(true),
@@ -24,7 +27,14 @@ impl Pool {
         }
     }
 
-    /// Gives the pool to a database, durably, unless it is that database's already.
+    /// Assigns the pool to `database` durably, unless it belongs to it already.
+    ///
+    /// # Errors
+    /// [`Error::PoolRefused`](esker_base::Error::PoolRefused) if the pool belongs to another
+    /// database, [`Error::ReadOnly`](esker_base::Error::ReadOnly) if it is not writable.
+    ///
+    /// # Panics
+    /// If `database` is zero.
     pub fn claim(&self, database: u64) -> Result<()> {
         assert!(database != 0, "a database's identity is not zero");
         if self.belongs_to(database)? {
@@ -40,8 +50,10 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes the pool to be the database's if its owner is damaged and one of the two words that say
-    /// it names that database. Says whether it is the database's.
+    /// Presumes that the pool belongs to `database` if its owner is damaged and one of its two
+    /// words names that database.
+    ///
+    /// Returns whether the pool belongs to `database`.
     pub fn presume_owner(&self, database: u64) -> bool {
         let mut owner = self.owner.lock();
         let at = |at| word(&*self.region, at);
