@@ -1,4 +1,4 @@
-//! What the handles and the background threads of one open database share.
+//! The state that the handles and the background threads of one open database share.
 
 use crate::background::picker::bytes_by_keyspace;
 use crate::background::resources::{Charge, Resources, Share};

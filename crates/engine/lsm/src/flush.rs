@@ -1,9 +1,11 @@
-//! Flush: a sealed MemTable becomes tables in level 0, one a keyspace, all in one file. Of a keyspace with
-//! a goal for space there may be several, each in a file of its own.
+//! Flush: writes an immutable MemTable to tables in level 0, one per keyspace, all in one file.
 //!
-//! MemTables are flushed oldest first, so edits are installed in the order of the log. Each has an edit of
-//! its own, unless a batch begins in one and ends in another: then one edit is for all of them, because
-//! tables may hold no part of a batch. Every frame's checksum is verified before its bytes are believed again.
+//! A keyspace with a space-amplification limit may get several tables, each in a separate file.
+//!
+//! MemTables are flushed oldest first, so edits are installed in the order of the log. Each
+//! MemTable has a separate edit, unless a batch begins in one and ends in another. Then one edit
+//! installs all of them, because tables may not hold a part of a batch. The checksum of every frame
+//! is verified before its bytes are used.
 
 use crate::compaction::pick;
 use crate::engine::Inner;

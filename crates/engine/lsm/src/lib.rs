@@ -1,16 +1,18 @@
-//! The LSM engine: MemTables over a log, tables in levels, and the work that moves data between them.
+//! The LSM engine: MemTables over a log, tables in levels, and the jobs that move data between
+//! them.
 //!
-//! The folders stand here in the order in which a byte travels:
+//! The modules, in the order in which a byte travels:
 //!
-//! * `options`: what the user chooses; `stats`: what the database counts.
-//! * `write` puts a batch into the log and into a MemTable; `log` is where segments come from.
+//! * `options`: settings; `stats`: statistics.
+//! * `write` writes a batch to the log and a MemTable; `log` provides the segments.
 //! * [`flush`](self) writes MemTables to tables; [`output`] is what it shares with a compaction.
-//! * [`version`] is the tree of tables that a read sees; [`manifest`] makes each change of it durable.
-//! * [`compaction`] chooses (`pick`, `space`) and does (`execute`) what keeps the tree small and quick.
+//! * [`version`] is the tree of tables that a read sees; [`manifest`] makes each change of it
+//!   durable.
+//! * [`compaction`] picks (`pick`, `space`) and executes (`execute`) compactions.
 //! * [`read`] gets and scans.
-//! * `background` decides what is done when, and by which thread.
-//! * `recovery` opens and closes a database; [`inspect`] checks and repairs one that is closed.
-//! * `engine` is what an open database shares, and `db` the handle that users hold.
+//! * `background` schedules jobs on threads.
+//! * `recovery` opens and closes a database; [`inspect`] checks and repairs a closed one.
+//! * `engine` is the shared state of an open database; `db` has the handles.
 
 #![forbid(unsafe_code)]
 

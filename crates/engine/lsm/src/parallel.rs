@@ -1,4 +1,4 @@
-//! Work on many things at once, on threads that are passed in.
+//! Processes many items concurrently, on threads that the caller passes in.
 
 use esker_base::{Background, Priority};
 use parking_lot::Mutex;

@@ -1,4 +1,5 @@
-//! Atomics and locks of the commit path and of snapshots: the machine's own, or loom's models of them.
+//! Atomics and locks of the commit path and of snapshots: those of the machine, or loom's models of
+//! them.
 
 #[cfg(not(loom))]
 mod real {

@@ -1,8 +1,8 @@
-//! The border between the keys of users and stored keys.
+//! The border between user keys and stored keys.
 //!
-//! All keys and bounds that come from a user pass here on their way in, and all keys that go to a
-//! user pass here on their way out. Behind this border keys are never empty, and a range delete has
-//! an end. `esker_base::stored_key` defines the map and says why it keeps the order.
+//! All keys and bounds from callers are mapped here, and all keys returned to callers are mapped
+//! back. Behind this border keys are never empty, and every range delete has an end.
+//! `esker_base::stored_key` defines the map and explains why it preserves order.
 
 use esker_api::{KeyRange, WriteBatch};
 use esker_base::stored_key::MAX_STORED_KEY_BYTES;

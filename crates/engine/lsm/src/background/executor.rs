@@ -1,4 +1,4 @@
-//! Doing a job, and what everybody is told when it is done.
+//! Executes a job and notifies waiting threads when it is done.
 
 use super::picker::{is_unused, next_due_plan, segments_ahead};
 use super::{Flushed, IDLE, Job, Jobs, Lane};

@@ -1,14 +1,19 @@
-//! Background work: what there is to do, who does it, and who waits for it.
+//! Background work: which jobs exist, which thread runs them, and what waits for them.
 //!
-//! The work runs in lanes, so that none waits behind another: *prepare* makes the next segment, *flush*
-//! sorts MemTables and writes them to tables, *sync* makes the log durable when writers do not wait
-//! for that, and *compaction* does plans. The first three have a thread each, the last as many as the
-//! settings say. Databases that share [`Resources`](crate::Resources) share these threads (`worker_pool`). Without
-//! threads (in a simulation) the owner steps all lanes by hand.
+//! Jobs run in lanes, so that none blocks another:
 //!
-//! A job that fails is kept as the lane's error and tried again after a pause; a writer that needs its
-//! result asks for a try at once, and gets the fresh error if that fails too. So a full disk stops
-//! writers with a reason, and freeing space starts them again.
+//! * *prepare* prepares the next log segment;
+//! * *flush* sorts MemTables and writes them to tables;
+//! * *sync* makes the log durable when writers do not wait for that;
+//! * *compaction* executes plans.
+//!
+//! The first three have one thread each, the last as many as the settings say. Databases that share
+//! [`Resources`](crate::Resources) share these threads (`worker_pool`). Without threads, as in a
+//! simulation, the owner steps all lanes.
+//!
+//! The lane keeps the error of a failed job and retries the job after a pause. A writer that needs
+//! the result requests a retry at once, and gets the new error if that fails as well. So a full
+//! disk stops writers with a reason, and freeing space resumes them.
 
 pub(crate) mod executor;
 pub(crate) mod picker;

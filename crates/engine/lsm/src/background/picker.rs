@@ -1,4 +1,4 @@
-//! What a lane does next, from what there is.
+//! Picks the next job of a lane.
 
 use super::{Job, Jobs, Lane, Urgency};
 use crate::compaction::execute::job::Merged;

@@ -1,15 +1,16 @@
 //! Memory and threads, of one database or of several that share them.
 //!
-//! The budget is one sum. Each database charges what it holds: segments and their index, what its open
-//! tables pin, and its part of the DRAMTable. The block cache gets what is left.
+//! The budget is one sum. Each database charges what it holds: segments and their index, the memory
+//! of open tables, and its DRAMTable. The block cache gets what is left.
 //!
-//! A database by itself charges for its segments what they may take. Databases that share charge what
-//! theirs take at the moment, for most of them are small. If all segments together take more than half
-//! of the budget, the largest MemTables are flushed, one after another, until the flushes in progress
-//! bring them back to half. Above three quarters, segments stop growing, and writers wait for flushes.
+//! A database alone charges the most that its segments may use. Databases that share charge what
+//! their segments use now, because most of them are small. If all segments together use more than
+//! half of the budget, the largest MemTables are flushed one after another, until the flushes in
+//! progress bring them back to half. Above three quarters, segments stop growing and writers wait
+//! for flushes.
 //!
-//! A forked child has none of the threads, and its parent's locks may be held forever. So it takes no
-//! lock here: an open fails, and nothing is charged or given back.
+//! A forked child has none of the threads, and locks of its parent may be held forever. So it takes
+//! no lock here: an open fails, and nothing is charged or returned.
 
 use super::worker_pool::Crew;
 use crate::engine::{Inner, dram_table_bytes, segments_at_most};

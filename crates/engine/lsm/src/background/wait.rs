@@ -1,5 +1,5 @@
-//! Waiting for background work: writers for a segment, and callers for a flush, a compaction, or
-//! peace. Without threads, whoever waits does the work.
+//! Waits for background work: writers for a segment, callers for a flush, a compaction or an idle
+//! database. Without threads, the waiting thread does the work.
 
 use super::executor::{give_back_unneeded, install_deferred, run_plan, update_debt};
 use super::picker::{can_prepare, next_plan, wants_segments};

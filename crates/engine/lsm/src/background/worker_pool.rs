@@ -1,13 +1,13 @@
-//! The background threads, and the databases that they serve.
+//! The background threads and the databases that they serve.
 //!
-//! Each thread serves one lane of all databases, in turn and one job at a time. So a compaction of one
-//! database keeps no other from its flush, and a database with much to do does not starve the others.
-//! Compactions that are due, of any database, come before those for deletes and before help with another's.
-//! The threads start with the first database that joins, and end with the last that leaves. While there
-//! is no work they sleep.
+//! Each thread serves one lane of all databases, in turn and one job at a time. So the compaction
+//! of one database delays no flush of another, and a busy database does not starve the others.
+//! Compactions that are due, of any database, come before compactions for deletes and before parts
+//! of another plan. The threads start with the first database that joins and end with the last that
+//! leaves.
 //!
-//! A thread that finds no work sleeps only if nothing was announced since it began to look: the count of
-//! [`Signal`] tells.
+//! A thread that finds no work sleeps only if nothing was announced since it began to search: the
+//! count of [`Signal`] shows that.
 
 use super::{IDLE, Lane, visit};
 use crate::engine::Inner;

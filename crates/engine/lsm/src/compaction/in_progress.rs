@@ -1,5 +1,5 @@
-//! What running plans hold. One whose edit is still to be made runs until then. Nor can a plan have a table that is known
-//! to be unreadable: it would fail.
+//! What running plans claim. A plan runs until its edit is installed. A plan cannot claim a table
+//! known to be unreadable, because it would fail.
 
 use super::plan::{Place, Plan, Reason};
 use crate::version::key_bounds::Span;

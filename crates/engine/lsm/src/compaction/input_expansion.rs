@@ -1,4 +1,4 @@
-//! What older data a merge has to take in, so that newer versions stay above it.
+//! Adds older data to the inputs of a compaction, so that newer versions stay above it.
 
 use super::plan::PlanInput;
 use crate::version::{KeyspaceVersion, Run, TableHandle};

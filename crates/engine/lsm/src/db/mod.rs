@@ -1,4 +1,4 @@
-//! The database: what users hold.
+//! The handles of an open database.
 
 pub(crate) mod checkpoint_request;
 pub(crate) mod keyspace;

@@ -1,8 +1,8 @@
-//! The write-ahead log: where segments come from, and how they are read again.
+//! The write-ahead log: where segments are stored, and how they are read again.
 //!
-//! `segment_provider` creates, recycles and retires segments: `wal_files` in a directory, `pmem_wal`
-//! in a pool of persistent memory. `wal_reader` reads them at an open; `torn_tail` says where one
-//! ends in a bad frame.
+//! `segment_provider` creates, recycles and retires segments: `wal_files` in a directory,
+//! `pmem_wal` in a pool of persistent memory. `wal_reader` reads them at an open; `torn_tail`
+//! reports a log that ends with an invalid frame.
 //!
 //! A log is removed only after all of its writes are in tables that the manifest lists.
 

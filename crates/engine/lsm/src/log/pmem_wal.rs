@@ -1,10 +1,10 @@
-//! Logs that lie in a pool of persistent memory.
+//! Logs in a pool of persistent memory.
 //!
-//! There the log *is* the MemTable: a segment lies in an extent of the pool, its frames are durable
-//! where they are, and nothing is written twice. What a name, a file and its removal are to
-//! [`crate::log::wal_files`], an epoch, an extent and its release are here. [`PoolStorage`] shows the
-//! extents as log files, so that whoever only reads logs (recovery of a read-only open, `check`,
-//! `dump-frames`) or removes strays need not know the difference.
+//! There the log *is* the MemTable: a segment is an extent of the pool, its frames are durable in
+//! place, and nothing is written twice. An epoch, an extent and its release correspond to the name,
+//! the file and its removal in [`crate::log::wal_files`]. [`PoolStorage`] presents the extents as
+//! log files. So code that only reads logs (recovery of a read-only open, `check`, `dump-frames`)
+//! or removes unlisted files need not distinguish the two.
 
 use super::wal_files::{log_file_name, parse_log_file_name};
 use esker_base::{Error, Hint, Result};

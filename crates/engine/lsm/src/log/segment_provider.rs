@@ -1,4 +1,4 @@
-//! Where the log lies, and so what a new segment is made of: files, a pool, or nothing.
+//! Provides log segments: in files, in a pool, or in memory only.
 
 use super::pmem_wal;
 use super::wal_files::{LOG_ALIGNMENT, LogFiles};

@@ -1,8 +1,8 @@
-//! Reports where a log ends in a frame that does not hold, whether or not whole frames follow.
+//! Reports a log that ends with an invalid frame, whether or not whole frames follow it.
 //!
-//! Three causes leave the same bytes: a power loss before writes were synced, the end of a process
-//! during writes, and damage to writes that no later frame knows to be durable. Recovery keeps the
-//! prefix, or refuses to open if the caller wants that. In either case it reports what it found.
+//! Three causes leave the same bytes: a power loss before a sync, a crash during writes, and damage
+//! to writes that no later frame proves durable. Recovery keeps the writes before the frame, or
+//! fails if the caller asks for that. In both cases it reports what it found.
 
 use crate::options::settings::Recovery;
 use esker_base::{Error, Result, Seqno};

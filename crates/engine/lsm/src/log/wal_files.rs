@@ -1,10 +1,10 @@
-//! Log files on their storage: names, creation, reuse.
+//! Log files: names, creation, reuse.
 //!
-//! A log file is a segment's bytes. Its epoch is its name, never used before. Its length and its header
-//! are durable before the manifest lists it, and the manifest lists it before any seqno is reserved in
-//! it: so a listed log that is missing or has no header is damage, not an accident of timing. Each step
-//! of the file is allocated before any seqno is reserved in it: so a full disk shows here, in the
-//! background.
+//! A log file holds the bytes of a segment. Its name is its epoch, which is never reused. Its
+//! length and its header are durable before the manifest lists it, and the manifest lists it before
+//! any sequence number is reserved in it. So a listed log that is missing or has no header is
+//! damaged. Each step of the file is allocated before any sequence number is reserved in it. So a
+//! full disk is detected in the background.
 
 use super::pmem_wal::IF_LOST;
 use esker_base::{Error, FileKind, Hint, Result};

@@ -1,4 +1,4 @@
-//! What a manifest says in all: the version, and which logs are in force.
+//! The state that a manifest describes: the version, and the logs in use.
 
 use super::version_edit::{Change, Edit, LogEnd};
 use crate::stats::cumulative::Account;

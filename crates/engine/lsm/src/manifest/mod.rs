@@ -1,9 +1,9 @@
-//! The manifest: which tables, keyspaces and logs there are, as a checksummed list of edits.
+//! The manifest: the tables, keyspaces and logs of a database, as a checksummed list of edits.
 //!
-//! `CURRENT` names the one manifest file in force. A manifest file starts with a header and one edit
-//! that describes everything (a snapshot); each later change of the tree is one more edit, synced
-//! before anything relies on it. Opening a database writes a fresh file and points `CURRENT` at it,
-//! so the file stays small and a leftover tail is never appended to.
+//! `CURRENT` names the manifest file in use. A manifest file starts with a header and one edit with
+//! the whole state (a snapshot). Each later change of the tree is one more edit, synced before
+//! anything relies on it. Each open writes a new file and points `CURRENT` at it, so the file stays
+//! small and an incomplete record is never appended to.
 //!
 //! See `docs/formats/manifest.md`.
 

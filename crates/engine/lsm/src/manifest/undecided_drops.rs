@@ -1,11 +1,13 @@
-//! Keyspaces that may be dropped at the next open.
+//! Keyspaces that the next open may find dropped.
 //!
-//! If the sync of an edit fails, the edit may be in the manifest file all the same. A fresh manifest,
-//! made from the state before the edit, settles that it is not in force. If that fails, too, the edit is
-//! undecided: the next open may find it or not. Most undecided edits can wait, because nothing depends on
-//! them: the files that they add and the files that they remove both stay, and logs that they list are not
-//! written to. A drop is different. Writes to the keyspace would be acknowledged and then be gone, so they
-//! are rejected until a fresh manifest is durable.
+//! If the sync of an edit fails, the edit may be in the manifest file nevertheless. A new manifest,
+//! made from the state before the edit, settles that it was not installed. If that fails as well,
+//! the edit is undecided: the next open may find it or not.
+//!
+//! Most undecided edits can wait, because nothing depends on them: the files that they add and the
+//! files that they remove both stay, and logs that they list are not written to. A drop is
+//! different. Writes to the keyspace would be acknowledged and then be lost, so they are rejected
+//! until a new manifest is durable.
 
 use super::version_edit::{Change, Edit};
 use esker_base::KeyspaceId;

@@ -1,4 +1,4 @@
-//! Installing an edit: durable in the manifest first, then in force for readers.
+//! Installs an edit: first durably in the manifest, then for readers.
 
 use super::invariants;
 use super::manifest_file::Manifest;

@@ -1,5 +1,5 @@
-//! Tables that no version has any more, and whose files are still there: a reader holds them, or the
-//! file is shared with a table that is in use.
+//! Zombie tables: removed from every version, but their files still exist. A reader has them open,
+//! or the file is shared with a table in use.
 
 use super::version_edit::{Change, Edit};
 use crate::version::{TableFile, TableHandle, TableId};

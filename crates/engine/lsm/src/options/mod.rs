@@ -1,10 +1,10 @@
-//! What a user chooses, and what follows from it.
+//! Settings, and the sizes that follow from them.
 //!
-//! [`settings`]: the settings of a database and of a keyspace. [`space_policy`]: what is done about
-//! stale versions. [`sizes`]: how large tables and levels may be.
+//! [`settings`]: the settings of a database and of a keyspace. [`space_policy`]: how obsolete
+//! versions are removed. [`sizes`]: target sizes of tables and levels.
 //!
-//! Settings name the resources that databases share (`background`), and otherwise use no other
-//! room, so every room may use them.
+//! Settings name the resources that databases share (`background`) and use no other module, so
+//! every module may use them.
 
 pub mod settings;
 pub mod sizes;

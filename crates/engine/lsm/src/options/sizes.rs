@@ -1,4 +1,4 @@
-//! The sizes that pickers aim for, all derived from the segment's.
+//! The target sizes of the pickers, derived from the segment size.
 
 /// Level 0 of a leveled keyspace is merged down when it has this many runs. A get looks at each of
 /// them; with fewer the level below would be rewritten for less new data each time.

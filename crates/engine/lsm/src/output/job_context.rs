@@ -1,4 +1,4 @@
-//! What those who write tables need from the engine around them.
+//! What a compaction needs from the engine to write tables.
 
 use crate::options::settings::KeyspaceSettings;
 use esker_base::Seqno;

@@ -1,9 +1,9 @@
 //! Writing tables: what a flush and a compaction share.
 //!
-//! [`version_filter`] decides what becomes of each version, given [`snapshot_stripes`] and the deleted
-//! ranges of [`range_del_aggregator`]. [`output_files`] writes what stays. `filter_allocation` gives
-//! each run its share of filter memory, `io_throttle` lets reads and flushes go first, and
-//! `job_context` is what a compaction's writers need from the engine.
+//! [`version_filter`] decides whether each version is kept, given [`snapshot_stripes`] and the
+//! deleted ranges of [`range_del_aggregator`]. [`output_files`] writes what is kept.
+//! `filter_allocation` assigns filter memory to runs, `io_throttle` gives reads and flushes
+//! priority, and `job_context` is what a compaction needs from the engine.
 //!
 //! A version that a snapshot can see is never dropped.
 

@@ -1,4 +1,4 @@
-//! Writes what a fold keeps into tables. Flush and compaction share this.
+//! Writes the kept versions of a flush or a compaction to tables.
 
 use super::job_context::JobContext;
 use super::version_filter::{Fate, Fold};

@@ -1,10 +1,10 @@
-//! Whether something was written after a moment: what transactions ask before they write.
+//! Checks whether a key was written after a snapshot. Transactions ask this before they write.
 //!
-//! The moment is held as a snapshot by whoever asks. So compaction keeps the seqno of every version,
-//! and of every delete, that is the newest of its key and newer than the moment.
+//! The caller holds the snapshot. So compaction keeps the sequence number of every version and
+//! delete that is the newest of its key and newer than the snapshot.
 //!
-//! MemTables that end before the moment are not asked, and neither are tables: if all that was flushed
-//! is older than the moment, which is so unless a flush came in between, no table is looked at.
+//! MemTables that end before the snapshot are not searched. Nor are tables if everything flushed is
+//! older than the snapshot, which is so unless a flush has happened since.
 
 use super::level_iter::RunCursor;
 use crate::engine::Inner;

@@ -1,4 +1,4 @@
-//! A run read as one sequence: its tables one after another, each opened when it is reached.
+//! Reads a run as one sequence. Its tables are opened one after another, when they are reached.
 
 use crate::version::{Run, TableHandle};
 use esker_api::KeyRange;

@@ -1,10 +1,10 @@
-//! Reads: point gets, scans, and the question whether a key was written since.
+//! Reads: gets, scans, and the check whether a key was written since a snapshot.
 //!
-//! `get` looks a key up in MemTables, then in runs, newest first. A scan is a `cursor` over
-//! `db_iter`, which folds versions into pairs, over [`merging_iter`], which merges MemTables and
-//! [`level_iter`]s. `range` is the iterator that users see. `conflict_check` serves transactions.
+//! `get` searches MemTables, then runs, newest first. A scan is a `cursor` over `db_iter`, which
+//! folds versions into entries, over [`merging_iter`], which merges MemTables and [`level_iter`]s.
+//! `range` is the public iterator. `conflict_check` serves transactions.
 //!
-//! A read pins its view of the tree before it loads the newest visible seqno.
+//! A read pins its view of the tree before it loads the newest visible sequence number.
 
 pub(crate) mod conflict_check;
 pub(crate) mod cursor;

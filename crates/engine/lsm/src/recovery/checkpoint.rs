@@ -1,8 +1,8 @@
-//! Checkpoints: a consistent copy of a live database that shares its tables.
+//! Checkpoints: a consistent copy of an open database that shares its tables.
 //!
-//! Everything acknowledged is flushed first, so the copy needs no log. The version of that moment is
-//! held while its files are linked, so none of them goes away; then a fresh manifest makes the links
-//! a database.
+//! All acknowledged writes are flushed first, so the copy needs no log. The version is held while
+//! its files are linked, so none of them is removed. Then a new manifest makes the links a
+//! database.
 
 use super::replay;
 use super::replay::Found;

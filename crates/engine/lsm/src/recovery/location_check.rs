@@ -1,8 +1,9 @@
-//! Logs that lie beside the tables, while a pool or another directory was named as their place.
+//! Detects logs that are stored beside the tables although a pool or another directory was named.
 //!
-//! A database may have kept its logs in a pool once, and beside its tables later: the pool is still its
-//! own. Whoever names it then finds none of the logs there. They are not lost, and must be neither given up
-//! nor, once a manifest without them is in force, removed as strays: what they hold was acknowledged.
+//! A database may have kept its logs in a pool once and beside its tables later; it still owns the
+//! pool. An open that names the pool finds none of the logs there. They are not lost. A repair must
+//! not drop them, and an open must not remove them as unlisted files: their writes were
+//! acknowledged.
 
 use super::orphan_logs;
 use super::replay::{self, Found};

@@ -1,11 +1,12 @@
-//! From files to an open database, and back.
+//! Opens, closes and copies a database.
 //!
-//! `open` finds out what a directory holds and builds the engine; `replay` reads the logs;
-//! `open_tables` opens tables in the background. `orphan_logs`, `location_check` and
-//! `unlisted_files` judge what the manifest does not list, and `quarantine` keeps it. `env` is what an
-//! open takes from the world: storage, clock, threads and randomness, which tests replace. `close` and `checkpoint` end and copy a database.
+//! `open` inspects a directory and builds the engine; `replay` reads the logs; `open_tables` opens
+//! tables in the background. `orphan_logs`, `location_check` and `unlisted_files` decide about
+//! files that the manifest does not list, and `quarantine` keeps them. `env` is the environment of
+//! an open: storage, clock, threads and random seed. `close` and `checkpoint` end and copy a
+//! database.
 //!
-//! An open removes no file whose content is not known to be superseded.
+//! An open removes a file only if its content is known to be obsolete.
 
 pub(crate) mod checkpoint;
 pub(crate) mod close;

@@ -1,4 +1,4 @@
-//! Opening and creating: the order in which a database comes to life.
+//! Opens or creates a database.
 
 use super::close::Handle;
 use super::env::Env;

@@ -1,16 +1,15 @@
-//! The tables that a database was opened with, opened behind the open.
+//! Opens the tables of a database in the background.
 //!
-//! Before anything was written, `Db::open` has checked that each table's file exists and is long enough, and that
-//! each table in it ends with a footer that this version can read. What is left is to read
-//! index, filter, tombstones, sketches and properties into memory, some megabytes for a gigabyte of tables. Threads
-//! do that while the database is in use already, so that the first read does not wait for tables that it does not
-//! need: those that it needs it opens itself. What is flushed meanwhile is opened by who flushes it, and a
-//! database that closes before all are open opens no more.
+//! Before anything is written, `Db::open` checks that each table file exists and is long enough,
+//! and that each table in it ends with a footer that this version can read. The rest is to load
+//! index, filter, range tombstones, sketches and properties, some megabytes per gigabyte of tables.
+//! Threads do that while the database is in use, and a read opens the tables that it needs. A flush
+//! opens its own tables. A close ends the opening.
 //!
-//! A table that can't be opened is the background's error until it can be, and that of whoever reads it. No
-//! compaction is chosen before the end, because what tables hold says which one is best. Where a flush is
-//! chosen like that, for a goal for space, and where there are no threads, the open itself opens all tables,
-//! before it writes anything, and fails if one can't be opened.
+//! A table that cannot be opened is a background error, and an error of each read of it. No
+//! compaction is picked before all tables are open, because the content of tables determines the
+//! best one. If a keyspace has a space-amplification limit, or without threads, the open itself
+//! opens all tables before it writes anything. It fails if one cannot be opened.
 
 use super::env::Env;
 use crate::background::Alarm;

@@ -1,11 +1,11 @@
-//! Logs that the manifest does not list, and what they say about it.
+//! Logs that the manifest does not list, and what they prove about it.
 //!
-//! An open removes them as strays, so it must know that nobody was told that what they hold is durable.
-//! The order in which a log comes to be shows that:
+//! An open removes such logs. So it must know that none of their writes was acknowledged as
+//! durable. The order in which a log is created shows that:
 //!
-//! * in a pool, the manifest says that the epoch is given out before an extent has it;
-//! * in files, the manifest lists the log before any write is in it;
-//! * in both, the edit that lists the log is durable before any write is in it.
+//! * in a pool, the manifest records that the epoch is taken before an extent has it;
+//! * in files, the manifest lists the log before it holds any write;
+//! * in both, the edit that lists the log is durable before it holds any write.
 
 use crate::log::wal_files::parse_log_file_name;
 use crate::log::wal_reader::LogSource;

@@ -1,7 +1,9 @@
-//! Keeps what a recovery does not use: bytes of logs that may have held writes, and files of unknown content.
+//! Keeps what a recovery does not use: the bytes of logs that may hold writes, and files of unknown
+//! content.
 //!
-//! A file of unknown content is renamed. A log is removed or recycled once its accepted writes are in tables. So before that, its
-//! content is copied to a file of its own, which nothing reads and only a person removes.
+//! A file of unknown content is renamed. A log is removed or recycled once its accepted writes are
+//! in tables. So its content is copied before to a separate file, which nothing reads and only an
+//! operator removes.
 
 use super::replay::Rejected;
 use esker_base::{FileKind, Hint, Result};

@@ -1,4 +1,4 @@
-//! What is worked out of a version when it is first asked for, and kept with it.
+//! Estimates derived from a version when they are first needed, and cached with it.
 
 use super::{LEVELS, TableId};
 use esker_base::Seqno;

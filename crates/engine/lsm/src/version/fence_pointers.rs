@@ -1,8 +1,9 @@
-//! Which of a run's tables a key may be in, from two arrays of numbers.
+//! Finds the tables of a run that may hold a key, with two arrays of numbers.
 //!
-//! The bounds of tables lie wherever their keys were allocated, so that a search among them waits for memory twice at
-//! each step. Here they are numbers, side by side: the eight bytes of each bound behind what all of them have in common.
-//! Numbers that differ say which key is less. Only where they are equal the keys themselves are looked at.
+//! The bounds of tables are scattered in memory, so a binary search over them misses the cache
+//! twice per step. The arrays hold eight bytes of each bound, after the prefix that all bounds
+//! share. Different numbers decide the order of keys. Only for equal numbers the keys themselves
+//! are compared.
 
 use super::TableHandle;
 use esker_table::head;

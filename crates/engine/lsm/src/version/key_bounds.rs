@@ -1,4 +1,4 @@
-//! A stretch of keys: what a set of tables may hold or delete.
+//! The key bounds of a set of tables.
 
 use super::{Run, TableHandle, TableMeta};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Leases: things that their holders use now and then, and that are taken back in between.
+//! Leases: objects that their holders use from time to time, and that can be recalled in between.
 //!
-//! A recall never waits for a holder that is in the middle of a step, which may be long: it leaves
-//! word, and the holder gives the thing back itself when the step is done.
+//! A recall never waits for a holder that is in the middle of a step, which may take long. It
+//! leaves a mark, and the holder returns the object when the step ends.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering, fence};

@@ -1,8 +1,8 @@
-//! What a read looks at: the MemTables, newest first, and the version of the tables.
+//! The view of a read: the MemTables, newest first, and the version of the tables.
 //!
-//! A view never changes; a rotation, a flush or a compaction installs another. A read pins the view
-//! and only then loads the visible seqno: in the other order, a compaction between the two could
-//! drop the very versions that the seqno needs.
+//! A view never changes; a rotation, a flush or a compaction installs a new one. A read pins the
+//! view and only then loads the visible sequence number. In the other order, a compaction between
+//! the two could drop versions that the sequence number needs.
 
 use super::Version;
 use arc_swap::ArcSwap;

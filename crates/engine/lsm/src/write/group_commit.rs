@@ -1,10 +1,10 @@
-//! Group commit: one writer at a time appends the completed bytes of all writers to the log file, and
-//! one at a time syncs what was appended.
+//! Group commit: one writer at a time appends the complete frames of all writers to the log file,
+//! and one at a time syncs what was appended.
 //!
-//! A writer whose bytes are not down yet takes the turn if it is free, and waits otherwise. An append
-//! covers every frame in a row that is complete, whoever wrote it; a sync covers everything appended
-//! when it starts, so while one sync runs the next group gathers by itself. The two turns are separate:
-//! a sync, which waits for the device, never holds up a writer that only needs its bytes appended.
+//! A writer whose frames are not appended takes the turn if it is free, and waits otherwise. An
+//! append covers every complete frame in a row, of all writers. A sync covers everything appended
+//! when it starts, so the next group gathers while it runs. The two turns are separate: a sync,
+//! which waits for the device, never delays a writer that only needs an append.
 
 use super::leader::Turn;
 use crate::log::segment_provider::LogSegment;

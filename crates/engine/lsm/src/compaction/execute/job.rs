@@ -1,6 +1,7 @@
-//! Doing a plan: merge its inputs, then put the outputs in their place by one edit. A large plan is cut
-//! into parts, and threads of the compaction lane that find no other plan to do take some of them. The edit may come
-//! later than the outputs: see `pending_installs`.
+//! Executes a plan: merges its inputs, then installs the outputs with one edit.
+//!
+//! A large plan is split into parts, and idle compaction threads take some of them. The edit may
+//! come later than the outputs: see `pending_installs`.
 
 use super::l0_progress::{Entered, Progress};
 use super::pending_installs;

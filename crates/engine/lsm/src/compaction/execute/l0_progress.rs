@@ -1,10 +1,11 @@
-//! How far merges of level 0 have come, for back-pressure.
+//! The progress of level 0 compactions, for back-pressure.
 //!
-//! A merge takes many runs out of level 0, all at once when its edit is in force. Were writers slowed by the runs that stand
-//! there, they would go fast after each merge and ever more slowly until the next one's end. So a merge that is half
-//! done counts as half of its runs gone, whenever a MemTable is sealed or a job has ended: what is owed then falls and
-//! rises as the work does, little by little. What is written is held against what is expected, so a merge that drops much
-//! counts for less than it is worth. Keyspaces with a goal for space count no runs, and have no part in this.
+//! A compaction removes many runs from level 0 at once, when its edit is installed. If the runs
+//! there throttled writers, these would be fast after each compaction and ever slower until the end
+//! of the next. So a compaction that is half done counts as half of its runs removed, whenever a
+//! MemTable is sealed or a job ends. Progress is the bytes written relative to the bytes expected,
+//! so a compaction that drops much is underestimated. Keyspaces with a space-amplification limit
+//! count no runs and are not included.
 
 use crate::compaction::plan::{Plan, PlanInput};
 use crate::version::KeyspaceVersion;

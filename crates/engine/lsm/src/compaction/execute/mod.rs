@@ -1,8 +1,9 @@
-//! Doing a compaction: the only place of compaction that reads and writes tables.
+//! Executes compactions: the only part of compaction that reads and writes tables.
 //!
-//! `job` carries one plan out, in parts that several threads take from `subcompaction_queue`. Each
-//! is a [`subcompaction`], cut into tables by `output_split`. `pending_installs` keeps finished
-//! work whose edit can wait; `l0_progress` tells back-pressure how far level 0 has come.
+//! `job` executes one plan, in parts that several threads take from `subcompaction_queue`. Each is
+//! a [`subcompaction`], split into tables by `output_split`. `pending_installs` keeps finished
+//! compactions whose edit can wait; `l0_progress` reports the progress of level 0 for
+//! back-pressure.
 //!
 //! A job that fails leaves nothing behind.
 

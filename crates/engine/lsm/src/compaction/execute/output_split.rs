@@ -1,5 +1,5 @@
-//! Where a goal's merges cut their output: where the tables of the base end, so that a later merge
-//! takes in whole tables and no more of them than it must.
+//! Splits the output of compactions under a space-amplification limit where the tables of the base
+//! end, so that a later compaction reads whole tables and no more of them than it must.
 
 use crate::compaction::plan::{Cutting, Plan};
 use crate::compaction::space::search::{BASE, Search};

@@ -1,9 +1,9 @@
-//! The parts of a plan, and who does them: whoever took the plan up, and threads of the compaction lane
-//! that find no other plan to do.
+//! The parts of a plan, and the threads that execute them: the plan's own, and idle compaction
+//! threads.
 //!
-//! The one that took the plan up takes the next part that nobody has, until none is left or one has failed,
-//! and then waits for what others still have in hand. Others take one part, and look what is due before they
-//! take another. So a plan ends even if nobody comes to help, and nobody who helps waits for anybody.
+//! The plan's own thread takes the next free part until none is left or one has failed, and then
+//! waits for the parts of others. Another thread takes one part, and checks for due plans before it
+//! takes another. So a plan ends without any help, and a helping thread waits for no other.
 
 use super::subcompaction::{Failure, Outcome};
 use crate::compaction::plan::Part;

@@ -1,7 +1,7 @@
-//! Runs of one level that are merged with each other, and stay in it.
+//! Compacts runs of one level with each other, within the level.
 //!
-//! A level does that while it can't go on to the next: not yet, or not at all because an unreadable
-//! table is in the way. Its runs stay few, and such a merge is all of its debt.
+//! A level does that while its data cannot move to the next level: not yet, or not at all because
+//! an unreadable table blocks it. Its runs stay few, and such a compaction is all of its debt.
 
 use super::Debt;
 use crate::compaction::plan::{Plan, PlanInput, Reason};

@@ -1,5 +1,5 @@
-//! Which compaction to do next. Pure: a version and what is around it in, a plan out. What was found is kept with
-//! the version.
+//! Picks the next compaction. Pure: it maps a version and its surroundings to a plan. Estimates are
+//! cached with the version.
 
 pub(crate) mod droppable_tables;
 pub(crate) mod intra_level;

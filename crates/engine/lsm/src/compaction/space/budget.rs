@@ -1,4 +1,4 @@
-//! A keyspace's space: what it takes, what it may take, and what is left.
+//! The space budget of a keyspace: what it uses, what it may use, and what is left.
 
 use crate::compaction::in_progress::Busy;
 use crate::compaction::pick::l0_delay::Arrival;

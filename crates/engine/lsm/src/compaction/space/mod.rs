@@ -1,9 +1,9 @@
-//! Keeping a keyspace below its limit of space: estimates, a budget, and the search for compactions
-//! that pay.
+//! Keeps a keyspace below its space-amplification limit: estimates, a budget, and the search for
+//! compactions that pay.
 //!
-//! [`garbage_estimate`] and [`duplicate_rate`] predict from sketches what a merge would keep, and
-//! `sketch_crosscheck` tells when not to believe them. [`budget`] says what may still be taken,
-//! `space_limit` how tall the stack of runs may be, and `search` chooses among `candidates`.
+//! [`garbage_estimate`] and [`duplicate_rate`] predict from sketches what a compaction would keep,
+//! and `sketch_crosscheck` detects estimates that are wrong. [`budget`] computes the free space,
+//! `space_limit` bounds the read amplification, and `search` chooses among `candidates`.
 //!
 //! Nothing here reads a table or writes a byte.
 
