@@ -1,26 +1,27 @@
-//! A value inside a tuple, and the order of values.
+//! The values of tuples and their order.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// One value of a tuple. Values of different types are ordered as the variants are listed here.
+/// One value of a tuple. Values of different types sort in the order of the variants.
 #[derive(Clone, Debug)]
 pub enum Element<'a> {
-    /// Nothing. Before everything else.
+    /// No value. Sorts before everything else.
     Null,
-    /// `false` before `true`.
+    /// A boolean; `false` sorts before `true`.
     Bool(bool),
-    /// A whole number of any width, signed or not: all compare by value.
+    /// A signed or unsigned integer of any width, sorted by value.
     Int(i128),
-    /// A floating-point number in IEEE 754's total order, as [`f64::total_cmp`] has it: `-0.0` is
-    /// before `0.0`, and NaNs lie beyond the infinities of their sign. Not comparable with whole
-    /// numbers: every `Float` is after every `Int`.
+    /// A floating-point number, sorted as [`f64::total_cmp`] does.
+    ///
+    /// `-0.0` sorts before `0.0`, and NaNs sort beyond the infinities of their sign. Every `Float`
+    /// sorts after every `Int`, whatever their values.
     Float(f64),
-    /// Bytes, compared as Esker compares keys.
+    /// Bytes, sorted as Esker sorts keys.
     Bytes(Cow<'a, [u8]>),
-    /// Text, compared by its UTF-8 bytes, which is by code point.
+    /// Text, sorted by its UTF-8 bytes, which is the order of code points.
     Text(Cow<'a, str>),
-    /// A tuple inside the tuple, compared element by element; a shorter one is before its extensions.
+    /// A nested tuple, sorted element by element. A tuple sorts before its extensions.
     Tuple(Vec<Element<'a>>),
 }
 

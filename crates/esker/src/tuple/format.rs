@@ -26,9 +26,10 @@ const TUPLE: u8 = 0x50;
 /// How deep tuples may nest, so that hostile bytes can't exhaust the stack.
 const DEPTH_MAX: usize = 32;
 
-/// Encodes `elements` one after another, after whatever is in `out`.
+/// Appends the encoding of `elements` to `out`.
 ///
-/// Panics if tuples nest deeper than 32, which [`decode_elements`] would refuse.
+/// # Panics
+/// If tuples nest deeper than 32 levels, which [`decode_elements`] rejects.
 pub fn encode_elements(elements: &[Element<'_>], out: &mut Vec<u8>) {
     encode_nested(elements, out, 0);
 }
@@ -84,9 +85,11 @@ fn put_string(code: u8, value: &[u8], out: &mut Vec<u8>) {
     out.push(END);
 }
 
-/// Decodes all elements of `bytes`. Strings that hold no byte 0 or 1 are borrowed.
+/// Decodes all elements of `bytes`. Strings without the bytes 0 and 1 are borrowed.
 ///
-/// A tuple has one encoding: bytes that [`encode_elements`] would not have written are refused.
+/// # Errors
+/// [`DecodeError`] if `bytes` are not what [`encode_elements`] writes: a tuple has exactly one
+/// encoding.
 pub fn decode_elements(bytes: &[u8]) -> Result<Vec<Element<'_>>, DecodeError> {
     let mut decoder = Decoder { bytes, rest: bytes };
     let mut elements = Vec::new();

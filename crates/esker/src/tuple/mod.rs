@@ -1,8 +1,8 @@
-//! Keys made of several values, whose byte order is the order of the values.
+//! Keys that consist of several values, and sort as these values do.
 //!
-//! Esker compares keys bytewise. This codec turns a tuple, say a tenant, a time and a number, into
-//! bytes that compare as the tuple does, element by element, so that a range of keys is a range of
-//! tuples and all tuples that begin alike are neighbours.
+//! Esker compares keys bytewise. This codec encodes a tuple, such as a tenant, a time and a number,
+//! into bytes that compare as the tuple does, element by element. So a range of keys is a range of
+//! tuples, and tuples with the same first elements are adjacent.
 //!
 //! ```
 //! use esker::tuple;
@@ -16,8 +16,8 @@
 //! # Ok::<(), tuple::DecodeError>(())
 //! ```
 //!
-//! Each element is self-delimiting, so a tuple's bytes are a prefix of the bytes of every longer
-//! tuple that begins with it, and of no other:
+//! Each element is self-delimiting. So the bytes of a tuple are a prefix of the bytes of every
+//! longer tuple that starts with it, and of no other tuple:
 //!
 //! ```
 //! use esker::{KeyRange, tuple};
@@ -27,7 +27,8 @@
 //! assert!(!of_customer.contains(&tuple::encode(&("orders", 420u64, 7i64))));
 //! ```
 //!
-//! The bytes are described in `docs/formats/tuple.md`. They never change: they are in your keys.
+//! `docs/formats/tuple.md` specifies the bytes. The format never changes, because keys are stored
+//! in it.
 
 mod element;
 mod format;
@@ -37,13 +38,13 @@ pub use element::Element;
 pub use format::{decode_elements, encode_elements};
 pub use typed::{Bytes, FromElement, FromTuple, ToElement, ToTuple, decode, encode};
 
-/// Why bytes are not an encoded tuple, or not one of the type asked for.
+/// The error of bytes that are not an encoded tuple, or not one of the expected type.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not the tuple expected, at byte {offset}: {what}")]
 pub struct DecodeError {
-    /// Where in the bytes, or for a type that does not fit, which element.
+    /// The offset of the error in bytes or, if a type does not match, the index of the element.
     pub offset: usize,
-    /// What does not hold there.
+    /// What is wrong there.
     pub what: String,
 }
 

@@ -1,33 +1,41 @@
-//! Rust values and tuples to elements and back.
+//! Converts Rust values and tuples to elements and back.
 
 use super::{DecodeError, Element, decode_elements, encode_elements};
 use std::borrow::Cow;
 
 /// A value that can be an element of a tuple.
 pub trait ToElement {
-    /// The value as an element.
+    /// Returns the value as an element.
     fn to_element(&self) -> Element<'_>;
 }
 
-/// A value that an element can be turned into. `Err` holds what was expected.
+/// A value that can be decoded from an element.
 pub trait FromElement: Sized {
-    /// The value of `element`, if it is of this type and in its range.
+    /// Returns the value of `element`.
+    ///
+    /// # Errors
+    /// The expected type, as text, if the element has another type or is out of range.
     fn from_element(element: Element<'_>) -> Result<Self, &'static str>;
 }
 
-/// A tuple of [`ToElement`] values: Rust tuples of 1 to 8, and slices and vectors of [`Element`]s.
+/// A tuple of [`ToElement`] values: Rust tuples of 1 to 8, slices and vectors of [`Element`]s.
 pub trait ToTuple {
-    /// The elements, in order.
+    /// Returns the elements, in order.
     fn to_elements(&self) -> Vec<Element<'_>>;
 }
 
 /// A tuple of [`FromElement`] values: Rust tuples of 1 to 8.
 pub trait FromTuple: Sized {
-    /// The tuple of just these elements.
+    /// Returns the tuple of exactly these elements.
     fn from_elements(elements: Vec<Element<'_>>) -> Result<Self, DecodeError>;
 }
 
-/// The key that stands for `tuple`.
+/// Returns the key that encodes `tuple`.
+///
+/// # Panics
+/// If tuples nest deeper than 32 levels.
+///
+/// # Examples
 ///
 /// ```
 /// use esker::tuple::encode;
@@ -42,8 +50,13 @@ pub fn encode(tuple: &(impl ToTuple + ?Sized)) -> Vec<u8> {
     key
 }
 
-/// The tuple that `key` stands for. Fails if it is another number of values, or of other types, or
-/// no tuple at all.
+/// Returns the tuple that `key` encodes.
+///
+/// # Errors
+/// [`DecodeError`] if `key` is not an encoded tuple, or has another number of elements or other
+/// types.
+///
+/// # Examples
 ///
 /// ```
 /// use esker::tuple::{decode, encode};
@@ -59,7 +72,9 @@ pub fn decode<T: FromTuple>(key: &[u8]) -> Result<T, DecodeError> {
     T::from_elements(decode_elements(key)?)
 }
 
-/// Bytes as an element, to tell them from a vector of other things.
+/// Bytes as one element, as opposed to a vector of elements.
+///
+/// # Examples
 ///
 /// ```
 /// use esker::tuple::{Bytes, decode, encode};
