@@ -19,7 +19,7 @@ pub struct JobContext<'a> {
     pub snapshots: Vec<Seqno>,
     /// The keyspace's settings.
     pub settings: KeyspaceSettings,
-    /// Makes the compaction end soon with [`Error::Closed`].
+    /// Makes the compaction end soon with [`Error::Closed`](esker_base::Error::Closed).
     pub cancelled: &'a AtomicBool,
     /// Called before so many bytes are written; may wait.
     pub throttle: &'a (dyn Fn(u64) + Sync),
