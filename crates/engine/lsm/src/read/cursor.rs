@@ -39,7 +39,7 @@ use std::sync::{Arc, Weak};
 /// # Examples
 ///
 /// ```
-/// # extern crate esker_lsm as esker;
+/// # mod esker { pub use esker_api::Cursor; pub use esker_lsm::{Db, Settings}; }
 /// # fn main() -> esker_base::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// use esker::{Cursor, Db, Settings};
