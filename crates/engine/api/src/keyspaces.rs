@@ -1,15 +1,15 @@
-//! A whole store, with all of its keyspaces: what transactions are built on.
+//! A whole store with all of its keyspaces, as a base for transactions.
 
 use crate::{Cursor, KeyRange, KeyspaceRef, Snapshot, Value, WriteBatch};
 use esker_base::{KeyspaceId, Result};
 
-/// A store of several keyspaces that reads at moments, writes atomically across keyspaces, and can
-/// tell whether something was written after a moment. Shared between threads.
+/// A store of several keyspaces with snapshots, atomic batches and conflict checks. Threads may
+/// share it.
 pub trait Keyspaces: Send + Sync {
-    /// A moment to read at, kept until it is dropped.
+    /// A snapshot, kept until it is dropped.
     type Snapshot: Snapshot + Clone;
 
-    /// The keyspace called `name`, created if there is none.
+    /// Returns the keyspace called `name`, and creates it if it does not exist.
     fn keyspace(&self, name: &str) -> Result<KeyspaceRef>;
 
     /// Returns the id of `keyspace`, which all other calls take.
@@ -18,20 +18,24 @@ pub trait Keyspaces: Send + Sync {
     /// [`Error::ForeignHandle`](esker_base::Error::ForeignHandle) if another store made the handle.
     fn resolve(&self, keyspace: KeyspaceRef) -> Result<KeyspaceId>;
 
-    /// Fails with [`Error::UnknownKeyspace`](esker_base::Error::UnknownKeyspace) if there is no such
-    /// keyspace, or none any more.
+    /// Checks that the keyspace exists.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKeyspace`](esker_base::Error::UnknownKeyspace) if it does not, or was
+    /// dropped.
     fn check_keyspace(&self, keyspace: KeyspaceId) -> Result<()>;
 
-    /// The largest batch that [`Keyspaces::write`] takes.
+    /// Returns the limits of a batch for [`Keyspaces::write`].
     fn batch_limits(&self) -> BatchLimits;
 
-    /// The present moment. It has every write that returned before, and of each write all or nothing.
+    /// Takes a snapshot. It sees every write that returned before, and all or nothing of every
+    /// write.
     fn snapshot(&self) -> Self::Snapshot;
 
-    /// The newest value of `key`.
+    /// Returns the newest value of `key`, or `None`.
     fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>>;
 
-    /// The value of `key` at `snapshot`.
+    /// Returns the value of `key` at `snapshot`, or `None`.
     fn get_at(
         &self,
         keyspace: KeyspaceId,
@@ -39,7 +43,7 @@ pub trait Keyspaces: Send + Sync {
         snapshot: &Self::Snapshot,
     ) -> Result<Option<Value>>;
 
-    /// A cursor over `range` at `snapshot`. It keeps the moment by itself.
+    /// Returns a cursor over `range` at `snapshot`. It keeps the snapshot.
     fn cursor_at(
         &self,
         keyspace: KeyspaceId,
@@ -47,12 +51,15 @@ pub trait Keyspaces: Send + Sync {
         snapshot: &Self::Snapshot,
     ) -> Result<Box<dyn Cursor + '_>>;
 
-    /// Applies `batch` atomically. When this returns, the store's promise of durability holds, and
-    /// every later read and snapshot sees the batch.
+    /// Applies `batch` atomically.
+    ///
+    /// When this returns, the store's promise of durability holds, and every later read and
+    /// snapshot sees the batch.
     fn write(&self, batch: &WriteBatch) -> Result<()>;
 
-    /// Whether `key` was written, deletes and range deletes included, after `snapshot` and by a write
-    /// that returned before this call. Of one that has not returned it may say either.
+    /// Whether a write after `snapshot` put, deleted or range-deleted `key`.
+    ///
+    /// Writes that returned before this call count. A concurrent write may count or not.
     fn changed_since(
         &self,
         keyspace: KeyspaceId,
@@ -60,7 +67,7 @@ pub trait Keyspaces: Send + Sync {
         snapshot: &Self::Snapshot,
     ) -> Result<bool>;
 
-    /// The same for all keys in `range`: whether any was written.
+    /// Whether a write after `snapshot` changed a key in `range`. See [`Keyspaces::changed_since`].
     fn range_changed_since(
         &self,
         keyspace: KeyspaceId,
@@ -69,15 +76,15 @@ pub trait Keyspaces: Send + Sync {
     ) -> Result<bool>;
 }
 
-/// The largest batch that a store takes.
+/// The limits of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchLimits {
-    /// Bytes of the encoded batch.
+    /// The largest encoded batch, in bytes.
     pub bytes: usize,
-    /// Puts and deletes.
+    /// The largest number of puts and deletes.
     pub entries: usize,
-    /// Whether the empty key is a key.
+    /// Whether the empty key is valid.
     pub empty_key: bool,
-    /// Bytes of an encoded entry: a key with its value.
+    /// The largest encoded entry, a key with its value, in bytes.
     pub entry_bytes: usize,
 }

@@ -1,9 +1,9 @@
-//! What a key-value store offers, whoever made it: the traits that Esker and its peers implement,
-//! so that one workload drives them all.
+//! The traits of key-value stores. Esker and its peers implement them, so that one workload drives
+//! all.
 //!
-//! * [`Kv`]: get, put, delete, atomic batches. A hash store can do this.
+//! * [`Kv`]: get, put, delete, atomic batches. Hash stores implement it.
 //! * [`Ordered`]: cursors over ranges, snapshots, range deletes.
-//! * [`Keyspaces`]: a whole store that transactions can be built on.
+//! * [`Keyspaces`]: a whole store, as a base for transactions.
 //! * [`Transactional`]: begin, read, write, commit, over all keyspaces of a store.
 //!
 //! A value of the first two is one keyspace of a store.

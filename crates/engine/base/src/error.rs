@@ -38,7 +38,7 @@ pub enum Error {
         source: Arc<std::io::Error>,
     },
 
-    /// A file does not hold what was written to it: a checksum or an invariant fails.
+    /// The bytes of a file differ from those written: a checksum or an invariant fails.
     ///
     /// Restore the file from a copy. `esker check` lists all damage in a database directory; `esker
     /// repair` keeps what is intact and drops the rest.
@@ -270,7 +270,7 @@ pub enum Error {
         what: String,
     },
 
-    /// The directory does not hold a database that can be opened.
+    /// The directory has no database that can be opened.
     ///
     /// Check the path. The reason says whether files are missing, or other files are there.
     #[error("{dir} is not an Esker database: {reason}")]
@@ -328,7 +328,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// The pool of persistent memory does not hold what was written to it.
+    /// The bytes of a pool of persistent memory differ from those written.
     ///
     /// Writes that are in the pool only may be lost; writes in tables are safe. Run `esker pmem
     /// check`. Restore the pool from a copy, or run `esker repair DB --pool FILE`. Without the
@@ -349,7 +349,7 @@ pub enum Error {
         what: String,
     },
 
-    /// The hash store does not hold what was written to it.
+    /// The bytes of a hash store differ from those written.
     ///
     /// `esker hash scrub` lists all damage. Store or delete a damaged key again, or run `esker hash
     /// repair`, which keeps what is intact.

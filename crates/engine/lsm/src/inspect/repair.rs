@@ -1,30 +1,33 @@
-//! A database of what can still be read.
+//! Makes a database of what can be read of a damaged one.
 //!
-//! Repair never invents and never guesses an order. It keeps
+//! A repair never invents data and never guesses an order. It keeps
 //!
-//! 1. the manifest in force, or, if `CURRENT` or that manifest is damaged or has lost edits, the newest one that is
-//!    sound and whose tables are there; without any, the manifest is rebuilt from tables and logs (see `rebuild`);
-//! 2. of its tables, those that pass every check, and of any other what can be read, block by block, in a new table;
-//! 3. of its logs, the frames up to the first that does not hold: a prefix of the writes.
+//! 1. the current manifest or, if `CURRENT` or that manifest is damaged or has lost edits, the
+//!    newest intact one whose tables exist; without any, the manifest is rebuilt from tables and
+//!    logs (see `rebuild`);
+//! 2. of its tables, those that pass every check, and of any other what can be read, block by
+//!    block, in a new table;
+//! 3. of its logs, the frames before the first invalid one: a prefix of the writes.
 //!
-//! Only damage is given up. A file that can't be read for another reason (a permission, a failing
-//! device, a newer format) stops the repair, and so does a listed log that is not there: it may lie in
-//! another directory. If logs are stored beside the tables but another place was named, repair refuses, even
-//! with `--give-up-logs`. All of this is decided before the first file is touched.
+//! It drops only what is damaged. A file that cannot be read for another reason (a permission, a
+//! failing device, a newer format) stops the repair, and so does a missing log, because it may be
+//! in another directory. If logs are stored in the database directory but another place was named,
+//! the repair fails, even with `--give-up-logs`. All of this is decided before the first file is
+//! changed.
 //!
 //! 1. The repair writes new tables and copies of logs, and makes durable what it keeps of the logs.
-//! 2. It makes a fresh manifest durable that lists none of the damaged files. If any of this fails, for
-//!    example on a full disk, it removes the new tables, and the database is as before.
-//! 3. It renames damaged tables and logs to `NAME.damaged`. In a pool there is nothing to rename: an extent
-//!    that the manifest does not list is free at the next open.
-//! 4. It points `CURRENT` at the new manifest, and renames manifests that it gave up.
+//! 2. It makes a new manifest durable that lists none of the damaged files. If any of this fails,
+//!    for example on a full disk, it removes the new tables, and the database is as before.
+//! 3. It renames damaged tables and logs to `NAME.damaged`. In a pool there is nothing to rename:
+//!    an extent that the manifest does not list is free at the next open.
+//! 4. It points `CURRENT` at the new manifest, and renames manifests that it dropped.
 //!
-//! If a repair is interrupted before step 3, no file has changed its name, and the next repair starts again.
-//! After that the next repair finds the new manifest. New tables name the last edit before the repair, so they
-//! never show that edits are missing.
+//! If a repair is interrupted before step 3, no file has changed its name, and the next repair
+//! starts again. After that the next repair finds the new manifest. New tables name the last edit
+//! before the repair, so they never indicate that edits are missing.
 //!
-//! What is lost is lost to readers too: an older value of a key, or one that a lost table had deleted, may be
-//! seen again. So a copy, if there is one, is better.
+//! Lost data is lost to readers too: an older value of a key, or one that a lost table had deleted,
+//! may reappear. So restoring a copy, if there is one, is better.
 
 use super::manifest_choice::Chosen;
 use super::salvage::Rewrite;

@@ -55,7 +55,8 @@ impl Env {
         }
     }
 
-    /// The world as the settings ask for it, and the settings as they hold in it.
+    /// Returns the environment with the log storage that the settings ask for, and the settings
+    /// that apply in it.
     pub(crate) fn fit(self, settings: Settings) -> Result<(Env, Settings)> {
         let settings = settings.with_resources();
         match (&settings.log, self.pool.clone()) {
@@ -104,7 +105,7 @@ impl Env {
         }
     }
 
-    /// Where logs are read from beside a writer, as it is at this moment.
+    /// Returns the storage of the logs at its present state, while a writer continues.
     pub(crate) fn log_storage_now(&self) -> Result<Arc<dyn Storage>> {
         match &self.pool {
             Some(pool) => Ok(Arc::new(PoolStorage(pool.look_again()?))),
@@ -130,7 +131,8 @@ impl Env {
     }
 }
 
-/// The operating system's world. Only a database that may be written to gets its directories made.
+/// Returns the environment of the operating system. Creates directories only for a writable
+/// database.
 pub(crate) fn posix_env(
     storage: Arc<PosixStorage>,
     settings: &Settings,
