@@ -253,7 +253,9 @@ pub(crate) fn give_back_unneeded(inner: &Inner) -> Result<bool> {
             installed.and_then(|()| inner.installer.install(&inner.view, removed, |_| {}));
         if let Err(error) = installed {
             // Whether the manifest lists them is unknown, so no writer may have them, and the files stay.
-            inner.schedule.jobs.lock().unneeded.extend(unneeded);
+            if !matches!(error, Error::Closed) {
+                inner.schedule.jobs.lock().unneeded.extend(unneeded);
+            }
             return Err(error);
         }
     }

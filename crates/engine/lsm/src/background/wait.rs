@@ -39,8 +39,10 @@ impl Rotation for Inner {
     fn wait_for_segment(&self) -> Result<()> {
         // Another writer may have taken the segment that this one waited for: then there is an active one
         // with space, and the next is not prepared yet.
-        let look = |jobs: &Jobs| {
+        let look = |jobs: &mut Jobs| {
             if jobs.are_segments_held_back() {
+                // The large batch may have come after this writer.
+                jobs.small_waits = true;
                 return Prepared::LargeBatchFirst;
             }
             let is_there = !jobs.prepared.is_empty() || !jobs.needs_segment;
@@ -90,7 +92,7 @@ impl Rotation for Inner {
 
     fn wait_for_segments(&self, count: usize) -> Result<()> {
         self.schedule.jobs.lock().segments_wanted = count;
-        let look = |jobs: &Jobs| match jobs.are_gathered(count) {
+        let look = |jobs: &mut Jobs| match jobs.are_gathered(count) {
             true => Prepared::Enough,
             false => Prepared::TooFew,
         };
@@ -162,7 +164,7 @@ enum Prepared {
 
 impl Inner {
     /// Waits until `look` finds enough prepared, or says why there never will be.
-    fn wait_for_prepared(&self, look: impl Fn(&Jobs) -> Prepared) -> Result<()> {
+    fn wait_for_prepared(&self, look: impl Fn(&mut Jobs) -> Prepared) -> Result<()> {
         let started = self.clock.now();
         let waited = self.wait_until(|jobs, view| {
             match look(jobs) {
@@ -412,6 +414,33 @@ mod tests {
         assert!(!begins(), "one goes before it, and no more");
         prepare();
         assert_eq!((taken.len(), inner.take_segments(2).unwrap().unwrap().len()), (2, 2));
+        inner.schedule.jobs.lock().has_threads = false;
+    }
+
+    #[test]
+    fn a_writer_that_came_before_a_large_batch_gets_a_segment_with_it() {
+        let db = open();
+        let inner = db.inner();
+        inner.schedule.set_threaded();
+        assert!(!inner.rotate(&mut inner.commit.lock_tail()).unwrap(), "none is prepared");
+        inner.schedule.jobs.lock().segments_wanted = 2;
+        std::thread::scope(|scope| {
+            let small = scope.spawn(|| inner.wait_for_segment());
+            let is_noted = || inner.schedule.jobs.lock().small_waits;
+            let mut looks = 1_000;
+            while looks > 0 && !is_noted() {
+                looks -= 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            while step_lane(inner, Lane::Prepare) {}
+            let taken = inner.take_segments(2).unwrap().expect("two are there");
+            let is_left = !inner.schedule.jobs.lock().prepared.is_empty();
+            if !is_left {
+                inner.schedule.close();
+            }
+            small.join().unwrap().expect("one is left for it");
+            assert_eq!(taken.len(), 2);
+        });
         inner.schedule.jobs.lock().has_threads = false;
     }
 

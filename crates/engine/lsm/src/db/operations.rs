@@ -69,10 +69,12 @@ impl Inner {
     ) -> Result<Vec<Option<Value>>> {
         self.check_usable()?;
         let keyspace = self.resolve(keyspace)?;
+        // The caller's iterator may wait, or write: not while a view is pinned.
+        let keys: Vec<K> = keys.into_iter().collect();
         let (view, visible) = self.pin_present();
         let get =
-            |key: K| get::get(self, &view, keyspace, key.as_ref(), visible, Patience::MayBlock);
-        keys.into_iter().map(get).collect()
+            |key: &K| get::get(self, &view, keyspace, key.as_ref(), visible, Patience::MayBlock);
+        keys.iter().map(get).collect()
     }
 
     /// Counts the keys in `range` at present, without copying their values.

@@ -109,6 +109,11 @@ impl Inner {
         // Upkeep that another thread is just at may be writing files.
         let _exclusive = self.upkeep.write();
         self.locks.lock().clear();
+        // Handles of keyspaces may live on, and after a failed log or a panic the segments are still here.
+        self.schedule.release();
+        if let Some(dram_table) = &self.dram_table {
+            dram_table.set_bytes(0);
+        }
         self.share.give_back();
     }
 
