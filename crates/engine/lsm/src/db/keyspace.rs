@@ -23,8 +23,8 @@ const NAME_BYTES_MAX: usize = 255;
 ///   included, fail with [`Error::ForeignHandle`].
 /// * Each write is a batch of one: [`Db::write`](crate::Db::write) describes durability and limits.
 ///   It does not wait for the locks of transactions; `TransactionDb::write` does.
-/// * The storage of the database lives as long as a handle. A flash device can be opened again only
-///   once all handles are dropped.
+/// * The storage of the database lives as long as a handle, but its memory is freed with the
+///   database. A flash device can be opened again only once all handles are dropped.
 ///
 /// # Examples
 ///
@@ -127,7 +127,9 @@ impl Keyspace {
 
     /// Iterates over the entries with keys in `range`: `"a".."b"`, `key..`, `..=key`, `..`.
     ///
-    /// The iterator yields the errors of [`Keyspace::get`], and ends after one.
+    /// The iterator yields the errors of [`Keyspace::get`], and ends after one. It does not keep the
+    /// database open, as one of [`Db::range`](crate::Db::range) does: once that is closed, the next
+    /// step is [`Error::Closed`].
     pub fn range(&self, range: impl Into<KeyRange>) -> Range {
         Range::new(&self.inner, None, self.into(), range.into())
     }

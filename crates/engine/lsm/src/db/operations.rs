@@ -77,7 +77,7 @@ impl Inner {
         keys.iter().map(get).collect()
     }
 
-    /// Counts the keys in `range` at present, without copying their values.
+    /// Counts the keys in `range` at present.
     pub(crate) fn count(
         self: &Arc<Self>,
         keyspace: impl Into<KeyspaceRef>,
