@@ -2,54 +2,36 @@
 //!
 //! cargo run -p esker --example job_queue
 
-use esker::{
-    Db, Error, KeyRange, Settings, TransactionDb, TransactionOptions, Transactional, tuple,
-};
+use esker::{Db, Error, Keyspace, KeyspaceSettings, Settings, tuple};
 
 /// Jobs that wait, by number: `("waiting", number)`.
 const WAITING: &str = "waiting";
 
 /// Takes the oldest job. `None` if none waits.
-fn take(queue: &TransactionDb<Db>) -> Result<Option<Vec<u8>>, Error> {
-    let jobs = queue.keyspace("jobs")?;
-    loop {
-        let mut transaction = queue.begin(&TransactionOptions::default())?;
-        let waiting = KeyRange::prefix(tuple::encode(&(WAITING,)));
-        let mut cursor = transaction.cursor(jobs, waiting)?;
-        cursor.seek_first()?;
-        let Some(key) = cursor.current().map(|(key, _)| key.to_vec()) else { return Ok(None) };
-        drop(cursor);
-        // The lock keeps other workers from this job. It is still there unless one was faster.
-        let taken = transaction.get_for_update(jobs, &key).and_then(|job| {
-            let Some(job) = job else { return Ok(None) };
-            transaction.delete(jobs, &key)?;
-            transaction.commit()?;
-            Ok(Some(job.to_vec()))
-        });
-        match taken {
-            Ok(Some(job)) => return Ok(Some(job)),
-            Ok(None) => {}
-            Err(error) if error.is_transient() => {}
-            Err(error) => return Err(error),
-        }
-    }
+fn take(db: &Db, jobs: &Keyspace) -> Result<Option<Vec<u8>>, Error> {
+    db.transact(|tx| {
+        let oldest = tx.prefix(jobs, tuple::encode(&(WAITING,))).next();
+        let Some((key, _)) = oldest.transpose()? else { return Ok(None) };
+        // A conflict if another worker was faster: then the closure runs again and finds the next job.
+        let job = tx.get_for_update(jobs, &key)?;
+        tx.delete(jobs, &key)?;
+        Ok(job.map(|job| job.to_vec()))
+    })
 }
 
 /// Runs the example in a temporary directory.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     const JOBS: u64 = 100;
     let dir = tempfile::tempdir()?;
-    let queue = TransactionDb::new(Db::open(dir.path().join("data"), Settings::default())?);
-    let jobs = queue.keyspace("jobs")?;
+    let db = Db::open(dir.path().join("data"), Settings::default())?;
+    let jobs = db.keyspace("jobs", KeyspaceSettings::default())?;
     for number in 0..JOBS {
-        let mut put = queue.begin(&TransactionOptions::default())?;
-        put.put(jobs, &tuple::encode(&(WAITING, number)), format!("job {number}").as_bytes())?;
-        put.commit()?;
+        jobs.put(tuple::encode(&(WAITING, number)), format!("job {number}"))?;
     }
     let mut done = std::thread::scope(|scope| {
         let work = || {
             let mut done = Vec::new();
-            while let Some(job) = take(&queue)? {
+            while let Some(job) = take(&db, &jobs)? {
                 done.push(job);
             }
             Ok::<_, Error>(done)

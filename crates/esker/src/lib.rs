@@ -49,40 +49,31 @@
 //!
 //! # Transactions
 //!
-//! A [`TransactionDb`] runs transactions over all keyspaces of a database. They are pessimistic or
-//! optimistic, under read committed, snapshot isolation or serializability: see
-//! [`TransactionOptions`]. `docs/guide/transactions.md` lists the anomalies that each level allows.
+//! A [`Transaction`] reads and writes all keyspaces of a database. It is pessimistic or optimistic,
+//! under read committed, snapshot isolation or serializability: see [`TransactionOptions`].
+//! `docs/guide/transactions.md` lists the anomalies that each level allows. [`Db::transact`] commits,
+//! and runs the closure again after a conflict; [`Db::transaction`] leaves both to the caller.
 //!
 //! ```
-//! use esker::{Db, Settings, TransactionDb, TransactionOptions, Transactional};
+//! use esker::{Db, KeyspaceSettings, Settings};
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # let dir = dir.path().join("data");
-//! let store = TransactionDb::new(Db::open(&dir, Settings::default())?);
-//! let accounts = store.keyspace("accounts")?;
+//! let db = Db::open(&dir, Settings::default())?;
+//! let accounts = db.keyspace("accounts", KeyspaceSettings::default())?;
+//! accounts.put("ada", [100])?;
 //!
-//! let mut setup = store.begin(&TransactionOptions::default())?;
-//! setup.put(accounts, b"ada", &[100])?;
-//! setup.put(accounts, b"bob", &[0])?;
-//! setup.commit()?;
-//!
-//! // A transaction that conflicts with another fails with a transient error: run it again.
-//! let transfer = || {
-//!     let mut transfer = store.begin(&TransactionOptions::default())?;
-//!     let ada = transfer.get_for_update(accounts, b"ada")?.map_or(0, |value| value[0]);
-//!     let bob = transfer.get_for_update(accounts, b"bob")?.map_or(0, |value| value[0]);
-//!     transfer.put(accounts, b"ada", &[ada - 30])?;
-//!     transfer.put(accounts, b"bob", &[bob + 30])?;
-//!     transfer.commit()
-//! };
-//! while let Err(error) = transfer() {
-//!     if !error.is_transient() {
-//!         return Err(error.into());
-//!     }
-//! }
-//! assert_eq!(store.get(accounts, b"bob")?.as_deref(), Some(&[30][..]));
+//! db.transact(|tx| {
+//!     let ada = tx.get_for_update(&accounts, "ada")?.map_or(0, |value| value[0]);
+//!     let bob = tx.get_for_update(&accounts, "bob")?.map_or(0, |value| value[0]);
+//!     tx.put(&accounts, "ada", [ada - 30])?;
+//!     tx.put(&accounts, "bob", [bob + 30])
+//! })?;
+//! assert_eq!(accounts.get("bob")?.as_deref(), Some(&[30][..]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! `docs/guide/migrating.md` shows five tasks in Esker, fjall, redb and RocksDB.
 //!
 //! # Keys of several parts
 //!
@@ -114,8 +105,7 @@ pub mod pmem {
 }
 
 pub use esker_api::{
-    self as api, Concurrency, Cursor, Isolation, KeyRange, Transaction, TransactionOptions,
-    Transactional, Value, WriteBatch,
+    self as api, Concurrency, Cursor, Isolation, KeyRange, TransactionOptions, Value, WriteBatch,
 };
 pub use esker_base::{Error, KeyspaceId, Result};
 pub use esker_lsm::UnreadableTable;
@@ -126,7 +116,7 @@ pub use esker_lsm::{
     Forwarding, GoalInfo, Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo,
     LiveData, Log, PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, Recovery, Requested,
     Resources, RunInfo, Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets,
-    TornLog, request_checkpoint,
+    TornLog, Transaction, TransactionRange, request_checkpoint,
 };
 pub use esker_table::Compression;
 pub use esker_txn::TransactionDb;

@@ -19,6 +19,7 @@ runs! {
     quick_start: "../examples/quick_start.rs",
     job_queue: "../examples/job_queue.rs",
     transactions: "../examples/transactions.rs",
+    five_tasks: "../examples/five_tasks.rs",
     space_goal: "../examples/space_goal.rs",
     persistent_memory: "../examples/persistent_memory.rs",
     tuple_keys: "../examples/tuple_keys.rs",

@@ -1,10 +1,13 @@
 //! What the public types can do in every program: be shared, be sent, be printed, iterate.
 
+use esker::api::KeyspaceRef;
 use esker::*;
 use std::fmt::Debug;
+use std::sync::Barrier;
+use std::time::Duration;
 
 fn is_shared<T: Send + std::marker::Sync + Debug>() {}
-fn is_sent<T: Send + Debug>() {}
+fn is_sent<T: Send + Debug + 'static>() {}
 
 #[test]
 fn handles_settings_and_results_are_shared_between_threads() {
@@ -27,6 +30,7 @@ fn handles_settings_and_results_are_shared_between_threads() {
 fn readers_are_sent_to_other_threads() {
     is_sent::<DbCursor>();
     is_sent::<Range>();
+    is_sent::<Transaction>();
 }
 
 fn letters() -> (tempfile::TempDir, Db, Keyspace) {
@@ -119,4 +123,195 @@ fn a_keyspace_reads_and_writes_by_itself() {
     assert!(matches!(users.get("grace"), Err(Error::Closed)));
     assert!(matches!(users.put("grace", ""), Err(Error::Closed)));
     assert!(matches!(users.iter().next(), Some(Err(Error::Closed))));
+}
+
+/// A transaction whose writes fail at once if they would have to wait for a lock.
+fn impatient() -> TransactionOptions {
+    TransactionOptions { lock_timeout: Duration::ZERO, ..TransactionOptions::default() }
+}
+
+#[test]
+fn a_transaction_is_owned_and_keeps_the_database_open() {
+    let (dir, db, keyspace) = letters();
+    let mut tx = db.transaction().unwrap();
+    drop(db);
+    let work = move || {
+        tx.put(&keyspace, "x", "new")?;
+        tx.set_savepoint()?;
+        tx.delete(KeyspaceRef::DEFAULT, String::from("a"))?;
+        tx.rollback_to_savepoint()?;
+        assert!(tx.contains_key(&keyspace, "a")? && keyspace.get("x")?.is_none());
+        tx.commit()
+    };
+    std::thread::scope(|scope| scope.spawn(work).join()).unwrap().unwrap();
+    let db = Db::open(dir.path().join("db"), Settings::default()).unwrap();
+    assert_eq!(text(db.default_keyspace().iter()), "abcdefgx");
+}
+
+#[test]
+fn a_transaction_that_ends_without_a_commit_leaves_nothing_behind() {
+    let (_dir, db, keyspace) = letters();
+    let mut tx = db.transaction().unwrap();
+    tx.put(&keyspace, "a", "lost").unwrap();
+    drop(tx);
+    let mut tx = db.transaction_with(impatient()).unwrap();
+    tx.delete(&keyspace, "a").unwrap();
+    tx.rollback();
+    let failed: Result<()> = db.transact(|tx| {
+        tx.delete(&keyspace, "a")?;
+        Err(Error::EmptyKey)
+    });
+    assert!(matches!(failed, Err(Error::EmptyKey)));
+    db.transact_with(impatient(), |tx| tx.put(&keyspace, "b", "kept")).unwrap();
+    assert_eq!(
+        keyspace.multi_get(["a", "b"]).unwrap(),
+        [Some(b"".as_slice().into()), Some(b"kept".as_slice().into())]
+    );
+}
+
+#[test]
+fn clones_of_a_database_share_the_locks_of_their_transactions() {
+    let (_dir, db, keyspace) = letters();
+    let mut holder = db.transaction().unwrap();
+    holder.put(&keyspace, "k", "1").unwrap();
+    let mut other = db.clone().transaction_with(impatient()).unwrap();
+    assert!(matches!(other.put(&keyspace, "k", "2"), Err(Error::LockTimeout { .. })));
+    // A plain write does not wait.
+    keyspace.put("k", "plain").unwrap();
+    holder.commit().unwrap();
+    other.put(&keyspace, "k", "2").unwrap();
+}
+
+#[test]
+fn a_range_of_a_transaction_has_its_own_writes_and_two_ends() {
+    let (_dir, db, keyspace) = letters();
+    for isolation in Isolation::ALL {
+        let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+        let mut tx = db.transaction_with(options).unwrap();
+        tx.delete(&keyspace, "c").unwrap();
+        tx.put(&keyspace, "h", "").unwrap();
+        assert_eq!(text(tx.range(&keyspace, .."f").rev()), "edba");
+        assert_eq!(text(tx.prefix(&keyspace, "h")), "h");
+        for from_front in 0..=8 {
+            let mut range = tx.range(&keyspace, ..);
+            let front = text(range.by_ref().take(from_front));
+            let back = text(range.by_ref().rev());
+            assert_eq!(front + &back.chars().rev().collect::<String>(), "abdefgh");
+            assert!(range.next().is_none() && range.next_back().is_none());
+        }
+        let mut range = tx.range(&keyspace, ..);
+        let mut seen = Vec::new();
+        while let Some(pair) = if seen.len() % 2 == 0 { range.next() } else { range.next_back() } {
+            seen.push(pair.unwrap().0[0]);
+        }
+        assert_eq!(seen, b"ahbgdfe");
+    }
+}
+
+#[test]
+fn a_conflict_runs_the_closure_again() {
+    let (_dir, db, keyspace) = letters();
+    for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
+        let options = TransactionOptions { concurrency, ..TransactionOptions::default() };
+        let mut runs = 0;
+        let seen = db.transact_with(options, |tx| {
+            runs += 1;
+            let seen = tx.get(&keyspace, "a")?;
+            if runs == 1 {
+                keyspace.put("a", "theirs")?;
+            }
+            tx.put(&keyspace, "a", "ours")?;
+            Ok(seen)
+        });
+        assert_eq!((seen.unwrap().as_deref(), runs), (Some(&b"theirs"[..]), 2));
+        assert_eq!(keyspace.get("a").unwrap().as_deref(), Some(&b"ours"[..]));
+    }
+}
+
+#[test]
+fn a_deadlock_is_resolved_and_its_victim_runs_again() {
+    let (_dir, db, keyspace) = letters();
+    let options =
+        TransactionOptions { lock_timeout: Duration::from_secs(100), ..Default::default() };
+    let both_hold_one = Barrier::new(2);
+    let run = |first: &str, second: &str| {
+        let mut runs = 0;
+        db.transact_with(options, |tx| {
+            runs += 1;
+            tx.put(&keyspace, first, first)?;
+            if runs == 1 {
+                both_hold_one.wait();
+            }
+            tx.put(&keyspace, second, first)
+        })
+        .map(|()| runs)
+    };
+    let runs = std::thread::scope(|scope| {
+        let other = scope.spawn(|| run("y", "x"));
+        run("x", "y").unwrap() + other.join().unwrap().unwrap()
+    });
+    assert_eq!(runs, 3, "one is the victim, once");
+    assert_eq!(keyspace.get("x").unwrap(), keyspace.get("y").unwrap());
+}
+
+#[test]
+fn attempts_are_bounded_and_the_last_error_is_returned() {
+    let (_dir, db, keyspace) = letters();
+    let attempts = |error: &dyn Fn(u32) -> Error| {
+        let mut runs = 0;
+        let failed: Result<()> = db.transact(|tx| {
+            runs += 1;
+            tx.put(&keyspace, "a", "lost")?;
+            Err(error(runs))
+        });
+        (runs, failed.unwrap_err().to_string())
+    };
+    let (runs, error) = attempts(&|run| Error::Conflict { key: format!("key{run}") });
+    assert!(runs == 100 && error.contains("key100"), "{runs}: {error}");
+    let mut holder = db.transaction().unwrap();
+    holder.delete(&keyspace, "a").unwrap();
+    let mut runs = 0;
+    let failed = db.transact_with(impatient(), |tx| {
+        runs += 1;
+        tx.delete(&keyspace, "a")
+    });
+    assert!(matches!(failed, Err(Error::LockTimeout { .. })) && runs == 3, "{runs}: {failed:?}");
+    drop(holder);
+    assert_eq!(attempts(&|_| Error::ReadOnly).0, 1);
+    assert_eq!(keyspace.get("a").unwrap().as_deref(), Some(&b""[..]));
+}
+
+#[test]
+fn a_transaction_refuses_keyspaces_of_other_databases() {
+    let (_dir, db, _) = letters();
+    let (_other_dir, _other, theirs) = letters();
+    let mut tx = db.transaction().unwrap();
+    let is_foreign = |error: Error| matches!(error, Error::ForeignHandle { .. });
+    assert!(is_foreign(tx.get(&theirs, "a").unwrap_err()));
+    assert!(is_foreign(tx.get_for_update(KeyspaceRef::from(&theirs), "a").unwrap_err()));
+    assert!(is_foreign(tx.put(&theirs, "a", "").unwrap_err()));
+    assert!(is_foreign(tx.delete(&theirs, "a").unwrap_err()));
+    assert!(is_foreign(tx.range(&theirs, ..).next().unwrap().unwrap_err()));
+}
+
+#[test]
+fn transactions_of_a_closed_database_fail() {
+    let (_dir, db, keyspace) = letters();
+    let mut written = db.transaction().unwrap();
+    written.put(&keyspace, "a", "lost").unwrap();
+    let (mut tx, other) = (db.transaction().unwrap(), db.clone());
+    db.close().unwrap();
+    assert!(matches!(tx.get(&keyspace, "a"), Err(Error::Closed)));
+    assert!(matches!(tx.get_for_update(&keyspace, "b"), Err(Error::Closed)));
+    assert!(matches!(tx.put(&keyspace, "b", ""), Err(Error::Closed)));
+    assert!(matches!(tx.range(&keyspace, ..).next(), Some(Err(Error::Closed))));
+    assert!(matches!(written.commit(), Err(Error::Closed)));
+    assert!(matches!(other.transaction(), Err(Error::Closed)));
+    let mut runs = 0;
+    let ran = other.transact(|_| {
+        runs += 1;
+        Ok(())
+    });
+    assert!(matches!(ran, Err(Error::Closed)));
+    assert_eq!(runs, 0);
 }

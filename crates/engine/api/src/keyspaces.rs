@@ -76,6 +76,78 @@ pub trait Keyspaces: Send + Sync {
     ) -> Result<bool>;
 }
 
+impl<S: Keyspaces> Keyspaces for &S {
+    type Snapshot = S::Snapshot;
+
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
+        (**self).keyspace(name)
+    }
+
+    #[inline]
+    fn resolve(&self, keyspace: KeyspaceRef) -> Result<KeyspaceId> {
+        (**self).resolve(keyspace)
+    }
+
+    #[inline]
+    fn check_keyspace(&self, keyspace: KeyspaceId) -> Result<()> {
+        (**self).check_keyspace(keyspace)
+    }
+
+    fn batch_limits(&self) -> BatchLimits {
+        (**self).batch_limits()
+    }
+
+    fn snapshot(&self) -> S::Snapshot {
+        (**self).snapshot()
+    }
+
+    #[inline]
+    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        (**self).get(keyspace, key)
+    }
+
+    fn get_at(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        snapshot: &S::Snapshot,
+    ) -> Result<Option<Value>> {
+        (**self).get_at(keyspace, key, snapshot)
+    }
+
+    fn cursor_at(
+        &self,
+        keyspace: KeyspaceId,
+        range: KeyRange,
+        snapshot: &S::Snapshot,
+    ) -> Result<Box<dyn Cursor + '_>> {
+        (**self).cursor_at(keyspace, range, snapshot)
+    }
+
+    #[inline]
+    fn write(&self, batch: &WriteBatch) -> Result<()> {
+        (**self).write(batch)
+    }
+
+    fn changed_since(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        snapshot: &S::Snapshot,
+    ) -> Result<bool> {
+        (**self).changed_since(keyspace, key, snapshot)
+    }
+
+    fn range_changed_since(
+        &self,
+        keyspace: KeyspaceId,
+        range: &KeyRange,
+        snapshot: &S::Snapshot,
+    ) -> Result<bool> {
+        (**self).range_changed_since(keyspace, range, snapshot)
+    }
+}
+
 /// The limits of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchLimits {

@@ -36,10 +36,11 @@ use esker_memtable::{DramTable, MemTable};
 use esker_pmem::OwnerProcess;
 use esker_storage::Storage;
 use esker_table::BlockCache;
+use esker_txn::TransactionManager;
 use parking_lot::{Mutex, RwLock};
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A flush that follows another later than this counts as the first of a stretch, however slow merges are.
@@ -85,6 +86,8 @@ pub(crate) struct Inner {
     pub(crate) counters: Counters,
     pub(crate) unwritten: Unwritten,
     pub(crate) histories: Histories,
+    /// Made by the first transaction.
+    pub(crate) transactions: OnceLock<TransactionManager>,
 
     /// The locks on the directories. Empty once the database is closed.
     pub(crate) locks: Mutex<Vec<Box<dyn Send + std::marker::Sync>>>,

@@ -40,6 +40,7 @@ pub use db::Db;
 pub use db::checkpoint_request::{Requested, request_checkpoint};
 pub use db::keyspace::{Keyspace, KeyspaceInfo};
 pub use db::kv_adapter::Store;
+pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
 pub use log::torn_tail::{FramesBehind, TornLog};

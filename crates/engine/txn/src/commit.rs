@@ -8,19 +8,19 @@ use esker_base::{Error, Result};
 use std::ops::Bound;
 use std::sync::Arc;
 
-impl<S: Keyspaces> StoreTransaction<'_, S> {
+impl<S: Keyspaces> StoreTransaction<S> {
     /// Commits, up to giving back what is held.
     pub(crate) fn write_all(&mut self) -> Result<()> {
         if self.options.concurrency == Concurrency::Optimistic {
             self.lock_writes()?;
             self.test_writes()?;
         }
-        let store = &self.db.store;
+        let store = &self.store;
         let batch = self.writes.batch();
         if self.reads.is_empty() {
             return if batch.is_empty() { Ok(()) } else { store.write(batch) };
         }
-        let on_its_way = self.db.in_flight.enter(Footprint::of(batch));
+        let on_its_way = self.held.table().in_flight().enter(Footprint::of(batch));
         self.test_reads(&on_its_way.earlier)?;
         if batch.is_empty() { Ok(()) } else { store.write(batch) }
     }
@@ -35,7 +35,7 @@ impl<S: Keyspaces> StoreTransaction<'_, S> {
     /// Nobody has written what this transaction writes since its moment, if it has one, nor what it read
     /// for update since it did.
     fn test_writes(&self) -> Result<()> {
-        let store = &self.db.store;
+        let store = &self.store;
         if let Some(moment) = &self.moment {
             for entry in self.writes.batch().iter() {
                 if store.changed_since(entry.keyspace, entry.key, moment)? {
@@ -53,7 +53,7 @@ impl<S: Keyspaces> StoreTransaction<'_, S> {
 
     /// Nobody has written what this transaction read since its moment; see `in_flight`.
     fn test_reads(&self, earlier: &[Arc<Footprint>]) -> Result<()> {
-        let store = &self.db.store;
+        let store = &self.store;
         let moment = self.moment.as_ref().expect("what was read was read at a moment");
         for (keyspace, key) in self.reads.keys() {
             if earlier.iter().any(|other| other.has_key(keyspace, key))

@@ -4,7 +4,8 @@
 //! A transaction keeps its writes to itself, as one batch, until it commits; so nobody ever reads what
 //! is not committed, and a commit is one atomic write to the store.
 //!
-//! * [`TransactionDb`] wraps the store; [`begin`](esker_api::Transactional::begin) starts a transaction.
+//! * [`TransactionManager`] is what transactions over one store share. `esker_lsm::Db` has one.
+//! * [`TransactionDb`] wraps any store; [`begin`](esker_api::Transactional::begin) starts a transaction.
 //! * `transaction`: what a transaction does between its begin and its end.
 //! * `write_set`: its own writes, and how they are found again; `cursor` merges them with the store's.
 //! * `locks`: who holds which key, who waits for it, and deadlocks.
@@ -31,9 +32,12 @@ mod commit;
 mod cursor;
 mod in_flight;
 mod locks;
+mod manager;
 mod read_set;
 mod store;
 mod transaction;
 mod write_set;
 
-pub use store::{HeldNow, TransactionDb};
+pub use manager::{HeldNow, TransactionManager};
+pub use store::TransactionDb;
+pub use transaction::StoreTransaction;

@@ -1,8 +1,7 @@
 //! A store with transactions.
 
-use crate::in_flight::InFlight;
-use crate::locks::{Held, LockTable};
-use crate::transaction::StoreTransaction;
+use crate::locks::{Held, Locks};
+use crate::manager::{HeldNow, TransactionManager};
 use esker_api::{
     BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Transaction, TransactionOptions,
     Transactional, Value, WriteBatch,
@@ -22,10 +21,8 @@ const PLAIN_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// All writes have to go through it: what is written to the store directly is seen by later tests for
 /// conflicts, but waits for no lock.
 pub struct TransactionDb<S> {
-    pub(crate) store: S,
-    pub(crate) limits: BatchLimits,
-    pub(crate) locks: LockTable,
-    pub(crate) in_flight: InFlight,
+    store: S,
+    manager: TransactionManager,
 }
 
 impl<S> std::fmt::Debug for TransactionDb<S> {
@@ -42,12 +39,8 @@ impl<S: Keyspaces> TransactionDb<S> {
 
     /// Transactions over `store`, in a world where `clock` times waits for locks.
     pub fn with_clock(store: S, clock: Arc<dyn Clock>) -> Self {
-        TransactionDb {
-            limits: store.batch_limits(),
-            store,
-            locks: LockTable::new(clock),
-            in_flight: InFlight::default(),
-        }
+        let manager = TransactionManager::new(store.batch_limits(), clock);
+        TransactionDb { store, manager }
     }
 
     /// The store itself.
@@ -57,23 +50,8 @@ impl<S: Keyspaces> TransactionDb<S> {
 
     /// What live transactions and writes hold at this moment.
     pub fn held(&self) -> HeldNow {
-        HeldNow {
-            keys: self.locks.len(),
-            ranges: self.locks.ranges_len(),
-            commits: self.in_flight.len(),
-        }
+        self.manager.held()
     }
-}
-
-/// What transactions hold: see [`TransactionDb::held`].
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct HeldNow {
-    /// Locked keys.
-    pub keys: usize,
-    /// Plain batches with range deletes under way.
-    pub ranges: usize,
-    /// Serializable commits under way.
-    pub commits: usize,
 }
 
 impl<S: Keyspaces> Transactional for TransactionDb<S> {
@@ -92,15 +70,15 @@ impl<S: Keyspaces> Transactional for TransactionDb<S> {
     /// See [`Transactional::write`]. A range delete waits for the transactions that hold a key in its
     /// range. Waits a second at most, and never fails with [`Error::Deadlock`].
     fn write(&self, batch: &WriteBatch) -> Result<()> {
-        self.locks.check_process()?;
-        let mut held = Held::new(&self.locks);
+        let locks = self.manager.locks();
+        locks.check_process()?;
+        let mut held = Held::new(locks);
         held.lock_batch(batch, std::iter::empty(), PLAIN_WRITE_TIMEOUT)?;
         self.store.write(batch)
     }
 
     fn begin(&self, options: &TransactionOptions) -> Result<Box<dyn Transaction + '_>> {
-        self.locks.check_process()?;
-        Ok(Box::new(StoreTransaction::new(self, *options)))
+        Ok(Box::new(self.manager.begin(&self.store, *options)?))
     }
 }
 

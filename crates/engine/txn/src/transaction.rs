@@ -1,9 +1,10 @@
 //! A transaction between its begin and its end.
 
 use crate::cursor::TransactionCursor;
-use crate::locks::{Got, Held, LockKey};
+use crate::locks::{Got, Held, LockKey, Locks};
+use crate::manager::TransactionManager;
 use crate::read_set::{ReadSet, Stretch};
-use crate::store::{TransactionDb, check_key};
+use crate::store::check_key;
 use crate::write_set::WriteSet;
 use esker_api::{
     Concurrency, Cursor, Isolation, KeyRange, KeyspaceRef, Keyspaces, Transaction,
@@ -11,16 +12,17 @@ use esker_api::{
 };
 use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
 
-/// See the file's head.
-pub(crate) struct StoreTransaction<'a, S: Keyspaces> {
-    pub(crate) db: &'a TransactionDb<S>,
+/// A transaction over the store that `S` is, or is a handle to: see
+/// [`TransactionManager::begin`](crate::TransactionManager::begin).
+pub struct StoreTransaction<S: Keyspaces> {
+    pub(crate) store: S,
     pub(crate) options: TransactionOptions,
     /// How it ended, if it did.
     ended: Option<&'static str>,
     /// What its reads see, from the first on; always `None` under read committed.
     pub(crate) moment: Option<S::Snapshot>,
     pub(crate) writes: WriteSet,
-    pub(crate) held: Held<'a>,
+    pub(crate) held: Held<TransactionManager>,
     /// Of an optimistic one: keys that were read for update, and when.
     pub(crate) guarded: Vec<(KeyspaceId, Box<[u8]>, S::Snapshot)>,
     /// Of a serializable one.
@@ -29,15 +31,15 @@ pub(crate) struct StoreTransaction<'a, S: Keyspaces> {
     known_keyspace: Option<KeyspaceId>,
 }
 
-impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
-    pub(crate) fn new(db: &'a TransactionDb<S>, options: TransactionOptions) -> Self {
+impl<S: Keyspaces> StoreTransaction<S> {
+    pub(crate) fn new(store: S, manager: TransactionManager, options: TransactionOptions) -> Self {
         StoreTransaction {
-            db,
+            store,
             options,
             ended: None,
             moment: None,
             writes: WriteSet::default(),
-            held: Held::new(&db.locks),
+            held: Held::new(manager),
             guarded: Vec::new(),
             reads: ReadSet::default(),
             known_keyspace: None,
@@ -46,7 +48,7 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
 
     #[inline]
     fn check_live(&self) -> Result<()> {
-        self.db.locks.check_process()?;
+        self.held.table().locks().check_process()?;
         match self.ended {
             None => Ok(()),
             Some(how) => Err(Error::TransactionEnded { how }),
@@ -57,17 +59,17 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
     #[inline]
     fn check_writable(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
         self.check_live()?;
-        check_key(key, &self.db.limits)?;
+        check_key(key, self.held.table().limits())?;
         if self.known_keyspace != Some(keyspace) {
-            self.db.store.check_keyspace(keyspace)?;
+            self.store.check_keyspace(keyspace)?;
             self.known_keyspace = Some(keyspace);
         }
         Ok(())
     }
 
     /// The moment that reads see: now, if there was none.
-    pub(crate) fn moment(&mut self) -> &S::Snapshot {
-        self.moment.get_or_insert_with(|| self.db.store.snapshot())
+    fn moment(&mut self) -> &S::Snapshot {
+        self.moment.get_or_insert_with(|| self.store.snapshot())
     }
 
     fn sees_one_moment(&self) -> bool {
@@ -76,11 +78,11 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
 
     /// What is committed, as this transaction sees it.
     fn get_committed(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
-        let store = &self.db.store;
         if self.sees_one_moment() {
-            store.get_at(keyspace, key, self.moment())
+            let moment = self.moment.get_or_insert_with(|| self.store.snapshot());
+            self.store.get_at(keyspace, key, moment)
         } else {
-            store.get(keyspace, key)
+            self.store.get(keyspace, key)
         }
     }
 
@@ -90,7 +92,7 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
         let lock = LockKey::new(keyspace, key);
         let got = self.held.lock(lock, self.options.lock_timeout)?;
         let (Some(moment), Got::Now) = (&self.moment, got) else { return Ok(()) };
-        let changed = self.db.store.changed_since(keyspace, key, moment);
+        let changed = self.store.changed_since(keyspace, key, moment);
         if !matches!(changed, Ok(false)) {
             // The next try has to look again.
             self.held.unlock_last(lock);
@@ -104,16 +106,16 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
         if self.options.concurrency == Concurrency::Pessimistic {
             self.lock(entry.keyspace, entry.key)?;
         }
-        self.writes.push(entry, self.db.limits)
+        self.writes.push(entry, *self.held.table().limits())
     }
 
     /// Reads `key` at a moment that its guard remembers.
     fn get_guarded(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
         let moment = match self.sees_one_moment() {
             true => self.moment().clone(),
-            false => self.db.store.snapshot(),
+            false => self.store.snapshot(),
         };
-        let value = self.db.store.get_at(keyspace, key, &moment)?;
+        let value = self.store.get_at(keyspace, key, &moment)?;
         self.guarded.push((keyspace, key.into(), moment));
         Ok(value)
     }
@@ -128,10 +130,10 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
     }
 }
 
-impl<S: Keyspaces> Transaction for StoreTransaction<'_, S> {
+impl<S: Keyspaces> Transaction for StoreTransaction<S> {
     fn get(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         self.check_live()?;
-        let keyspace = self.db.store.resolve(keyspace)?;
+        let keyspace = self.store.resolve(keyspace)?;
         if let Some(own) = self.writes.get(keyspace, key) {
             return Ok(own.map(Value::from));
         }
@@ -143,7 +145,7 @@ impl<S: Keyspaces> Transaction for StoreTransaction<'_, S> {
     }
 
     fn get_for_update(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
-        let keyspace = self.db.store.resolve(keyspace)?;
+        let keyspace = self.store.resolve(keyspace)?;
         self.check_writable(keyspace, key)?;
         let committed = match self.options.concurrency {
             Concurrency::Pessimistic => {
@@ -160,21 +162,23 @@ impl<S: Keyspaces> Transaction for StoreTransaction<'_, S> {
 
     #[inline]
     fn put(&mut self, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) -> Result<()> {
-        let keyspace = self.db.store.resolve(keyspace)?;
+        let keyspace = self.store.resolve(keyspace)?;
         self.write(&Entry { keyspace, kind: Kind::Put, key, value })
     }
 
     fn delete(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<()> {
-        let keyspace = self.db.store.resolve(keyspace)?;
+        let keyspace = self.store.resolve(keyspace)?;
         self.write(&Entry { keyspace, kind: Kind::Delete, key, value: b"" })
     }
 
     fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         self.check_live()?;
-        let store = &self.db.store;
-        let keyspace = store.resolve(keyspace)?;
-        let theirs = if self.sees_one_moment() {
-            store.cursor_at(keyspace, range.clone(), self.moment())?
+        let keyspace = self.store.resolve(keyspace)?;
+        let sees_one_moment = self.sees_one_moment();
+        let store = &self.store;
+        let theirs = if sees_one_moment {
+            let moment = self.moment.get_or_insert_with(|| store.snapshot());
+            store.cursor_at(keyspace, range.clone(), moment)?
         } else {
             store.cursor_at(keyspace, range.clone(), &store.snapshot())?
         };
@@ -209,6 +213,15 @@ impl<S: Keyspaces> Transaction for StoreTransaction<'_, S> {
         self.check_live()?;
         self.end("rolled back");
         Ok(())
+    }
+}
+
+impl<S: Keyspaces> std::fmt::Debug for StoreTransaction<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreTransaction")
+            .field("options", &self.options)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }
 

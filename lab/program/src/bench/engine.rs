@@ -4,11 +4,8 @@ use super::log_device::OpenLog;
 use super::pool::{PoolSettings, held_bytes};
 use crate::failure::Outcome;
 use crate::options::shape_name;
-use esker::api::Ordered;
-use esker::{
-    Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync, TransactionDb,
-    Transactional,
-};
+use esker::api::{Ordered, Transactional};
+use esker::{Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync, TransactionDb};
 use esker_bench::accounting::{
     Copies, Reclaim, TableCost, TableGets, TableSpace, disk_usage, table_usage,
 };

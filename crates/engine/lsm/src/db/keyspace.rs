@@ -22,7 +22,8 @@ const NAME_BYTES_MAX: usize = 255;
 /// * Only the open that made a handle accepts it. Others, a later open of the same database
 ///   included, fail with [`Error::ForeignHandle`].
 /// * Each write is a batch of one: [`Db::write`](crate::Db::write) describes durability and limits.
-///   It does not wait for the locks of transactions; `TransactionDb::write` does.
+///   It does not wait for the locks of transactions; a write in a
+///   [`Transaction`](crate::Transaction) does.
 /// * The storage of the database lives as long as a handle, but its memory is freed with the
 ///   database. A flash device can be opened again only once all handles are dropped.
 ///

@@ -5,6 +5,7 @@ pub(crate) mod keyspace;
 pub(crate) mod keyspaces_adapter;
 pub(crate) mod kv_adapter;
 pub(crate) mod operations;
+pub(crate) mod transaction;
 
 use crate::background;
 use crate::compaction::space::budget;

@@ -45,8 +45,8 @@ use esker_storage::{PosixStorage, Storage};
 use esker_table::BlockCache;
 use parking_lot::{Mutex, RwLock};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a caller of `open` accepts.
@@ -172,6 +172,7 @@ impl Db {
             unwritten: Unwritten::default(),
             under_way: UnderWay::default(),
             histories,
+            transactions: OnceLock::new(),
             locks: Mutex::new(locks),
             upkeep: RwLock::default(),
             closed: AtomicBool::new(false),

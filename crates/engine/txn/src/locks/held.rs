@@ -8,9 +8,22 @@ use esker_base::{Entry, Error, Kind, Result};
 use smallvec::SmallVec;
 use std::time::Duration;
 
+/// Leads to a table of locks: a reference to one, or what keeps it alive.
+pub(crate) trait Locks {
+    /// The table.
+    fn locks(&self) -> &LockTable;
+}
+
+impl Locks for &LockTable {
+    #[inline]
+    fn locks(&self) -> &LockTable {
+        self
+    }
+}
+
 /// See the file's head.
-pub(crate) struct Held<'a> {
-    table: &'a LockTable,
+pub(crate) struct Held<T: Locks> {
+    table: T,
     owner: Owner,
     /// The hashes of the keys held.
     hashes: SmallVec<[u64; 16]>,
@@ -41,18 +54,27 @@ impl<'a> Wanted<'a> {
     }
 }
 
-impl<'a> Held<'a> {
+impl<T: Locks> Held<T> {
     /// Nothing yet, held by somebody new.
-    pub(crate) fn new(table: &'a LockTable) -> Self {
-        Held { table, owner: table.new_owner(), hashes: SmallVec::new(), has_ranges: false }
+    pub(crate) fn new(table: T) -> Self {
+        let owner = table.locks().new_owner();
+        Held { table, owner, hashes: SmallVec::new(), has_ranges: false }
+    }
+
+    /// What leads to the table.
+    #[inline]
+    pub(crate) fn table(&self) -> &T {
+        &self.table
     }
 
     /// Locks `key`, waiting for others at most `timeout`.
     #[inline]
     pub(crate) fn lock(&mut self, key: LockKey<'_>, timeout: Duration) -> Result<Got> {
-        let got = match self.table.try_lock(self.owner, key) {
+        let got = match self.table.locks().try_lock(self.owner, key) {
             Some(got) => got,
-            None => self.table.wait_for(self.owner, key, self.table.limit(timeout))?,
+            None => {
+                self.table.locks().wait_for(self.owner, key, self.table.locks().limit(timeout))?
+            }
         };
         self.note(key, got);
         Ok(got)
@@ -69,7 +91,7 @@ impl<'a> Held<'a> {
     pub(crate) fn unlock_last(&mut self, key: LockKey<'_>) {
         let last = self.hashes.pop();
         debug_assert_eq!(last, Some(key.hash), "the lock that was got last");
-        self.table.unlock_key(self.owner, key);
+        self.table.locks().unlock_key(self.owner, key);
     }
 
     /// Locks all that `batch` writes to, and `more` keys, waiting for others at most `timeout` in all.
@@ -96,7 +118,7 @@ impl<'a> Held<'a> {
     #[inline]
     fn try_lock_keys<'k>(&mut self, keys: impl Iterator<Item = LockKey<'k>>) -> bool {
         for key in keys {
-            let Some(got) = self.table.try_lock(self.owner, key) else {
+            let Some(got) = self.table.locks().try_lock(self.owner, key) else {
                 self.release();
                 return false;
             };
@@ -115,15 +137,15 @@ impl<'a> Held<'a> {
     pub(super) fn lock_all(&mut self, wanted: &mut Wanted<'_>, timeout: Duration) -> Result<()> {
         debug_assert!(self.hashes.is_empty() && !self.has_ranges);
         wanted.keys.sort_unstable_by_key(|key| key.hash);
-        let limit = self.table.limit(timeout);
+        let limit = self.table.locks().limit(timeout);
         let mut stuck_at = None;
         loop {
             match self.lock_in_order(stuck_at.as_ref(), wanted, limit) {
                 Err((Error::Deadlock { key, .. }, at)) => {
                     self.release();
                     // Whoever still waits for the old one is awake, and is to be no part of a circle.
-                    self.owner = self.table.new_owner();
-                    if self.table.left(limit).is_zero() {
+                    self.owner = self.table.locks().new_owner();
+                    if self.table.locks().left(limit).is_zero() {
                         return Err(Error::LockTimeout { key, waited: timeout });
                     }
                     stuck_at = at;
@@ -152,14 +174,14 @@ impl<'a> Held<'a> {
     }
 
     fn lock_by(&mut self, key: LockKey<'_>, limit: Limit) -> Result<(), Stuck> {
-        let got = self.table.wait_for(self.owner, key, limit);
+        let got = self.table.locks().wait_for(self.owner, key, limit);
         let got = got.map_err(|error| (error, Some(WaitedKey::new(key))))?;
         self.note(key, got);
         Ok(())
     }
 
     fn enter_ranges(&mut self, ranges: &[LockRange], limit: Limit) -> Result<()> {
-        let (table, owner) = (self.table, self.owner);
+        let (table, owner) = (self.table.locks(), self.owner);
         while let Err(other) = table.ranges.enter(owner, ranges) {
             let start = &ranges[0].start;
             table.begin_wait(owner, Place::Range(other.owner), start)?;
@@ -176,7 +198,7 @@ impl<'a> Held<'a> {
     /// The keys in `ranges` that anybody has.
     fn locked_in(&self, ranges: &[LockRange]) -> Vec<WaitedKey> {
         let mut found = Vec::new();
-        for shard in &self.table.shards {
+        for shard in &self.table.locks().shards {
             let shard = shard.0.lock();
             let inside = shard.iter().filter(|entry| {
                 ranges.iter().any(|range| range.contains(entry.keyspace, &entry.key))
@@ -189,18 +211,18 @@ impl<'a> Held<'a> {
     /// Gives everything back.
     pub(crate) fn release(&mut self) {
         for hash in self.hashes.drain(..) {
-            self.table.unlock(self.owner, hash);
+            self.table.locks().unlock(self.owner, hash);
         }
         if std::mem::take(&mut self.has_ranges) {
-            self.table.ranges.leave(self.owner);
+            self.table.locks().ranges.leave(self.owner);
         }
     }
 }
 
-impl Drop for Held<'_> {
+impl<T: Locks> Drop for Held<T> {
     fn drop(&mut self) {
         // A forked child has a copy of the table, and another thread of the parent may have had it locked.
-        if self.table.check_process().is_ok() {
+        if self.table.locks().check_process().is_ok() {
             self.release();
         }
     }

@@ -22,7 +22,7 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use held::Held;
+pub(crate) use held::{Held, Locks};
 
 use entry::Entry;
 use esker_base::{Clock, Error, KeyspaceId, Result, hash64};

@@ -1,0 +1,368 @@
+//! Transactions over all keyspaces of a database.
+
+use super::Db;
+use esker_api::{
+    Cursor, KeyRange, KeyspaceRef, Keyspaces, Transaction as _, TransactionOptions, Value,
+};
+use esker_base::{Error, Result};
+use esker_txn::{StoreTransaction, TransactionManager};
+use std::iter::FusedIterator;
+use std::time::Duration;
+
+/// How often [`Db::transact`] runs its closure at most. Of transactions that conflict one commits, so
+/// a caller that lost this often competes with many, and waits between its attempts.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// After so many lock timeouts [`Db::transact`] stops: the caller has chosen how long to wait.
+const LOCK_TIMEOUTS_MAX: u32 = 3;
+
+/// The longest pause between two attempts.
+const PAUSE_MAX: Duration = Duration::from_millis(5);
+
+impl Db {
+    /// Begins a transaction with the default options: pessimistic, snapshot isolation.
+    ///
+    /// [`Db::transact`] also commits, and retries after a conflict.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] once the database is closed, [`Error::Forked`] in a forked child.
+    pub fn transaction(&self) -> Result<Transaction> {
+        self.transaction_with(TransactionOptions::default())
+    }
+
+    /// Begins a transaction with `options`.
+    ///
+    /// # Errors
+    /// The errors of [`Db::transaction`].
+    pub fn transaction_with(&self, options: TransactionOptions) -> Result<Transaction> {
+        let inner = self.usable()?;
+        let manager = inner.transactions.get_or_init(|| {
+            TransactionManager::new(Keyspaces::batch_limits(self), inner.clock.clone())
+        });
+        Ok(Transaction { inner: manager.begin(self.clone(), options)? })
+    }
+
+    /// Runs `work` in a transaction with the default options, commits it, and returns what `work`
+    /// returned.
+    ///
+    /// **`work` may run several times**: after a transient error ([`Error::is_transient`]), of `work`
+    /// or of the commit, the transaction is rolled back and `work` runs again in a new one. It should
+    /// change nothing outside of the transaction. It runs at most 100 times, and ends after the third
+    /// [`Error::LockTimeout`]. Attempts pause for up to 5 ms in between.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = esker::Db::open(dir.path(), esker::Settings::default())?;
+    /// let counters = db.default_keyspace();
+    /// let next = db.transact(|tx| {
+    ///     let next = tx.get_for_update(&counters, "visits")?.map_or(0, |count| count[0]) + 1;
+    ///     tx.put(&counters, "visits", [next])?;
+    ///     Ok(next)
+    /// })?;
+    /// assert_eq!(next, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The last transient error if no attempt succeeded; any other error of `work` or of the commit at
+    /// once. The transaction is rolled back.
+    pub fn transact<T>(&self, work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.transact_with(TransactionOptions::default(), work)
+    }
+
+    /// Like [`Db::transact`], with `options`.
+    ///
+    /// # Errors
+    /// The errors of [`Db::transact`].
+    pub fn transact_with<T>(
+        &self,
+        options: TransactionOptions,
+        mut work: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let (mut attempts, mut lock_timeouts) = (0, 0);
+        loop {
+            // Dropped after an error: its locks are free before the pause.
+            let mut transaction = self.transaction_with(options)?;
+            let done = work(&mut transaction);
+            let error = match done.and_then(|value| transaction.commit().map(|()| value)) {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            attempts += 1;
+            lock_timeouts += u32::from(matches!(error, Error::LockTimeout { .. }));
+            let is_last = attempts == ATTEMPTS_MAX || lock_timeouts == LOCK_TIMEOUTS_MAX;
+            if is_last || !error.is_transient() {
+                return Err(error);
+            }
+            self.inner().clock.sleep(pause_after(attempts));
+        }
+    }
+}
+
+/// How long to pause after so many attempts: not after the first, then quadratically longer.
+fn pause_after(attempts: u32) -> Duration {
+    let before = u64::from(attempts - 1);
+    Duration::from_micros(before * before).min(PAUSE_MAX)
+}
+
+/// Reads and writes over all keyspaces of a database that commit together, isolated from other
+/// transactions, or not at all. [`Db::transaction`] begins one; dropping it rolls it back.
+///
+/// After an error for which [`Error::is_transient`] holds, roll back and run the whole transaction
+/// again, or let [`Db::transact`] do it.
+///
+/// It borrows nothing, can be sent to another thread, and keeps the database open, unless
+/// [`Db::close`] closes it. All transactions of a database share their locks, whichever clone of the
+/// [`Db`] begins them. Plain writes, such as [`Db::put`](crate::Db::put), do not wait for these locks.
+/// Conflict checks detect them if they return before the check.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate esker_lsm as esker;
+/// # fn main() -> esker_base::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::{Db, KeyspaceSettings, Settings};
+///
+/// let db = Db::open(dir.path(), Settings::default())?;
+/// let users = db.keyspace("users", KeyspaceSettings::default())?;
+/// let mut tx = db.transaction()?;
+/// tx.put(&users, "ada", "analyst")?;
+/// assert_eq!(tx.get(&users, "ada")?.as_deref(), Some(&b"analyst"[..]));
+/// assert_eq!(users.get("ada")?, None);
+/// tx.commit()?;
+/// assert!(users.contains_key("ada")?);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a transaction is rolled back when it is dropped"]
+pub struct Transaction {
+    inner: StoreTransaction<Db>,
+}
+
+impl Transaction {
+    /// Returns the value of `key` as this transaction sees it, its own writes included.
+    ///
+    /// # Errors
+    /// The errors of [`Db::get`](crate::Db::get).
+    pub fn get(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Value>> {
+        self.inner.get(keyspace.into(), key.as_ref())
+    }
+
+    /// Like [`Transaction::get`], and excludes that others change `key` before this commits: a
+    /// pessimistic transaction locks `key`, and the commit of an optimistic one fails after such a
+    /// change.
+    ///
+    /// It reads what is committed once the lock is granted.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if that is newer than the transaction's snapshot, [`Error::Deadlock`] and
+    /// [`Error::LockTimeout`] if the lock was not granted; the errors of [`Transaction::get`].
+    pub fn get_for_update(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Value>> {
+        self.inner.get_for_update(keyspace.into(), key.as_ref())
+    }
+
+    /// Whether `key` exists as this transaction sees it.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::get`].
+    pub fn contains_key(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<bool> {
+        Ok(self.get(keyspace, key)?.is_some())
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// [`Error::BatchTooLarge`] and [`Error::ValueTooLarge`] if the transaction would grow beyond the
+    /// limits of a batch; it stays as it was. The errors of [`Transaction::get_for_update`].
+    pub fn put(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.inner.put(keyspace.into(), key.as_ref(), value.as_ref())
+    }
+
+    /// Removes `key`, whether it exists or not.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::put`].
+    pub fn delete(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.inner.delete(keyspace.into(), key.as_ref())
+    }
+
+    /// Iterates over the entries with keys in `range` as this transaction sees them, its own writes
+    /// included: `"a".."b"`, `key..`, `..=key`, `..`.
+    pub fn range(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        range: impl Into<KeyRange>,
+    ) -> TransactionRange<'_> {
+        TransactionRange::over(self.cursor(keyspace, range))
+    }
+
+    /// Iterates over the entries whose keys start with `prefix`.
+    pub fn prefix(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        prefix: impl AsRef<[u8]>,
+    ) -> TransactionRange<'_> {
+        self.range(keyspace, KeyRange::prefix(prefix))
+    }
+
+    /// Returns a cursor over `range` as this transaction sees it, its own writes included.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::get`].
+    pub fn cursor(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        range: impl Into<KeyRange>,
+    ) -> Result<Box<dyn Cursor + '_>> {
+        self.inner.cursor(keyspace.into(), range.into())
+    }
+
+    /// Sets a savepoint to [roll back to](Transaction::rollback_to_savepoint). They nest.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a forked child.
+    pub fn set_savepoint(&mut self) -> Result<()> {
+        self.inner.set_savepoint()
+    }
+
+    /// Undoes all writes since the last savepoint, and removes it. Locks and reads since then stay.
+    ///
+    /// # Errors
+    /// [`Error::NoSavepoint`] if there is none.
+    pub fn rollback_to_savepoint(&mut self) -> Result<()> {
+        self.inner.rollback_to_savepoint()
+    }
+
+    /// Commits: makes all writes visible at once, as durable as any write of the database.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] and the other transient errors if the commit check fails; the errors of
+    /// [`Db::write`](crate::Db::write). Nothing is written, with the exceptions listed there.
+    pub fn commit(mut self) -> Result<()> {
+        self.inner.commit()
+    }
+
+    /// Discards all writes and ends the transaction. Dropping it does the same.
+    pub fn rollback(self) {
+        drop(self);
+    }
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction").finish_non_exhaustive()
+    }
+}
+
+/// The entries of a range as a [`Transaction`] sees them: an iterator from both ends. Ends after the
+/// first error.
+#[must_use = "a range reads nothing until it is iterated"]
+pub struct TransactionRange<'t> {
+    /// `None` once the range has ended. An error is the only item.
+    cursor: Option<Result<Box<dyn Cursor + 't>>>,
+    /// Which end moved the cursor last.
+    moved: Option<End>,
+    /// The last key that `next` returned.
+    front: Option<Vec<u8>>,
+    /// The last key that `next_back` returned.
+    back: Option<Vec<u8>>,
+}
+
+/// An end of a range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
+}
+
+impl<'t> TransactionRange<'t> {
+    fn over(cursor: Result<Box<dyn Cursor + 't>>) -> Self {
+        TransactionRange { cursor: Some(cursor), moved: None, front: None, back: None }
+    }
+
+    /// The next entry from `end`, or `None` where the two ends meet.
+    fn step(&mut self, end: End) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let Some(cursor) = self.cursor.take() else { return Ok(None) };
+        let mut cursor = cursor?;
+        let goes_on = self.moved.replace(end) == Some(end);
+        let (own, other) = match end {
+            End::Front => (&mut self.front, &self.back),
+            End::Back => (&mut self.back, &self.front),
+        };
+        match (end, own.as_deref()) {
+            (End::Front, None) => cursor.seek_first()?,
+            (End::Back, None) => cursor.seek_last()?,
+            (_, Some(last)) => {
+                if !goes_on {
+                    // The transaction sees its snapshot and its own writes: the key is still there.
+                    cursor.seek(last)?;
+                }
+                match end {
+                    End::Front => cursor.next()?,
+                    End::Back => cursor.prev()?,
+                }
+            }
+        }
+        let Some((key, value)) = cursor.current() else { return Ok(None) };
+        let has_met = other.as_deref().is_some_and(|other| match end {
+            End::Front => key >= other,
+            End::Back => key <= other,
+        });
+        if has_met {
+            return Ok(None);
+        }
+        let (key, value) = (key.to_vec(), value.to_vec());
+        *own = Some(key.clone());
+        self.cursor = Some(Ok(cursor));
+        Ok(Some((key, value)))
+    }
+}
+
+impl Iterator for TransactionRange<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(End::Front).transpose()
+    }
+}
+
+impl DoubleEndedIterator for TransactionRange<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(End::Back).transpose()
+    }
+}
+
+impl FusedIterator for TransactionRange<'_> {}
+
+impl std::fmt::Debug for TransactionRange<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TransactionRange").finish_non_exhaustive()
+    }
+}
