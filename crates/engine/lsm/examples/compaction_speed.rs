@@ -2,12 +2,13 @@
 //! compaction_speed [merge|compact]`.
 
 use esker_base::{Clock, EntryCursor, Hint, KeyspaceId, Kind, Result, Rng, Seqno, SystemClock};
-use esker_lsm::compaction::execute::subcompaction::{Context, execute_part};
+use esker_lsm::compaction::execute::subcompaction::execute_part;
 use esker_lsm::compaction::in_progress::Busy;
 use esker_lsm::compaction::pick::pick;
 use esker_lsm::compaction::plan::Part;
 use esker_lsm::compaction::space::budget::Surroundings;
 use esker_lsm::options::sizes::Sizes;
+use esker_lsm::output::job_context::JobContext;
 use esker_lsm::output::output_files::write_table;
 use esker_lsm::output::version_filter::Fold;
 use esker_lsm::read::level_iter::RunCursor;
@@ -176,7 +177,7 @@ impl Bench {
 
     fn compact(&mut self, sizes: Sizes) -> u64 {
         let plan = pick(&self.keyspace, &Busy::default(), sizes, &Surroundings::default()).unwrap();
-        let context = Context {
+        let context = JobContext {
             storage: self.storage.clone(),
             cache: self.cache.clone(),
             next_file_id: &|| self.next_file.fetch_add(1, Ordering::Relaxed),

@@ -383,6 +383,7 @@ mod tests {
     use crate::background::step_lane;
     use crate::{Db, Env, Log, Settings};
     use esker_base::background::Stepped;
+    use esker_base::{Clock, SystemClock};
     use esker_storage::MemoryStorage;
 
     const SEGMENT_BYTES: usize = 64 << 10;
@@ -430,7 +431,7 @@ mod tests {
             let mut looks = 1_000;
             while looks > 0 && !is_noted() {
                 looks -= 1;
-                std::thread::sleep(Duration::from_millis(10));
+                SystemClock::new().sleep(Duration::from_millis(10));
             }
             while step_lane(inner, Lane::Prepare) {}
             let taken = inner.take_segments(2).unwrap().expect("two are there");
