@@ -1,7 +1,7 @@
-//! Devices as files: every parameter with where it is from.
+//! Device parameters read from preset files, each with its source.
 //!
-//! The files lie in `presets/` and are part of the program. Whatever is measured on a device names its
-//! preset, so that a figure can be traced to the parameters and their sources.
+//! The files are in `presets/` and are compiled into the program. Every measurement names its
+//! preset, so a figure can be traced to the parameters and their sources.
 
 use crate::Geometry;
 use esker_base::{Error, Result};

@@ -1,13 +1,14 @@
-//! What a medium holds and what it allows, as the Open-Channel SSD specification 2.0 has it. No time.
+//! The state and the rules of a flash medium, as in the Open-Channel SSD specification 2.0. Without
+//! time.
 //!
-//! * A chunk is written from its beginning, one write unit after the other, and reset before it is
+//! * A chunk is written from its start, one write unit after another. It must be reset before it is
 //!   written again.
-//! * A write unit can be read from the device's buffer until it is programmed; then not, until
-//!   `mw_cunits` more were programmed after it in its chunk, or the chunk is full.
-//! * A reset counts as wear; beyond its endurance a chunk goes bad, as some are from the beginning.
-//! * When power fails in the middle of a program, that write unit is lost, and so is the lower page of
-//!   the same cells if it was an upper page that was being programmed. What was in the buffer is lost,
-//!   unless the buffer survives. A chunk that was being reset has to be reset again.
+//! * A write unit can be read from the device's buffer until it is programmed. After that it is
+//!   unreadable until `mw_cunits` more are programmed in its chunk, or the chunk is full.
+//! * A reset counts as wear. Beyond its endurance a chunk becomes bad; some are bad from the start.
+//! * If power fails during a program, that write unit is lost. If it was an upper page, the lower
+//!   page of the same cells is lost too. The content of the buffer is lost, unless the buffer is
+//!   power-protected. A chunk that was being reset must be reset again.
 
 #[cfg(test)]
 mod tests;

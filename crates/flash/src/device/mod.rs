@@ -1,5 +1,5 @@
-//! Devices: the rules of the medium ([`media`]), a model of what it does when ([`sim`]), disks that say by
-//! themselves where they are to be written ([`zoned`]), and disks that are told what belongs together ([`fdp`]).
+//! Devices: the rules of the medium ([`media`]), a timing model ([`sim`]), zoned disks ([`zoned`]),
+//! and disks with flexible data placement ([`fdp`]).
 
 mod block;
 pub mod fdp;

@@ -1,5 +1,6 @@
-//! NVMe commands as Linux takes them from programs, one at a time: structures and numbers are those of its
-//! `include/uapi/linux/nvme_ioctl.h`. And what all kinds of disks are asked by them: what a namespace is made of.
+//! NVMe passthrough commands of Linux, one at a time. Structures and numbers are those of the
+//! kernel's `include/uapi/linux/nvme_ioctl.h`. Also contains the query that all kinds of disks
+//! share: the format of a namespace.
 
 #![expect(
     unsafe_code,

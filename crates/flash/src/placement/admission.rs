@@ -1,9 +1,9 @@
-//! When writers are held back: when reads lose more beside writes than placement and the order of sending hide.
+//! Admission control: throttles writers while writes slow down reads too much.
 //!
-//! Of reads in a closed loop, what is lost beside writes is the part of them that waits at units that are written: the
-//! others go on as if nothing was written. So that part is what is looked at, each time a writer asks to be let into
-//! the buffer. Where reads leave half of the units without work, nothing is lost that they could have. A writer is let
-//! in after its deadline whatever reads lose, so that writes are slowed down and never starve.
+//! In a closed loop, reads lose throughput in proportion to the fraction of them that waits at
+//! units being written. Each time a writer asks for buffer space, this fraction is checked. If
+//! reads leave half of the units idle, they lose nothing, and the writer is admitted. A writer is
+//! admitted after its deadline in any case, so writes are slowed down but never starve.
 
 use crate::Form;
 

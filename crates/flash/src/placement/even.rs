@@ -1,14 +1,14 @@
-//! Every unit holds as much that is read as any other, and few units are written at a time.
+//! A placement policy that keeps all units equally read, and writes few units at once.
 //!
-//! A chunk is taken from the unit that is read least. So a unit fills up when others have more, and in the end all
-//! are read alike: with as many reads outstanding as keep all units busy, the one that is read most is what they wait
-//! for, and a unit that is kept empty is lost to them. [`Rotating`](super::Rotating) is for fewer reads than that: then
-//! units have time to spare, and what counts is that few reads meet a write.
+//! Each chunk is allocated on the unit that is read least, so all units converge to the same read
+//! rate. With enough outstanding reads to keep every unit busy, the most-read unit limits
+//! throughput, and an empty unit is wasted. [`Rotating`](super::Rotating) is for fewer outstanding
+//! reads: there the units have spare time, and the aim is that few reads wait for a write.
 //!
-//! The write set is not a matter of placement here. It is what the host writes at a moment ([`Sending::InTurns`]):
-//! units that no read waits for, of all those that have something to write. So it holds no writers back
-//! ([`Admission`](super::Admission)): where reads come from threads that write, too, these would wait for the
-//! compactions that are held.
+//! This policy does not restrict the write set. The host does, when it sends
+//! ([`Sending::InTurns`]): it chooses units that no read waits for, among those with data to write.
+//! The policy also never throttles writers ([`Admission`](super::Admission)): threads that both
+//! read and write would then wait for the stalled compactions.
 
 use super::{Lifetime, Policy, Sending, State};
 use crate::Unit;

@@ -1,14 +1,14 @@
-//! Where data is written: pure decisions over what is known of the units.
+//! Placement policies: pure decisions about where data is written, given the state of the units.
 //!
-//! * [`State`]: what is known of them;
-//! * [`Shared`], [`Static`]: sets of units that never change, to compare with;
-//! * [`Rotating`]: a small write set that moves, of units that are read least;
-//! * [`Even`]: every unit is written and read alike, and few are written at a time;
+//! * [`State`]: the state of the units;
+//! * [`Shared`], [`Static`]: fixed sets of units, for comparison;
+//! * [`Rotating`]: a small write set of the units that are read least;
+//! * [`Even`]: all units are written and read equally, few of them at once;
 //! * [`Reading`]: which read is sent next;
-//! * [`Admission`]: when writers are held back, because there is more than these can hide.
+//! * [`Admission`]: when writers are throttled.
 //!
-//! Whoever writes asks for a [`Policy::stripe`]: units that take one chunk each of data that lives
-//! equally long.
+//! A writer asks for a [`Policy::stripe`]: units that each provide one chunk for data of the same
+//! lifetime class.
 
 mod admission;
 mod even;

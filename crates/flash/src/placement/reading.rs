@@ -1,8 +1,11 @@
-//! Which read is sent next, where a device has room for fewer commands than there are reads.
+//! Chooses the next read to send when the device accepts fewer commands than there are reads.
 //!
-//! Flash that the host manages is foreseeable: it knows what it sent to each unit and how long that takes. So it can
-//! tell when a unit will have done it all ([`Forecast`]), and send first what is answered soonest. A read behind a
-//! program would have a slot for as long as the program takes, and a second read of a unit for as long as the first.
+//! On flash that the host manages, the host knows what it sent to each unit and how long each
+//! command takes. [`Forecast`] estimates from this when a unit becomes idle. The read with the
+//! earliest expected completion goes first.
+//!
+//! A read queued behind a program would occupy a slot for the whole program. A second read of the
+//! same unit would occupy one for as long as the first read.
 
 /// In which order reads are sent that wait for a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

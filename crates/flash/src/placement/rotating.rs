@@ -1,28 +1,28 @@
-//! A small write set that moves.
+//! A placement policy with a small write set that rotates over the units.
 //!
-//! The two longest lifetimes have units of their own, and all shorter ones have some together: as many as
-//! what is written of them keeps busy, and a little more. They fill these, and then take others:
+//! The two longest lifetime classes have units of their own. All shorter classes share a set of
+//! units, slightly more than their write rate keeps busy. When these units are full, the policy
+//! chooses new ones, and prefers:
 //!
-//! * *Units that are read least*, which are those that are empty, if there are any: so data of like lifetime
-//!   lies together, and units become empty as a whole without anything being copied.
-//! * *Units of a channel that the same lifetimes write already*, and of one that is read little. A transfer to a
-//!   unit keeps its channel busy, for a quarter of what a program keeps the unit busy on the preset; so reads of
-//!   all units of that channel wait for it. Where a channel is written that is hardly read, nobody waits. That
-//!   is worth more than the units' own isolation where programs give way to reads. A channel takes as many
-//!   units' writes as its bandwidth allows.
+//! * *the units that are read least*, empty ones first. Data of similar lifetime is then stored
+//!   together, and a unit becomes empty as a whole without any copying;
+//! * *units of a channel that the same classes already write*, and of a channel with few reads. A
+//!   transfer to a unit occupies its channel, and delays reads of all other units on it. A channel
+//!   accepts the writes of as many units as its bandwidth allows. If programs yield to reads, this
+//!   matters more than isolating single units.
 //!
-//! What lives shortly dies in its units as fast as it is written, and they never hold much that could be
-//! read; in a leveled tree that is most of what is written. What lives long would be read as soon as its tables are
-//! closed, and its units more and more while they are being filled. So it is best not read until about a unit is
-//! full, what it replaces being read instead ([`Policy::held_chunks`]), as far as the engine can do that.
-//! [`Rotating::eager`] is a variant for one that can't.
+//! Short-lived data becomes obsolete as fast as it is written, so its units serve few reads.
+//! Long-lived data would be read as soon as its tables are closed, while its units are still being
+//! written. The engine should therefore keep reading the compaction's inputs until about one unit
+//! is full ([`Policy::held_chunks`]). [`Rotating::eager`] is the variant for an engine that cannot
+//! do this.
 //!
-//! Reads go to as many units as possible if all that are not written are filled alike. So a unit is left with
-//! an equal part of the free space; but not before there are a few empty units to go on with. When they are
-//! missing, units are filled to the last chunk, and what dies in others gathers there until they are empty.
+//! Reads spread over the most units if all units outside the write set are equally full. A unit
+//! therefore leaves the write set with an equal part of the free space, provided some empty units
+//! remain. Without empty units, units are filled to the last chunk.
 //!
-//! A unit that is never filled would wear out before others: so it is left for another, too, when it was
-//! erased much more often than the rest.
+//! A unit that is never filled would wear out first. A unit erased far more often than the rest is
+//! replaced as well.
 
 use super::{Admission, Lifetime, Policy, Reading, Sending, State, UnitState};
 use crate::{Form, Geometry, Unit};

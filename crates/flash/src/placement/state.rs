@@ -1,4 +1,4 @@
-//! What is known of the units when something is to be placed.
+//! The state of the units on which placement decides.
 
 use crate::{Geometry, Unit};
 

@@ -1,5 +1,5 @@
-//! What a chunk holds, read a piece at a time and as far as somebody asks: one that was finished counts as full,
-//! however little was written, and zones of disks have a gigabyte.
+//! Reads the content of a chunk in steps, only as far as the caller asks. A finished chunk counts
+//! as full even if little was written to it, and a zone of a disk can have a gigabyte.
 
 use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};

@@ -1,8 +1,9 @@
-//! Edits of the journal that records of logs prove to have been durable.
+//! Finds journal edits that log records prove to have been durable.
 //!
-//! Damage may take the journal's end. Its blocks then say nothing, and a crash may leave the same. But each record of a log
-//! names the last edit that was durable when it was written. The log itself may be in the lost edits alone: so an open reads
-//! the first block of every chunk, and more only where that is a record of a log which may be in use.
+//! If the end of the journal is damaged, its blocks are unreadable, and a crash can leave the same
+//! state. Each log record therefore names the last edit that was durable when the record was
+//! written. The log itself may be named only by the missing edits. An open reads the first block of
+//! every chunk, and reads further only if that block is a record of a log that may be in use.
 
 use super::content::Content;
 use super::format::{self, LOG_HEADER};

@@ -1,13 +1,16 @@
 //! Repairs a device whose journal is damaged, or which has lost parts of files.
 //!
-//! Every whole edit in the journal's chunks counts, unless a newer generation replaced it. The newest snapshot and all later
-//! edits give the directory. Where an edit is missing:
+//! Every complete edit in the journal's chunks is used, unless a newer generation replaced it. The
+//! directory is the newest snapshot with all later edits applied. If an edit is missing:
 //!
-//! * a file that it made is known by its number alone, if later edits name its pieces: it is called `lost-` and that;
-//! * a file that it removed or moved is there as before; if one of its chunks was used again since, the file is left out;
-//! * a piece that it named is lost, but for chunks of logs, whose records say which log they belong to.
+//! * a file that it created is known only by its number, from later edits that name its pieces. It
+//!   is called `lost-` followed by the number;
+//! * a file that it removed or renamed keeps its earlier state. If one of its chunks was reused
+//!   since, the file is omitted;
+//! * a piece that it named is lost, except for log chunks: their records name their log.
 //!
-//! The result is written as a new generation, into the chunk of the journal that says least. Data is not moved.
+//! The result is written as a new generation into the journal chunk with the least information.
+//! Data is not moved.
 
 mod pieces;
 

@@ -1,7 +1,7 @@
-//! Sequential reads and writes in one closed loop, as fio mixes them: each request is a read with a given
-//! probability, and as many are outstanding at any time.
+//! Sequential reads and writes in one closed loop, as with fio's `rwmixread`. Each request is a
+//! read with a given probability, and the number of outstanding requests is constant.
 //!
-//! Both sequences go over all dies in turn, each in chunks of its own.
+//! Both sequences cycle over all dies, each in its own chunks.
 
 use crate::device::sim::Kind;
 use crate::device::{Form, Media, Sim};

@@ -1,14 +1,14 @@
-//! What reads lose beside writes: random reads in a closed loop, and writes at a fixed rate, on the
-//! model, placed by a policy.
+//! Measures how much writes slow down reads: random reads in a closed loop and writes at a fixed
+//! rate, on the model, with a given placement policy.
 //!
-//! * `store`: what the device holds, as a leveled tree would have it, and who of it is readable;
+//! * `store`: the data on the device, as in a leveled tree, and which of it is readable;
 //! * `run`: the loop;
-//! * `mix`: sequential reads and writes in one closed loop, on a device that hides where they lie;
-//! * `overwrite`: tables that are overwritten until a device is full, without time.
+//! * `mix`: sequential reads and writes in one closed loop, on a device that hides placement;
+//! * `overwrite`: overwrites tables until a device is full, without time.
 //!
-//! Reads are uniform over all data that is readable: so how much the units that are being written are
-//! read is what the placement makes of it. The static policies follow the paper's benchmark instead:
-//! what is read is never written.
+//! Reads are uniform over all readable data, so the placement alone determines how often the units
+//! being written are read. The static policies follow the published benchmark instead: the data
+//! that is read is never written.
 
 mod mix;
 mod overwrite;

@@ -1,7 +1,9 @@
-//! Tables that are overwritten on a device until it is full: how much of it files can have, and what that writes.
+//! Overwrites tables on a device until it is full. Measures how much of the device files can use,
+//! and the write amplification.
 //!
-//! Which table goes next is chance, and one in ten lives in a level of its own: harder than a tree, whose tables die in
-//! turns, so that chunks do not become empty by themselves.
+//! The next table to replace is random, and one in ten is in a level of its own. This is harder
+//! than a leveled tree, whose tables become obsolete in rotation: here chunks rarely become empty
+//! on their own.
 
 use crate::FlashStorage;
 use crate::placement::Policy;

@@ -1,4 +1,4 @@
-//! The loop: reads in a closed loop, writes at a fixed rate.
+//! The measurement loop: reads in a closed loop, writes at a fixed rate.
 
 use super::store::{LEVELS, Open, Store};
 use crate::Preset;

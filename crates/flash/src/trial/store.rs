@@ -1,10 +1,11 @@
-//! What the device holds: tables of a leveled tree, by level.
+//! The data on the device: tables of a leveled tree, by level.
 //!
-//! Each level is ten times the one above it and is written as much: what a leveled tree with fanout 10
-//! comes to, however it compacts. Within a level tables die in the order in which they were written, for
-//! compactions go round the key range. A table of outputs is readable when it is closed, and only then
-//! do its inputs, the oldest of its level, die. Outputs are held back from being read, their inputs being
-//! read instead, as long as the policy asks for, up to half of their level and a fifth of what is free.
+//! Each level is ten times the size of the one above and receives as many writes, as in a leveled
+//! tree with fanout 10. Within a level, tables become obsolete in the order of writing, since
+//! compactions move round-robin through the key space. An output table is readable once it is
+//! closed, and its inputs, the oldest of its level, become obsolete at that point. The installation
+//! of outputs is delayed as long as the policy asks for, up to half of their level and a fifth of
+//! the free space. Until then the inputs are read.
 
 use crate::placement::{Lifetime, Policy, State};
 use crate::{Chunk, Geometry, Media, Unit};

@@ -1,9 +1,10 @@
-//! An NVMe namespace with placement as Linux drives it: `/dev/nvme0n1`.
+//! An NVMe namespace with flexible data placement, through Linux: `/dev/nvme0n1`.
 //!
-//! It is read past the page cache, flushed and made zero as any block device; the kernel knows whether it has a cache
-//! that loses power, and which commands it takes. Only writes are bare commands, as these can say a placement identifier
-//! on every kernel: directive type 2 and the identifier in their dwords 12 and 13. They count blocks from the beginning of
-//! the whole namespace, so a part of one is refused.
+//! Reads bypass the page cache. Reads, flushes and zeroing are ordinary block device operations:
+//! the kernel knows whether the disk has a volatile cache and which commands it supports. Only
+//! writes are NVMe passthrough commands, since these can carry a placement identifier on every
+//! kernel: directive type 2 and the identifier in dwords 12 and 13. Their block addresses count
+//! from the start of the namespace, so a partition is rejected.
 
 use super::{Disk, Statistics, records};
 use crate::device::block::{self, Limits, unsupported};

@@ -1,10 +1,12 @@
-//! Disks with flexible data placement (FDP), NVMe's technical proposal 4146: a write says by a *placement identifier*
-//! what it belongs to. What is written with one identifier lies in *reclaim units* of its own, which the disk erases as
-//! wholes; so nothing has to be copied inside the disk if what shares a reclaim unit is deallocated together. The disk
-//! is written anywhere, as any other, and does not say where it was.
+//! Disks with flexible data placement (FDP, NVMe technical proposal 4146).
 //!
-//! [`KernelDisk`] is one that Linux drives, [`EmulatedDisk`] one in memory. What is done with either is over this
-//! (`crate::zones`).
+//! A write carries a *placement identifier*. The disk stores the data of each identifier in
+//! separate *reclaim units* and erases each unit as a whole. If all data of a reclaim unit is
+//! deallocated together, the disk has nothing to copy. The disk can be written at any address, and
+//! does not report in which unit the data is stored.
+//!
+//! [`KernelDisk`] uses a disk through Linux, [`EmulatedDisk`] is in memory. The layer above both is
+//! `crate::zones`.
 
 mod emulated;
 mod kernel;

@@ -1,5 +1,6 @@
-//! A channel: moves one piece at a time for what waits for it, which goes by numbers: a die, which moves a write's data in or
-//! a read's out, or, where planes read independently, a plane that has a read's data to move out (`Sim::on_bus`).
+//! A channel. It transfers one piece at a time; requests wait in a queue, by number. A requester is
+//! a die that transfers write data in or read data out. If planes read independently, it can also
+//! be a plane with read data to transfer (`Sim::on_bus`).
 
 use std::collections::VecDeque;
 

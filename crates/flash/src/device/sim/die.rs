@@ -1,5 +1,5 @@
-//! A die: one thing at a time, but for reads of planes that read independently (`planes`), of which it only counts which planes
-//! they are on.
+//! A die. It executes one operation at a time. The exception is reads on independent planes
+//! (`planes`): for these the die only counts the planes in use.
 //!
 //! ```text
 //!   read:   sense (array) -> wait for the channel -> data out -> idle

@@ -1,10 +1,12 @@
-//! What happens next.
+//! The event queue of the model.
 //!
-//! Almost every event lies a constant time ahead of the moment in which it becomes known: a sense, a
-//! transfer of so many bytes. Events with the same delay come in the order in which they became known,
-//! so each delay has a *lane*, a first-in first-out queue, and what happens next is the least of a few
-//! lanes' heads. What does not come in its lane's order goes to a heap. Events of the same moment
-//! happen in the order in which they became known, so a run is the same to the event each time.
+//! Almost every event occurs a constant delay after it is scheduled: a sense, or a transfer of a
+//! given number of bytes. Events of the same delay occur in the order of scheduling. Each delay
+//! therefore has a *lane*, a FIFO queue, and the next event is the earliest head of a few lanes.
+//! Events that do not arrive in the order of their lane go to a heap.
+//!
+//! Events at the same time occur in the order in which they were scheduled, so every run is
+//! deterministic.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

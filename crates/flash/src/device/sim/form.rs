@@ -1,4 +1,4 @@
-//! What a device does by itself for reads.
+//! How a device prioritizes reads on its own.
 
 /// How a device treats reads beside writes. A host can't command it: it is what a device has or has not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,18 +1,19 @@
-//! A device in virtual time: what it does when, in whole nanoseconds, the same each time.
+//! A deterministic model of a flash device in virtual time, in whole nanoseconds.
 //!
-//! Requests pass through dies, channels and the way to the host, each of which does one thing at a time, but for dies whose
-//! planes read independently (`planes`):
+//! Requests pass through dies, channels and the host link. Each executes one operation at a time,
+//! except for dies whose planes read independently (`planes`):
 //!
-//! * A read waits for its die, is sensed, waits for the channel, is moved out, and goes to the host. The
-//!   die is busy until the data is out.
-//! * A write comes from the host into the buffer, if there is room, and is acknowledged; it waits for its
-//!   die and the channel, is moved in piece by piece, and programmed: then its room in the buffer is
-//!   free. Without a buffer it is acknowledged when it is programmed.
+//! * A read waits for its die, is sensed, waits for the channel, and is transferred out and to the
+//!   host. The die is busy until the data is out.
+//! * A write is copied from the host into the buffer once it has space, and is acknowledged. It
+//!   waits for its die and the channel, is transferred in piece by piece, and is programmed; its
+//!   buffer space is then released. Without a buffer, it is acknowledged once it is programmed.
 //! * A reset waits for its die and keeps it busy.
 //!
-//! Who goes first, and whether a program gives way, is the device's [`Form`]. Whoever drives it submits
-//! requests and takes [`Completion`]s one by one; the time is that of the last one taken. There are no
-//! threads and there is no data; the [`Media`] says what a device would refuse.
+//! The device's [`Form`] says which request goes first and whether programs yield to reads. The
+//! caller submits requests and takes [`Completion`]s one by one. The current time is that of the
+//! last completion taken. The model has no threads and no data; [`Media`] decides which requests a
+//! device would reject.
 
 mod bus;
 mod die;

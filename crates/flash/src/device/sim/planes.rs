@@ -1,12 +1,12 @@
 //! Dies whose planes read independently of each other.
 //!
-//! Each plane senses into a register of its own, which waits for the channel and is moved out as a die's is, while other
-//! planes of the die sense, wait or are moved out. A read of several planes has all of them from beginning to end. What
-//! changes the die, a write's data in and its program, or an erase, is on all planes: it begins when no plane reads, and no
-//! read begins before it is done or gives way.
+//! Each plane senses into its own register. The register waits for the channel and is transferred
+//! out, while other planes of the die sense, wait or transfer. A read of several planes occupies
+//! all of them from start to end. A write's data transfer and program, or an erase, occupies all
+//! planes. It starts when no plane reads, and no read starts before it completes or yields.
 //!
-//! Reads of one plane are done in order of arrival. A read goes before others that wait for their planes, and not before a
-//! write that was there first, unless reads go first on this device.
+//! Reads of one plane execute in order of arrival. A read passes others that wait for their planes.
+//! It does not pass a write that arrived first, unless the device prioritizes reads.
 
 use super::events::Lane;
 use super::form::WRITE_DEADLINE_NS;

@@ -1,4 +1,4 @@
-//! Requests under way: a slab of small records, linked into queues by their numbers.
+//! Requests in flight: a slab of small records, linked into queues by number.
 
 use crate::Chunk;
 

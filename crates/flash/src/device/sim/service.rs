@@ -1,4 +1,4 @@
-//! How requests pass through buffer, dies, channels and the way to the host.
+//! Moves requests through the buffer, the dies, the channels and the host link.
 
 use super::die::State;
 use super::events::Lane;

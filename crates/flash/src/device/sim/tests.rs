@@ -1,4 +1,4 @@
-//! The model beside what can be reckoned by hand.
+//! Compares the model with results calculated by hand.
 
 mod planes;
 

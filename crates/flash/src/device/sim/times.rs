@@ -1,4 +1,4 @@
-//! A preset's times, ready for use.
+//! The operation times of a preset, in the units of the model.
 
 use crate::Preset;
 use crate::preset::by_page;

@@ -1,9 +1,11 @@
-//! Zone Append, of NVMe's Zoned Namespace Command Set: the disk puts the data behind what is in a zone, and says where that
-//! was. So a write that finds bytes of somebody else is told of them, where one at the write pointer would only fail.
+//! Zone Append of NVMe's Zoned Namespace command set. The disk appends the data to a zone and
+//! returns its address. If another program has written to the zone, the address shows it; a write
+//! at the write pointer would only fail.
 //!
-//! Linux has no call for it: it is a command that goes to the namespace's character device through io_uring. It counts
-//! blocks from the beginning of the whole namespace, so a part of one is written without. Commands as they are pass by
-//! what the kernel knows of write pointers, too, so a session writes zones one way or the other ([`super::way`]).
+//! Linux has no system call for it. The command goes to the character device of the namespace
+//! through io_uring. Its addresses count blocks from the start of the namespace, so a partition is
+//! written without appends. Passthrough commands also bypass the kernel's record of write pointers,
+//! so an open disk writes all zones in one of the two ways ([`super::way`]).
 
 use super::Zone;
 use super::way::Failure;

@@ -1,5 +1,5 @@
-//! What Linux calls a zoned block device with. Structures, numbers and units (sectors of 512 bytes) are those of its
-//! `include/uapi/linux/blkzoned.h`.
+//! Linux ioctls of zoned block devices. Structures, numbers and units (512-byte sectors) are those
+//! of the kernel's `include/uapi/linux/blkzoned.h`.
 
 #![expect(unsafe_code, reason = "ioctl takes pointers to structures that the number names")]
 

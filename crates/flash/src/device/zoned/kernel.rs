@@ -1,10 +1,13 @@
-//! A zoned block device as Linux drives it: `/dev/nvme0n1`, `/dev/sda`, `/dev/nullb0`.
+//! A zoned block device through Linux: `/dev/nvme0n1`, `/dev/sda`, `/dev/nullb0`.
 //!
-//! It is read and written past the page cache, which knows no order of writes. An NVMe namespace is appended to
-//! ([`super::append`]); where that can't be, data is written at the write pointer. Either goes out in requests that the
-//! kernel does not split, one after the other, so that each finds the zone's end where it belongs whatever the
-//! scheduler; and a zone has one writer (`crate::zones`). More appends than one could be under way in a zone, and the disk
-//! would say in what order it took them: but what lies where is said by the place in a chunk, which is known before.
+//! Reads and writes bypass the page cache, which does not preserve write order. NVMe namespaces are
+//! written with Zone Append ([`super::append`]) if possible, others at the write pointer. Each
+//! request is small enough that the kernel does not split it, and is sent after the previous one
+//! completes. Each zone has one writer (`crate::zones`). The scheduler therefore cannot reorder
+//! writes.
+//!
+//! Several appends to a zone could be in flight at once, and the disk would report their order. But
+//! each piece's place in a chunk is determined before it is written.
 
 use super::append::Appends;
 use super::way::Way;

@@ -1,8 +1,8 @@
-//! Disks of zones, as NVMe's Zoned Namespace command set and SCSI's ZBC have them: a zone is written at its write
-//! pointer only, reset as a whole, and may be shorter than the distance to the next.
+//! Zoned disks, as in NVMe's Zoned Namespace command set and SCSI's ZBC. A zone is written only at
+//! its write pointer and is reset as a whole. Its capacity may be less than its size.
 //!
-//! [`KernelDisk`] is one that Linux drives. What is done with zones is over this (`crate::zones`), and is tested on a
-//! disk in memory.
+//! [`KernelDisk`] uses a disk through Linux. The layer above is `crate::zones`, which is tested on
+//! a disk in memory.
 
 mod append;
 mod ioctl;

@@ -1,8 +1,9 @@
-//! One way to write zones for as long as a disk is open: they are appended to, or written at their write pointers.
+//! Chooses how zones are written while a disk is open: by Zone Append or at the write pointer.
 //!
-//! The first write settles which, while others wait for it. A kernel that takes no appends says so then, and the disk saw
-//! nothing: zones are written without. Once it took one there is no way back, as since Linux 6.10 it refuses other writes
-//! in zones that were appended to: what it does not take then has failed.
+//! The first write decides, while others wait for it. If the kernel rejects appends, the disk has
+//! received nothing, and zones are written at their write pointers. After one successful append
+//! there is no fallback: since Linux 6.10, the kernel rejects other writes to zones that were
+//! appended to. A later rejection is an error.
 
 use esker_uring::Buffer;
 use std::io;

@@ -1,5 +1,6 @@
-//! Reclaim units: what is written with an identifier fills units of its own. When no empty one is left, the one with the
-//! least alive in it is emptied and its blocks are moved, as a translation layer that maps pages does it.
+//! Reclaim units of the emulated disk. Data of one identifier fills units of its own. When no unit
+//! is empty, the unit with the least valid data is collected: its valid blocks are moved, as a
+//! page-mapping translation layer does.
 
 use super::{BLOCK, Statistics};
 

@@ -1,4 +1,4 @@
-//! Planes that read independently, and planes that don't.
+//! Tests of planes that read independently, and of planes that do not.
 
 use super::*;
 
