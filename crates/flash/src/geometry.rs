@@ -1,9 +1,9 @@
-//! What a device is made of, in the words of the Open-Channel SSD specification 2.0.
+//! The geometry of a device, in the terms of the Open-Channel SSD specification 2.0.
 //!
-//! A device has *groups* (channels), a group has *units* (dies), a unit has *chunks* (blocks, one in
-//! each plane), a chunk has *write units*, and these have *sectors*. A unit does one thing at a time;
-//! the units of a group share a bus. A chunk is reset as a whole and then written from its beginning,
-//! a write unit at a time; a sector is the least that can be read.
+//! A device has *groups* (channels), a group has *units* (dies), a unit has *chunks* (blocks, one
+//! in each plane), a chunk has *write units*, and these have *sectors*. A unit executes one
+//! operation at a time; the units of a group share a bus. A chunk is reset as a whole and then
+//! written sequentially, one write unit at a time. A sector is the smallest unit of reading.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! One user at a time, in this process.
+//! Exclusive use of a device within this process.
 
 use esker_base::{Error, Result};
 use std::sync::Arc;

@@ -1,14 +1,16 @@
-//! Flash that the engine manages itself: where a file lies inside the device, and when it is written,
-//! so that reads and writes keep out of each other's way.
+//! Flash that the engine manages itself: it chooses where a file is stored in the device and when
+//! it is written, so that reads and writes interfere less.
 //!
-//! * [`geometry`]: what a device is made of, and how its parts are numbered;
-//! * [`preset`]: devices as files, every parameter with its source;
-//! * [`device`]: the rules of the medium, a model of the device in virtual time, disks of zones and with placement;
-//! * [`placement`]: which units data is written to;
-//! * [`zones`]: chunks that data is kept on: files in a directory, the zones of a disk, memory, the model;
-//! * [`storage`]: files on these;
-//! * [`host`]: the model behind calls that wait, in virtual time or paced by a clock;
-//! * [`trial`]: what reads lose beside writes, on the model.
+//! * [`geometry`]: the parts of a device, and their numbering;
+//! * [`preset`]: device parameters in files, each with its source;
+//! * [`device`]: the rules of the medium, a timing model, zoned disks and disks with flexible
+//!   placement;
+//! * [`placement`]: the units to which data is written;
+//! * [`zones`]: chunks that store data: files in a directory, zones of a disk, memory, or the
+//!   model;
+//! * [`storage`]: files on these chunks;
+//! * [`host`]: the model behind blocking calls, in virtual time or paced by a clock;
+//! * [`trial`]: measures on the model how much writes slow down reads.
 
 #![deny(unsafe_code)]
 

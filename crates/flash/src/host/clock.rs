@@ -1,4 +1,4 @@
-//! The model's time as a clock, for whoever works on it.
+//! The model's time as a clock, for the code that runs on the model.
 
 use super::Host;
 use esker_base::Clock;

@@ -1,19 +1,21 @@
-//! A model of a device behind calls that wait, so that what is made for a real one runs on it.
+//! A device model behind blocking calls, so that code for a real device runs on it.
 //!
-//! The host has the write buffer: a write is accepted when there is room in it, and sent when its unit's turn comes
-//! (`queues`), as pblk does for an open-channel device (LightNVM, section 4). What is in it can be read, and it is
-//! taken to survive a loss of power: so a flush has nothing to wait for.
+//! The host owns the write buffer. A write is accepted once the buffer has space, and is sent when
+//! its unit's turn comes (`queues`), as pblk does for an open-channel device (LightNVM, section 4).
+//! Buffered data can be read. The buffer is assumed to survive power loss, so a flush has nothing
+//! to wait for.
 //!
-//! Time is the model's. It passes in one of two ways:
+//! The model's time passes in one of two ways:
 //!
-//! * *Virtual*: whoever waits goes on to the next event. Time stands while nobody waits, so work on the processor
-//!   takes none. One thread at a time makes the same run each time.
-//! * *Paced*: time passes with a clock, slower by a factor, and a thread of the host's own makes events happen when
-//!   they are due (`pace`). Any number of threads may wait. When a thread that was answered does not come back in
-//!   time, because the machine has no processor for it, time stands until it does; so the factor is the least that
-//!   is found, and [`Host::now`] beside the clock tells the one that was kept.
+//! * *Virtual*: a waiting thread advances the time to the next event. Time stops while no thread
+//!   waits, so computation takes no model time. With one thread at a time, a run is deterministic.
+//! * *Paced*: time follows a clock, slowed down by a factor, and a thread of the host executes
+//!   events when they are due (`pace`). Any number of threads may wait. If an answered thread does
+//!   not return in time because no processor is available, time stops until it does. The factor is
+//!   therefore a lower bound; [`Host::now`] compared with the clock gives the actual one.
 //!
-//! To find a device as long use leaves it, writes can be [made without time](Host::set_timeless).
+//! To reach the state of a device after long use, writes can be [made without
+//! time](Host::set_timeless).
 
 mod clock;
 mod pace;

@@ -1,14 +1,15 @@
-//! How a model's time follows a clock.
+//! Makes the model's time follow a clock.
 //!
-//! Time goes on whenever anybody looks, by what has passed on the clock over the dilation, and events happen that
-//! are due by then. But once a thread was answered, time goes no further than [`LATE_NS`] from there until it comes
-//! back with the next thing to do: so it never runs ahead of a machine that has too few processors for its threads, and
-//! what they do on them takes that long at most. A thread that does not come back in [`AWAY`] waits for something else.
+//! Time advances whenever a thread checks it: by the elapsed clock time divided by the dilation.
+//! Events due by then are executed. After a thread was answered, time advances at most [`LATE_NS`]
+//! until it returns with its next request. The model therefore never runs ahead of a machine with
+//! too few processors, and computation between requests takes at most that long. A thread that does
+//! not return within [`AWAY`] is assumed to wait for something else.
 //!
-//! What passes on the clock meanwhile is made up for, up to [`OWED_NS`]; more is lost to the model. As long as any is
-//! due, a thread that begins to wait makes happen what is due, and hands on to the thread that this answers. Where
-//! others want the processors, too, a thread that just looks every now and then would be late each time, and every
-//! step of [`LATE_NS`] would take as long as that.
+//! Clock time that passes meanwhile is made up for, up to [`OWED_NS`]; the excess is dropped. While
+//! some remains, a thread that starts to wait executes the due events, and hands over to the thread
+//! they answer. A thread that only polled would be late each time on a busy machine, and every step
+//! of [`LATE_NS`] would take as long as its delay.
 
 use super::Shared;
 use super::state::State;

@@ -1,16 +1,20 @@
-//! Writes that the host has accepted and not yet sent, by unit.
+//! Accepted writes that are not yet sent, by unit.
 //!
-//! A unit's writes are sent in order. A reset goes alone, as a chunk takes nothing before it is done; and after what
-//! was written into its chunk is programmed, which a device with a buffer of its own does not tell: so it is looked
-//! for. Where reads go first, a unit is sent a write only when it has no other to do and no read waits for
-//! it, or when the write is late.
+//! * A unit's writes are sent in order.
+//! * A reset is sent alone, as a chunk accepts nothing before it completes. It also waits until
+//!   earlier writes to its chunk are programmed. A device with its own buffer does not report this,
+//!   so it is polled.
+//! * If reads have priority, a write is sent to a unit only if the unit is idle and no read waits
+//!   for it, or if the write is late.
 //!
-//! In turns, only some units are sent a write at a time, those first that no read waits for: one, and as large a part
-//! of a share of all as waits of what the buffer holds. So a read seldom meets a write where every unit is read alike, a
-//! burst of writes does not stop all units at once, and a buffer that fills sets more of them going.
+//! With [`Sending::InTurns`], only some units are sent writes at once,
+//! those without waiting reads first. Their number is one plus a fraction of a share of all units,
+//! which grows with the fill of the buffer. If all units are read alike, a read then rarely meets a
+//! write, a burst of writes does not block all units, and a full buffer activates more of them.
 //!
-//! Reads are sent as they come, or, to a device that takes so many at a time, one in place of one that was answered
-//! (`reads`). One that is not sent counts as waiting for its unit, so no write that is not late goes before it.
+//! Reads are sent on arrival. For a device with a limited number of commands, each completed read
+//! lets another one be sent (`reads`). An unsent read counts as waiting for its unit, so only a
+//! late write passes it.
 
 use super::{Read, Reads};
 use crate::device::media::Refused;

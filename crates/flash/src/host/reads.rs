@@ -1,4 +1,4 @@
-//! Reads that wait for a slot of the device: it takes so many at a time, and which is next the policy says
+//! Reads that wait for a command slot of the device. The policy chooses which is sent next
 //! ([`Reading`]).
 
 use crate::placement::{Expected, Forecast, READ_LATE_NS, Reading};

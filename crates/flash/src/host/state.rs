@@ -1,4 +1,4 @@
-//! What the host knows: what waits, what was answered, and what is in the buffer.
+//! The state of the host: waiting threads, answered threads, and the buffer's content.
 
 use super::{Order, Queues, Read};
 use crate::device::media::Refused;

@@ -1,5 +1,5 @@
-//! Tests: what it changes on a device that tables of a level are told apart by how long they are expected to live, and what
-//! it does not.
+//! Tests of the separation of tables of one level by expected lifetime: what it changes on a
+//! device, and what it does not.
 
 use super::*;
 use crate::placement::Even;

@@ -1,4 +1,4 @@
-//! A file: its pieces, and how they are read.
+//! A file's body: its pieces, and how they are read.
 
 use super::content::Content;
 use super::format::{self, Extent, LOG_HEADER, Made};

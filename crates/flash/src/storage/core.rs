@@ -1,5 +1,6 @@
-//! What all of a storage's handles share: the names, the journal and the space, under one lock. It is not held while
-//! data is read or written, but for data that is moved to make room, which somebody waits for.
+//! The state that all handles of a storage share: names, journal and space, under one lock. The
+//! lock is not held during data I/O. The exception is data that is moved to free a chunk that a
+//! caller waits for.
 
 use super::body::Body;
 use super::directory::{Files, files, snapshot};

@@ -1,4 +1,4 @@
-//! The names as the journal has them: read when a device is opened, and written as a snapshot.
+//! The names, as stored in the journal: read when a device is opened, and written as a snapshot.
 
 use super::body::Body;
 use super::format::{Extent, Op};

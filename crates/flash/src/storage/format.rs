@@ -1,4 +1,4 @@
-//! What stands in the journal and in logs: `docs/formats/flash.md`.
+//! The on-device format of the journal and of logs: `docs/formats/flash.md`.
 
 mod ops;
 

@@ -1,9 +1,12 @@
-//! How much each chunk is read, learned from the reads that come.
+//! Tracks the access frequency of each chunk, from the reads that arrive.
 //!
-//! It is counted in bytes of what is read as much as the mean byte that is alive: so all heat together is about the bytes
-//! that are alive, and a chunk that nobody reads has none. What is written counts as the mean at first. Reads are
-//! counted without a lock, and taken in when an eighth of what is alive was read: the more of it, the more of what was
-//! known before is forgotten, half of it when as much was read as is alive. So there is no time in it, and nothing to set.
+//! The unit is bytes of live data that are read as often as the average live byte. The sum over all
+//! chunks is therefore about the number of live bytes, and a chunk without reads has zero. New data
+//! starts at the average.
+//!
+//! Reads are counted without a lock, and applied once an eighth of the live data was read. The more
+//! was read, the more of the earlier values decays: by half when as much was read as is live. The
+//! decay depends on no clock and has no setting.
 
 use crate::zones::BLOCK_BYTES;
 use std::sync::Arc;

@@ -1,15 +1,20 @@
-//! The directory on the device: a snapshot of it and the edits since then, in one of the device's first chunks.
+//! The journal: a snapshot of the directory and the edits since, in one of the device's first
+//! chunks.
 //!
-//! When the chunk is full, and at the first change after an open, the directory is written as a snapshot into another
-//! of these chunks, with the next generation. Who only reads writes nothing into any. A chunk counts if its snapshot is
-//! whole; of several, the newest generation does. So the one before is left until the new one is whole, and what a
-//! process that died left half written is never appended to.
+//! When the chunk is full, and at the first change after an open, the directory is written as a
+//! snapshot into another of these chunks, with the next generation. A process that only reads
+//! writes nothing.
 //!
-//! An edit that damage takes from the end leaves no trace there. So records of logs name the edit that was durable when they
-//! were written (`proof`); and a close writes the directory a second time, as a generation of its own.
-//!
-//! A chunk that has gone bad may have had the newest. So a generation says which of these chunks were bad when it was
-//! written: the one after it can only be in the first of those that follow and were not.
+//! * A chunk is valid if its snapshot is complete. Of several valid chunks, the newest generation
+//!   counts.
+//! * The previous chunk is kept until the new snapshot is complete. A chunk that a dead process
+//!   left incomplete is never appended to.
+//! * If damage removes an edit from the end, the chunk itself does not show it. Log records
+//!   therefore name the edit that was durable when they were written (`proof`), and a close writes
+//!   the directory a second time, as its own generation.
+//! * A bad chunk may have contained the newest generation. Each generation therefore records which
+//!   of these chunks were bad when it was written. The next generation can only be in the first
+//!   following chunk that was not.
 
 use super::content::Content;
 use super::directory;

@@ -1,28 +1,34 @@
-//! How chunks with what lives long come to wear as others do: what is in them is moved, seldom.
+//! Wear leveling: occasionally moves long-lived data, so that its chunks wear as fast as others.
 //!
-//! A chunk is taken for new data because it is worn least, but only when it is free. One that is never free keeps its
-//! few erases, and the others wear by as much faster. So when a free chunk was erased much more often than the least
-//! worn one with data in it, these data are moved there: what has lived long may live on, so that the worn chunk rests,
-//! and the other is erased until it is as worn.
+//! New data goes to the free chunk with the least wear. A chunk that is never free keeps its low
+//! erase count, and the others wear faster. When a free chunk was erased much more often than the
+//! least-worn chunk with data, that data is moved to the free chunk. Long-lived data is likely to
+//! stay, so the worn chunk rests and the other is erased again.
 //!
-//! Whoever begins another chunk with a table that no log waits for looks for that, once in so many resets, and moves it
-//! in three steps:
+//! A writer that begins another chunk, for a table that no log waits for, checks for this once in a
+//! number of resets. It moves the data in three steps:
 //!
-//! 1. *Plan*, under the lock: what is moved, all that is alive in the chunk, and a free chunk to move it to, which is taken;
-//! 2. *Copy*, piece by piece and without the lock, and make the copies durable. Meanwhile files may be removed, and
-//!    what is copied may be moved elsewhere to make room, or its chunk be reset and written anew;
-//! 3. *Come into force*, under the lock: the files that are as they were have the copies now. The others' are as if
-//!    they had never been written.
+//! 1. *Plan*, under the lock: all live data of the chunk, and an allocated free chunk as the
+//!    target.
+//! 2. *Copy*, piece by piece and without the lock, then make the copies durable. Meanwhile files
+//!    may be removed. The source data may also be moved to free space, or its chunk reset and
+//!    rewritten.
+//! 3. *Install*, under the lock: files that have not changed get the copies. For others the copies
+//!    are dropped.
 //!
-//! What must hold: only what a file with a name has is moved, which nobody writes, and which the journal has therefore;
-//! and only if such files have all that is alive in a chunk. A log's chunk is alive and nobody's until the log has it,
-//! and what a crash needs of logs is theirs alone. Until the edit is durable that says where the copies are, the chunk
-//! they come from is not reset. What fails leaves everything as it was, and is counted; nobody's write fails for it, unless it is
-//! the journal that failed.
-//! Who finds no room while a move has a chunk waits for its end: a chunk is free then, that one or the other.
+//! Invariants:
 //!
-//! What was moved has its chunk alone, and nothing is written behind it: what is written anew dies sooner, and would leave
-//! a chunk of which the rest never becomes free.
+//! * Only data of named files is moved. No thread writes to these files, and the journal already
+//!   has them. Such files must own all live data of the chunk. A log chunk is live before a log
+//!   owns it, and what a crash needs of logs stays in log chunks only.
+//! * The source chunk is not reset until the edit that records the copies is durable.
+//! * A failure leaves everything unchanged and is counted. It fails no write, except when the
+//!   journal failed.
+//! * A caller that finds no free chunk while a move has one waits for the move: it frees one of the
+//!   two.
+//!
+//! Nothing is appended after moved data in its chunk. New data becomes obsolete sooner, and the
+//! rest of the chunk would never become free.
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,13 @@
-//! A log: chunks of its own, and in them one record for each write.
+//! A log: chunks of its own, with one record per write.
 //!
-//! A chunk can't be written in place. So a write is appended as a record that says where in the log it belongs, and
-//! takes whole blocks; what was never written is zeros.
+//! A chunk cannot be updated in place. Each write is therefore appended as a record that states its
+//! offset in the log and occupies whole blocks. Ranges never written read as zeros.
 //!
-//! So a log of small writes takes more chunks than its size: of a hundred bytes each, forty times as many. Those that
-//! its size takes are its own from the beginning, and the others are looked for when they are needed: on a full device
-//! such a write fails as any other does. Whichever they are, a log has no chunk that is needed for the tables which logs
-//! become: else a device would be full for good, as only that makes logs' chunks free.
+//! A log of small writes uses more chunks than its size: forty times as many for writes of a
+//! hundred bytes. The chunks for its nominal size are reserved when the log is created. More are
+//! allocated on demand, and on a full device such a write fails like any other. No log takes a
+//! chunk that is reserved for the tables to which logs are flushed. Otherwise a device could be
+//! full permanently, since only that flush frees log chunks.
 
 use super::body::{Body, Source, Write};
 use super::core::Core;

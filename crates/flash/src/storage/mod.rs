@@ -1,19 +1,23 @@
-//! Files on a device of chunks that the engine manages itself: no file system and no translation layer between.
+//! Files on a flash device that the engine manages itself, without a file system or a translation
+//! layer.
 //!
 //! ```text
-//!   name ──► body ──► pieces: bytes in a row in one chunk ──► chunks of units
+//!   name ──► body ──► pieces: contiguous bytes of one chunk ──► chunks of units
 //!    │                                                          │
 //!    └── journal: the names and pieces, on the device           └── space: who writes which chunk next
 //! ```
 //!
-//! A file's bytes lie in chunks together with those of files that live about as long, which its hint says
-//! (`space`); so chunks become free as wholes when files are removed. Only when no chunk is free is something moved
-//! (`room`), and counted; or seldom, so that chunks wear alike (`levelling`). Appended bytes go to a few chunks in turn (`writer`); a log has chunks of its own (`log`).
-//! Files of one lifetime come to lie where nothing is written any more when others follow (`settling`).
-//! The names (`directory`) are in a journal of edits with snapshots (`journal`), which tells how worn chunks are, too (`wear`); what is read is
-//! counted (`heat`), for the policy; `docs/formats/flash.md` has the bytes (`format`).
+//! Files with similar lifetimes, as given by their hints, share chunks (`space`). When files are
+//! removed, whole chunks become free. Data is moved only in two cases, both counted: when no chunk
+//! is free (`room`), and occasionally for wear leveling (`levelling`).
 //!
-//! Nothing is cached: whoever reads the same bytes twice keeps them.
+//! * `writer`: appended bytes go to a few chunks in rotation. A log has its own chunks (`log`).
+//! * `settling`: tracks when the units that contain a file are no longer written.
+//! * `journal`: edits and snapshots of the names (`directory`) and of the chunks' wear (`wear`).
+//! * `heat`: the access frequency of chunks, for the policy.
+//! * `format`: the on-device format, described in `docs/formats/flash.md`.
+//!
+//! Nothing is cached here: a caller that reads the same bytes again caches them itself.
 
 #[cfg(test)]
 mod apart;

@@ -1,4 +1,4 @@
-//! How room is made when no chunk is free: what is alive in the chunk that is mostly dead is moved elsewhere.
+//! Garbage collection when no chunk is free: moves the live data out of a mostly obsolete chunk.
 
 use super::body::Body;
 use super::core::{Core, State};

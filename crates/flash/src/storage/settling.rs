@@ -1,12 +1,15 @@
-//! Which files lie where nothing is written any more.
+//! Tracks which files are stored where nothing is written any more.
 //!
-//! Files of a lifetime fill the same few units, one after the other. So a file lies in a unit that is being written
-//! until about as much more was written of its lifetime as its units hold: how much that is, the policy says
-//! ([`Policy::held_chunks`](crate::placement::Policy::held_chunks)). Whoever can go on reading what the file replaces
-//! waits for that ([`Storage::is_settled`](esker_storage::Storage::is_settled)), and takes the room of both meanwhile: so
-//! what is not settled is kept to a small part of what is free.
+//! Files of one lifetime class fill the same few units in sequence. A file is therefore in a unit
+//! that is being written until about as much more data of its class was written as its units hold.
+//! The policy determines that amount
+//! ([`Policy::held_chunks`](crate::placement::Policy::held_chunks)).
 //!
-//! Asked often, and by those who hold locks of their own: so nothing here waits for the device.
+//! A caller that can keep reading the files being replaced waits for this
+//! ([`Storage::is_settled`](esker_storage::Storage::is_settled)). Meanwhile both versions use
+//! space, so the waiting data is limited to a small part of the free space.
+//!
+//! Callers ask often and hold locks of their own, so nothing here waits for the device.
 
 use super::space::LIFETIMES;
 use crate::placement::Lifetime;

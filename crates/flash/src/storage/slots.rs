@@ -1,13 +1,16 @@
-//! Chunks that are written in part, on a device that has room for few of them at a time, as zoned disks have.
+//! Partially written (open) chunks on a device that limits their number, as zoned disks do.
 //!
-//! There a writer has its chunk only while it writes a piece, so that few chunks are enough for any number of files.
-//! Before another chunk is begun, one that is begun may have to be finished: then it counts as full. These come first:
+//! On such a device a writer owns its chunk only while it writes a piece, so a few chunks are
+//! enough for any number of files. Before another chunk is opened, one may have to be finished: it
+//! then counts as full. The order is:
 //!
-//! 1. chunks that nobody writes on: what is in them is dead, or a write failed, or the journal has gone on elsewhere;
-//! 2. logs but the newest two, which are the one that is written and the one that is next. One that is written on all
-//!    the same goes on in another chunk;
-//! 3. the fullest chunk that waits for a writer, whose rest is lost until it is reset: not for data, which rather lies
-//!    with data of other lifetimes. So a few places are left for logs and for what is moved to make room.
+//! 1. Chunks without a writer: their data is obsolete, a write failed, or the journal moved
+//!    elsewhere.
+//! 2. Chunks of logs except the newest two, the current log and the next one. A log that is written
+//!    again continues in another chunk.
+//! 3. The fullest chunk that waits for a writer. Its rest is unusable until it is reset. Data does
+//!    not cause this; it shares a chunk with other lifetimes instead. A few slots are therefore
+//!    reserved for logs and for garbage collection.
 
 use super::core::State;
 use super::journal::JOURNAL_CHUNKS;

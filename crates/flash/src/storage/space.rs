@@ -1,9 +1,12 @@
-//! What every chunk is used for, and which is written next.
+//! Tracks the use of every chunk, and allocates the next one to write.
 //!
-//! A chunk is free, or leased to one writer, or waits in a pool for a writer of what stays as long (`stay`), which goes
-//! on where the last one stopped, or is closed. It becomes free when nothing in it is alive any more; it is reset before it is
-//! written again, and not before the removal of what was in it is durable. One that was found bad with files' parts in it is
-//! lost with these: they are counted as nowhere, and when the last of them is removed it is as any bad one.
+//! A chunk is free, leased to one writer, pooled, or closed. A pooled chunk waits for a writer of
+//! the same lifetime class (`stay`), which continues at its end. A chunk becomes free when it
+//! contains no live data. It is reset before it is written again, and not before the removal of its
+//! data is durable.
+//!
+//! If a chunk with parts of files becomes bad, these parts are lost: they count as stored nowhere.
+//! When the last of them is removed, the chunk is an ordinary bad chunk.
 
 use super::format::Extent;
 use super::heat::Heat;

@@ -1,14 +1,18 @@
-//! How long a file stays, by its hint: which files it shares chunks with.
+//! Lifetime classes: derives from a file's hint which files share chunks with it.
 //!
-//! A table's *level* says how it is read and merged, and so it decides where it is written: in which units, on how many
-//! chunks at a time, when it counts as settled, what room it leaves to others. It also says how long it lives, as well as
-//! anything does where tables of a level are alike. Where they are not, as of keyspaces that are written at different
-//! rates, what the engine *expects* says more: once a table is expected to live much longer than is usual on its level,
-//! or less long, tables of the level share chunks only with those of their class, for as many tables as it takes to forget
-//! that. So a guess that is wrong for all of a level alike changes nothing, another one costs a few chunks more that
-//! are written in part, and nothing lies where its level would not have put it.
+//! A table's *level* says how it is read and compacted. It decides the placement: units, the number
+//! of chunks written at once, when its units are no longer written, and the space left for others. If all
+//! tables of a level behave alike, it also predicts their lifetime best.
 //!
-//! Classes are told by how much of the device is written meanwhile.
+//! If they do not, such as keyspaces with different write rates, the engine's *expected* lifetime
+//! is better. Once a table's expected lifetime is far from the usual one of its level, tables of
+//! that level share chunks only within their class. This lasts until enough tables followed to
+//! forget the deviation.
+//!
+//! An estimate that is off equally for a whole level changes nothing. Any other costs a few more
+//! partially written chunks, and stores no data in units that its level would not have chosen.
+//!
+//! Classes are defined by how much of the device is written during the lifetime.
 
 use super::space::{LIFETIMES, SHORTEST};
 use crate::Geometry;

@@ -1,7 +1,8 @@
-//! How often each chunk was reset since the device was laid out.
+//! Counts the resets of each chunk since the device was formatted.
 //!
-//! The journal's snapshots say it of all chunks, and its edits what was reset since: with the next edit, whatever that
-//! is about, for a block of its own would cost more than a count is worth. So a crash, or closing, forgets the last few.
+//! The journal's snapshots contain all counts, and its edits contain the resets since. The resets
+//! are recorded with the next edit of any kind, as a separate block would cost more than a count is
+//! worth. A crash or a close therefore forgets the last few resets.
 
 use super::format::{Op, Resets};
 

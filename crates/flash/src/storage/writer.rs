@@ -1,7 +1,7 @@
-//! A file that grows: bytes gather in a buffer and go to its chunks in turn, in large pieces.
+//! A file being appended to: bytes are buffered and go to its chunks in rotation, in large pieces.
 //!
-//! A sync writes the rest, the last block filled up with zeros; what follows begins in a new block. Then it makes the
-//! bytes durable, and only then tells the journal where they lie.
+//! A sync writes the rest, with the last block padded with zeros; later data starts in a new block.
+//! It then makes the bytes durable, and only after that records their location in the journal.
 
 use super::body::Body;
 use super::core::Core;

@@ -1,11 +1,12 @@
-//! Chunks as files in a directory: to use what manages flash on any file system.
+//! Chunks as files in a directory, to run flash management on any file system.
 //!
-//! `GEOMETRY` says what the device is made of (`GEOMETRY.new` until that is whole), and `zone-00000` and so on are its chunks, each as long as what is
-//! written into it. A chunk that was never written has no file.
+//! `GEOMETRY` contains the device's geometry (`GEOMETRY.new` until it is complete). `zone-00000`
+//! and so on are its chunks; each file is as long as the data written to it. A chunk that was never
+//! written has no file.
 //!
-//! Every file is opened relative to the directory that was opened and locked, never by its path. So a directory that is
-//! renamed keeps its files, and the directory that takes its old name keeps its own. A flush fails if a file that it
-//! covers was removed or shortened by somebody else.
+//! Every file is opened relative to the opened and locked directory, never by its path. If the
+//! directory is renamed, its files stay with it, and a new directory at the old path is not
+//! touched. A flush fails if another program removed or truncated a file that it covers.
 
 use super::unflushed::Unflushed;
 use super::{BLOCK_BYTES, Zones, check};

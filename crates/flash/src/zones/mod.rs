@@ -1,10 +1,10 @@
-//! Devices that data can be kept on: chunks that are written from the beginning and reset as a whole.
+//! Devices that store data: chunks that are written sequentially and reset as a whole.
 //!
-//! * [`FileZones`]: a file for each chunk, in a directory;
+//! * [`FileZones`]: one file per chunk, in a directory;
 //! * [`ZonedDisk`]: the zones of a zoned disk;
-//! * [`PlacedDisk`]: a disk that is told by placement identifiers what belongs together (NVMe FDP);
+//! * [`PlacedDisk`]: a disk with placement identifiers (NVMe FDP);
 //! * [`MemoryZones`]: chunks in memory that can lose power, for tests;
-//! * [`ModelledZones`]: chunks in memory that take the time of a device model.
+//! * [`ModelledZones`]: chunks in memory with the timing of a device model.
 
 mod files;
 mod memory;

@@ -1,8 +1,8 @@
-//! Chunks in memory that take the time of a device model.
+//! Chunks in memory with the timing of a device model.
 //!
-//! A write unit goes to the model when the last of its blocks is written; until then they are in the host's buffer,
-//! and so is a write unit that is not yet readable from the medium. A reset is accepted at once, and done behind the
-//! unit's writes.
+//! A write unit is sent to the model when its last block is written. Until then it is in the host's
+//! buffer, as is a write unit that is not yet readable from the medium. A reset is accepted
+//! immediately, and executes after the unit's writes.
 
 use super::{BLOCK_BYTES, Zones};
 use crate::host::Host;

@@ -1,14 +1,18 @@
-//! What is written and not flushed yet: which files have to be synced before a flush may say that all is safe.
+//! Tracks written files that must be synced before a flush may report success.
 //!
-//! What must hold: a write that was done before a flush began is synced when the flush returns, whoever synced it.
-//! So a file is noted after its bytes were written and not before, as a flush between would take the note and sync
-//! nothing; and one flush is at work at a time, as a second that finds no notes would return before the first is done.
+//! Invariant: a write that completed before a flush began is synced when the flush returns,
+//! whichever thread synced it.
 //!
-//! A sync that fails drops what was not written; the next may succeed, and the bytes are lost all the same. So the
-//! first failure stays.
+//! * A file is noted after its bytes were written. If it were noted before, a flush in between
+//!   would take the note and sync nothing.
+//! * One flush runs at a time. A second one would find no notes and return before the first
+//!   completes.
+//! * The first failure is permanent. A failed sync drops dirty data; the next one may succeed
+//!   although the bytes are lost.
 //!
-//! A note keeps its file open: one that is opened anew may not tell of what failed before. So that these are few, the
-//! file that was changed longest ago is synced when there are more: as a flush, one at a time, and a flush waits for it.
+//! A note keeps its file open, as a reopened file may not report earlier failures. To limit the
+//! number of open files, the least recently changed one is synced when there are more. This counts
+//! as a flush: one at a time, and a flush waits for it.
 
 use esker_base::{Error, Result};
 use parking_lot::Mutex;

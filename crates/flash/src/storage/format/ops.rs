@@ -1,4 +1,4 @@
-//! Changes of the directory, as values and as bytes.
+//! Directory changes, as values and as bytes.
 
 use crate::storage::stay::Stay;
 use crate::zones::BLOCK_BYTES;

@@ -1,4 +1,4 @@
-//! The first block of a disk with placement: `docs/formats/flash.md`.
+//! The first block of a disk with placement identifiers: `docs/formats/flash.md`.
 
 use super::BLOCK_BYTES;
 use crate::Geometry;

@@ -1,9 +1,9 @@
-//! Which placement identifier a chunk is written with.
+//! Maps chunks to placement identifiers.
 //!
-//! The first is that of writes without one, so others may use it; here it is the journal's, which is little and dies
-//! soon. The others are shared out over lifetimes in order: several for each, which its chunks take in turn, so that
-//! fewer chunks fill the same reclaim units at a time; or one for several lifetimes that follow on each other, if there
-//! are fewer.
+//! The first identifier is the default of writes without one, so other programs may use it. Here it
+//! is the journal's, which is small and short-lived. The others are assigned to lifetime classes in
+//! order. With enough identifiers, a class has several, used by its chunks in rotation, so that
+//! fewer chunks fill the same reclaim units at once. Otherwise adjacent classes share one.
 
 use crate::placement::Lifetime;
 use crate::storage::LIFETIMES;

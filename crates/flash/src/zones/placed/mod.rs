@@ -1,19 +1,22 @@
-//! A disk with placement identifiers as chunks.
+//! A disk with placement identifiers, as chunks.
 //!
-//! The disk is written anywhere, and does not know chunks: behind a header, its bytes are cut into chunks as long as a
-//! reclaim unit, or an equal part of one, and what is written into a chunk gets an identifier that data of its lifetime
-//! has (`identifiers`). A reset makes the chunk's bytes zero, which deallocates them.
+//! The disk can be written anywhere and has no chunks. The bytes after a header are divided into
+//! chunks of one reclaim unit, or an equal part of one. Data of a chunk is written with an
+//! identifier of its lifetime class (`identifiers`). A reset zeroes the chunk's bytes, which
+//! deallocates them.
 //!
-//! Nobody says how far a chunk was written before this process. What must hold so that this does no harm:
+//! The disk does not record how far a chunk was written by earlier processes. Safety therefore
+//! needs:
 //!
-//! * A chunk that is found counts as full (`written`), so it is reset before anything else begins in it. It can be
-//!   written on behind what files have of it (`is_rewritable`), as what lies there then counts for nobody.
-//! * A reset is durable before the chunk is written again. So behind what was written lie zeros, or what power loss left
-//!   of later writes, and never records of a chunk's life before.
-//! * Power loss may leave any blocks of what was not flushed. Nothing that is read in sequence goes on behind a
-//!   record that is not whole (`crate::storage`).
-//! * The header is written last when a disk is laid out: by the first flush that makes anything durable. A disk without
-//!   it is not opened, and making one loses all that the disk had.
+//! * A chunk found at open counts as full (`written`), so it is reset before other data begins in
+//!   it. It can be written after the last byte that files own (`is_rewritable`), as no file owns
+//!   what follows.
+//! * A reset is durable before the chunk is written again. The written data is thus followed by
+//!   zeros, or by later writes that power loss left, and never by records from before the reset.
+//! * Power loss may keep any subset of the unflushed blocks. No sequential reader continues after
+//!   an incomplete record (`crate::storage`).
+//! * The header is written last when a disk is formatted: by the first flush that makes anything
+//!   durable. A disk without a header is not opened, and formatting one destroys its data.
 
 mod header;
 mod identifiers;

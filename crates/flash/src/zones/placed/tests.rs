@@ -1,4 +1,4 @@
-//! What is done with a disk with placement, on an emulated one. `tests/interop` has the kernel's.
+//! Tests disks with placement on an emulated disk. `tests/interop` tests the kernel's.
 
 use super::*;
 use crate::FlashStorage;

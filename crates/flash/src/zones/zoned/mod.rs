@@ -1,15 +1,15 @@
-//! The zones of a zoned disk as chunks.
+//! The zones of a zoned disk, as chunks.
 //!
-//! All zones that are written at a write pointer count, in their order; what can be written of the one that takes the
-//! least is a chunk. Conventional zones are not used, nor is a last zone that is shorter than the others. How zones lie
-//! on dies the disk does not say: it is one unit.
+//! All zones with a write pointer are used, in order. The chunk size is the smallest capacity of
+//! these zones. Conventional zones are not used, nor is a shorter last zone. The disk does not
+//! report how zones map to dies, so it is one unit.
 //!
-//! Where zones are written is asked when the disk is opened and kept since: nobody else writes it while it is locked. Who
-//! does all the same is noticed where the disk says where it put what was written, and it is elsewhere; and before a zone is
-//! reset, when the disk is asked how far it is written: that zone is bad then. It is neither written nor reset until the disk
-//! is locked anew, so what somebody else has there stays.
+//! Write pointers are read when the disk is opened and tracked from then on, as the disk is locked.
+//! A foreign write is detected in two ways: an append returns an unexpected address, or the write
+//! pointer read before a reset differs. That zone is then bad: it is neither written nor reset
+//! until the disk is locked anew, so the foreign data is preserved.
 //!
-//! A zone that is offline is bad. One that can only be read is kept, and is bad from the moment when it should be reset.
+//! An offline zone is bad. A read-only zone is kept, and becomes bad when it should be reset.
 
 use super::{BLOCK_BYTES, Zones, check};
 use crate::device::zoned::{Condition, Disk, KernelDisk, Zone, zones_of};

@@ -1,4 +1,4 @@
-//! What is done with zones, on a disk in memory. `tests/interop` has the kernel's.
+//! Tests of zones, on a disk in memory. `tests/interop` tests the kernel's.
 
 mod append;
 mod disk;
