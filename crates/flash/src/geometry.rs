@@ -31,8 +31,8 @@ pub struct Geometry {
     pub chunks_per_unit: u16,
     /// Bytes of a chunk: a multiple of the write unit.
     pub chunk_bytes: u32,
-    /// Planes of a die. A chunk is a block on each of them, and a write unit lies on them in equal parts, one after the
-    /// other.
+    /// Planes of a die. A chunk is one block on each of them. A write unit is stored on them in
+    /// equal parts, in order.
     pub planes: u16,
     /// What is programmed at a time, on all planes, in bytes: a multiple of the sector.
     pub write_unit_bytes: u32,
@@ -41,7 +41,7 @@ pub struct Geometry {
     /// A write unit can be read from the medium when this many more were written after it, or its chunk
     /// is full.
     pub mw_cunits: u32,
-    /// The two pages that share cells lie so many write units apart.
+    /// The distance between two pages that share cells, in write units.
     pub pair_distance: u32,
 }
 
@@ -109,7 +109,7 @@ impl Geometry {
         self.chunk_bytes / self.write_unit_bytes
     }
 
-    /// The planes that a part of a write unit lies on, a bit each.
+    /// The planes on which a part of a write unit is stored, one bit each.
     pub fn planes_of(&self, part: &Range<u32>) -> u16 {
         let plane_bytes = self.write_unit_bytes / u32::from(self.planes);
         let (first, last) = (part.start / plane_bytes, (part.end - 1) / plane_bytes);

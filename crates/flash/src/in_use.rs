@@ -4,7 +4,7 @@ use esker_base::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether somebody uses something. Clones are of the same thing.
+/// Whether a device is in use. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InUse(Arc<AtomicBool>);
 
@@ -18,7 +18,7 @@ impl InUse {
         Ok(Box::new(Taken(self.0.clone())))
     }
 
-    /// Takes it from whoever has it: the power was lost.
+    /// Releases the flag, whoever owns it: power was lost.
     pub(crate) fn free(&self) {
         self.0.store(false, Ordering::Release);
     }

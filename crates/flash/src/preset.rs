@@ -88,7 +88,7 @@ pub struct Host {
     pub bytes_per_second: Sourced<u64>,
     /// From a read's arrival to its start on a die.
     pub read_firmware_ns: Sourced<u64>,
-    /// From a write's arrival to its place in the buffer, beside the transfer.
+    /// From a write's arrival to its place in the buffer, without the transfer.
     pub write_firmware_ns: Sourced<u64>,
 }
 

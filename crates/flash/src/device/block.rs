@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a segment of a request holds at the least: a page, wherever it lies in memory.
+/// The minimum length of a segment of a request: a page, at any address.
 const PAGE_BYTES: usize = 4096;
 
 /// The largest blocks that can be used: what files lie in (`crate::zones::BLOCK_BYTES`).

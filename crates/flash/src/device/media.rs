@@ -39,7 +39,7 @@ pub enum Refused {
     /// A chunk that can't be used.
     #[error("{0:?} is bad; use another")]
     Bad(Chunk),
-    /// A chunk whose reset is under way, or was when power failed.
+    /// A chunk whose reset is in progress, or was when power failed.
     #[error(
         "the reset of {0:?} is not complete; wait for it, or reset it again after a power loss"
     )]
@@ -99,7 +99,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Record {
     state: State,
-    /// Write units that were accepted, and how many of these have no room in the buffer yet.
+    /// Write units that were accepted, and how many of these have no buffer space yet.
     written: u32,
     outside: u32,
     /// How many of these are in the cells.
@@ -181,7 +181,8 @@ impl Media {
         }
     }
 
-    /// Says that the last accepted write unit of a chunk waits for room in the buffer: it is not on the device.
+    /// Marks the last accepted write unit of a chunk as waiting for buffer space: it is not on the
+    /// device.
     pub(crate) fn waits(&mut self, chunk: Chunk) {
         let at = self.at(chunk).expect("it was written");
         self.chunks[at].outside += 1;

@@ -140,7 +140,7 @@ pub(super) struct Format {
     /// Its endurance group.
     pub(super) group: u16,
     pub(super) block_bytes: u64,
-    /// Bytes of metadata that each block has beside.
+    /// Bytes of separate metadata of each block.
     pub(super) metadata_bytes: u16,
 }
 

@@ -51,16 +51,16 @@ struct Shared {
     geometry: Geometry,
     pace: Option<Pace>,
     state: Mutex<State>,
-    /// Something is under way, or all is at an end.
+    /// Signals that there is work, or that the host ends.
     work: Condvar,
     /// A write has left the buffer.
     room: Condvar,
 }
 
-/// What units did up to a moment.
+/// What units did up to a point in time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Activity {
-    /// The moment, in nanoseconds of the model.
+    /// The point in time, in nanoseconds of the model.
     pub at: u64,
     /// By unit: how long it was busy with reads, and with writes and resets, in nanoseconds.
     pub read_ns: Vec<u64>,
@@ -167,12 +167,13 @@ impl Host {
         outcome
     }
 
-    /// From now on writers are held back as a policy says.
+    /// From now on, writers are throttled as `admission` says.
     pub fn hold_writers(&self, admission: Option<Admission>) {
         self.shared.lock().admission = admission;
     }
 
-    /// Accepts the next write units of a chunk, up to number `end`, when there is room for them and they are admitted.
+    /// Accepts the next write units of a chunk, up to number `end`, once the buffer has space and
+    /// they are admitted.
     pub fn write(&self, chunk: Chunk, end: u32) {
         let mut state = self.shared.lock();
         state.is_back();
@@ -213,7 +214,7 @@ impl Host {
             if state.is_programmed() {
                 break;
             }
-            // A device with a buffer of its own does not tell when it has emptied it.
+            // A device with a buffer of its own does not report when the buffer is empty.
             drop(state);
             self.sleep(Duration::from_nanos(LOOK_NS));
             state = self.shared.lock();

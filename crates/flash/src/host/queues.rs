@@ -97,7 +97,7 @@ impl Queues {
         Queues { reads, ..self }
     }
 
-    /// What is under way when a writer wants to write that was held back so long.
+    /// The load when a writer wants to write that has waited for `held_ns`.
     pub(crate) fn pressure(&self, held_ns: u64) -> Pressure {
         let reads = |queue: &Queue| u64::from(queue.reads);
         Pressure {

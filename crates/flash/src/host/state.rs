@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How often it is looked for writes that have become late, and for resets that need not wait any more.
 pub(super) const LOOK_NS: u64 = 500_000;
 
-/// The tag of alarms that nobody waits for.
+/// The tag of alarms that no thread waits for.
 const NOBODY: u32 = u32::MAX;
 
 pub(super) struct State {
@@ -29,7 +29,7 @@ pub(super) struct State {
     pub(super) admission: Option<Admission>,
     /// Since when writers wait, each for one write unit.
     pub(super) held: Vec<u64>,
-    /// Resets under way.
+    /// Resets in progress.
     pub(super) resets: u32,
     waits: Vec<Wait>,
     free: Vec<u32>,

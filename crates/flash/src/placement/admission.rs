@@ -7,7 +7,7 @@
 
 use crate::Form;
 
-/// What is under way when a writer asks to write one more write unit.
+/// The load when a writer asks to write one more write unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pressure {
     /// Units of the device.
@@ -18,16 +18,16 @@ pub struct Pressure {
     pub reads_behind_writes: u64,
     /// Write units that were let in and are not sent.
     pub waiting: u64,
-    /// For how long the writer is held back already, in nanoseconds.
+    /// How long the writer has waited already, in nanoseconds.
     pub held_ns: u64,
 }
 
-/// How far writers are held back.
+/// The limits of throttling.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Admission {
     /// The part of reads that may wait behind writes.
     behind_most: f64,
-    /// The longest that a writer is held back for one write unit, in nanoseconds.
+    /// The longest wait of a writer for one write unit, in nanoseconds.
     deadline_ns: u64,
 }
 
@@ -39,8 +39,9 @@ impl Admission {
 }
 
 impl Default for Admission {
-    /// A quarter of reads behind writes: the goal where writes take 12.5% of the dies' time is that reads lose 24%, so
-    /// that there nobody is held back. Five programs' time of the open-channel preset.
+    /// A quarter of reads behind writes, and five program times of the open-channel preset. The
+    /// target is that reads lose 24% if writes use 12.5% of the dies' time; there no writer is
+    /// throttled.
     fn default() -> Self {
         Admission { behind_most: 0.25, deadline_ns: 5_000_000 }
     }

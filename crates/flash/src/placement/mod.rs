@@ -61,7 +61,7 @@ pub trait Policy {
         Reading::InOrder
     }
 
-    /// How far writers are held back on a device of this form; `None` if never.
+    /// The admission control for a device of this form; `None` if writers are never throttled.
     fn admission(&self, _form: Form) -> Option<Admission> {
         None
     }

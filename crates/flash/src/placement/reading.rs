@@ -42,7 +42,7 @@ pub(crate) struct Forecast {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     reads: u32,
-    /// When writes and resets will be done. An answer may come before that, from a buffer: so it is not looked at.
+    /// When writes and resets complete. A buffer may answer earlier, so answers are not used.
     changed_at: u64,
 }
 

@@ -27,7 +27,7 @@
 use super::{Admission, Lifetime, Policy, Reading, Sending, State, UnitState};
 use crate::{Form, Geometry, Unit};
 
-/// What follows from how a device treats reads beside writes.
+/// Parameters that depend on how a device treats reads during writes.
 #[derive(Debug)]
 struct Fit {
     /// How much more for a set that is read as much as the mean unit: reads take a unit's time, too, and more
@@ -43,12 +43,13 @@ const GIVES_WAY: Fit = Fit { slack_of_reads: 1.4, held_sets: 1.0 };
 /// How much more than what is needed is in the write set, as writes that are put off have to be made up for.
 const SLACK: f64 = 1.15;
 
-/// Empty units beside the write set, so that the next unit is one.
+/// Empty units outside the write set, so that the next unit chosen is empty.
 const EMPTY_UNITS: u32 = 3;
-/// A unit counts as empty if it has room and is read no more than this part of the mean unit.
+/// A unit counts as empty if it has a free chunk and its reads are at most this part of the mean.
 const EMPTY_READS: f64 = 0.05;
 
-// What a unit costs that is to be written, beside what reads of the mean unit's channel cost.
+// The cost of writing a unit, in addition to that of reads on its channel, relative to the mean
+// channel.
 const READS_COST: f64 = 3.0;
 const OWN_CHANNEL_GAIN: f64 = 1.5;
 const OTHERS_CHANNEL_COST: f64 = 0.5;
@@ -57,8 +58,8 @@ const FULL_CHANNEL_COST: f64 = 3.0;
 /// A unit is left when its chunks were erased so many times more than the mean unit's.
 const ERASES_AHEAD: u64 = 8;
 
-/// Where sets of a unit each are a larger part of the device than one in so many, most reads meet writes in any case, and
-/// a merge that waits only keeps others from being done.
+/// If a set of one unit per class is a larger part of the device than one in this number, most
+/// reads meet writes in any case. A compaction that waits then only blocks others.
 const FEW_OF_UNITS: usize = 16;
 
 /// Lifetimes with units of their own: the longest.
@@ -78,7 +79,7 @@ pub struct Rotating {
     sets: Vec<Vec<Unit>>,
 }
 
-/// How things stand when a unit is to be chosen.
+/// The state in which a unit is chosen.
 struct Scene<'a> {
     state: &'a State,
     reads_mean: f64,

@@ -26,7 +26,7 @@ pub struct Static {
 }
 
 impl Static {
-    /// Half of each group's units are written: the paper's arrangement.
+    /// Half of each group's units are written, as described in the paper.
     pub fn halves(geometry: &Geometry) -> Self {
         let written = across_groups(geometry, usize::from(geometry.units_per_group) / 2);
         Static { name: "halves", written }

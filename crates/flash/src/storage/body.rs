@@ -25,7 +25,7 @@ pub(super) struct Body {
     pub(super) pieces: RwLock<Pieces>,
     /// Where a log is written next.
     pub(super) position: Mutex<Position>,
-    /// Whether somebody appends to it.
+    /// Whether a writer appends to it.
     pub(super) open: AtomicBool,
     /// Whether its name was taken out.
     nameless: AtomicBool,
@@ -53,7 +53,7 @@ pub(super) struct Pieces {
     pub(super) writes: Vec<Write>,
 }
 
-/// A write into a log, as it lies on the device.
+/// A write into a log, as stored on the device.
 #[derive(Clone, Copy)]
 pub(super) struct Write {
     pub(super) offset: u64,
@@ -69,7 +69,7 @@ impl Body {
         Arc::new(Body { id, stay, log_bytes, pieces, position, open, nameless })
     }
 
-    /// Whether the journal has it: one without a name is told nothing of.
+    /// Whether the journal has it. A file without a name is not recorded.
     pub(super) fn has_name(&self) -> bool {
         !self.nameless.load(Ordering::Acquire)
     }
@@ -88,7 +88,7 @@ impl Body {
         pieces.extents[..pieces.recorded].to_vec()
     }
 
-    /// What the journal is to be told.
+    /// What has to be recorded in the journal.
     pub(super) fn unrecorded(&self) -> Vec<Extent> {
         let pieces = self.pieces.read();
         pieces.extents[pieces.recorded..].to_vec()
@@ -100,7 +100,7 @@ impl Body {
         pieces.recorded = pieces.extents.len();
     }
 
-    /// The same bytes lie elsewhere.
+    /// The same bytes are now stored elsewhere.
     pub(super) fn replace(&self, extents: Vec<Extent>) {
         let mut pieces = self.pieces.write();
         let mut start = 0;
@@ -184,7 +184,8 @@ impl Body {
                 }
             }
             has_room = at == written && at + BLOCK_BYTES <= chunk_bytes;
-            // Nothing is found behind a write that was cut off: go on in the next chunk then.
+            // Nothing is found after an incomplete write, so the next write starts in the next
+            // chunk.
             if written > 0 {
                 let is_whole = at == written;
                 let end = if is_whole { written } else { chunk_bytes };
@@ -212,7 +213,7 @@ impl Body {
         }
         let block = content.from(at, BLOCK_BYTES as usize)?;
         let block = &block[..block.len().min(BLOCK_BYTES as usize)];
-        // What does not look like a record may be somebody else's.
+        // A block that does not resemble a record may belong to another file.
         if block.len() < BLOCK_BYTES as usize || !format::resembles_log(block, self.id) {
             return Ok(None);
         }
@@ -273,7 +274,7 @@ fn read_pieces(
     Ok(())
 }
 
-/// Why a part of a file can't be read that lies in a chunk that has gone bad.
+/// Explains why a part of a file in a bad chunk cannot be read.
 fn lost_part(zones: &dyn Zones, name: &str, chunk: u32, at: u64, found: &Error) -> Error {
     let what = format!(
         "chunk {chunk} of {} has gone bad, and what the file has there from byte {at} on is lost; files that `esker flash \

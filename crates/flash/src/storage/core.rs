@@ -48,7 +48,8 @@ pub(super) struct State {
     /// Removed, and perhaps still open; and the edit that says so.
     leaving: Vec<(Arc<Body>, u64)>,
     pub(super) space: Space,
-    /// Chunks that can't be emptied to make room, as something alive in them can't be read, and why.
+    /// Chunks that garbage collection cannot empty, since live data in them is unreadable, with the
+    /// reason.
     pub(super) unmovable: BTreeMap<u32, Error>,
     pub(super) journal: Journal,
     pub(super) next_id: u64,
@@ -59,8 +60,8 @@ pub(super) struct State {
 /// Free chunks that only data which is moved may take.
 const KEPT_CHUNKS: u32 = 1;
 
-/// Tables leave one in so many chunks to logs, manifests and what else is of no level, beside what logs keep free for
-/// the tables that they become.
+/// Tables leave one in this number of chunks to logs, manifests and other files without a level, in
+/// addition to the chunks reserved for flushing logs to tables.
 const RESERVED_OF_CHUNKS: u32 = 64;
 
 /// A table may be longer than the log that it is made of, by one byte in so many: filters, indexes and samples.
@@ -118,7 +119,7 @@ impl Core {
     pub(super) fn close_journal(&self) {
         let State { journal, names, space, .. } = &mut *self.state.lock();
         journal.close(|| {
-            // The snapshot has the resets, unless names leave no room for them.
+            // The snapshot includes the resets, unless names use all its space.
             space.wear.tell();
             snapshot(names, space)
         });
@@ -166,15 +167,16 @@ impl Core {
         Ok(state.space.any_pooled())
     }
 
-    /// Says how much behind files has to be written until they are settled. What is not settled takes room twice, and
-    /// only of what deep tables may take.
+    /// Sets how much has to be written after files until they count as settled in `settling`. Until
+    /// then data uses space twice, and only space available to deep tables.
     fn tell_held(&self, state: &State) {
         let kept = self.kept_from(state, LIFETIMES - 1);
         state.space.tell_held(&self.settling, state.space.free_chunks().saturating_sub(kept));
     }
 
-    /// Free chunks that data of this lifetime leaves to others. Tables of level 0 are what logs become, and their room
-    /// is not for deeper ones: a merge that finds none fails and gives back what it took, and can be done later.
+    /// The free chunks that data of this lifetime leaves to others. Logs are flushed to tables of
+    /// level 0, and deeper ones may not use their space. A compaction that finds no free chunk
+    /// fails, returns its chunks, and can be repeated later.
     pub(super) fn kept_from(&self, state: &State, lifetime: Lifetime) -> u32 {
         let reserved = self.zones.geometry().chunks() as u32 / RESERVED_OF_CHUNKS;
         match lifetime {
@@ -190,9 +192,10 @@ impl Core {
         self.kept_from(&state, LEVEL_0) + state.chunks_for_tables(&[])
     }
 
-    /// Makes room for a log of `bytes` in `count` chunks, and says how many chunks that leaves free: those that making
-    /// tables of all logs takes, and beside other logs those of one log more. So the last log that can be had can be
-    /// made a table of, as can all before it; and then there is room for one more, in which something is deleted.
+    /// Frees chunks for a log of `bytes` in `count` chunks. Returns how many chunks must stay free:
+    /// those for flushing all logs to tables and, if other logs exist, those for flushing one more
+    /// log. The last log that fits can then still be flushed, as can all before it. After that
+    /// there is space for one more log, in which something can be deleted.
     pub(super) fn make_room_for_log(&self, bytes: u64, count: u32) -> Result<u32> {
         let mut state = self.state.lock();
         let kept = match state.has_logs() {
@@ -219,12 +222,12 @@ impl Core {
         lease.ok_or_else(|| state.no_room(self))
     }
 
-    /// Makes room until so many chunks are free, or none can be made.
+    /// Moves live data until `wanted` chunks are free, or nothing more can be freed.
     fn make_free(&self, state: &mut MutexGuard<'_, State>, wanted: u32) -> Result<()> {
         loop {
             state.sweep();
             self.tell_held(state);
-            // What is moved to make room may need a place.
+            // The moved data may need a slot.
             while state.space.free_chunks() < wanted
                 && !state.make_place(&*self.zones, Need::Must)?
             {
@@ -237,8 +240,8 @@ impl Core {
         }
     }
 
-    /// Waits for the end of what is moved for wear, if anything is: the chunk that it took is free then, or the one that it emptied. Who moves it waits for
-    /// nobody.
+    /// Waits for a wear-leveling move in progress, if any. It frees either its target chunk or its
+    /// source chunk. The moving thread itself waits for no other.
     fn wait_for_move(&self, state: &mut MutexGuard<'_, State>) -> bool {
         let is_moving = state.levelling.is_moving();
         while state.levelling.is_moving() {
@@ -259,7 +262,7 @@ impl Core {
         self.given_back.notify_all();
     }
 
-    /// Gives up pieces that no file came to have.
+    /// Drops pieces that no file received.
     pub(super) fn forsake(&self, extents: &[Extent]) {
         let mut state = self.state.lock();
         let sequence = state.journal.sequence;
@@ -282,7 +285,7 @@ impl Core {
         self.given_back.notify_all();
     }
 
-    /// Waits until somebody has written a piece. Nobody who has a chunk waits.
+    /// Waits until another writer has written a piece. No thread that owns a chunk waits.
     fn wait(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         if state.space.written_now().next().is_none() {
             let what = "all chunks that may be written in part are";
@@ -329,7 +332,7 @@ impl State {
         written
     }
 
-    /// Takes a name out. Its chunks become free when nobody reads it any more and the edit is durable.
+    /// Removes a name. Its chunks become free when it has no reader and the edit is durable.
     pub(super) fn take_out(&mut self, name: &str) -> bool {
         let found = self.names.remove(name);
         found.iter().for_each(|body| body.lose_name());
@@ -359,7 +362,7 @@ impl State {
         self.names.values().chain(self.leaving.iter().map(|(body, _)| body))
     }
 
-    /// Gives back what removed files had that nobody reads any more.
+    /// Releases the space of removed files without readers.
     pub(super) fn sweep(&mut self) {
         let space = &mut self.space;
         self.leaving.retain(|(body, sequence)| {
@@ -375,7 +378,8 @@ impl State {
         });
     }
 
-    /// A free chunk, reset. One that can't be reset is out for good, and another is taken.
+    /// A free chunk, reset. A chunk that cannot be reset is permanently excluded, and another is
+    /// taken.
     pub(super) fn lease_free(&mut self, zones: &dyn Zones, stay: Stay) -> Result<Option<Lease>> {
         while let Some((chunk, free_after)) = self.space.free(stay.level) {
             let lease = self.make_ready(zones, stay, chunk, free_after)?;

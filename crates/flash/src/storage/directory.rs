@@ -33,7 +33,8 @@ pub(super) struct Files {
 pub struct Lost {
     /// Its name.
     pub name: String,
-    /// Whether it is a log: then nobody knows how much was in it, and the device can't be used without it.
+    /// Whether it is a log. The length of its content is then unknown, and the device cannot be
+    /// used without it.
     pub is_log: bool,
     /// The places of the chunks.
     pub chunks: Vec<u32>,
@@ -41,7 +42,7 @@ pub struct Lost {
     pub bytes: u64,
 }
 
-/// The part of the journal's chunk that may tell how worn chunks are: what is left is for names.
+/// The part of the journal's chunk that wear counts may use. The rest is for names.
 const WEAR_OF_JOURNAL: u64 = 8;
 
 /// The files that a journal says there are. `found` is in doubt if logs prove that its end is lost.
@@ -57,7 +58,7 @@ pub(super) fn files(
     let mut proof = Proof::new(found.sequence());
     let mut space = Space::new(zones, policy, wear)?;
     let (mut all_lost, mut shrunk) = (Vec::new(), Vec::new());
-    // Nothing is written behind what was cut off: files have what comes there.
+    // Nothing is written after a truncated chunk: files own what follows.
     let mut cut_off = BTreeSet::new();
     for (name, body) in &names {
         let is_log = body.log_bytes.is_some();
@@ -101,7 +102,8 @@ pub(super) fn files(
 }
 
 impl Files {
-    /// Refuses a device of which a log is not whole: what is missing may have been acknowledged, and nobody knows what it was.
+    /// Rejects a device with an incomplete log: the missing part may contain acknowledged writes,
+    /// which cannot be determined.
     pub(super) fn check(&self, zones: &dyn Zones) -> Result<()> {
         let Some(log) = self.lost.iter().find(|lost| lost.is_log) else { return Ok(()) };
         let what = format!(

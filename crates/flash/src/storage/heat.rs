@@ -30,7 +30,7 @@ impl Reads {
     }
 }
 
-/// The heat of all chunks, by their place.
+/// The access frequency of all chunks, indexed by chunk.
 pub(super) struct Heat {
     pub(super) reads: Arc<Reads>,
     of_chunk: Vec<f64>,

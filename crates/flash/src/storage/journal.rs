@@ -299,7 +299,7 @@ fn is_damaged_edit(content: &mut Content<'_>, found: &Found) -> Result<bool> {
         && !is_long)
 }
 
-/// An edit that is whole, wherever it lies.
+/// A complete edit, and its location.
 pub(super) struct WholeEdit {
     pub(super) sequence: u64,
     /// The last edit that was durable when this was written, if it says so.

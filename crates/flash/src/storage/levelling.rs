@@ -48,7 +48,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-/// How much more often than another with data in it a chunk may be erased: 2% of what MLC flash stands.
+/// How much the erase count of a chunk may exceed that of another with data: 2% of the endurance of
+/// MLC flash.
 const SPREAD_MAX: u32 = 64;
 
 /// Out of larger chunks nothing is moved: somebody's write waits for it. Zones of disks have a gigabyte.
@@ -82,7 +83,7 @@ struct Move {
 
 /// What a file has in the chunk, and where that goes.
 struct Piece {
-    /// Whoever removes a file need not wait for it to be moved.
+    /// Removing a file need not wait for its move.
     body: Weak<Body>,
     old: Extent,
     new: Extent,
@@ -131,8 +132,8 @@ impl Levelling {
 }
 
 impl Core {
-    /// Moves what is in the least worn chunk into a worn one, if it is time for that and the caller is about to
-    /// write what nobody waits for.
+    /// Moves the data of the least-worn chunk to a worn one, if a move is due and no caller waits
+    /// for the data about to be written.
     pub(super) fn level_wear(&self, lifetime: Lifetime) {
         if lifetime <= LEVEL_0 {
             return;
@@ -192,8 +193,8 @@ impl State {
         Ok(Some(Move { from, resets, to, pieces }))
     }
 
-    /// Bytes of each chunk that may be moved: those of files with names that nobody writes, but logs; and nothing where
-    /// something can't be read.
+    /// The bytes of each chunk that may be moved: those of named files that are not being written,
+    /// except logs. None if live data is unreadable.
     fn movable_bytes(&self) -> Vec<u64> {
         let mut bytes = vec![0; self.space.geometry.chunks()];
         for body in self.names.values().filter(|body| is_movable(body)) {
@@ -264,7 +265,7 @@ impl State {
                         self.levelling.avoided.insert(moving.from);
                         Err(error)
                     }
-                    // It lies there no more.
+                    // It is no longer stored there.
                     None => Ok(()),
                 }
             }
@@ -301,7 +302,8 @@ impl State {
     }
 }
 
-/// Whether what a file has may be moved. The journal has all of one that nobody writes, or that is lost with the process.
+/// Whether a file's data may be moved. The journal has all data of a file that is not being
+/// written, or that is lost with the process.
 fn is_movable(body: &Body) -> bool {
     body.log_bytes.is_none() && !body.is_open()
 }

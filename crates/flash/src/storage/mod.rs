@@ -63,17 +63,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use writer::Writer;
 
-/// Files on a device of chunks.
+/// Files on a flash device.
 ///
-/// The device is locked as long as the storage or a file that is being written is there. When the storage's own lock
-/// ([`Storage::lock`]) is given back, the directory is written a second time: no damage to one chunk of the journal loses it
-/// then.
+/// The device stays locked as long as the storage or an open writer exists. When the storage's own
+/// lock ([`Storage::lock`]) is released, the directory is written a second time: from then on,
+/// damage to one journal chunk does not lose it.
 pub struct FlashStorage {
     core: Arc<Core>,
     locked: InUse,
 }
 
-/// What a device holds, looked at without changing it.
+/// The content of a device, inspected without changing it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Content {
     /// The names of the files.
@@ -92,7 +92,8 @@ pub struct Content {
     pub doubt: Option<String>,
 }
 
-/// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
+/// Inspects the content of a device. While another process writes to it, the result may be
+/// outdated, or an error.
 pub fn look(zones: &dyn Zones) -> Result<Content> {
     let mut found = journal::find(zones)?;
     let Files { names, space, lost, lost_edit, .. } =
@@ -153,8 +154,9 @@ impl FlashStorage {
         FlashStorage::placed_by(zones, policy)
     }
 
-    /// Opens the files on a device to read them. The device is not changed, and may be one that can't be: every
-    /// change is refused. Nobody else may use it meanwhile, as a writer would reset chunks that are read.
+    /// Opens the files on a device for reading. The device is never changed and may be read-only:
+    /// every change is rejected. No other process may use it meanwhile, as a writer would reset
+    /// chunks that are being read.
     pub fn open_to_read(zones: Arc<dyn Zones>) -> Result<Self> {
         let policy = rotating(&zones.geometry());
         let core = Arc::new(Core::open(zones, policy, true)?);
@@ -228,14 +230,13 @@ impl FlashStorage {
     }
 }
 
-/// What places data if nobody says otherwise: a device whose timing is not known may be written at all of a
-/// channel's units at a time.
+/// The default policy: a device of unknown timing may be written on all units of a channel at once.
 fn rotating(geometry: &Geometry) -> Box<dyn Policy + Send> {
     Box::new(Rotating::new(LIFETIMES, false, geometry.units_per_group.into()))
 }
 
-/// The chunks that a file is written to in turn: many where it is read and written while somebody waits, one where
-/// reads of several files find other units anyway.
+/// The number of chunks that a file is written to in rotation. Many if callers wait for its reads
+/// and writes; one if reads of several files use different units anyway.
 fn width_of(lifetime: Lifetime) -> usize {
     match lifetime {
         1 => 4,
@@ -398,7 +399,7 @@ mod tests {
 
     const PIECE_BYTES: usize = 256 << 10;
 
-    /// On how many chunks a file of these bytes lies, each of which would take it whole.
+    /// The number of chunks on which a file of this size is stored, if each could contain it whole.
     fn chunks_of(hint: Hint, bytes: usize) -> usize {
         let zones = MemoryZones::new(Geometry::of_blocks(2, 4, 4, 2 << 20));
         let storage = FlashStorage::open(Arc::new(zones)).unwrap();
@@ -430,7 +431,7 @@ mod tests {
 
     #[test]
     fn tables_of_one_level_share_chunks_if_they_are_expected_to_live_about_as_long() {
-        // Alike at first, and told apart from the third on.
+        // Equal at first, and separated from the third on.
         let hints = [1 << 20, 3 << 19, 1 << 30, 1 << 30, 1 << 20, 3 << 19];
         let chunks = chunks_of_all(hints.map(|bytes| Hint::table(3).living(Some(bytes))));
         assert_eq!(chunks, [0, 0, 2, 2, 4, 4].map(|like| chunks[like]));

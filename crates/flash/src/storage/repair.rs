@@ -305,7 +305,8 @@ fn mend(
     Ok(mended)
 }
 
-/// Whether a piece can be a file's. A log gives up chunks that have gone bad; otherwise the device would stay read-only.
+/// Whether a piece can belong to a file. A log drops chunks that became bad; otherwise the device
+/// would stay read-only.
 fn is_possible(zones: &dyn Zones, piece: &Extent, is_log: bool) -> bool {
     let geometry = zones.geometry();
     let index = piece.chunk as usize;

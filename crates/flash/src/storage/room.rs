@@ -33,7 +33,7 @@ impl State {
             self.space.give_back(lease, bodies[0].stay);
         }
         if moved.is_err() {
-            // Nobody will ever have what was copied before.
+            // No file will ever own the earlier copies.
             let sequence = self.journal.sequence;
             copies.pieces.iter().for_each(|piece| self.space.remove(piece, sequence));
         }
@@ -85,7 +85,7 @@ impl State {
         Ok(moved)
     }
 
-    /// Copies a piece; it may come to lie in two.
+    /// Copies a piece. The copy may be split in two.
     fn copy(&mut self, core: &Core, extent: Extent, stay: Stay, copies: &mut Copies) -> Result<()> {
         let geometry = self.space.geometry;
         let mut bytes = vec![0; extent.taken() as usize];
@@ -134,7 +134,8 @@ impl State {
         lease.ok_or_else(|| self.no_room(core))
     }
 
-    /// Why there is no room: everything is alive, or what is alive in a chunk that is mostly dead can't be read.
+    /// Explains why no space can be freed: all data is live, or live data in a mostly obsolete
+    /// chunk is unreadable.
     pub(super) fn no_room(&self, core: &Core) -> Error {
         self.no_room_unless_unmovable(core, "find room on", ErrorKind::StorageFull.into())
     }
@@ -170,7 +171,7 @@ impl State {
     }
 }
 
-/// What was copied to make room, and where the next piece goes.
+/// The copies made to free chunks, and where the next piece goes.
 #[derive(Default)]
 struct Copies {
     pieces: Vec<Extent>,

@@ -25,7 +25,7 @@ pub(super) const OF_FREE: u64 = 5;
 #[derive(Default)]
 pub(super) struct Settling {
     lifetimes: [Stream; LIFETIMES],
-    /// Those that may not be settled: their lifetime, and the bytes written of it when they ended.
+    /// Files that may not be settled: their lifetime, and the bytes written of it when they ended.
     files: Mutex<HashMap<String, (Lifetime, u64)>>,
 }
 
@@ -69,7 +69,8 @@ impl Settling {
         self.files.lock().remove(name);
     }
 
-    /// Whether a file lies where nothing is written any more. One that was there when the device was opened does.
+    /// Whether a file is stored where nothing is written any more. Files present when the device
+    /// was opened are.
     pub(super) fn is_settled(&self, name: &str) -> bool {
         let files = self.files.lock();
         let ended = files.get(name);

@@ -85,7 +85,7 @@ impl State {
         let mut logs: Vec<_> = self.bodies().filter(|body| body.log_bytes.is_some()).collect();
         logs.sort_by_key(|body| std::cmp::Reverse(body.id));
         for body in logs.into_iter().skip(NEWEST_LOGS) {
-            // Whoever has it is writing.
+            // If the lock is taken, its owner is writing.
             let Some(_position) = body.position.try_lock() else { continue };
             let pieces = body.pieces.read();
             for extent in &pieces.extents {
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-/// Makes room for the journal of a device that was just opened: nobody writes anything.
+/// Frees a slot for the journal of a device that was just opened. No thread writes yet.
 pub(super) fn settle(space: &mut Space, zones: &dyn Zones) -> Result<()> {
     let Some(most) = zones.active_max() else { return Ok(()) };
     for chunk in zones.active() {

@@ -74,7 +74,7 @@ pub struct Erases {
     pub most: u32,
 }
 
-/// A chunk that somebody writes, and where the next write goes.
+/// A chunk with a writer, and the position of the next write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     pub(super) chunk: Chunk,
@@ -165,7 +165,7 @@ impl Space {
         true
     }
 
-    /// Whether a chunk ends before a piece that a file has of it: it was shortened by somebody else.
+    /// Whether a chunk ends before a file's piece in it: another program truncated it.
     pub(super) fn is_cut_off(&self, extent: &Extent) -> bool {
         let record = &self.records[extent.chunk as usize];
         !self.is_rewritable && record.written < extent.start() + extent.taken()
@@ -224,7 +224,7 @@ impl Space {
         &mut self.state.units[usize::from(unit.0)]
     }
 
-    /// Tells the policy what was read.
+    /// Reports the access frequencies to the policy.
     fn learn_reads(&mut self) {
         if !self.heat.learn() {
             return;
@@ -243,7 +243,7 @@ impl Space {
         Some(self.lease(index as u32).0)
     }
 
-    /// A chunk that data of any lifetime goes on in: the one with the most room.
+    /// A chunk where data of any lifetime can continue: the one with the most free space.
     pub(super) fn any_pooled(&mut self) -> Option<Lease> {
         let is_pooled = |index: &usize| matches!(self.records[*index].used, Use::Pooled(_));
         let all = (0..self.records.len()).filter(is_pooled);
@@ -290,7 +290,8 @@ impl Space {
         self.state.units.len() as f64 * NEEDED_OF_UNITS
     }
 
-    /// Says how much behind files has to be written until they are settled, with so many chunks left.
+    /// Sets how much has to be written after files until they settle (`settling`), given the number
+    /// of chunks left.
     pub(super) fn tell_held(&self, settling: &Settling, left: u32) {
         let most = u64::from(left) / OF_FREE;
         for lifetime in 0..LIFETIMES {
@@ -342,7 +343,7 @@ impl Space {
         self.set_use(index, used);
     }
 
-    /// Whether nobody writes a chunk, and nobody is to go on with it.
+    /// Whether a chunk has no writer and waits for none.
     pub(super) fn is_idle(&self, chunk: Chunk) -> bool {
         let used = self.records[self.geometry.index(chunk)].used;
         matches!(used, Use::Free | Use::Closed | Use::Lost | Use::Out)
@@ -356,13 +357,13 @@ impl Space {
         };
     }
 
-    /// Chunks that somebody writes, or is about to.
+    /// Chunks that have a writer, or are about to.
     pub(super) fn written_now(&self) -> impl Iterator<Item = Chunk> {
         let all = (0..self.records.len()).filter(|index| self.records[*index].used == Use::Leased);
         all.map(|index| self.geometry.chunk(index)).chain(self.starting.iter().copied())
     }
 
-    /// The chunk with the least room of those that wait for a writer.
+    /// The chunk with the least free space among those that wait for a writer.
     pub(super) fn fullest_pooled(&self) -> Option<Chunk> {
         let is_pooled = |index: &usize| matches!(self.records[*index].used, Use::Pooled(_));
         let all = (0..self.records.len()).filter(is_pooled);
@@ -381,8 +382,8 @@ impl Space {
         (self.records[found].live <= most).then_some(found as u32)
     }
 
-    /// The chunk that was reset least, of those that nobody writes and of which all that is alive is `movable`, in bytes by
-    /// chunk.
+    /// The chunk with the fewest resets, among those that no thread writes and whose live data is
+    /// all `movable`, in bytes by chunk.
     pub(super) fn least_worn(&self, movable: &[u64]) -> Option<u32> {
         let is_movable = |index: &usize| {
             let Record { used, live, .. } = self.records[*index];

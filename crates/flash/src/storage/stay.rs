@@ -1,8 +1,8 @@
 //! Lifetime classes: derives from a file's hint which files share chunks with it.
 //!
 //! A table's *level* says how it is read and compacted. It decides the placement: units, the number
-//! of chunks written at once, when its units are no longer written, and the space left for others. If all
-//! tables of a level behave alike, it also predicts their lifetime best.
+//! of chunks written at once, when its units are no longer written, and the space left for others.
+//! If all tables of a level behave alike, it also predicts their lifetime best.
 //!
 //! If they do not, such as keyspaces with different write rates, the engine's *expected* lifetime
 //! is better. Once a table's expected lifetime is far from the usual one of its level, tables of
@@ -28,7 +28,7 @@ const CLASS_OF_DEVICE: f64 = 4.0;
 /// What is usual on a level is the mean of about so many tables.
 const USUAL_OF: f64 = 32.0;
 
-/// So many tables of a level are told apart by their classes after one that is not as usual.
+/// For this many tables after an unusual one, tables of the level are separated by class.
 const APART: u32 = 128;
 
 /// See the file's head.
@@ -36,7 +36,7 @@ const APART: u32 = 128;
 pub(in super::super) struct Stay {
     /// As a class: 0 for what belongs to no level.
     pub(in super::super) level: Lifetime,
-    /// As a class, if tables of the level are told apart; 0 is the shortest.
+    /// The class, if tables of the level are separated; 0 is the shortest.
     expected: Option<u8>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Usual([OnLevel; LIFETIMES]);
 struct OnLevel {
     /// What is expected in the mean, in classes and parts of them.
     mean: Option<f64>,
-    /// How many tables more are told apart.
+    /// How many more tables are separated.
     apart: u32,
 }
 
@@ -66,7 +66,7 @@ impl Usual {
 }
 
 impl OnLevel {
-    /// Learns what is usual, and says whether tables are told apart.
+    /// Updates the usual class, and returns whether tables are separated.
     fn learn(&mut self, class: f64) -> bool {
         let mean = self.mean.get_or_insert(class);
         if (class - *mean).abs() > 1.0 {
@@ -82,7 +82,7 @@ impl Stay {
     /// Of what belongs to no level.
     pub(super) const SHORTEST: Stay = Stay { level: SHORTEST, expected: None };
 
-    /// The lifetime that a device is told: the level, or what is expected.
+    /// The lifetime reported to the device: from the level or from the expectation.
     pub(super) fn lifetime(&self) -> Lifetime {
         self.expected.map_or(self.level, |class| 1 + usize::from(class))
     }

@@ -12,7 +12,7 @@ const COUNT_BYTES_MAX: usize = 5;
 /// Counts by the place of the chunk.
 pub(super) struct Wear {
     counts: Vec<u32>,
-    /// Chunks that were reset, and the journal has not been told.
+    /// Chunks whose resets are not yet in the journal.
     untold: Vec<u32>,
 }
 
@@ -42,12 +42,12 @@ impl Wear {
         self.untold.push(index as u32);
     }
 
-    /// What the journal is to be told next, if anything.
+    /// What has to be recorded in the journal next, if anything.
     pub(super) fn untold(&self) -> Option<Op> {
         (!self.untold.is_empty()).then(|| Op::Reset(self.untold.clone()))
     }
 
-    /// The same, and it is told.
+    /// The same, and marks it as recorded.
     pub(super) fn tell(&mut self) -> Option<Op> {
         let untold = self.untold();
         self.untold.clear();

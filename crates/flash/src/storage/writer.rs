@@ -32,7 +32,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes `body`, on so many chunks at a time if the device has room for any number.
+    /// Writes `body`, on `width` chunks at once if the device does not limit open chunks.
     pub(super) fn new(core: Arc<Core>, body: Arc<Body>, name: &str, width: usize) -> Self {
         let width = if core.zones.active_max().is_some() { 1 } else { width };
         let (lanes, buffer) = (vec![None; width], Vec::new());

@@ -22,7 +22,7 @@ pub struct Mix {
     pub read_share: f64,
     /// Virtual time that is measured, after a tenth of it that is not, in nanoseconds.
     pub measured_ns: u64,
-    /// What chance follows from.
+    /// The random seed.
     pub seed: u64,
 }
 
@@ -93,7 +93,7 @@ impl Run<'_> {
         }
     }
 
-    /// Where the `n`th write unit of a sequence lies.
+    /// Where the `n`th write unit of a sequence is stored.
     fn place(&self, n: u64) -> (Chunk, u32) {
         let units = self.geometry.units() as u64;
         let (groups, write_units) =

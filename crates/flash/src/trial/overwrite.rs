@@ -39,7 +39,7 @@ pub struct Filled {
     pub live: f64,
     /// What the device was asked to write for each byte of files, their last blocks filled up.
     pub media_over_host: f64,
-    /// What of that was moved to make room.
+    /// The part of it that was moved to free chunks.
     pub moved_over_host: f64,
     /// How often chunks were reset.
     pub erases: Erases,

@@ -25,7 +25,7 @@ pub struct Trial {
     pub fill: f64,
     /// Virtual time that is measured, after a tenth of it that is not, in nanoseconds.
     pub measured_ns: u64,
-    /// What chance follows from.
+    /// The random seed.
     pub seed: u64,
 }
 
@@ -61,7 +61,7 @@ impl Measured {
     }
 }
 
-/// A time in four bytes: one that is longer than they tell, 4.3 s, is the longest.
+/// A time in four bytes: a longer one is stored as the maximum, 4.3 s.
 pub fn saturated(ns: impl TryInto<u32>) -> u32 {
     ns.try_into().unwrap_or(u32::MAX)
 }
@@ -72,7 +72,7 @@ const PACE: u32 = 0;
 /// reads.
 const BACKLOG_SECONDS: f64 = 0.01;
 
-/// Write units that one writer was asked for, and has not written as it is held back.
+/// Write units requested of one writer and not yet written because it is throttled.
 #[derive(Clone, Copy, Default)]
 struct Held {
     count: u64,
@@ -102,7 +102,7 @@ pub struct Run<'a> {
 }
 
 impl Trial {
-    /// Runs it. Panics if the policy leaves no room for what is written.
+    /// Runs it. Panics if the policy leaves no space for the writes.
     pub fn run(&self, policy: &mut dyn Policy) -> Measured {
         self.prepare(policy).measure()
     }

@@ -18,8 +18,8 @@ const FANOUT: f64 = 10.0;
 const HELD_OF_LEVEL: f64 = 0.5;
 const HELD_OF_FREE: f64 = 0.2;
 
-/// How often the last level is written before anything is measured. Chunks of tables that were written when the
-/// device was empty lie mixed; after three to five times they do no more.
+/// How often the last level is rewritten before measuring. Chunks of tables that were written to
+/// the empty device are mixed; after three to five times this is no longer so.
 const REWRITES: usize = 5;
 
 /// A table: a stripe of chunks.
@@ -65,7 +65,7 @@ pub struct Store {
     /// Chunks with nothing alive in them, by unit.
     free: Vec<VecDeque<Chunk>>,
     levels: Vec<Level>,
-    /// All chunks that are readable, and where each stands among them.
+    /// All readable chunks, and the position of each among them.
     readable: Vec<Chunk>,
     place: Vec<u32>,
     is_read: bool,
@@ -199,7 +199,7 @@ impl Store {
         self.state.units[usize::from(chunk.unit.0)].reads -= 1.0;
     }
 
-    /// The paper's benchmark: some units hold what is read.
+    /// Fills some units with the data that is read, as in the published benchmark.
     fn prefill(&mut self, units: &[Unit], fill: f64) {
         for unit in units {
             let at = usize::from(unit.0);

@@ -27,12 +27,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const GEOMETRY: &str = "GEOMETRY";
-/// The same until it is whole: so a creation that was cut off can be done again.
+/// The same until it is complete, so that an interrupted creation can be repeated.
 const UNFINISHED: &str = "GEOMETRY.new";
 const HEADER: &str = "esker zones 1";
 const CHUNK: &str = "zone-";
 
-/// Files that are kept open beside those in use: a process may have 1,024, and has others.
+/// Files that are kept open in addition to those in use: a process may have 1,024, and has others.
 const KEPT_OPEN: usize = 256;
 
 /// A directory of chunks.
@@ -270,7 +270,7 @@ fn name_of(index: usize) -> String {
     format!("{CHUNK}{index:05}")
 }
 
-/// Keeps a file open. If many are, those that nobody uses are closed before.
+/// Keeps a file open. If there are many, unused ones are closed first.
 fn keep(
     open: &mut BTreeMap<usize, Arc<ChunkFile>>,
     index: usize,

@@ -59,7 +59,8 @@ pub trait Zones: Send + Sync + 'static {
     fn is_read_only(&self, _chunk: Chunk) -> bool {
         false
     }
-    /// Bytes written into a chunk since its last reset: where the next write goes. All of it, if nobody knows.
+    /// Bytes written into a chunk since its last reset: the position of the next write. The whole
+    /// chunk if unknown.
     fn written(&self, chunk: Chunk) -> Result<u64>;
     /// Whether a chunk that counts as full because it is not known how far it was written may be written all the same:
     /// once from any place, and on behind that.
@@ -79,7 +80,7 @@ pub trait Zones: Send + Sync + 'static {
     fn active_max(&self) -> Option<usize> {
         None
     }
-    /// Those that are, on a device that has room for so many.
+    /// The active chunks, on a device that limits their number.
     fn active(&self) -> Vec<Chunk> {
         Vec::new()
     }
@@ -101,7 +102,7 @@ pub trait Zones: Send + Sync + 'static {
     fn spreads_wear(&self) -> bool {
         false
     }
-    /// Whether reads wait for writes at the moment, as far as is known.
+    /// Whether reads currently wait for writes, as far as known.
     fn is_busy(&self) -> bool {
         false
     }
@@ -135,7 +136,8 @@ pub fn open(path: &Path) -> Result<Arc<dyn Zones>> {
     })
 }
 
-/// Opens the device at a path to look at it, beside a user, or to read it. It need not be writable.
+/// Opens the device at a path to inspect it, also while a process uses it, or to read it. It need
+/// not be writable.
 pub fn open_to_look(path: &Path) -> Result<Arc<dyn Zones>> {
     Ok(match is_disk(path) {
         true if has_zones(path)? => Arc::new(ZonedDisk::open_to_look(path)?),

@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use std::io;
 use std::sync::Arc;
 
-/// A device in memory that a model tells the time of.
+/// A device in memory with the timing of a model.
 pub struct ModelledZones {
     host: Arc<Host>,
     geometry: Geometry,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// How many notes keep files open.
 pub(super) const KEPT_NOTES: usize = 128;
 
-/// Files by the chunk's number; `None` is one that nobody has open.
+/// Files by chunk number; `None` if no thread has it open.
 type Files<F> = BTreeMap<usize, Option<Arc<F>>>;
 
 /// Files that were changed, and those that a process before this one may have.
@@ -60,7 +60,8 @@ impl<F> Unflushed<F> {
         outcome
     }
 
-    /// Syncs files until no more are noted than may be kept open. The next flush tells of a failure.
+    /// Syncs files until the number of notes is within the limit of open files. The next flush
+    /// reports a failure.
     pub(super) fn relieve(&self, mut sync: impl FnMut(usize, &F) -> Result<()>) {
         while self.notes.lock().changed.len() > KEPT_NOTES {
             let mut failed = self.flushing.lock();

@@ -71,7 +71,7 @@ impl EmulatedDisk {
         self.claimed.store(false, Ordering::Release);
     }
 
-    /// Executes a change of `count` blocks; `change` is told how many of them are done.
+    /// Executes a change of `count` blocks; `change` receives how many of them complete.
     fn change(&self, count: usize, change: impl FnOnce(&mut State, usize)) -> io::Result<()> {
         let mut state = self.state.lock();
         let done = state.call(count);

@@ -20,7 +20,7 @@ pub(super) fn has_placement(controller: &[u8]) -> bool {
     u32_at(controller, 96) & 1 << 19 != 0
 }
 
-/// The configuration in force, by its number, if any is: what feature 1Dh says.
+/// The number of the current configuration, if any, as in feature 1Dh.
 pub(super) fn configuration_in_force(feature: u64) -> Option<usize> {
     (feature & 1 != 0).then_some((feature >> 8 & 0xff) as usize)
 }

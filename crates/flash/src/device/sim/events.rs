@@ -29,8 +29,8 @@ pub(super) enum Lane {
 const LANES: usize = Lane::Other as usize;
 const WHAT_BITS: u32 = 28;
 
-/// When an event happens and what it is, in one number that orders as events do: the moment in
-/// nanoseconds, how many became known before, and [`Event::what`].
+/// An event's time and kind in one number that orders as events do: the time in nanoseconds, the
+/// number of events scheduled before, and [`Event::what`].
 type Key = u128;
 
 const NEVER: Key = Key::MAX;

@@ -1,6 +1,7 @@
 //! How a device prioritizes reads on its own.
 
-/// How a device treats reads beside writes. A host can't command it: it is what a device has or has not.
+/// How a device treats reads during writes. It is a property of the device; a host cannot change
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// Dies and channels serve in order of arrival, and what has begun is ended: all isolation is the
@@ -13,8 +14,9 @@ pub enum Form {
     Suspend(u64),
 }
 
-/// A program or an erase gives way this often at most, as an array stands only so many interruptions:
-/// 16 keeps the cost of stopping and going on, at 15 us each, below half of a program's time.
+/// The most often that a program or an erase yields, as an array tolerates a limited number of
+/// suspensions. With 16, the cost of suspending and resuming, at 15 us each, stays below half of a
+/// program's time.
 pub const SUSPENDS_MOST: u16 = 16;
 
 /// A write that is this old goes before reads and does not give way any more, so that writes never

@@ -74,7 +74,7 @@ pub struct Sim {
     to_host_free: u64,
     from_host_free: u64,
     buffer_used: u64,
-    /// Writes that wait for room in the buffer.
+    /// Writes that wait for buffer space.
     unbuffered: VecDeque<u32>,
 }
 
@@ -199,7 +199,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Writes a write unit without taking time, while nothing else is under way there: how a run finds its device.
+    /// Writes a write unit without taking time, while no request for it is in flight. Prepares the
+    /// device for a run.
     pub fn write_at_once(&mut self, chunk: Chunk, number: u32) -> Result<(), Refused> {
         self.media.write(chunk, number)?;
         self.media.programmed(chunk);
@@ -220,7 +221,7 @@ impl Sim {
         self.events.push(Lane::Other, at.max(self.now), FINISHED | slot);
     }
 
-    /// Goes on to the next completion; `None` if nothing is under way.
+    /// Advances to the next completion; `None` if nothing is in flight.
     pub fn next_completion(&mut self) -> Option<Completion> {
         loop {
             let event = self.events.pop()?;
@@ -242,7 +243,7 @@ impl Sim {
         None
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     pub fn is_idle(&self) -> bool {
         self.events.next_at().is_none()
     }
@@ -274,8 +275,8 @@ impl Sim {
         Some(Completion { at: self.now, submitted, kind, tag, unit: chunk.unit })
     }
 
-    /// Cuts the power now, and brings it back: what was under way is gone, and the medium is what it is
-    /// after that.
+    /// Cuts the power now, and restores it: requests in flight are lost, and the medium is in its
+    /// state after that.
     pub fn power_cut(&mut self) {
         let programming = |die: &Die| {
             let slot = match die.state {

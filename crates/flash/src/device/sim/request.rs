@@ -41,7 +41,7 @@ impl Request {
     }
 }
 
-/// All requests under way, by number.
+/// All requests in flight, by number.
 #[derive(Debug, Default)]
 pub(super) struct Slab {
     all: Vec<Request>,

@@ -7,7 +7,7 @@ use super::request::{Kind, Request};
 use super::{ARRAY, BUFFERED, FINISHED, MOVED, Sim};
 
 impl Sim {
-    /// Lets writes into the buffer as long as there is room.
+    /// Admits writes to the buffer while it has space.
     pub(super) fn fill_buffer(&mut self) {
         let bytes = u64::from(self.times.write_unit_bytes);
         let has_none = self.times.buffer_bytes == 0;

@@ -60,7 +60,7 @@ pub(in super::super) enum Op {
     Remove(String),
     /// What had the second name has none any more.
     Rename(String, String),
-    /// A file's bytes lie here now.
+    /// A file's bytes are now stored here.
     Replace(u64, Vec<Extent>),
     /// These chunks were reset once more each.
     Reset(Vec<u32>),

@@ -72,7 +72,7 @@ impl PlacedDisk {
         Self::of(of_kernel(path, true)?)
     }
 
-    /// Opens a disk that was laid out to look at it, which works beside a user.
+    /// Opens a formatted disk to inspect it, also while a process uses it.
     pub fn open_to_look(path: &Path) -> Result<Self> {
         Self::of(of_kernel(path, false)?)
     }
@@ -169,7 +169,7 @@ fn header_of(disk: &dyn Disk) -> Result<Option<Geometry>> {
     found.map_err(|what| Error::corruption(disk.name(), 0, format!("{what}; nothing was changed")))
 }
 
-/// Empties a disk. The header goes first: nobody opens a disk that is half empty.
+/// Empties a disk. The header is removed first, so that a half-emptied disk cannot be opened.
 fn empty(disk: &dyn Disk) -> io::Result<()> {
     disk.zero(0, HEADER_BYTES)?;
     disk.flush()?;

@@ -43,7 +43,7 @@ pub struct ZonedDisk {
     active_beside: usize,
     // What changes: the zones by the place of their chunk, as the disk has them.
     zones: Mutex<Vec<Zone>>,
-    /// Those that somebody else writes, by the place of their chunk.
+    /// Zones that another program writes, by chunk index.
     foreign: Mutex<BTreeSet<usize>>,
     /// Held for the whole of a flush: the first failure. What was lost then no later flush brings back.
     flushing: Mutex<Option<Error>>,
@@ -55,7 +55,7 @@ impl ZonedDisk {
         Self::of_kernel(path, true)
     }
 
-    /// Opens a zoned block device to look at it, which works beside a user.
+    /// Opens a zoned block device to inspect it, also while a process uses it.
     pub fn open_to_look(path: &Path) -> Result<Self> {
         Self::of_kernel(path, false)
     }
@@ -177,7 +177,8 @@ impl ZonedDisk {
         Ok(())
     }
 
-    /// Looks whether a zone is as it was left. Where it is not, it is somebody else's from now on.
+    /// Checks whether a zone is as this process left it. If not, it is treated as foreign from now
+    /// on.
     fn look(&self, chunk: Chunk) -> io::Result<()> {
         let left = self.zone(chunk);
         let found = self.ask(&left)?;

@@ -4,10 +4,11 @@
 
 use super::{BLOCK, Statistics};
 
-/// Units beside those that the disk's bytes fill: the spare space that every flash disk has.
+/// Units in addition to those that the disk's capacity fills: overprovisioning, as in every flash
+/// disk.
 const SPARE_UNITS: usize = 4;
 
-/// Where blocks lie.
+/// Where blocks are stored.
 pub(super) struct Units {
     blocks: usize,
     /// By block of the disk.
@@ -57,7 +58,7 @@ impl Units {
         self.statistics.media_bytes += BLOCK as u128;
     }
 
-    /// Nobody wants a block any more.
+    /// Marks a block as obsolete.
     pub(super) fn forget(&mut self, block: usize) {
         if let Some(unit) = self.unit_of[block].take() {
             self.units[unit].alive -= 1;
