@@ -1,9 +1,9 @@
-//! The way around tables that can't be read.
+//! Plans compactions around unreadable tables.
 //!
-//! A run of a level can't pass a table below it that compaction leaves out: newer versions would
-//! come to lie below older ones. But only keys within that table's bounds are held up. So the runs
-//! go on, and what they have within these bounds is
-//! **held back**: it stays on the level, as a run in the place of the newest of them.
+//! A run cannot move past a table below it that compaction leaves out: newer versions would end up
+//! below older ones. But only keys within that table's bounds are blocked. The runs are compacted,
+//! and their data within these bounds is **held back**: it stays on the level, as a run in the
+//! place of the newest of them.
 //!
 //! ```text
 //!   level 0   ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒                  ▒▒▒▒  held back
@@ -11,14 +11,14 @@
 //!   base      ▒▒▒▒▒ xxxx ▒▒▒▒           ▒▒▒▒▒ xxxx ▒▒▒▒
 //! ```
 //!
-//! An unreadable run of the same level blocks newer runs within the key bounds of its tables, and of
-//! the tables below that overlap them. These tables below stay where they are. What is held back is
-//! merged with itself where its runs are alike (`alike`), so its size stays proportional to the live
-//! bytes within the bounds.
+//! An unreadable run of the same level blocks newer runs within the key bounds of its tables, and
+//! of the tables below that overlap them. These tables below are not moved. Retained runs of
+//! similar size are compacted with each other (`alike`), so their size stays proportional to the
+//! live bytes within the bounds.
 //!
-//! What is held back stays behind while the rest of its run, and newer runs, go on. So a later plan
-//! may find a run below that is not older than its own. It joins the newest of these, and takes the
-//! overlapping tables of that run as inputs.
+//! Retained data stays while the rest of its run and newer runs move on. A later plan may therefore
+//! find a run below that is not older than its own. It joins the newest such run, and takes that
+//! run's overlapping tables as inputs.
 
 use super::pick::intra_level::has_unreadable;
 use super::plan::{Part, PlanInput};

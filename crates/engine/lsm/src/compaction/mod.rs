@@ -1,5 +1,5 @@
-//! Compaction: merging runs into fewer, so that reads stay quick and what was overwritten or deleted
-//! gives its space back.
+//! Compaction: merges runs into fewer, which bounds read amplification and frees the space of
+//! overwritten and deleted data.
 //!
 //! ```text
 //! version ──► pick ──► Plan ──► Busy::claim ──► execute ──► Outcome ──► an edit ──► version
@@ -8,11 +8,13 @@
 //!          of space, or manual                   what stays
 //! ```
 //!
-//! * [`pick`]: what to do next, from a version alone. [`space`]: the same under a limit of space.
-//! * [`plan`]: what a plan is, why plans keep newer data above older, and which may run together.
-//! * [`in_progress`]: the plans that run, and what they keep others off. `input_expansion` widens a
-//!   plan's inputs, and `detour` leads it around tables that can't be read.
-//! * [`execute`]: does a plan, part by part, and leaves nothing behind if it fails.
+//! * [`pick`]: chooses the next compaction, from a version alone. [`space`]: the same under a
+//!   space-amplification limit.
+//! * [`plan`]: defines a plan, why plans keep newer data above older, and which may run
+//!   concurrently.
+//! * [`in_progress`]: the running plans and their claims. `input_expansion` widens a plan's inputs,
+//!   and `detour` plans around unreadable tables.
+//! * [`execute`]: executes a plan in parts, and leaves nothing behind if it fails.
 
 pub(crate) mod detour;
 pub mod execute;

@@ -1,7 +1,7 @@
-//! A compaction decided, not yet done.
+//! A compaction that is planned but not executed.
 //!
 //! A table's **place** is its level and, within the level, its run, newest first. A plan takes
-//! tables from a stretch of places and puts what comes of them into one run there:
+//! tables from a contiguous range of places and writes its output into one run of that range:
 //!
 //! ```text
 //!   place       a ──── span ──── z          a ──── span ──── z
@@ -10,9 +10,9 @@
 //!   1, run 9    ▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒           ▒▒▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒
 //! ```
 //!
-//! No other table lies between an input and the output, so newer versions stay above older ones. Two plans
-//! whose spans are disjoint, or whose stretches of places are, never touch the same thing and may
-//! run at the same time: that is all that [`Busy`](crate::compaction::in_progress::Busy) has to check.
+//! Invariant: no other table is between an input and the output, so newer versions stay above older
+//! ones. Two plans with disjoint spans or disjoint ranges of places never conflict and may run
+//! concurrently. [`Busy`](crate::compaction::in_progress::Busy) checks exactly this.
 
 use super::detour::span_lies_within;
 use crate::options::sizes::Sizes;

@@ -1,16 +1,16 @@
-//! Cursors over a keyspace's pairs, in either direction, as of a snapshot.
+//! Cursors over a keyspace's entries, in either direction, at a snapshot.
 //!
 //! ```text
-//! DbCursor ── snapshot, and the pair it stands on
-//!    └─ Lease ── Walk: a merge over the MemTables and tables of one view
+//! DbCursor ── snapshot, and the current entry
+//!    └─ Lease ── Walk: a merging iterator over the MemTables and tables of one view
 //!         ▲ recalled when a MemTable or a table leaves the view
 //! ```
 //!
-//! A cursor reads the MemTables and tables of one view, but it does not own them. When a flush or a
-//! compaction has taken something out of the view, every cursor's walk is recalled; a cursor whose
-//! walk is gone makes another in the view in force, seeks the pair that it stands on, and goes on.
-//! The snapshot sees to it that the pair is still there. So a cursor that nobody moves keeps versions
-//! from being compacted away, and nothing else: no segment, no table file.
+//! A cursor reads the MemTables and tables of one view, but does not own them. When a flush or a
+//! compaction removes one from the view, every cursor's walk is recalled. A cursor without a walk
+//! creates one in the current view, seeks its current entry, and continues. The snapshot ensures
+//! that the entry still exists. An idle cursor therefore keeps versions from being dropped by
+//! compaction, but pins no segment and no table file.
 
 pub(crate) use super::db_iter::Walk;
 

@@ -1,11 +1,11 @@
-//! A walk over a keyspace's pairs, in either direction, as of a snapshot, in one view.
+//! Iterates over a keyspace's entries in one view, in either direction, at a snapshot.
 //!
-//! A merge yields every version of every key, newest first; this file folds them into pairs: it
-//! skips versions that are newer than the snapshot, keeps the first that is not, and drops it if it
-//! is a delete or older than a range tombstone over it.
+//! A merging iterator yields every version of every key, newest first. This module folds them into
+//! entries: it skips versions newer than the snapshot and keeps the first other one. It drops that
+//! one if it is a delete, or is older than a range tombstone that covers it.
 //!
-//! Going back, the merge yields a key's oldest version first, so the newest that counts is known
-//! only once the key before it is reached; it is kept aside until then.
+//! Backward, the merging iterator yields a key's oldest version first. The newest visible one is
+//! known only when the previous key is reached; until then the candidate is kept separately.
 
 use super::level_iter::RunCursor;
 use super::merging_iter::MergeCursor;

@@ -1,12 +1,12 @@
 //! Point reads: MemTables newest first, then each level's runs newest first.
 //!
-//! The versions of a key are folded from the newest on: the highest range tombstone met so far is
-//! carried along, and a version counts only if it is not older. Each place on the way holds newer
-//! versions of the key than the next, so the first version found decides.
+//! The versions of a key are folded from newest to oldest. The highest range tombstone found so far
+//! is tracked, and a version counts only if it is not older. Each place has newer versions of the
+//! key than the next, so the first version found decides.
 //!
-//! Between the MemTables and the tables stands the DRAMTable, if there is one: a key that is in no
-//! MemTable of the view may be answered by it, and what the tables answer goes into it. See
-//! [`DramTable`] for the rules that make this right; the names R1, R3 and R4 below are theirs.
+//! The optional DRAMTable is between the MemTables and the tables. It may answer a key that is in
+//! no MemTable of the view, and results from the tables are inserted into it. [`DramTable`] defines
+//! the rules for correctness; the names R1, R3 and R4 below are theirs.
 
 use crate::engine::Inner;
 use crate::stats::table_reads::GetCost;

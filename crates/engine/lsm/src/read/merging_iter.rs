@@ -1,20 +1,22 @@
-//! Several cursors read as one: the k-way merge behind every scan and every compaction.
+//! A merging iterator: reads several cursors as one. Every scan and every compaction uses it.
 //!
-//! The children that stand on a version wait in one small sorted array, the next version first:
+//! The children that are positioned on a version are in one small sorted array, the next version
+//! first:
 //!
 //! ```text
 //! order:  [prefix, seqno, child 2] [prefix, seqno, child 0] [prefix, seqno, child 1]
-//!           ^ where the merge stands   ^ the runner-up
+//!           ^ the current version      ^ the runner-up
 //! ```
 //!
-//! A step moves the first child on and compares it with the runner-up: if it is still first, that
-//! was all. Otherwise a binary search finds its place in the rest. Each slot carries the first eight
-//! bytes of its child's key, behind what all keys are known to share, so that most comparisons touch
-//! neither the key nor the child. For the
-//! few children that a merge here has (MemTables, level 0's runs, one run a level), moving slots in
-//! a flat array costs less than a heap's or a loser tree's walk through memory.
+//! A step advances the first child and compares it with the runner-up. If it is still first, the
+//! step is complete. Otherwise a binary search finds its new place. Each slot has the first eight
+//! bytes of its child's key, after the prefix shared by all keys, so that most comparisons touch
+//! neither the key nor the child. A merging iterator here has few children: MemTables, level 0
+//! runs, one run per level. For these, moving slots in a flat array costs less than traversing a
+//! heap or a loser tree.
 //!
-//! The array stands in the direction of travel. Turning round seeks every child anew.
+//! The array is ordered in the direction of iteration. Changing the direction seeks every child
+//! again.
 
 use esker_base::{EntryCursor, Kind, Result, Seqno};
 use std::cmp::Ordering;

@@ -1,4 +1,4 @@
-//! A version: the immutable set of tables that a moment's reads see beside the MemTables.
+//! A version: the immutable set of tables that reads see in addition to the MemTables.
 //!
 //! ```text
 //! Version ─ keyspace ─┬─ level 0:  run 19 │ run 17 │ run 12      newest run first
@@ -6,14 +6,17 @@
 //!                     └─ level 2:  run 4: […][…][…][…][…]
 //! ```
 //!
-//! * A **run** is tables with disjoint ranges, in key order. A run's id says how new it is: for any
-//!   key, a run with a higher id holds newer versions than one with a lower id on the same or a
-//!   deeper level. A flush makes a new run in level 0. A merge's output takes the newest id of its inputs or, where
-//!   there is a run that it joins, that run's: under a goal for space the oldest one's.
-//! * A **level** is runs, newest first. Level 0's data is newer than level 1's, key by key, and so on.
-//! * Leveled is one run a level below level 0, tiered is several: one structure, one reader.
+//! * A **run** is a set of tables with disjoint key ranges, in key order. Its ID orders it by age:
+//!   for any key, a run with a higher ID has newer versions than one with a lower ID on the same or
+//!   a deeper level. A flush creates a new run in level 0. A compaction's output takes the newest
+//!   ID of its inputs, or the ID of the run that it joins: under a space-amplification limit the
+//!   oldest one's.
+//! * A **level** is a list of runs, newest first. For each key, level 0's data is newer than level
+//!   1's, and so on.
+//! * Leveled is one run per level below level 0, tiered is several: one structure, one reader.
 //!
-//! A version never changes. An [`Edit`](crate::manifest::version_edit::Edit) makes a new one from an old one.
+//! A version never changes. An [`Edit`](crate::manifest::version_edit::Edit) makes a new one from
+//! an old one.
 
 pub mod dates;
 pub mod derived;

@@ -1,12 +1,13 @@
-//! How long tables live, learnt from those of the same keyspace and level.
+//! Predicts table lifetimes from those of the same keyspace and level.
 //!
-//! The clock is what the database has written to tables, by flush and compaction: so a table's life is what a device
-//! has to take until the table's room is free again, and a keyspace that is written seldom has tables that live long.
-//! A table counts for the level that it was written to, wherever it was moved since: a storage placed its file then.
+//! Time is measured in bytes written to tables, by flush and compaction. A table's lifetime is thus
+//! what the device has to write until the table's space is free again, and tables of a rarely
+//! written keyspace live long. A table counts for the level it was written to, even if it was moved
+//! since: the storage placed its file then.
 //!
-//! Of each keyspace and level the last deaths are kept, and of each table when it was born. What is expected of a
-//! new table is how long half of them live, by the product-limit estimate of Kaplan and Meier over what happened since
-//! before the first of these deaths:
+//! The last deaths of each keyspace and level are recorded, and the birth of each table. The
+//! expected lifetime of a new table is the median by the Kaplan-Meier estimator, over the time
+//! since before the first of these deaths:
 //!
 //! ```text
 //!              since                      now
@@ -15,10 +16,11 @@
 //!   ■━━━━━━━━━━━┿━━━━━━━━━━━━━━━━━━━━━━━━━━┿━    alive and old: at risk at high ages only
 //! ```
 //!
-//! At each age at which some died, the share of those who lived on is of those who were at risk at that age. So tables
-//! that are alive count for the ages that they had, and a keyspace whose tables hardly die is known to be cold; and
-//! tables that are never written again do not make new ones beside them look old. Where fewer than half have died at any
-//! age, what is known is that half live longer than the oldest did.
+//! At each age with deaths, the survival rate is that of the tables at risk at that age. Live
+//! tables therefore count for the ages they had, and a keyspace whose tables rarely die is
+//! recognized as cold. Tables that are never rewritten do not raise the estimate for new ones. If
+//! fewer than half have died at every age, the result is a lower bound: half live longer than the
+//! age of the oldest.
 
 use esker_base::coding::{put_varint64, take_varint64};
 use std::collections::{BTreeMap, VecDeque};

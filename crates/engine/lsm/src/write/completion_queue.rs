@@ -1,14 +1,16 @@
-//! The completion ring: how far writes that are indexed in any order are all indexed, in seqno order.
+//! The completion ring: tracks up to which seqno all writes are indexed, while writers index in any
+//! order.
 //!
 //! Each frame takes a ticket when its space is reserved; tickets are dense and in seqno order. A
-//! writer that is done marks its ticket's slot; whoever comes by advances over all marked slots in a
-//! row, so nobody waits for its turn to publish. A writer that is still behind a slower one spins
-//! briefly, then parks.
+//! writer that finishes marks its ticket's slot. Any writer that passes advances over all
+//! consecutive marked slots, so no writer waits for its turn to publish. A writer behind a slower
+//! one spins briefly, then parks.
 //!
 //! Invariants:
 //! 1. `published` counts the tickets that are all done; a slot is reused only after its ticket was
 //!    published.
-//! 2. `indexed` never goes back, and never passes a seqno whose ticket, or any before it, is not done.
+//! 2. `indexed` never decreases, and never passes a seqno whose ticket, or any before it, is not
+//!    done.
 
 use crate::primitives::{
     AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, order_sequentially, spin_loop,

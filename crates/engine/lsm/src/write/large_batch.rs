@@ -1,19 +1,20 @@
 //! Batches that are too large for one frame.
 //!
-//! Such a batch is cut into parts, each a frame that says whether another part follows. The frames are in
-//! a row, and may be in several segments. All or nothing of the batch is ever seen:
+//! Such a batch is split into parts. Each is a frame that says whether another part follows. The
+//! frames are contiguous, and may span several segments. The batch is visible completely or not at
+//! all:
 //!
-//! * The writer reserves all parts under the short lock at once, so no other frame is between them. The
-//!   segments that this takes are prepared as a whole before. Once a part is reserved, only a failed log
-//!   keeps another from being written.
-//! * The parts share one ticket, so they become visible at once. The marks of the log step from the end of
-//!   one batch to the end of the next (`group_commit`).
-//! * If the batch begins in one segment and ends in another, the last is sealed, and one edit installs the
-//!   tables of all of them (`flush`).
+//! * The writer reserves all parts at once under the short lock, so no other frame is between them.
+//!   All segments for this are prepared before. Once a part is reserved, only a failed log prevents
+//!   another from being written.
+//! * The parts share one ticket, so they become visible at once. The log's marks advance from the
+//!   end of one batch to the end of the next (`group_commit`).
+//! * If the batch starts in one segment and ends in another, the last is sealed, and one edit
+//!   installs the tables of all of them (`flush`).
 //! * Recovery drops an unfinished batch (`recovery`).
 //!
-//! A batch that waits for segments has them before all other writers, who would take them one by one. A
-//! writer that has waited for one such batch goes before the next.
+//! A batch that waits for segments receives them before all other writers, which would take them
+//! one by one. A writer that has waited for one such batch goes before the next.
 
 use super::{Commit, Durability, RANGE_DELETES_MAX, Rotation, TailState};
 use esker_api::WriteBatch;

@@ -1,18 +1,18 @@
-//! A turn that one thread has at a time, while others wait for what its work achieves.
+//! A leader role that one thread has at a time, while others wait for the result of its work.
 //!
-//! Unlike a lock, a waiter does not want the turn itself: it wants its bytes to be down, and whoever
-//! has the turn may see to that. So whoever gives the turn back wakes those whose bytes are down, and
-//! of the others only one, first of all, to take the turn: the next group's work starts before the
-//! last group's writers have got going again. Each waiter is woken by itself. A condition variable
-//! would pass them through its lock one after the other, a context switch each.
+//! Unlike with a lock, a waiter does not need the role itself. It needs its bytes to be written, by
+//! any leader. A leader that finishes wakes the waiters whose bytes are written, and before them
+//! one other waiter, to become the leader. The next group's work thus starts before the last
+//! group's writers run again. Each waiter is woken individually: a condition variable would pass
+//! them through its lock one by one, with a context switch each.
 //!
 //! Invariants:
-//! 1. A waiter that nobody wakes is in the list.
-//! 2. If the turn is free and the list not empty, somebody is awake who wanted the turn: the one that was
-//!    called for it, or one that comes by. It takes it; or, if it has nothing to do any more (somebody
-//!    came by and did it, or the log failed), it calls the next.
-//! 3. One waiter at most is called and has not got going yet. Until then the turn is anybody's who has a
-//!    core already. Were another called by everybody who leaves meanwhile, all would wake for one turn.
+//! 1. A waiter that no thread will wake is in the list.
+//! 2. If the role is free and the list is not empty, a thread is awake that wanted the role: the
+//!    called waiter, or a thread that arrives. It takes the role. If it has nothing left to do,
+//!    because another thread did it or the log failed, it calls the next waiter.
+//! 3. At most one waiter is called and not yet running. Until it runs, any running thread may take
+//!    the role. If each departing thread called another waiter, all would wake for one role.
 
 use crate::primitives::{
     AtomicBool, AtomicUsize, Mutex, Ordering, Thread, current_thread, order_sequentially, park,

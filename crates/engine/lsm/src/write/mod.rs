@@ -7,15 +7,16 @@
 //!        a ticket        pool            all is done   syncs it if asked
 //! ```
 //!
-//! * Order of space in the segment is order of seqno, so a crash leaves a prefix.
-//! * Visible is what is indexed and as durable as the log's mode promises, all before it included: the
-//!   lesser of two marks that only rise. So no reader, and no flush, ever sees a write that a crash could
-//!   take back behind an acknowledgement.
-//! * Writers index while the device is busy with the group before. So when a sync ends, all that it
-//!   covers is visible at once, and who is woken by it has nothing left to do.
-//! * A batch that is too large for one frame has several, in a row and with one ticket: see `large_batch`.
-//! * A failed append or sync ends the log for good: what reached the device is unknown, and trying
-//!   again proves nothing. Writers that were not acknowledged get the error; reads go on.
+//! * Space in the segment is in seqno order, so a crash preserves a prefix.
+//! * A write is visible once it and all before it are indexed and as durable as the log's mode
+//!   promises: the lesser of two marks that only rise. No reader and no flush ever sees a write
+//!   that a crash could undo after an acknowledgement.
+//! * Writers index while the device writes the previous group. When a sync ends, all that it covers
+//!   is visible at once, and a woken writer has nothing left to do.
+//! * A batch that is too large for one frame has several, contiguous and with one ticket: see
+//!   `large_batch`.
+//! * A failed append or sync disables the log permanently: what reached the device is unknown, and
+//!   a retry proves nothing. Unacknowledged writers get the error; reads continue.
 
 pub(crate) mod completion_queue;
 pub(crate) mod group_commit;

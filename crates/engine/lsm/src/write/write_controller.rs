@@ -1,21 +1,23 @@
-//! Back-pressure: how fast writers may go while flush and compaction catch up.
+//! Back-pressure: limits the write rate while flush and compaction catch up.
 //!
-//! Debt is measured as a fraction `x` of what is tolerable, and sets a rate: unlimited
-//! without debt, as a rule, just what is drained at one half, and almost nothing when the limit is near. So a limit
-//! is approached ever more slowly, and each put waits for its own share, microseconds as a rule, never
-//! for a whole compaction.
+//! The backlog is a fraction `x` of its limit, and determines a rate. The rate is normally
+//! unlimited without a backlog, equals the flush or compaction throughput at one half, and
+//! approaches zero near the limit. Each put waits only for its own share, normally microseconds,
+//! never for a whole compaction.
 //!
-//! Three debts count, and the worst of them rules: sealed MemTables that wait for their flush, runs
-//! in level 0 that every read must visit, and bytes that compaction has yet to rewrite.
+//! The largest of three backlogs counts: immutable MemTables that wait for a flush, runs in level 0
+//! that every read must visit, and bytes that compaction has yet to rewrite.
 //!
-//! MemTables are flushed one by one, so that debt tells how fast writers should go: `drain x (1 - x) / x`.
-//! Merges take many runs at once, and that debt would go up and down like a saw, which writers are not to do.
-//! So runs that are being merged count by the part of the merge that is left (`l0_progress`); the rate
-//! begins with twice the drain, `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
-//! otherwise writers would fill level 0 to its limit whenever a merge ends, and stand almost still until
-//! the next one does. For the same reason writers whom that debt has slowed keep a pace, twice the drain, until
-//! compactions are at rest, or until it holds nobody back any more: the merge that follows takes as long as the one
-//! before.
+//! * *Flush.* MemTables are flushed one by one, so the backlog gives the rate directly: `drain x (1
+//!   - x) / x`.
+//! * *Compaction.* It removes many runs at once, so the backlog alone would make the rate
+//!   oscillate. Runs being compacted therefore count by the unfinished part of the compaction
+//!   (`l0_progress`). The rate starts at twice the compaction throughput, `2 x drain x (1 - x)`.
+//! * *Increase.* No rate rises faster than doubling per second. Otherwise writers would fill level
+//!   0 to its limit whenever a compaction ends, and nearly stop until the next one does.
+//! * *Cap.* Once a compaction backlog has slowed writers, their rate stays at twice the compaction
+//!   throughput until compactions are idle or the cap no longer binds. The next compaction takes as
+//!   long as the last one.
 
 use esker_base::Clock;
 use parking_lot::Mutex;

@@ -1,5 +1,5 @@
-//! Splits the output of compactions under a space-amplification limit where the tables of the base
-//! end, so that a later compaction reads whole tables and no more of them than it must.
+//! Splits the outputs of compactions under a space-amplification limit at the table boundaries of
+//! the base. A later compaction then reads whole tables, and only those that it needs.
 
 use crate::compaction::plan::{Cutting, Plan};
 use crate::compaction::space::search::{BASE, Search};

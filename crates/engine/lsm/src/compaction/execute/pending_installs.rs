@@ -1,24 +1,30 @@
-//! Merges that are done and not in force yet.
+//! Finished compactions whose outputs are not installed yet.
 //!
-//! What a merge has just written lies where a device is being written, and there reads wait for writes. A storage that
-//! knows its device says when a file lies elsewhere ([`Storage::is_settled`](esker_storage::Storage::is_settled)). Until
-//! then readers may as well go on with what was merged: it says the same, and lies where nobody writes.
+//! The outputs of a compaction are stored where the device is being written, so reads of them wait
+//! for writes. A storage that knows its device reports when a file is no longer in such a place
+//! ([`Storage::is_settled`](esker_storage::Storage::is_settled)). Until then, readers keep using
+//! the inputs: they have the same content, and nothing is written near them.
 //!
 //! ```text
-//! merge ──► outputs written ──► deferred ──────────────────────► installed
-//!                                the plan keeps its claim,        when they are settled, are in the way,
-//!                                readers read its inputs          or somebody waits
+//! compaction ──► outputs written ──► deferred ──────────────────────► installed
+//!                                     the plan keeps its claim,        when they are settled, block others,
+//!                                     readers read its inputs          or a caller waits
 //! ```
 //!
-//! The claim ([`Busy`](crate::compaction::in_progress::Busy)) keeps everybody off the inputs and the keys between, so that the edit
-//! fits whenever it is made, and after a failure it is made again. For the same reason only merges below the base are
-//! deferred: one that holds a part of the base would hold up level 0. Where writers wait for compaction, or a level has no
-//! other merge that could be done, what was deferred first comes into force. After a crash it was never done, and what it
-//! wrote is removed like any file that no manifest lists.
+//! * The claim ([`Busy`](crate::compaction::in_progress::Busy)) keeps other plans off the inputs
+//!   and the keys between. The edit therefore fits whenever it is made, and can be retried after a
+//!   failure.
+//! * Only compactions below the base are deferred, since one that claims a part of the base would
+//!   block level 0.
+//! * If writers wait for compaction, or a level has no other compaction that can run, the oldest
+//!   deferred one is installed.
+//! * After a crash, a deferred compaction was never done. Its outputs are removed like any file
+//!   that no manifest lists.
 //!
-//! What is deferred takes space twice, and is a small part of its level. A storage says how much of what is written may lie so, and merges that free much
-//! are not deferred, so that what they would free is at most as much again. Where a job finds no room, all that is deferred comes
-//! into force before it is tried again.
+//! A deferred compaction uses space twice. The storage limits how much of the written data may be
+//! deferred. Compactions that free much are not deferred, so what the others would free is at most
+//! as much again. If a job runs out of space, all deferred compactions are installed before it is
+//! retried.
 
 use super::job::Merged;
 use crate::background::{Jobs, Schedule};

@@ -1,12 +1,12 @@
-//! Does a plan: merges its inputs, folds their versions, writes the outputs. All of compaction's I/O
-//! is here.
+//! Executes one part of a plan: merges its inputs, folds their versions, and writes the outputs.
+//! All I/O of compaction is here.
 //!
-//! Nothing is installed: the caller makes an edit of the plan and the [`Outcome`]. When a plan fails,
-//! or is cancelled, its output files are gone again.
+//! Nothing is installed: the caller builds an edit from the plan and the [`Outcome`]. If a plan
+//! fails or is cancelled, its output files are removed.
 //!
-//! An output table ends at the first key after it has grown to its size, or overlaps too much of the
-//! level below. The range tombstones of the inputs are cut where tables end, so that together the
-//! outputs' tombstones cover just what the inputs' did:
+//! An output table ends at the first key after it has reached its target size, or after it overlaps
+//! too much of the level below. Range tombstones of the inputs are split at table boundaries, so
+//! that the outputs' tombstones together cover exactly what the inputs' did:
 //!
 //! ```text
 //! versions     a b    d   f  g h │ k l    n   p q

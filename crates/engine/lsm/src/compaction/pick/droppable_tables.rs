@@ -1,13 +1,13 @@
-//! Tables that hold nothing any reader can see: an edit drops them, and no byte is read or written.
+//! Finds tables without any visible data. An edit drops them, without reading or writing any data.
 //!
-//! * A table all of whose keys a **newer range tombstone** deletes. The tombstone lies in a table
-//!   at a newer place, so it is in no memory that a crash can take back. It also deletes what is
-//!   older still, so the dropped table's own deletes are not missed. A snapshot that sees a version
-//!   of the table and not the tombstone keeps the table.
-//! * A table of **tombstones alone**, once nothing older lies within its bounds and every snapshot
+//! * A table whose keys are all deleted by a **newer range tombstone**. The tombstone is in a table
+//!   at a newer place, so a crash cannot undo it. It also deletes everything older, so the dropped
+//!   table's own deletes are not needed. A snapshot that sees a version of the table but not the
+//!   tombstone keeps the table.
+//! * A table of **tombstones only**, once nothing older is within its bounds and every snapshot
 //!   sees its tombstones.
 //!
-//! The first kind makes the second: a keyspace that one range delete emptied ends without a table.
+//! The first kind creates the second: a keyspace emptied by one range delete ends without tables.
 
 use crate::compaction::in_progress::Busy;
 use crate::compaction::plan::{Place, Plan};

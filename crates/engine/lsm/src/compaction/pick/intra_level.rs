@@ -1,7 +1,8 @@
 //! Compacts runs of one level with each other, within the level.
 //!
-//! A level does that while its data cannot move to the next level: not yet, or not at all because
-//! an unreadable table blocks it. Its runs stay few, and such a compaction is all of its debt.
+//! This is used while the level's data cannot move to the next level, temporarily or because an
+//! unreadable table blocks it. It keeps the number of runs low, and is the only compaction debt of
+//! such a level.
 
 use super::Debt;
 use crate::compaction::plan::{Plan, PlanInput, Reason};

@@ -1,10 +1,11 @@
-//! Runs that come to level 0 one after another, and whether a merge of those that are there waits for more.
+//! Decides whether a level 0 compaction waits for further runs.
 //!
-//! A merge of level 0 rewrites what lies below, however little it brings. While MemTables are flushed at a
-//! stretch, the next run is there before a merge of the last ones would be done, and one merge for all of them
-//! writes the level below once. So level 0 grows beyond [`LEVEL_0_RUNS`]: until it has [`LEVEL_0_RUNS_MOST`], or
-//! no run came for as long as the merge would take. To wait longer than that would cost reads more than it could
-//! spare writes: it is the rule for renting skis.
+//! A compaction of level 0 rewrites the data below, however little it adds. During a series of
+//! flushes, the next run arrives before a compaction of the last ones would finish, and one
+//! compaction of all of them writes the level below once. Level 0 therefore grows beyond
+//! [`LEVEL_0_RUNS`], until it has [`LEVEL_0_RUNS_MOST`], or no run arrived for as long as the
+//! compaction would take. A longer wait would cost reads more than it could save writes, as in the
+//! ski-rental problem.
 
 use crate::options::sizes::{LEVEL_0_RUNS, LEVEL_0_RUNS_MOST};
 use crate::version::Run;

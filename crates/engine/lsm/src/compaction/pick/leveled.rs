@@ -1,22 +1,23 @@
-//! The leveled picker: one run a level below level 0, each level so many times the one above.
+//! The leveled picker: one run per level below level 0, each level a fixed ratio larger than the
+//! one above.
 //!
-//! **Where levels are.** Data settles in the last level. While that is small, level 0 is merged
-//! straight into it: every level between would write each byte once more. When the last level
-//! outgrows [`DIRECT_OVERLAP`] times the least target, a level is put above it, `ratio` times
-//! smaller, and so on upwards. The shallowest level in use is the **base**: level 0 goes there.
+//! **Number of levels.** Data ends up in the last level. While that is small, level 0 is compacted
+//! directly into it, as every level between would write each byte once more. When the last level
+//! exceeds [`DIRECT_OVERLAP`] times the least target, a level is added above it, `ratio` times
+//! smaller, and so on upwards. The shallowest level in use is the **base**, the target of level 0.
 //!
-//! **Level 0** is merged, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or some more if others come
-//! in quick succession (`arrival`). If that would
-//! rewrite much of the base for little new data, as in a keyspace that gets a small share of the
-//! writes, its newest runs of like size are merged with each other first. Where an unreadable table is in the way, the
-//! merge goes around it (`detour`), and runs that can't go on are merged with each other.
+//! **Level 0** is compacted, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or somewhat
+//! more if others follow quickly (`l0_delay`). If that would rewrite much of the base for little
+//! new data, as in a keyspace with a small share of the writes, its newest runs of similar size are
+//! compacted with each other first. If an unreadable table is in the way, the compaction goes
+//! around it (`detour`), and blocked runs are compacted with each other.
 //!
-//! **A level over its target** gives the stretch of tables that costs the fewest bytes of the next
-//! level for each byte that moves; deletes count double, for they make room.
+//! **A level over its target** moves the range of tables that rewrites the fewest bytes of the next
+//! level per byte moved. Deletes count double, since they free space.
 //!
-//! **One run a level.** A plan can empty the run that another, running plan writes to. The run comes
-//! back, under its ID, when that plan is installed. So until then every plan for that level writes to
-//! the same ID (`output_run`).
+//! **One run per level.** A plan can empty the run that a concurrent plan writes to. That plan's
+//! installation restores the run under its ID. Until then every plan for that level writes to the
+//! same ID (`output_run`).
 
 use super::intra_level::{merge_alike, stuck_debt};
 use super::l0_delay::{Arrival, is_level_0_due};

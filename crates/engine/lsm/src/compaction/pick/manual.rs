@@ -1,10 +1,13 @@
-//! The plans of a compaction that a user asks for: everything down to one run, and deletes and what only
-//! a snapshot kept gone.
+//! Picks the plans of a manual full compaction: it ends with one run, without deletes and without
+//! versions that only a snapshot kept.
 //!
-//! [`full`] names the next plan; it is asked again after each until it has none. Plans are kept small
-//! where runs allow it: a leveled keyspace goes level by level, a stretch of tables at a time; a
-//! tiered one by groups of tables that overlap each other; and one with a goal for space by the merges
-//! that it would settle with, a little at a time and within its goal.
+//! [`full`] returns the next plan; it is called again after each until there is none. Plans are
+//! kept small if runs allow it:
+//!
+//! * a leveled keyspace is compacted level by level, one range of tables at a time;
+//! * a tiered one by groups of overlapping tables;
+//! * one with a space-amplification limit by the compactions of its own picker, a little at a time
+//!   and within its limit.
 //!
 //! An unreadable table stays, and so does everything above it within its bounds.
 

@@ -1,9 +1,9 @@
-//! Level deduplication compaction, as PlexDB has it: a tiered tree whose levels are also merged when
-//! they repeat themselves too much.
+//! Level deduplication compaction, as described for PlexDB: a tiered tree whose levels are also
+//! compacted when their duplicate rate is too high.
 //!
 //! Full levels go first, as in any tiered tree. Then a level whose duplicate rate has reached the
-//! threshold is merged. If more than half of its places for runs are empty, its output stays, as its
-//! first run; otherwise it goes on to the next level, as that of a full one does:
+//! threshold is compacted. If more than half of its run slots are empty, the output stays as its
+//! first run. Otherwise it moves to the next level, like that of a full level:
 //!
 //! ```text
 //!            few runs: rewritten in place            many: on to the next level

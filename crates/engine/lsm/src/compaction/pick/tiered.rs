@@ -1,11 +1,11 @@
-//! The tiered picker: up to a number of runs a level; a full level becomes one run of the next.
+//! The tiered picker: a level may have several runs; a full level becomes one run of the next.
 //!
-//! The new run is the newest of its level, for all that was there came from the same level before. A
-//! full last level is merged in place. Shallow levels go first: they fill soonest and their merges
-//! are the shortest.
+//! The new run is the newest of its level, since all earlier ones came from the same level before.
+//! A full last level is compacted in place. Shallow levels go first: they fill soonest and their
+//! compactions are the shortest.
 //!
-//! Where an unreadable table is in the way, the merge goes around it (`detour`), and runs that can't go on are merged with
-//! each other where they are alike.
+//! If an unreadable table is in the way, the compaction goes around it (`detour`). Blocked runs of
+//! similar size are compacted with each other.
 
 use super::Debt;
 use super::intra_level::{has_unreadable, merge_alike, stuck_debt};

@@ -1,20 +1,19 @@
-//! Space that deletes free: which compaction gives it back when there is time.
+//! Picks compactions that free the space hidden by deletes, when nothing else is due.
 //!
-//! Levels are compacted by their size, and deletes take little: over much data they could stay for
-//! ever. This picker is asked when nothing else is due. It compares what the deletes of some tables
-//! may hide, down to the last level, with all that lies there. If a third of that would go, the
-//! tables are compacted into the next level. So a byte that is freed costs at most about two that
-//! are written, for each level.
+//! Levels are compacted by size, and deletes are small: above much data they could stay
+//! permanently. This picker compares the data that the deletes of some tables may hide, down to the
+//! last level, with all data there. If at least a third would be freed, the tables are compacted
+//! into the next level. Each freed byte therefore costs at most about two written bytes per level.
 //!
 //! Every plan moves deletes to a deeper level, or drops some on the last, so plans come to an end.
-//! Deletes that a snapshot does not see are left alone while that snapshot is held.
+//! Deletes that a snapshot does not see are left alone while that snapshot exists.
 //!
-//! What is freed is guessed from counts: a delete hides one version of the mean size. Deletes that
-//! hide nothing cost one pass down the levels.
+//! The freed space is estimated from counts: a delete hides one version of average size. Deletes
+//! that hide nothing cost one pass down the levels.
 //!
-//! Deletes that are older than the settings allow take the same way, whatever they free and whether
-//! or not there is time. What a merge writes keeps the age of its oldest delete, so these go on at once
-//! until they are dropped.
+//! Deletes older than the settings allow are compacted the same way, whatever they free and whether
+//! or not other work is due. An output keeps the age of its oldest delete, so these deletes move on
+//! at once until they are dropped.
 
 use super::leveled::{Targets, into_base, level_0_detour, move_down};
 use super::tiered;

@@ -1,8 +1,8 @@
-//! The merges that a space goal chooses among, by the sizes of their tables.
+//! Candidate compactions under a space-amplification limit, from table sizes.
 //!
-//! A candidate starts from neighbouring tables of one run of level 0, the *seed*, and takes in all
-//! tables of older runs that overlap it, down to the run that the output joins. Each older run may
-//! widen the range, so that the order of versions holds; newer runs are left alone.
+//! A candidate starts from adjacent tables of one run of level 0, the *seed*. It adds all
+//! overlapping tables of older runs, down to the run that the output joins. Each older run may
+//! widen the range, which preserves the order of versions. Newer runs are not included.
 
 use super::search::{BASE, Search};
 use crate::compaction::input_expansion::{Reach, older_than};

@@ -1,11 +1,11 @@
-//! How much of a level repeats itself: its keys, counted in each table, for each distinct one. And
-//! what of a whole keyspace is live.
+//! The duplicate rate of a level: the keys counted in each table, divided by the distinct keys of
+//! the level. Also estimates the live fraction of a whole keyspace.
 //!
-//! PlexDB keeps a counter of distinct keys for each level: what is written to a level is noted in the
-//! level's counter, and a level that was compacted starts anew. Here the counter of a level is the
-//! merge of its tables' own, which the manifest and the tables' properties give at any moment. The two
-//! are the same as long as whole levels are compacted; but nothing has to be rebuilt at an open, and
-//! nothing is forgotten that came while a compaction ran, or that it left.
+//! PlexDB keeps one distinct-key counter per level: writes to the level update it, and a compaction
+//! of the level resets it. Here a level's counter is the union of its tables' counters, which the
+//! manifest and the table properties always provide. The two are equal as long as whole levels are
+//! compacted. The union needs no rebuild at an open, and includes data that arrived during a
+//! compaction or that the compaction left.
 
 use super::garbage_estimate::{estimate, proportion};
 use crate::options::space_policy::Dedup;

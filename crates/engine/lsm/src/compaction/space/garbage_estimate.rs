@@ -1,10 +1,13 @@
-//! How much of some tables a merge would keep, from what is known of them without reading them.
+//! Estimates how much of some tables a compaction would keep, without reading them.
 //!
-//! Three things in a table may be garbage: versions that the table itself holds newer ones of, which
-//! its counts tell; deletes, which its counts tell too; and versions that other tables hold newer
-//! ones of, or delete, which an [`Overlay`] of the tables' samples tells. Everything is worked out in
-//! bytes of keys and values, and turned into bytes of files by the tables' own proportion. The tables'
-//! counters of distinct keys check the samples (`second_count`).
+//! Three kinds of data are obsolete:
+//!
+//! * versions with newer ones in the same table, from the table's counts;
+//! * deletes, from the table's counts;
+//! * versions that other tables overwrite or delete, from an [`Overlay`] of the tables' samples.
+//!
+//! All estimates are in bytes of keys and values, converted to file bytes by each table's own
+//! ratio. The tables' distinct-key counters check the samples (`sketch_crosscheck`).
 
 use super::sketch_crosscheck::SecondCount;
 use crate::compaction::plan::Plan;

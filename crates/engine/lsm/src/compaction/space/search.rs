@@ -1,7 +1,8 @@
-//! The merge that does most for a space goal, among those that may run now.
+//! Finds the most effective compaction for a space-amplification limit, among those that may run
+//! now.
 //!
-//! Candidates (`candidates`) are put in order by their tables' sizes; the first few become plans and
-//! are judged by their tables' samples (`estimate`), which takes longer.
+//! Candidates (`candidates`) are ranked by their tables' sizes. The first few become plans and are
+//! judged by their tables' samples (`garbage_estimate`), which takes longer.
 
 use super::candidates::Candidate;
 use super::garbage_estimate::{estimate_plan, is_split};

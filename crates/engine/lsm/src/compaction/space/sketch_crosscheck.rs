@@ -1,13 +1,13 @@
-//! A second count of what tables have in common, to check the first one by.
+//! Checks the estimated overlap of tables by a second, independent count.
 //!
-//! An estimate goes by the tables' samples of key hashes. Each table also has a counter of its distinct
-//! keys, which merges, too: distinct keys of all, by the counters, for each key counted in each table,
-//! should be the share that the samples say. The two have nearly nothing in common but the hash, for a
-//! sample is of hashes that begin with zeros, all of which fall into a few of a counter's 4,096 registers.
-//! So a sample that was cut short, or is another table's, shows.
+//! Estimates use the tables' samples of key hashes. Each table also has a mergeable counter of its
+//! distinct keys. The distinct keys of all tables by the counters, divided by the keys counted in
+//! each, should equal the share that the samples give. Samples contain hashes that start with
+//! zeros, which fall into a few of a counter's 4,096 registers. The two are thus nearly independent
+//! except for the hash, and a truncated or misattributed sample is detected.
 //!
-//! The counters can only check. What has been overwritten they know no better than samples do, and what
-//! values take, which deletes there are and what a snapshot keeps they do not know at all.
+//! The counters can only check. They estimate overwrites no better than samples do. They do not
+//! know the sizes of values, the deletes, or what a snapshot keeps.
 
 use crate::version::derived::Estimate;
 use esker_table::{Hll, Overlay};

@@ -1,30 +1,32 @@
-//! A goal for space: which merges keep a tiered tree within so many times its live bytes, for the
-//! fewest bytes written.
+//! Picks compactions under a space-amplification limit: keeps a tiered tree within a multiple of
+//! its live bytes, with the fewest bytes written.
 //!
-//! **The tree.** Flushes stack up in level 0; the last level is one run, the *base*, and holds most of
-//! the keyspace. Whatever is merged goes into the place of the oldest run merged, so a stretch of keys
-//! may be merged while its neighbours wait:
+//! **The tree.** Flushes accumulate in level 0. The last level is one run, the *base*, and contains
+//! most of the keyspace. The output of a compaction takes the place of its oldest input run, so one
+//! key range can be compacted while its neighbours wait:
 //!
 //! ```text
 //!   level 0   ▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒   flushes, cut into a few tables each
 //!             ▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒
-//!             ▒▒│▒│▒▒▒│        │▒▒│▒│▒▒▒   merged flushes, cut where the base's tables end
+//!             ▒▒│▒│▒▒▒│        │▒▒│▒│▒▒▒   compacted flushes, cut where the base's tables end
 //!   base      ▒▒│▒│▒▒▒│▒▒│▒▒│▒▒│▒▒│▒│▒▒▒
 //! ```
 //!
-//! **Space** decides when the base is rewritten, and where. While there is room for the next flush
-//! and for a plan's output, nothing is. When there is not, the merge is done that frees most bytes for
-//! each byte it writes, among all: of some table of level 0 and its neighbours with everything older
-//! in their range. So the base is rewritten a table or two at a time, each when the most has gathered
-//! above it, and the copy in the making stays small.
+//! **Space** decides when and where the base is rewritten. Nothing is rewritten while there is
+//! space for the next flush and for a plan's output. Otherwise the compaction runs that frees the
+//! most bytes per byte written. A candidate is a table of level 0 and its neighbours, with
+//! everything older in their range. The base is thus rewritten a table or two at a time, each when
+//! most obsolete data has gathered above it, and the temporary copy stays small.
 //!
-//! **Reads** decide when runs of level 0 are merged with each other: where more than `runs` of them lie
-//! over the newest flush. The newest runs are merged up to the first that is larger than all newer ones
-//! together, which writes a byte a number of times that grows with the logarithm of its age.
+//! **Reads** decide when runs of level 0 are compacted with each other: when more than `runs` of
+//! them overlap the newest flush. The newest runs are compacted, up to the first that is larger
+//! than all newer ones together. The number of times a byte is rewritten grows with the logarithm
+//! of its age.
 //!
-//! **Deletes** since which the keyspace has written as many bytes as are live in it are merged into the
-//! base, garbage or not: after what space and reads ask for, or, when they have waited for half as long
-//! again, or for longer than the settings allow, before it.
+//! **Deletes** are compacted into the base once the keyspace has written as many bytes since them
+//! as are live in it, whether they free anything or not. They normally follow the compactions for
+//! space and reads. They precede them after half as long again, or past the age limit of the
+//! settings.
 
 use super::budget::{Ledger, Surroundings};
 use super::search::{Search, height, yields};

@@ -1,4 +1,4 @@
-//! What merges are expected to free, against what they free.
+//! Compares what compactions are expected to free with what they free.
 
 use super::store::{Store, Write};
 use crate::compaction::plan::{Cutting, Plan, PlanInput, Reason};

@@ -1,6 +1,6 @@
-//! What a space goal costs, in a tree without I/O: tables are lists of keys with real sketches, the
-//! plans are the picker's own. Written bytes are compared with the limit line, `m(K, n) + BC² / x`:
-//! see docs/design/0002.
+//! Measures the write cost of a space-amplification limit in a tree without I/O. Tables are lists
+//! of keys with real sketches, and the plans are those of the real picker. Written bytes are
+//! compared with the lower bound `m(K, n) + BC² / x`: see docs/design/0002.
 
 use super::table_of;
 use crate::compaction::in_progress::Busy;

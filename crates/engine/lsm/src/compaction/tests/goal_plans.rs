@@ -1,4 +1,5 @@
-//! What a space goal's picker does with single trees. Tables are lists of keys with real sketches.
+//! Tests the picker for a space-amplification limit on single trees. Tables are lists of keys with
+//! real sketches.
 
 use super::lose;
 use crate::compaction::in_progress::Busy;

@@ -1,5 +1,5 @@
-//! Whatever is compacted, in whatever order and however many plans run at once, every reader goes on
-//! seeing what it saw.
+//! Readers keep seeing the same data, whatever is compacted, in any order and with any number of
+//! concurrent plans.
 
 use super::lose;
 use super::store::{Store, Write};

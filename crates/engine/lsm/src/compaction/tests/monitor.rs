@@ -1,5 +1,5 @@
-//! The levels' duplicate rates against monitors kept as PlexDB keeps them: a counter a level, told of
-//! what is written to the level, and started anew when the level is compacted.
+//! Compares the levels' duplicate rates with monitors as described for PlexDB: one counter per
+//! level, updated with what is written to the level, and reset when the level is compacted.
 
 use super::store::{Store, Write};
 use crate::compaction::plan::Plan;

@@ -1,4 +1,4 @@
-//! Tables whose samples of keys are not theirs, or not all of them, against their counters.
+//! Tests that tables whose key samples are wrong or incomplete are detected by their counters.
 
 use super::table_of;
 use crate::compaction::in_progress::Busy;

@@ -1,8 +1,9 @@
-//! What the pickers cost in the long run, under uniform overwrites: bytes written for each byte
-//! flushed, and space for each live byte.
+//! Simulates the long-run cost of the pickers under uniform overwrites: write and space
+//! amplification.
 //!
-//! Tables here are numbers: for each of some thousand cells of the key space, the share of its keys
-//! that the table holds. Merging shares `a` and `b` of a cell gives `1 − (1 − a)(1 − b)`.
+//! Tables here are numbers: for each of about a thousand cells of the key space, the share of its
+//! keys that the table contains. Compacting shares `a` and `b` of a cell gives `1 − (1 − a)(1 −
+//! b)`.
 
 use crate::compaction::in_progress::Busy;
 use crate::compaction::pick::pick;
