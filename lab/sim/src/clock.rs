@@ -1,4 +1,4 @@
-//! Simulated time: it stands still unless somebody sleeps or the harness moves it on.
+//! Simulated time: it advances only when a thread sleeps or the harness advances it.
 
 use esker_base::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
-//! Real processes that die: a child writes batches and acknowledges each on a pipe; its parent kills
-//! it at some moment with SIGKILL, opens what it left, and checks it. The directory is used again and
-//! again.
+//! Kills real processes: a child writes batches and acknowledges each on a pipe. Its parent kills
+//! it with SIGKILL at a random time, opens what it left, and checks it. The directory is reused in
+//! every round.
 //!
-//! Batch number `n` is a function of `n` alone, and writes its own number. So the database itself says
-//! how many batches it holds, and all of its pairs follow from that.
+//! Batch number `n` is a function of `n` alone and writes its own number. The database therefore
+//! contains the number of its batches, which determines all of its entries.
 
 use crate::model::{Batch, Pairs, World, Write};
 use esker_api::WriteBatch;

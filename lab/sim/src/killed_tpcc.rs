@@ -1,9 +1,10 @@
-//! TPC-C in real processes that die: a child lets clients trade, all at once, and prints a line for each
-//! transaction that was acknowledged to one; its parent kills it with SIGKILL at some moment, opens what
-//! it left, tests the twelve conditions, and looks for all that any child ever printed. The company is
-//! loaded once and grows with every child.
+//! TPC-C in real processes that are killed. A child runs concurrent clients, and prints a line for
+//! each acknowledged transaction. Its parent kills it with SIGKILL at a random time, opens what it
+//! left, tests the twelve conditions, and looks up everything that any child ever printed. The
+//! tables are loaded once and grow with every child.
 //!
-//! A killed process leaves the page cache behind; a power loss does not: [`tpcc`](crate::tpcc) has those.
+//! A killed process leaves the page cache intact; a power loss does not. [`tpcc`](crate::tpcc)
+//! simulates power loss.
 
 use crate::kill::Place;
 use esker_base::{Error, Result, Rng};

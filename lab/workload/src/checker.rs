@@ -1,11 +1,12 @@
-//! A workload that judges every read.
+//! A workload that verifies every read.
 //!
-//! Each value names its key and version under a checksum ([`write_stamp`]), and a [`Ledger`]
-//! remembers which versions of a key were begun and which were acknowledged. So a reader can tell,
-//! without a second copy of the data and while writers go on, whether what it got is whole, belongs
-//! to the key, is no older than what had been acknowledged before the read, and was ever written.
+//! Each value contains its key and version under a checksum ([`write_stamp`]). A [`Ledger`] records
+//! which versions of a key were begun and which were acknowledged. A reader can thus verify its
+//! result while writers continue, without a second copy of the data. The result must be intact,
+//! belong to the key, have been written, and be no older than what was acknowledged before the
+//! read.
 //!
-//! [`isolation`] judges whole histories of concurrent transactions.
+//! [`isolation`] checks whole histories of concurrent transactions.
 
 pub mod isolation;
 mod ledger;

@@ -1,11 +1,12 @@
-//! The cases of `db_bench`, RocksDB's and LevelDB's benchmark program, with the meaning they have
-//! there, so that figures can be compared:
+//! The benchmarks of `db_bench`, the program of RocksDB and LevelDB, with the same definitions, so
+//! that results are comparable:
 //!
 //! * keys are numbers below [`Options::num`], as [`KeyBuffer`](crate::KeyBuffer) writes them;
-//! * **each** thread does the whole number of operations: two threads of `fillrandom` write twice
-//!   `num` pairs, two of `fillseq` write the same pairs twice;
-//! * random keys are drawn with replacement, so a store after `fillrandom` holds about 63% of them;
-//! * a seek opens a cursor of its own, a scan one for all of its pairs.
+//! * **each** thread executes the full number of operations: two threads of `fillrandom` write
+//!   twice `num` entries, two of `fillseq` write the same entries twice;
+//! * random keys are drawn with replacement, so a store after `fillrandom` contains about 63% of
+//!   them;
+//! * each seek opens a cursor; a scan uses one cursor for all of its entries.
 
 mod case;
 mod options;

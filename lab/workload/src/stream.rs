@@ -1,4 +1,4 @@
-//! Independent sequences of chance out of one seed.
+//! Independent random sequences derived from one seed.
 
 use esker_base::{Rng, hash64};
 

@@ -1,4 +1,4 @@
-//! The seam between a workload and whoever runs it.
+//! The interface between a workload and the driver that runs it.
 
 use esker_api::Ordered;
 use esker_base::{Error, Result, Rng};

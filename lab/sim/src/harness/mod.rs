@@ -1,12 +1,12 @@
-//! Runs a history against the engine and compares all that can be seen with the model.
+//! Runs a history against the engine and compares all visible state with the model.
 //!
-//! Everything happens in one thread, and chance comes from the history's seed alone: the engine's
-//! background work is stepped, its clock and its disks are simulated. So the same history has the
-//! same outcome every time.
+//! Everything runs in one thread, and all randomness comes from the history's seed. Background work
+//! of the engine is stepped; its clock and disks are simulated. Every run of a history has the same
+//! outcome.
 //!
-//! A call of the engine may fail only if something was planned to go wrong while it ran; with that
-//! over, it must succeed again. What is never excused: a wrong answer, a broken promise, a report of
-//! corruption, a panic.
+//! A call of the engine may fail only if a fault was injected while it ran. After the fault, it
+//! must succeed again. Wrong answers, broken guarantees, reports of corruption and panics are
+//! always failures.
 
 mod check;
 mod crash;

@@ -1,6 +1,7 @@
-//! The whole engine over a pool: commits of one writer or of several that overlap, flushes, processes that
-//! are killed and followed by others, and at each moment all that a power loss may leave of pool and disk. Whatever is found must open, and hold
-//! what was acknowledged; and so must whatever a power loss leaves of that opening.
+//! Tests the whole engine over a pool: commits of one writer or of several that overlap, flushes,
+//! and processes that are killed and followed by others. At each point, it examines the states in
+//! which a power loss may leave pool and disk. Each must open and contain all acknowledged writes,
+//! and so must every state that a power loss during that opening leaves.
 
 use super::{Seen, draw_batch, encode, one_line_batch};
 use crate::clock::SimClock;

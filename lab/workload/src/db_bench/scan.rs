@@ -1,4 +1,4 @@
-//! Reading pairs in order.
+//! Reads entries in key order.
 
 use crate::{OperationKind, Step, Worker};
 use esker_api::{Cursor, KeyRange, Ordered};

@@ -1,4 +1,4 @@
-//! A cursor over the model: each move is a lookup of its own, at the cursor's moment.
+//! A cursor over the model: each move is a separate lookup at the cursor's snapshot.
 
 use super::Model;
 use super::versions::Pair;

@@ -1,10 +1,10 @@
-//! Transactions over ordered maps: the plainest store that keeps every promise of
+//! Transactions over ordered maps: the simplest store that keeps every guarantee of
 //! [`Transactional`].
 //!
-//! All versions of all keys stay under one lock. A transaction keeps its writes to itself, and is
-//! optimistic whatever its options say: nobody ever waits, and of two that want one key one fails with
-//! [`Error::Conflict`]. So no lock can be forgotten here, and workloads meet the retries they must know.
-//! [`Isolation::Serializable`] is refused: reads are not tested at the commit.
+//! All versions of all keys are under one lock. A transaction buffers its writes, and is optimistic
+//! whatever its options say. No transaction waits; of two that write one key, one fails with
+//! [`Error::Conflict`]. No lock can therefore be leaked, and workloads exercise the retries that
+//! they need. [`Isolation::Serializable`] is rejected: reads are not validated at commit.
 
 use super::versions::{Pair, Versions};
 use esker_api::{

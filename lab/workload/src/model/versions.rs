@@ -1,4 +1,4 @@
-//! All versions of all keys, and lookups at a moment.
+//! All versions of all keys, and lookups at a snapshot.
 
 use esker_base::{MAX_SEQNO, Seqno};
 use std::cmp::Reverse;

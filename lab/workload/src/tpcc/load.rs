@@ -1,7 +1,8 @@
 //! The initial population, clause 4.3.3.1, in plain batches.
 //!
-//! It comes in parts: the items; each warehouse with its stock; each district with its customers and
-//! orders. A part's content follows from the seed and its number alone, whoever loads it.
+//! It is loaded in parts: the items; each warehouse with its stock; each district with its
+//! customers and orders. A part's content depends only on the seed and its number, whichever thread
+//! loads it.
 
 use super::Options;
 use super::options::DISTRICTS;

@@ -1,4 +1,4 @@
-//! The specification's kinds of chance.
+//! The random distributions of the specification.
 
 use super::Options;
 use crate::stream;

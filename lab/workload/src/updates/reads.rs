@@ -1,6 +1,5 @@
-//! Point reads of the keys that updates have left, as often as each was updated.
-//!
-//! Alone, or beside one thread that goes on updating as fast as it can.
+//! Point reads of the updated keys, each as often as it was updated: alone, or concurrently with
+//! one thread that updates at full speed.
 
 use super::{Updates, scatter::Scatter};
 use crate::distributions::Distribution;

@@ -1,4 +1,5 @@
-//! How much a division of the keys by heat can save: the skew of [`LimitLine`](super::LimitLine).
+//! Computes how much separating keys by access frequency can save: the skew of
+//! [`LimitLine`](super::LimitLine).
 
 use super::Heat;
 use crate::distributions::{YCSB_THETA, Zipfian};

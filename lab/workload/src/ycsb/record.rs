@@ -1,7 +1,7 @@
-//! The values of records, and the check of those that are read.
+//! The values of records, and the check of values that are read.
 //!
-//! A value is its fields back to back. Without verification it is a slice of the pool, as it lies
-//! there. With it, it is a copy under a stamp: whole, for this key, and of one write.
+//! A value is its fields, concatenated. Without verification it is a slice of the pool. With it, it
+//! is a copy with a stamp, which shows that it is intact, belongs to this key, and is of one write.
 
 use super::Options;
 use crate::checker::{Version, read_stamp, seal_stamp};

@@ -1,9 +1,9 @@
-//! The check of a scan: that it begins at its start, goes upwards, passes over no record that was
-//! loaded, ends only after the last one, and gives each as reads of it may.
+//! Checks a scan: it must begin at its start, be in key order, return every loaded record in its
+//! range, end only after the last one, and return values that reads may return.
 //!
-//! The loaded records lie in a list in the order of their keys, eight bytes each, and a scan walks
-//! along it. Records that were inserted since are in no list: of those a scan gives, the order and
-//! the stamp are checked; those it leaves out go unnoticed.
+//! The loaded records are in a list in key order, eight bytes each, and a scan advances along it.
+//! Records inserted later are in no list. If a scan returns them, their order and stamp are
+//! checked; if it omits them, this is not detected.
 
 use super::history::{Before, History};
 use super::record::wrong_answer;

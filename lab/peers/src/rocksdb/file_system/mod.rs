@@ -1,9 +1,9 @@
 //! RocksDB's log on an emulated device.
 //!
-//! RocksDB does all I/O through a `FileSystem`, and takes another one in the operating system's stead.
-//! `shim.cc` has one that passes everything on, and tells this side of each file that is written, of
-//! each write and of each sync. For logs this side answers with a [`DeviceFile`]: the same code that
-//! reckons and waits for Esker's.
+//! RocksDB does all I/O through a replaceable `FileSystem`. The one in `shim.cc` forwards
+//! everything to the operating system, and reports each written file, each write and each sync to
+//! this side. For logs, this side answers with a [`DeviceFile`]: the code that computes and waits
+//! for the device time of Esker's log.
 
 use ::rocksdb::Env;
 use esker_storage::Device;

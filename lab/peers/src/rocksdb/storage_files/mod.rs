@@ -1,8 +1,9 @@
 //! RocksDB's files in a [`Storage`]: `shim.cc` is a RocksDB file system that calls this side.
 //!
-//! A file is appended to and read as any storage has it; nothing is cached here. If the log is to be synced at every
-//! write it lies in the storage's log files, as Esker's does: of fixed size, zeroed when they are made, and given to the
-//! next log when RocksDB recycles them, so that a sync writes the log's bytes and no directory.
+//! Files are appended to and read like any file of the storage; nothing is cached here. If the log
+//! is synced at every write, it uses the storage's log files, as Esker's does: they have a fixed
+//! size, are zeroed at creation, and are reused when RocksDB recycles logs. A sync then writes the
+//! log's bytes and no directory.
 
 use ::rocksdb::Env;
 use esker_base::{Error, FileKind, Hint, Result};

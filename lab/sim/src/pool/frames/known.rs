@@ -1,4 +1,4 @@
-//! What the manifest and the writers know at each moment of a history, told by marks in it.
+//! What the manifest and the writers know at each point of a history, from marks in it.
 
 use std::collections::BTreeSet;
 
