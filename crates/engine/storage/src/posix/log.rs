@@ -278,7 +278,7 @@ mod tests {
         // It takes no write and no sync.
         log.file = File::open("/dev/null").unwrap();
         assert!(log.sync().is_err());
-        log.prepare(64 << 10, Pace::Ahead).unwrap();
+        log.prepare(64 << 10, Pace::AheadOfSyncs).unwrap();
         log.prepare(128 << 10, Pace::Hurried).unwrap();
     }
 }
