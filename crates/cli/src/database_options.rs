@@ -29,14 +29,12 @@ impl DatabaseOptions {
     /// The settings of the database `home`, in their ranges.
     pub fn settings(&self, home: &Home) -> Outcome<Settings> {
         let default = Settings::default();
-        let settings = Settings {
-            log: home.log(self.sync.unwrap_or(Sync::Os)),
-            segment_bytes: home.extent_bytes().or(self.segment).unwrap_or(default.segment_bytes),
-            memory_bytes: self.memory.unwrap_or(default.memory_bytes),
-            background_threads: self.background_threads.unwrap_or(default.background_threads),
-            answers_requests: true,
-            ..default
-        };
+        let settings = Settings::default()
+            .log(home.log(self.sync.unwrap_or(Sync::Os)))
+            .segment_bytes(home.extent_bytes().or(self.segment).unwrap_or(default.segment_bytes))
+            .memory_bytes(self.memory.unwrap_or(default.memory_bytes))
+            .background_threads(self.background_threads.unwrap_or(default.background_threads))
+            .answers_requests(true);
         settings.validate()?;
         Ok(settings)
     }

@@ -32,12 +32,11 @@ impl KeyspaceOptions {
     pub fn settings(&self, name: &str) -> Outcome<KeyspaceSettings> {
         Keyspace::check_name(name)?;
         let default = KeyspaceSettings::default();
-        let settings = KeyspaceSettings {
-            shape: self.shape.unwrap_or(default.shape),
-            dedup: self.dedup.unwrap_or(default.dedup),
-            compression: self.compression.unwrap_or(default.compression),
-            filter_bits: self.filter_bits.unwrap_or(default.filter_bits),
-        };
+        let settings = default
+            .shape(self.shape.unwrap_or(default.shape))
+            .dedup(self.dedup.unwrap_or(default.dedup))
+            .compression(self.compression.unwrap_or(default.compression))
+            .filter_bits(self.filter_bits.unwrap_or(default.filter_bits));
         settings.validate()?;
         Ok(settings)
     }
@@ -65,7 +64,7 @@ impl KeyspaceOptions {
 /// made with the database.
 pub fn with_default(settings: Settings, name: &str, own: KeyspaceSettings) -> Settings {
     match name == DEFAULT_KEYSPACE {
-        true => Settings { default_keyspace: own, ..settings },
+        true => settings.default_keyspace(own),
         false => settings,
     }
 }

@@ -132,7 +132,7 @@ impl Home {
 
     /// Opens it for reading, which works beside a writer.
     pub fn open_for_reading(&self) -> Outcome<Db> {
-        let settings = Settings { log: self.log(Sync::Os), ..Settings::default() };
+        let settings = Settings::default().log(self.log(Sync::Os));
         warned(match self.on_flash(Access::Read)? {
             Some(env) => Db::open_read_only_with(env, settings)?,
             None => Db::open_read_only(&self.db, settings)?,
@@ -146,7 +146,7 @@ impl Home {
 
     /// Opens it, or creates it.
     pub fn open(&self, settings: Settings) -> Outcome<Db> {
-        let settings = Settings { recovery: self.recovery(), ..settings };
+        let settings = settings.recovery(self.recovery());
         if let Some(pool) = &self.log.pool
             && !self.db.exists()
         {
@@ -186,7 +186,7 @@ impl Home {
 
     /// The same as [`Home::open_existing`], and the engine's own error.
     pub fn try_open_existing(&self, settings: Settings) -> Outcome<esker::Result<Db>> {
-        let settings = Settings { recovery: self.recovery(), ..settings };
+        let settings = settings.recovery(self.recovery());
         let opened = match self.on_flash(Access::Write)? {
             Some(env) => Db::open_existing_with(env, settings),
             None => Db::open_existing(&self.db, settings),

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let clock = SystemClock::new();
     let started = clock.now();
     let resources = Resources::new(1 << 30, 2)?;
-    let settings = Settings { resources: Some(resources.clone()), ..Settings::default() };
+    let settings = Settings::default().resources(resources.clone());
     let mut databases = Vec::new();
     for number in 0..DATABASES {
         let db = Db::open(dir.join(format!("db-{number}")), settings.clone())?;

@@ -9,7 +9,7 @@ use std::path::Path;
 /// A pool is a file. With persistent memory it lies on a file system mounted with DAX, and is made with
 /// `Accept::Persistent`. An emulated one wants a file system in memory.
 fn settings(file: &Path) -> Settings {
-    Settings { log: Log::Pmem { pool: file.to_owned(), emulated: true }, ..Settings::default() }
+    Settings::default().log(Log::Pmem { pool: file.to_owned(), emulated: true })
 }
 
 /// Runs the example in temporary directories.

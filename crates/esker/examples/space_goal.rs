@@ -7,16 +7,13 @@ use esker::{Compression, Db, Dedup, KeyspaceSettings, Ratio, Settings, Shape};
 /// Runs the example in a temporary directory.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
-    let settings =
-        Settings { segment_bytes: 256 << 10, memory_bytes: 32 << 20, ..Settings::default() };
+    let settings = Settings::default().segment_bytes(256 << 10).memory_bytes(32 << 20);
     let db = Db::open(dir.path().join("data"), settings)?;
-    let limited = KeyspaceSettings {
-        shape: Shape::Tiered { runs: 16 },
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) },
+    let limited = KeyspaceSettings::default()
+        .shape(Shape::Tiered { runs: 16 })
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) })
         // So that sizes below are those of the data.
-        compression: Compression::None,
-        ..KeyspaceSettings::default()
-    };
+        .compression(Compression::None);
     let pages = db.keyspace("pages", limited)?;
 
     // Every page is written five times, so that most versions are obsolete.

@@ -127,7 +127,7 @@ fn a_keyspace_reads_and_writes_by_itself() {
 
 /// A transaction whose writes fail at once if they would have to wait for a lock.
 fn impatient() -> TransactionOptions {
-    TransactionOptions { lock_timeout: Duration::ZERO, ..TransactionOptions::default() }
+    TransactionOptions::default().lock_timeout(Duration::ZERO)
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn clones_of_a_database_share_the_locks_of_their_transactions() {
 fn a_range_of_a_transaction_has_its_own_writes_and_two_ends() {
     let (_dir, db, keyspace) = letters();
     for isolation in Isolation::ALL {
-        let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+        let options = TransactionOptions::default().isolation(isolation);
         let mut tx = db.transaction_with(options).unwrap();
         tx.delete(&keyspace, "c").unwrap();
         tx.put(&keyspace, "h", "").unwrap();
@@ -212,7 +212,7 @@ fn a_range_of_a_transaction_has_its_own_writes_and_two_ends() {
 fn a_conflict_runs_the_closure_again() {
     let (_dir, db, keyspace) = letters();
     for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
-        let options = TransactionOptions { concurrency, ..TransactionOptions::default() };
+        let options = TransactionOptions::default().concurrency(concurrency);
         let mut runs = 0;
         let seen = db.transact_with(options, |tx| {
             runs += 1;
@@ -231,8 +231,7 @@ fn a_conflict_runs_the_closure_again() {
 #[test]
 fn a_deadlock_is_resolved_and_its_victim_runs_again() {
     let (_dir, db, keyspace) = letters();
-    let options =
-        TransactionOptions { lock_timeout: Duration::from_secs(100), ..Default::default() };
+    let options = TransactionOptions::default().lock_timeout(Duration::from_secs(100));
     let both_hold_one = Barrier::new(2);
     let run = |first: &str, second: &str| {
         let mut runs = 0;

@@ -89,7 +89,7 @@ impl Place<'_> {
             Some(pool) => Log::Pmem { pool: pool.to_owned(), emulated: false },
             None => Log::File { dir: None, sync: Sync::Always },
         };
-        Settings { log, segment_bytes: SEGMENT_BYTES, ..Settings::default() }
+        Settings::default().log(log).segment_bytes(SEGMENT_BYTES)
     }
 }
 

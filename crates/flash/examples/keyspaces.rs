@@ -62,7 +62,7 @@ fn load(storage: Arc<dyn Storage>, parts: &[Part], seed: u64) -> Result<u64> {
         background: Arc::new(Stepped),
         seed,
     };
-    let settings = Settings { log: Log::None, segment_bytes: SEGMENT_BYTES, ..Settings::default() };
+    let settings = Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES);
     let db = Db::open_with(env, settings)?;
     let keyspace = |n: usize| db.keyspace(&format!("part {n}"), KeyspaceSettings::default());
     let keyspaces: Vec<Keyspace> = (0..parts.len()).map(keyspace).collect::<Result<_>>()?;

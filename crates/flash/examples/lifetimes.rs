@@ -119,9 +119,9 @@ fn open(database: usize, shape: Shape, trace: &Trace) -> (Db, Keyspace) {
         background: Arc::new(Stepped),
         seed: 1,
     };
-    let settings = Settings { log: Log::None, segment_bytes: SEGMENT_BYTES, ..Settings::default() };
+    let settings = Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES);
     let db = Db::open_with(env, settings).expect("it is new");
-    let keyspace = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    let keyspace = KeyspaceSettings::default().shape(shape);
     let keyspace = db.keyspace("load", keyspace).expect("it is new");
     (db, keyspace)
 }

@@ -34,12 +34,10 @@ fn open_with(device: &MemoryZones, segment_bytes: usize) -> esker_base::Result<D
         background: Arc::new(Stepped),
         seed: 1,
     };
-    let settings = Settings {
-        log: Log::File { dir: None, sync: Sync::Always },
-        segment_bytes,
-        sealed_segments: 1,
-        ..Settings::default()
-    };
+    let settings = Settings::default()
+        .log(Log::File { dir: None, sync: Sync::Always })
+        .segment_bytes(segment_bytes)
+        .sealed_segments(1);
     Db::open_with(env, settings)
 }
 
@@ -98,7 +96,7 @@ fn acknowledged_writes_are_there_after_power_loss_and_after_a_close() {
 /// A device of 64 units, on which much lies in units that are written, and a tree of many levels.
 fn deep() -> (MemoryZones, KeyspaceSettings) {
     let shape = Shape::Leveled { ratio: 2 };
-    let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    let settings = KeyspaceSettings::default().shape(shape);
     (MemoryZones::new(Geometry::of_blocks(8, 8, 32, 64 << 10)), settings)
 }
 

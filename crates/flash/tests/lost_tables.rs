@@ -46,15 +46,14 @@ fn open(device: &MemoryZones) -> Result<Db> {
         seed: 1,
     };
     let log = Log::File { dir: None, sync: Sync::Always };
-    let settings =
-        Settings { log, segment_bytes: 256 << 10, sealed_segments: 1, ..Settings::default() };
+    let settings = Settings::default().log(log).segment_bytes(256 << 10).sealed_segments(1);
     Db::open_with(env, settings)
 }
 
 /// Two runs in level 0 are due to be merged.
 fn keyspace(db: &Db) -> Keyspace {
     let (shape, compression) = (Shape::Tiered { runs: 2 }, Compression::None);
-    db.keyspace("one", KeyspaceSettings { shape, compression, ..Default::default() }).unwrap()
+    db.keyspace("one", KeyspaceSettings::default().shape(shape).compression(compression)).unwrap()
 }
 
 /// Says in every place which key it is of.

@@ -26,12 +26,11 @@ pub(super) struct Tree {
 /// the MemTables have theirs, and no DRAMTable.
 pub(super) fn settings_of(settings: &Settings) -> Settings {
     let memtables = DRAM_TABLES * settings.segment_bytes;
-    Settings {
-        log: Log::None,
-        memory_bytes: settings.memory_bytes.saturating_sub(memtables),
-        dram_table_bytes: Some(0),
-        ..settings.clone()
-    }
+    settings
+        .clone()
+        .log(Log::None)
+        .memory_bytes(settings.memory_bytes.saturating_sub(memtables))
+        .dram_table_bytes(0)
 }
 
 impl Tree {

@@ -32,7 +32,7 @@ fn begin(store: &dyn Transactional) -> Box<dyn Transaction + '_> {
 
 /// One that does not wait for locks.
 fn impatient() -> TransactionOptions {
-    TransactionOptions { lock_timeout: Duration::ZERO, ..TransactionOptions::default() }
+    TransactionOptions::default().lock_timeout(Duration::ZERO)
 }
 
 fn set(store: &dyn Transactional, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) {
@@ -78,7 +78,7 @@ fn read_committed_reads_what_is_committed_then() {
     with_store(|store, keyspace| {
         set(store, keyspace, b"a", b"old");
         let isolation = Isolation::ReadCommitted;
-        let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+        let options = TransactionOptions::default().isolation(isolation);
         let mut transaction = store.begin(&options).unwrap();
         set(store, keyspace, b"a", b"new");
         assert_eq!(value(transaction.get(keyspace, b"a")), Some(b"new".to_vec()));
@@ -183,8 +183,8 @@ fn what_is_not_offered_is_refused() {
     with_store(|store, keyspace| {
         let default = TransactionOptions::default();
         for options in [
-            TransactionOptions { isolation: Isolation::Serializable, ..default },
-            TransactionOptions { concurrency: Concurrency::Optimistic, ..default },
+            default.isolation(Isolation::Serializable),
+            default.concurrency(Concurrency::Optimistic),
         ] {
             let refused = store.begin(&options).err().unwrap().to_string();
             assert!(refused.contains("TransactionDB"), "{refused}");

@@ -49,15 +49,13 @@ fn settings(place: Place<'_>, round: u64) -> Settings {
         None => Log::File { dir: None, sync },
     };
     let forwarding = [Forwarding::OnFlush, Forwarding::Always, Forwarding::Adaptive];
-    Settings {
-        log,
-        forwarding: forwarding[round as usize % 3],
-        segment_bytes: 64 << (10 + round % 3),
-        sealed_segments: 2,
-        memory_bytes: 16 << 20,
-        background_threads: 2,
-        ..Settings::default()
-    }
+    Settings::default()
+        .log(log)
+        .forwarding(forwarding[round as usize % 3])
+        .segment_bytes(64 << (10 + round % 3))
+        .sealed_segments(2)
+        .memory_bytes(16 << 20)
+        .background_threads(2)
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -90,8 +88,7 @@ fn batch(number: u64) -> Batch {
 /// What the child does: opens the database in its place, and writes and acknowledges until it is killed.
 pub fn write_until_killed(place: Place<'_>, round: u64) -> Result<()> {
     let db = Db::open(place.dir, settings(place, round))?;
-    let tiered =
-        KeyspaceSettings { shape: Shape::Tiered { runs: 3 }, ..KeyspaceSettings::default() };
+    let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 3 });
     let other = db.keyspace(OTHER, tiered)?;
     assert_eq!(other.id().0, OTHER_ID, "the first keyspace created");
     let mut number = count(&db, &db.default_keyspace())?;

@@ -38,13 +38,7 @@ fn settings(place: Place<'_>) -> Settings {
         Some(pool) => Log::Pmem { pool: pool.to_owned(), emulated: true },
         None => Log::File { dir: None, sync: Sync::Always },
     };
-    Settings {
-        log,
-        segment_bytes: 256 << 10,
-        sealed_segments: 2,
-        memory_bytes: 16 << 20,
-        ..Settings::default()
-    }
+    Settings::default().log(log).segment_bytes(256 << 10).sealed_segments(2).memory_bytes(16 << 20)
 }
 
 /// What the child does: opens the company in its place, and trades until it is killed.

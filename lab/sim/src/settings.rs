@@ -63,8 +63,8 @@ impl OpenSettings {
     /// As the engine takes them. The log directory and the pool are the machine's, not the settings'.
     pub fn settings(&self) -> Settings {
         let file = |sync| Log::File { dir: None, sync };
-        Settings {
-            log: match self.log {
+        Settings::default()
+            .log(match self.log {
                 LogMode::Always => file(Sync::Always),
                 LogMode::Every(interval_ms) => {
                     file(Sync::Every(Duration::from_millis(interval_ms)))
@@ -72,15 +72,13 @@ impl OpenSettings {
                 LogMode::Os => file(Sync::Os),
                 LogMode::Pmem => Log::Pmem { pool: "the pool".into(), emulated: true },
                 LogMode::None => Log::None,
-            },
-            segment_bytes: self.segment_kib << 10,
-            sealed_segments: self.sealed,
-            memory_bytes: 4 << 20,
-            dram_table_bytes: self.dram_bytes,
-            forwarding: self.forwarding,
-            background_threads: 1,
-            ..Settings::default()
-        }
+            })
+            .segment_bytes(self.segment_kib << 10)
+            .sealed_segments(self.sealed)
+            .memory_bytes(4 << 20)
+            .dram_table_bytes(self.dram_bytes)
+            .forwarding(self.forwarding)
+            .background_threads(1)
     }
 }
 
@@ -96,14 +94,13 @@ pub fn draw_keyspace(rng: &mut Rng) -> KeyspaceSettings {
         (_, 1) => Dedup::PerLevel { threshold: ratio },
         _ => Dedup::SpaceGoal { amp: ratio },
     };
-    KeyspaceSettings {
-        shape,
-        dedup,
-        compression: match rng.below(3) {
+    KeyspaceSettings::default()
+        .shape(shape)
+        .dedup(dedup)
+        .compression(match rng.below(3) {
             0 => Compression::None,
             1 => Compression::Lz4,
             _ => Compression::Zstd,
-        },
-        filter_bits: [0, 4, 10, 20][rng.below(4) as usize],
-    }
+        })
+        .filter_bits([0, 4, 10, 20][rng.below(4) as usize])
 }

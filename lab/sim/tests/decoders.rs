@@ -51,7 +51,7 @@ fn sample_segment() -> Vec<u8> {
 
 fn sample_manifest() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
-    let settings = Settings { segment_bytes: 64 << 10, ..Settings::default() };
+    let settings = Settings::default().segment_bytes(64 << 10);
     let db = esker_lsm::Db::open(dir.path(), settings).unwrap();
     db.keyspace("other", Default::default()).unwrap();
     for _ in 0..3 {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Pairs, disk, env, key, lose_power, open, pairs, put, settings};
 use esker_base::{Error, SystemClock, Threads};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Log, Sync};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn a_full_pool_before_a_full_disk_says_so_and_goes_on_once_there_is_space() {
             env.clock = Arc::new(SystemClock::new());
         }
         let log = Log::Pmem { pool: "pool".into(), emulated: true };
-        let db = Db::open_with(env, Settings { log, ..settings(Sync::Always) }).unwrap();
+        let db = Db::open_with(env, settings(Sync::Always).log(log)).unwrap();
         let mut held = Pairs::new();
         disk.set_space_limit(Some(disk.used_bytes() + 6_000));
         let error = fill(&db, 0, &mut held);

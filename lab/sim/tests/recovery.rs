@@ -4,7 +4,7 @@ mod common;
 
 use common::{disk, env, key, lose_power, open, pairs, put, settings};
 use esker_base::Error;
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Log, Sync};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use esker_storage::FaultStorage;
@@ -207,10 +207,7 @@ fn what_heals_after_it_was_rejected_stays_rejected() {
 /// epoch, from a time when the log lay in files, would be taken for that extent.
 #[test]
 fn an_extent_that_was_never_listed_hides_no_log_file() {
-    let in_pool = Settings {
-        log: Log::Pmem { pool: "pool".into(), emulated: true },
-        ..settings(Sync::Always)
-    };
+    let in_pool = settings(Sync::Always).log(Log::Pmem { pool: "pool".into(), emulated: true });
     let mut strays = 0;
     for (calls, opens) in (0..CALLS).flat_map(|calls| (0..5).map(move |opens| (calls, opens))) {
         let named = |what: &str| format!("call {calls}, {opens} opens between: {what}");

@@ -143,14 +143,12 @@ impl Bench {
                 false => Failure::Usage(format!("unexpected argument {word:?}; use --dir DIR")),
             });
         }
-        let settings = Settings {
-            log: Log::File { dir: None, sync: self.sync },
-            memory_bytes: self.memory,
+        let settings = Settings::default()
+            .log(Log::File { dir: None, sync: self.sync })
+            .memory_bytes(self.memory)
             // A part of the budget, so that a small one needs no other flag.
-            segment_bytes: Settings::default().segment_bytes.min(self.memory / 8),
-            default_keyspace: self.keyspace.settings(esker::DEFAULT_KEYSPACE)?,
-            ..Settings::default()
-        };
+            .segment_bytes(Settings::default().segment_bytes.min(self.memory / 8))
+            .default_keyspace(self.keyspace.settings(esker::DEFAULT_KEYSPACE)?);
         settings.validate()?;
         check_sizes(&settings, KEY_BYTES, self.value_size, 1)?;
         let temporary =

@@ -23,7 +23,7 @@ pub const ACKNOWLEDGEMENT_BYTES: usize = 8;
 impl DemoWriter {
     pub fn run(self) -> Outcome {
         let log = Log::File { dir: None, sync: Sync::Always };
-        let db = Db::open_existing(&self.db, Settings { log, ..Settings::default() })?;
+        let db = Db::open_existing(&self.db, Settings::default().log(log))?;
         let books = Books::open(&db)?;
         let mut number = books.latest(&db)?;
         let mut out = std::io::stdout().lock();

@@ -213,8 +213,7 @@ fn an_import_that_the_disk_ends_says_how_many_records_it_has_kept() {
 
     let disk = FaultStorage::new(esker_base::Rng::new(1));
     disk.set_space_limit(Some(2 << 20));
-    let settings =
-        Settings { segment_bytes: 256 << 10, memory_bytes: 16 << 20, ..Settings::default() };
+    let settings = Settings::default().segment_bytes(256 << 10).memory_bytes(16 << 20);
     let db = Db::open_with(Env::over(std::sync::Arc::new(disk)), settings).unwrap();
     let keyspace = db.keyspace("default", KeyspaceSettings::default()).unwrap();
     let mut rng = esker_base::Rng::new(2);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub fn open_still(dir: PathBuf, logs: Option<PathBuf>) -> esker::Db {
     let storage = |dir| -> Arc<dyn Storage> { Arc::new(PosixStorage::open(dir).unwrap()) };
     let env = Env { background: Arc::new(Stepped), ..Env::over(storage(dir)) };
-    let settings = Settings { segment_bytes: 1 << 20, ..Settings::default() };
+    let settings = Settings::default().segment_bytes(1 << 20);
     esker::Db::open_with(Env { log_storage: logs.map(storage), ..env }, settings).unwrap()
 }
 

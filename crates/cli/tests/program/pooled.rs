@@ -32,7 +32,7 @@ impl Pooled {
         let live = pooled.memory.path().join("live");
         drop(Pool::create(&live, 1 << 20, Accept::Emulated).unwrap());
         let log = Log::Pmem { pool: live.clone(), emulated: true };
-        let settings = Settings { log, ..Settings::default() };
+        let settings = Settings::default().log(log);
         let db = esker::Db::open(pooled.scratch.path("live"), settings).unwrap();
         let keyspace = db.default_keyspace();
         db.put(&keyspace, b"a", b"1").unwrap();
@@ -263,7 +263,7 @@ fn a_damaged_state_word_is_mended_without_loss() {
 fn a_pool_that_is_being_written_to_is_shown_and_not_checked() {
     let pooled = Pooled::new();
     let log = Log::Pmem { pool: pooled.path("pool"), emulated: true };
-    let settings = Settings { log, ..Settings::default() };
+    let settings = Settings::default().log(log);
     let db = esker::Db::open(pooled.scratch.path("db"), settings).unwrap();
     db.put(&db.default_keyspace(), b"k", b"v").unwrap();
     let pool = pooled.path("pool");
@@ -286,7 +286,7 @@ fn a_torn_tail_that_a_recovery_went_on_from_is_no_problem() {
         bytes[at + 1] ^= 1;
     });
     let log = Log::Pmem { pool: path.clone(), emulated: true };
-    let settings = Settings { log, ..Settings::default() };
+    let settings = Settings::default().log(log);
     // Without threads, nothing is flushed before the kill.
     let env = Env {
         storage: Arc::new(PosixStorage::open(pooled.scratch.path("db")).unwrap()),

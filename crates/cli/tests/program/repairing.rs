@@ -14,7 +14,7 @@ fn copy_all(from: &Path, to: &Path) {
 }
 
 fn logging_to(dir: PathBuf) -> Settings {
-    Settings { log: Log::File { dir: Some(dir), sync: Sync::Os }, ..Settings::default() }
+    Settings::default().log(Log::File { dir: Some(dir), sync: Sync::Os })
 }
 
 /// Tables with `a` in `db`; then, only in the logs in `logs`, `b`.

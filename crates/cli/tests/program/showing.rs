@@ -238,7 +238,7 @@ fn levels_are_drawn_and_listed() {
 #[test]
 fn a_checkpoint_is_made_by_the_process_that_has_the_database_open() {
     let scratch = flushed();
-    let settings = Settings { answers_requests: true, ..Settings::default() };
+    let settings = Settings::default().answers_requests(true);
     let db = Db::open(scratch.path("db"), settings).unwrap();
     db.put(&db.default_keyspace(), b"new", b"unflushed").unwrap();
     scratch.run(&["checkpoint", "db", "copy"]).expect("checkpoint copy\n");

@@ -66,13 +66,26 @@ pub trait Transaction {
 }
 
 /// How a transaction runs.
+///
+/// Start from the defaults and set what differs with the builder methods.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate esker_api as esker;
+/// use esker::{Concurrency, TransactionOptions};
+///
+/// let options = TransactionOptions::default().concurrency(Concurrency::Optimistic);
+/// assert_eq!(options.isolation, esker::Isolation::Snapshot);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TransactionOptions {
-    /// What of others it sees.
+    /// What it sees of other transactions. Default: snapshot isolation.
     pub isolation: Isolation,
-    /// How conflicts with others are met.
+    /// How conflicts with others are handled. Default: pessimistic.
     pub concurrency: Concurrency,
-    /// How long to wait for a lock that another transaction holds.
+    /// How long to wait for a lock that another transaction holds. Default: 1 s.
     pub lock_timeout: Duration,
 }
 
@@ -84,6 +97,29 @@ impl Default for TransactionOptions {
             concurrency: Concurrency::Pessimistic,
             lock_timeout: Duration::from_secs(1),
         }
+    }
+}
+
+impl TransactionOptions {
+    /// Sets what the transaction sees of others. Default: [`Isolation::Snapshot`].
+    #[must_use]
+    pub const fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Sets how conflicts with others are handled. Default: [`Concurrency::Pessimistic`].
+    #[must_use]
+    pub const fn concurrency(mut self, concurrency: Concurrency) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// Sets how long to wait for a lock that another transaction holds. Default: 1 s.
+    #[must_use]
+    pub const fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
+        self.lock_timeout = lock_timeout;
+        self
     }
 }
 

@@ -136,11 +136,9 @@ struct Bench {
 
 impl Bench {
     fn new(compression: Compression) -> Self {
-        let settings = KeyspaceSettings {
-            shape: Shape::Leveled { ratio: 10 },
-            compression,
-            ..KeyspaceSettings::default()
-        };
+        let settings = KeyspaceSettings::default()
+            .shape(Shape::Leveled { ratio: 10 })
+            .compression(compression);
         Bench {
             storage: Arc::new(MemoryStorage::new()),
             cache: Arc::new(BlockCache::new(64 << 20)),

@@ -64,15 +64,14 @@ impl Store {
             }
         };
         let compression = Compression::None;
-        let default_keyspace = KeyspaceSettings { shape, dedup, compression, ..Default::default() };
+        let default_keyspace =
+            KeyspaceSettings::default().shape(shape).dedup(dedup).compression(compression);
         let segment_bytes = (records * (10 + VALUE_BYTES as u64) / MEMTABLES) as usize;
         let segment_bytes = segment_bytes.next_multiple_of(4096).max(64 << 10);
-        let settings = Settings {
-            segment_bytes,
-            memory_bytes: segment_bytes * SEGMENTS_OF_MEMORY,
-            default_keyspace,
-            ..Settings::default()
-        };
+        let settings = Settings::default()
+            .segment_bytes(segment_bytes)
+            .memory_bytes(segment_bytes * SEGMENTS_OF_MEMORY)
+            .default_keyspace(default_keyspace);
         let (clock, background) = (Arc::new(Slept::default()), Arc::new(Stepped));
         let env = Env { clock, background, ..Env::over(Arc::new(MemoryStorage::new())) };
         let db = Db::open_with(env, settings).expect("a new database");

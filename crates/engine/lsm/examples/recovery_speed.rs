@@ -13,7 +13,7 @@ use std::path::Path;
 
 fn settings(pool: &Path) -> Settings {
     let log = Log::Pmem { pool: pool.to_owned(), emulated: true };
-    Settings { log, memory_bytes: 8 << 30, ..Settings::default() }
+    Settings::default().log(log).memory_bytes(8 << 30)
 }
 
 fn key(number: u64) -> [u8; 16] {

@@ -29,14 +29,12 @@ fn main() -> esker_base::Result<()> {
                 "file" => Log::File { dir: None, sync: Sync::Os },
                 _ => Log::None,
             };
-            let settings = Settings {
-                log,
-                segment_bytes: (pool_mib << 20) as usize / 16,
-                sealed_segments: 14,
-                memory_bytes: 8 << 30,
-                forwarding: Forwarding::OnFlush,
-                ..Settings::default()
-            };
+            let settings = Settings::default()
+                .log(log)
+                .segment_bytes((pool_mib << 20) as usize / 16)
+                .sealed_segments(14)
+                .memory_bytes(8 << 30)
+                .forwarding(Forwarding::OnFlush);
             let db = Db::open(tables.path(), settings)?;
             let keyspace = db.default_keyspace();
             let (clock, mut rng) = (SystemClock::new(), Rng::new(7 + round));

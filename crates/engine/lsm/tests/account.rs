@@ -10,7 +10,7 @@ use std::sync::Arc;
 const VALUE_BYTES: u64 = 100;
 
 fn settings() -> Settings {
-    Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+    Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
 fn open(dir: &Path) -> Db {
@@ -82,8 +82,8 @@ fn space_is_told_by_what_is_live() {
     let dir = tempfile::tempdir().unwrap();
     // So many runs that none is merged by itself.
     let shape = Shape::Tiered { runs: 8 };
-    let default_keyspace = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
-    let db = Db::open(dir.path(), Settings { default_keyspace, ..settings() }).unwrap();
+    let default_keyspace = KeyspaceSettings::default().shape(shape);
+    let db = Db::open(dir.path(), settings().default_keyspace(default_keyspace)).unwrap();
     for _ in 0..4 {
         put(&db, 1_000);
         db.flush().unwrap();
@@ -105,13 +105,11 @@ fn space_is_told_by_what_is_live() {
 #[test]
 fn a_reader_tells_the_ceiling_by_the_segments_of_whoever_wrote_last() {
     let dir = tempfile::tempdir().unwrap();
-    let default_keyspace = KeyspaceSettings {
-        shape: Shape::Tiered { runs: 8 },
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) },
-        ..KeyspaceSettings::default()
-    };
+    let default_keyspace = KeyspaceSettings::default()
+        .shape(Shape::Tiered { runs: 8 })
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) });
     let write = |segment_bytes, keys| {
-        let settings = Settings { segment_bytes, default_keyspace, ..settings() };
+        let settings = settings().segment_bytes(segment_bytes).default_keyspace(default_keyspace);
         let db = Db::open(dir.path(), settings).unwrap();
         put(&db, keys);
         db.close().unwrap();
@@ -133,12 +131,10 @@ fn a_reader_tells_the_ceiling_by_the_segments_of_whoever_wrote_last() {
 fn a_reader_to_whom_nothing_tells_the_size_of_segments_tells_no_ceiling() {
     let storage = MemoryStorage::new();
     let env = || Env::over(Arc::new(storage.clone()));
-    let default_keyspace = KeyspaceSettings {
-        shape: Shape::Tiered { runs: 8 },
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) },
-        ..KeyspaceSettings::default()
-    };
-    let settings = Settings { log: Log::None, default_keyspace, ..settings() };
+    let default_keyspace = KeyspaceSettings::default()
+        .shape(Shape::Tiered { runs: 8 })
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) });
+    let settings = settings().log(Log::None).default_keyspace(default_keyspace);
     let writer = Db::open_with(env(), settings).unwrap();
     let reader = Db::open_read_only_with(env(), Settings::default()).unwrap();
     assert_eq!(reader.goals()[0].ceiling_bytes, None);

@@ -59,8 +59,7 @@ impl World {
             background: Arc::new(Stepped),
             ..Env::over(Arc::new(storage.clone()))
         };
-        let settings =
-            Settings { log: Log::None, segment_bytes: SEGMENT_BYTES, ..Settings::default() };
+        let settings = Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES);
         let db = Db::open_with(env, settings).unwrap();
         let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();
         let world = World { db, keyspace, clock, storage };

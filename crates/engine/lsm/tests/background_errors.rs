@@ -53,13 +53,12 @@ impl Layer for Bad {
 
 fn open(storage: &Bad, background: Arc<dyn Background>) -> Db {
     let env = Env { background, ..Env::over(Arc::new(storage.clone())) };
-    Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap()
+    Db::open_with(env, Settings::default().log(Log::None)).unwrap()
 }
 
 /// A keyspace in which two flushes make a merge due.
 fn tiered(db: &Db, name: &str) -> Keyspace {
-    let settings =
-        KeyspaceSettings { shape: Shape::Tiered { runs: 2 }, ..KeyspaceSettings::default() };
+    let settings = KeyspaceSettings::default().shape(Shape::Tiered { runs: 2 });
     db.keyspace(name, settings).unwrap()
 }
 
@@ -140,7 +139,7 @@ fn a_writer_that_finds_no_room_for_a_segment_waits_for_the_flush_that_makes_some
     for background in backgrounds {
         let env = Env { background, ..Env::over(Arc::new(Narrow::default())) };
         let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
-        let settings = Settings { segment_bytes, memory_bytes, ..Settings::default() };
+        let settings = Settings::default().segment_bytes(segment_bytes).memory_bytes(memory_bytes);
         let db = Db::open_with(env, settings).unwrap();
         for number in 0..1_000u32 {
             db.put(&db.default_keyspace(), number.to_be_bytes(), [7; 1_000]).unwrap();
@@ -154,7 +153,10 @@ fn a_writer_that_finds_no_room_for_a_segment_waits_for_the_flush_that_makes_some
 fn a_database_settles_where_only_its_flush_makes_room_for_a_segment() {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(Narrow::default())) };
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
-    let db = Db::open_with(env, Settings { segment_bytes, memory_bytes, ..Settings::default() });
+    let db = Db::open_with(
+        env,
+        Settings::default().segment_bytes(segment_bytes).memory_bytes(memory_bytes),
+    );
     let db = db.unwrap();
     // One is sealed, the next one begun.
     (0..100u32).for_each(|number| {
@@ -203,7 +205,10 @@ fn a_reader_that_is_stepped_writes_nothing() {
 fn stepped(storage: &FaultStorage, log: Log) -> Result<Db> {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
-    Db::open_with(env, Settings { log, segment_bytes, memory_bytes, ..Settings::default() })
+    Db::open_with(
+        env,
+        Settings::default().log(log).segment_bytes(segment_bytes).memory_bytes(memory_bytes),
+    )
 }
 
 /// Has one thread, and no second one.
@@ -226,15 +231,12 @@ impl Background for OneThread {
 
 #[test]
 fn an_open_that_cannot_start_all_its_threads_fails() {
-    let small =
-        || Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+    let small = || Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20);
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let db = Db::open(dir.path(), small()).unwrap();
-    let goal = KeyspaceSettings {
-        shape: Shape::Tiered { runs: 8 },
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
-        ..KeyspaceSettings::default()
-    };
+    let goal = KeyspaceSettings::default()
+        .shape(Shape::Tiered { runs: 8 })
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) });
     let keyspace = db.keyspace("goal", goal).unwrap();
     db.put(&keyspace, b"k", b"v").unwrap();
     killed::rest(&db);

@@ -8,7 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 fn open(dir: &Path) -> Db {
     let log = Log::File { dir: None, sync: Sync::Os };
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
-    Db::open(dir, Settings { log, segment_bytes, memory_bytes, ..Settings::default() }).unwrap()
+    Db::open(
+        dir,
+        Settings::default().log(log).segment_bytes(segment_bytes).memory_bytes(memory_bytes),
+    )
+    .unwrap()
 }
 
 fn put_all(db: &Db, round: u32) {

@@ -107,7 +107,7 @@ impl World {
     fn keyspace(&self) -> Keyspace {
         let (shape, compression) = (self.shape, Compression::None);
         self.db
-            .keyspace("k", KeyspaceSettings { shape, compression, ..Default::default() })
+            .keyspace("k", KeyspaceSettings::default().shape(shape).compression(compression))
             .unwrap()
     }
 
@@ -207,7 +207,8 @@ fn open(storage: &Bad, clock: &Arc<Hand>) -> Db {
         ..Env::over(Arc::new(storage.clone()))
     };
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
-    let settings = Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+    let settings =
+        Settings::default().log(Log::None).segment_bytes(segment_bytes).memory_bytes(memory_bytes);
     Db::open_with(env, settings).unwrap()
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn small() -> Settings {
-    Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+    Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
 fn open(dir: &Path) -> Db {
@@ -69,8 +69,7 @@ fn overwrites_and_deletes_of_many_rounds_agree_with_a_map() {
     for shape in [Shape::Leveled { ratio: 4 }, Shape::Tiered { runs: 3 }] {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path());
-        let settings =
-            KeyspaceSettings { shape, compression: Compression::None, ..Default::default() };
+        let settings = KeyspaceSettings::default().shape(shape).compression(Compression::None);
         let keyspace = db.keyspace("k", settings).unwrap();
         let mut model = BTreeMap::new();
         let mut rng = esker_base::Rng::new(7);
@@ -225,7 +224,7 @@ fn every_sync_mode_and_no_log_at_all_keep_what_was_closed() {
     let logs = [Sync::Always, every, Sync::Os].map(|sync| Log::File { dir: None, sync });
     for log in logs.into_iter().chain([Log::None]) {
         let dir = tempfile::tempdir().unwrap();
-        let settings = Settings { log, ..small() };
+        let settings = small().log(log);
         let db = Db::open(dir.path(), settings.clone()).unwrap();
         for n in 0..2_000 {
             db.put(&db.default_keyspace(), key(n), b"v").unwrap();
@@ -352,7 +351,7 @@ fn a_damaged_last_edit_that_listed_a_log_in_use_is_reported_and_nothing_is_remov
 fn what_was_acknowledged_while_the_database_closed_is_there() {
     for (round, sync) in [Sync::Os, Sync::Always].into_iter().cycle().take(12).enumerate() {
         let dir = tempfile::tempdir().unwrap();
-        let settings = Settings { log: Log::File { dir: None, sync }, ..small() };
+        let settings = small().log(Log::File { dir: None, sync });
         let db = Db::open(dir.path(), settings.clone()).unwrap();
         let keyspace = db.default_keyspace();
         let acknowledged: Vec<u64> = std::thread::scope(|scope| {
@@ -426,7 +425,7 @@ fn a_checkpoint_is_no_heir_to_the_original_s_log_directory() {
     let dir = tempfile::tempdir().unwrap();
     let logs = dir.path().join("logs");
     let log = Log::File { dir: Some(logs.clone()), sync: Sync::Os };
-    let settings = Settings { log, ..small() };
+    let settings = small().log(log);
     let db = Db::open(dir.path().join("db"), settings.clone()).unwrap();
     db.put(&db.default_keyspace(), b"k", b"v").unwrap();
     db.checkpoint(dir.path().join("copy")).unwrap();
@@ -439,7 +438,7 @@ fn a_checkpoint_is_no_heir_to_the_original_s_log_directory() {
 fn a_synced_batch_survives_even_without_a_log() {
     let dir = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
-    let settings = Settings { log: Log::None, ..small() };
+    let settings = small().log(Log::None);
     let db = Db::open(dir.path(), settings.clone()).unwrap();
     let mut batch = db.batch();
     batch.put(&db.default_keyspace(), b"k", b"v");
@@ -456,7 +455,7 @@ fn compaction_by_hand_drops_what_only_a_snapshot_kept() {
     for shape in [Shape::Leveled { ratio: 10 }, Shape::Tiered { runs: 4 }] {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path());
-        let keyspace = db.keyspace("k", KeyspaceSettings { shape, ..Default::default() }).unwrap();
+        let keyspace = db.keyspace("k", KeyspaceSettings::default().shape(shape)).unwrap();
         let put_all = |value| (0..100).for_each(|n| db.put(&keyspace, key(n), value).unwrap());
         put_all(b"old");
         let snapshot = db.snapshot();
@@ -473,14 +472,12 @@ fn compaction_by_hand_drops_what_only_a_snapshot_kept() {
 fn a_goal_for_space_is_met_again_after_a_snapshot() {
     const SEGMENT_BYTES: usize = 64 << 10;
     let dir = tempfile::tempdir().unwrap();
-    let settings = Settings { segment_bytes: SEGMENT_BYTES, ..small() };
+    let settings = small().segment_bytes(SEGMENT_BYTES);
     let db = Db::open(dir.path(), settings).unwrap();
-    let goal = KeyspaceSettings {
-        shape: Shape::Tiered { runs: 8 },
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
-        compression: Compression::None,
-        ..Default::default()
-    };
+    let goal = KeyspaceSettings::default()
+        .shape(Shape::Tiered { runs: 8 })
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) })
+        .compression(Compression::None);
     let keyspace = db.keyspace("k", goal).unwrap();
     let put = |n| db.put(&keyspace, key(n), [7; 400]).unwrap();
     (0..4_000).for_each(put);

@@ -30,7 +30,7 @@ const SEGMENT_BYTES: usize = 64 << 10;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn settings(shape: Shape, dedup: Dedup) -> KeyspaceSettings {
-    KeyspaceSettings { shape, dedup, compression: Compression::None, ..Default::default() }
+    KeyspaceSettings::default().shape(shape).dedup(dedup).compression(Compression::None)
 }
 
 /// Every kind of keyspace.
@@ -144,12 +144,8 @@ impl World {
 fn open(storage: &Arc<MemoryStorage>, clock: &Arc<Hand>) -> Db {
     let env =
         Env { background: Arc::new(Stepped), clock: clock.clone(), ..Env::over(storage.clone()) };
-    let settings = Settings {
-        log: Log::None,
-        segment_bytes: SEGMENT_BYTES,
-        memory_bytes: 8 << 20,
-        ..Settings::default()
-    };
+    let settings =
+        Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES).memory_bytes(8 << 20);
     Db::open_with(env, settings).unwrap()
 }
 

@@ -204,12 +204,10 @@ fn open(memory: &Path, forwarding: Forwarding) -> Db {
     let path = memory.join("pool");
     let pool = Pool::create(&path, POOL_BYTES, Accept::Emulated).unwrap();
     let env = Env { pool: Some(pool), ..Env::over(Arc::new(MemoryStorage::new())) };
-    let settings = Settings {
-        log: Log::Pmem { pool: path, emulated: true },
-        dram_table_bytes: Some(DRAM_TABLE_BYTES),
-        forwarding,
-        ..Settings::default()
-    };
+    let settings = Settings::default()
+        .log(Log::Pmem { pool: path, emulated: true })
+        .dram_table_bytes(DRAM_TABLE_BYTES)
+        .forwarding(forwarding);
     Db::open_with(env, settings).unwrap()
 }
 

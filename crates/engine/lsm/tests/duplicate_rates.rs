@@ -14,7 +14,7 @@ const KEYS: u64 = 2000;
 
 fn open(storage: &MemoryStorage) -> Db {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
-    Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap()
+    Db::open_with(env, Settings::default().log(Log::None)).unwrap()
 }
 
 /// Writes a run of `writes` keys at random, and gives them.
@@ -50,7 +50,7 @@ fn levels_repeat_themselves_as_much_after_an_open_as_before_the_close() {
     let storage = MemoryStorage::new();
     let db = open(&storage);
     let dedup = Dedup::PerLevel { threshold: Ratio::of_hundredths(180) };
-    let settings = KeyspaceSettings { shape: SHAPE, dedup, ..KeyspaceSettings::default() };
+    let settings = KeyspaceSettings::default().shape(SHAPE).dedup(dedup);
     db.keyspace("load", settings).unwrap();
     let mut rng = Rng::new(3);
     let runs: Vec<_> = (0..8).map(|_| add_run(&db, &mut rng, 900)).collect();
@@ -74,7 +74,7 @@ fn a_level_that_repeats_what_it_had_before_an_open_is_merged() {
     let storage = MemoryStorage::new();
     let db = open(&storage);
     let dedup = Dedup::PerLevel { threshold: Ratio::of_hundredths(180) };
-    let settings = KeyspaceSettings { shape: SHAPE, dedup, ..KeyspaceSettings::default() };
+    let settings = KeyspaceSettings::default().shape(SHAPE).dedup(dedup);
     db.keyspace("load", settings).unwrap();
     let keys = add_run(&db, &mut Rng::new(3), 900);
     assert_eq!(rates(&db), [(1, 1.0)]);

@@ -15,12 +15,12 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Pair = (Vec<u8>, Vec<u8>);
 
 fn settings() -> Settings {
-    Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+    Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
 /// With room for keys of 64 KiB.
 fn large() -> Settings {
-    Settings { segment_bytes: 4 << 20, memory_bytes: 32 << 20, ..Settings::default() }
+    Settings::default().segment_bytes(4 << 20).memory_bytes(32 << 20)
 }
 
 fn in_memory(storage: &Arc<MemoryStorage>) -> Db {
@@ -390,7 +390,7 @@ fn a_range_without_an_end_says_which_segments_it_needs_in_a_database_from_before
     let Error::OpenRangeTooLarge { segment_bytes, .. } = error else { panic!("{error}") };
     assert!(error.to_string().contains("early release"), "{error}");
     db.close().unwrap();
-    let db = Db::open(dir.path(), Settings { segment_bytes, ..settings() }).unwrap();
+    let db = Db::open(dir.path(), settings().segment_bytes(segment_bytes)).unwrap();
     db.clear(&db.default_keyspace()).unwrap();
     assert_eq!(db.range(&db.default_keyspace(), ..).count(), 0);
 }

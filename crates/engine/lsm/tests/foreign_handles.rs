@@ -6,7 +6,7 @@ use esker_lsm::{Db, Keyspace, KeyspaceSettings, Settings, Snapshot};
 use std::path::Path;
 
 fn settings() -> Settings {
-    Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+    Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
 fn open(dir: &Path) -> Db {

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn settings() -> Settings {
     let log = Log::File { dir: None, sync: Sync::Always };
-    Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+    Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
 fn put_all(db: &Db, numbers: std::ops::Range<u32>) {
@@ -283,7 +283,7 @@ fn a_transaction_is_the_parents_alone() {
     let place = tempfile::tempdir().unwrap();
     let db = TransactionDb::new(Db::open(place.path(), settings()).unwrap());
     for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
-        let options = TransactionOptions { concurrency, ..TransactionOptions::default() };
+        let options = TransactionOptions::default().concurrency(concurrency);
         let default = KeyspaceRef::DEFAULT;
         let mut transaction = db.begin(&options).unwrap();
         transaction.put(default, b"key", b"value").unwrap();
@@ -374,7 +374,7 @@ fn a_child_cannot_open_a_database_with_resources_of_its_parent() {
     let _alone = ALONE.lock();
     let place = tempfile::tempdir().unwrap();
     let resources = Resources::new(16 << 20, 2).unwrap();
-    let shared = || Settings { resources: Some(resources.clone()), ..settings() };
+    let shared = || settings().resources(resources.clone());
     let databases: Vec<Db> =
         (0..4).map(|n| Db::open(place.path().join(n.to_string()), shared()).unwrap()).collect();
     let ends = AtomicBool::new(false);

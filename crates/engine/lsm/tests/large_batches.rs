@@ -19,7 +19,7 @@ use std::time::Duration;
 const SEGMENT_BYTES: usize = 64 << 10;
 
 fn settings(log: Log) -> Settings {
-    Settings { log, segment_bytes: SEGMENT_BYTES, memory_bytes: 4 << 20, ..Settings::default() }
+    Settings::default().log(log).segment_bytes(SEGMENT_BYTES).memory_bytes(4 << 20)
 }
 
 fn in_files() -> Settings {
@@ -33,7 +33,7 @@ fn open(dir: &Path) -> Db {
 fn try_open(dir: &Path, recovery: Recovery) -> Result<Db, Error> {
     let storage = Arc::new(PosixStorage::open(dir).unwrap());
     let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
-    Db::open_with(env, Settings { recovery, ..in_files() })
+    Db::open_with(env, in_files().recovery(recovery))
 }
 
 /// Values of 4,000 bytes under the keys `0..count`, each of which starts with `mark`.

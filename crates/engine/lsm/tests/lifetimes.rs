@@ -55,7 +55,7 @@ fn open(storage: &Noting) -> Db {
         background: Arc::new(Stepped),
         seed: 1,
     };
-    let settings = Settings { log: Log::None, segment_bytes: 64 << 10, ..Settings::default() };
+    let settings = Settings::default().log(Log::None).segment_bytes(64 << 10);
     Db::open_with(env, settings).unwrap()
 }
 
@@ -184,7 +184,7 @@ fn a_file_that_keyspaces_share_is_told_to_live_as_long_as_the_one_that_lives_lon
 fn files_that_one_keyspace_has_for_itself_are_told_what_is_expected_of_its_tables() {
     let dedup = Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) };
     let shape = Shape::Tiered { runs: 4 };
-    let [one, both] = told_of_flushes(KeyspaceSettings { shape, dedup, ..Default::default() });
+    let [one, both] = told_of_flushes(KeyspaceSettings::default().shape(shape).dedup(dedup));
     assert!(one.len() == 1 && both.len() > 1, "{both:?}");
     let shared = one.values().next().unwrap().expected_lifetime.unwrap();
     let told: Vec<u64> = both.values().map(|hint| hint.expected_lifetime.unwrap()).collect();

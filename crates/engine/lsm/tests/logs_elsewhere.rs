@@ -13,7 +13,7 @@ use std::path::Path;
 
 fn files(dir: Option<&Path>) -> Settings {
     let log = Log::File { dir: dir.map(Path::to_owned), sync: Sync::Always };
-    Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+    Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
 /// A database that had its logs elsewhere, as `first` says, and was killed with log files beside its tables.

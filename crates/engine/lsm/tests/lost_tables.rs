@@ -111,13 +111,13 @@ impl Losing {
 }
 
 fn settings() -> Settings {
-    Settings { log: Log::None, ..Settings::default() }
+    Settings::default().log(Log::None)
 }
 
 /// Two runs in level 0 are due to be merged.
 fn tiered() -> KeyspaceSettings {
     let (shape, compression) = (Shape::Tiered { runs: 2 }, Compression::None);
-    KeyspaceSettings { shape, compression, ..Default::default() }
+    KeyspaceSettings::default().shape(shape).compression(compression)
 }
 
 fn keyspace(db: &Db, settings: KeyspaceSettings) -> Keyspace {
@@ -154,7 +154,7 @@ fn assert_lost<T>(outcome: Result<T>, file: &str) {
 }
 
 fn leveled() -> KeyspaceSettings {
-    KeyspaceSettings { compression: Compression::None, ..Default::default() }
+    KeyspaceSettings::default().compression(Compression::None)
 }
 
 fn assert_serves_all_but_the_first(storage: &Losing, file: &str, settings: KeyspaceSettings) {
@@ -178,11 +178,9 @@ fn a_database_opens_of_which_the_end_of_a_table_is_lost_and_serves_all_that_need
 
 #[test]
 fn so_does_one_with_a_goal_for_space() {
-    let goal = KeyspaceSettings {
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
-        shape: Shape::Tiered { runs: 8 },
-        ..leveled()
-    };
+    let goal = leveled()
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) })
+        .shape(Shape::Tiered { runs: 8 });
     let (storage, files) = tables::<2>(goal);
     storage.lose_end(&files[0], lost);
     assert_serves_all_but_the_first(&storage, &files[0], goal);

@@ -39,7 +39,7 @@ fn storage_of(files: &Files) -> Arc<MemoryStorage> {
 }
 
 fn settings(log: Log) -> Settings {
-    Settings { log, segment_bytes: 64 << 10, memory_bytes: 4 << 20, ..Settings::default() }
+    Settings::default().log(log).segment_bytes(64 << 10).memory_bytes(4 << 20)
 }
 
 fn logged() -> Settings {
@@ -94,7 +94,7 @@ fn work(storage: &Arc<MemoryStorage>, settings: &Settings) -> Db {
     db.compact().unwrap();
     db.close().unwrap();
     let db = open(storage, settings.clone()).unwrap();
-    let tiered = KeyspaceSettings { shape: Shape::Tiered { runs: 4 }, ..Default::default() };
+    let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 4 });
     let other = db.keyspace("other", tiered).unwrap();
     db.put(&other, b"key", b"value").unwrap();
     (0..10u32).for_each(|key| db.delete(&db.default_keyspace(), key.to_be_bytes()).unwrap());

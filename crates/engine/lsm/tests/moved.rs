@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 fn settings(logs: Option<PathBuf>) -> Settings {
     let log = Log::File { dir: logs, sync: Sync::Always };
-    Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+    Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
 fn put_all(db: &Db, mark: u8, numbers: std::ops::Range<u32>) {

@@ -12,23 +12,16 @@ const KEYS: u32 = 1000;
 
 fn open(storage: &MemoryStorage) -> Db {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
-    let settings = Settings {
-        log: Log::None,
-        segment_bytes: 64 << 10,
-        memory_bytes: 4 << 20,
-        ..Settings::default()
-    };
+    let settings = Settings::default().log(Log::None).segment_bytes(64 << 10).memory_bytes(4 << 20);
     Db::open_with(env, settings).unwrap()
 }
 
 /// A keyspace in which there is room for much garbage.
 fn keyspace(db: &Db, name: &str) -> Keyspace {
-    let settings = KeyspaceSettings {
-        shape: Shape::Tiered { runs: 16 },
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(300) },
-        compression: Compression::None,
-        ..KeyspaceSettings::default()
-    };
+    let settings = KeyspaceSettings::default()
+        .shape(Shape::Tiered { runs: 16 })
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(300) })
+        .compression(Compression::None);
     db.keyspace(name, settings).unwrap()
 }
 

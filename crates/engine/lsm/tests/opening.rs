@@ -58,7 +58,7 @@ impl Waiting {
 
 fn try_open(storage: &MemoryStorage, background: Arc<dyn Background>) -> Result<Db> {
     let env = Env { background, ..Env::over(Arc::new(storage.clone())) };
-    Db::open_with(env, Settings { log: Log::None, ..Settings::default() })
+    Db::open_with(env, Settings::default().log(Log::None))
 }
 
 fn open(storage: &MemoryStorage, background: Arc<dyn Background>) -> Db {
@@ -272,7 +272,7 @@ fn a_table_that_could_not_be_opened_is_no_error_of_the_background_once_a_read_ha
 #[test]
 fn a_table_that_cannot_be_opened_keeps_other_keyspaces_from_no_merge() {
     let storage = MemoryStorage::new();
-    let settings = || KeyspaceSettings { shape: Shape::Tiered { runs: 2 }, ..Default::default() };
+    let settings = || KeyspaceSettings::default().shape(Shape::Tiered { runs: 2 });
     let db = open(&storage, Arc::new(Stepped));
     for name in KEYSPACES {
         let keyspace = db.keyspace(name, settings()).unwrap();

@@ -233,21 +233,21 @@ fn a_database_with_writes_in_its_pool_is_not_opened_without_it() {
     put_all(&db, 0..10);
     let copy = place.copy_dir();
     drop(db);
-    let settings = Settings { log: Log::File { dir: None, sync: Sync::Os }, ..Settings::default() };
+    let settings = Settings::default().log(Log::File { dir: None, sync: Sync::Os });
     let error = Db::open(copy.path(), settings).err().unwrap();
     assert!(error.is_corruption() && error.to_string().contains("pool"), "{error}");
 
     let fresh = place.memory.path().join("fresh");
     Pool::create(&fresh, POOL_BYTES, Accept::Emulated).unwrap();
     let log = Log::Pmem { pool: fresh, emulated: true };
-    let error = Db::open(copy.path(), Settings { log, ..place.settings() }).err().unwrap();
+    let error = Db::open(copy.path(), place.settings().log(log)).err().unwrap();
     assert!(matches!(error, Error::PoolRefused { .. }), "{error}");
 }
 
 #[test]
 fn a_log_file_database_may_move_to_a_pool_and_back() {
     let place = Place::new();
-    let files = Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+    let files = Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20);
     let db = Db::open(place.dir(), files.clone()).unwrap();
     put_all(&db, 0..100);
     db.close().unwrap();

@@ -51,7 +51,7 @@ fn an_older_copy_goes_on_without_the_pool() {
     let fresh = newer.memory.path().join("fresh");
     drop(Pool::create(&fresh, POOL_BYTES, Accept::Emulated).unwrap());
     let log = Log::Pmem { pool: fresh, emulated: true };
-    let db = Db::open(older.path(), Settings { log, ..newer.settings() }).unwrap();
+    let db = Db::open(older.path(), newer.settings().log(log)).unwrap();
     assert_all(&db, 0..100);
 }
 
@@ -59,8 +59,7 @@ fn an_older_copy_goes_on_without_the_pool() {
 fn an_older_copy_of_the_directory_removes_nothing_from_its_log_directory() {
     let (dir, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let log = Log::File { dir: Some(logs.path().to_owned()), sync: Sync::Always };
-    let settings =
-        Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+    let settings = Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20);
     let older = Place::new();
     Db::open(older.dir(), settings.clone()).unwrap().close().unwrap();
     killed::copy_files(older.dir(), dir.path());
@@ -80,7 +79,7 @@ fn an_older_copy_of_the_directory_removes_nothing_from_its_log_directory() {
     };
     let before = names();
     let log = Log::File { dir: Some(left.path().to_owned()), sync: Sync::Always };
-    let refused = Db::open(older.dir(), Settings { log, ..settings }).err().unwrap();
+    let refused = Db::open(older.dir(), settings.log(log)).err().unwrap();
     assert!(refused.to_string().contains("older copy"), "{refused}");
     assert_eq!(names(), before);
 }

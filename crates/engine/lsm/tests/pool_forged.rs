@@ -57,12 +57,10 @@ fn a_value_made_of_frames_keeps_no_database_with_a_pool_from_opening() {
 
 #[test]
 fn a_value_made_of_frames_keeps_no_database_with_log_files_from_opening() {
-    let settings = Settings {
-        log: Log::File { dir: None, sync: Sync::Os },
-        segment_bytes: 1 << 20,
-        memory_bytes: 8 << 20,
-        ..Settings::default()
-    };
+    let settings = Settings::default()
+        .log(Log::File { dir: None, sync: Sync::Os })
+        .segment_bytes(1 << 20)
+        .memory_bytes(8 << 20);
     let open = |dir: &Path| {
         let storage = Arc::new(PosixStorage::open(dir).unwrap());
         let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };

@@ -41,7 +41,7 @@ fn open(
     let clock = Arc::new(Sleeps::default());
     let env = Env { clock, background, pool: Some(pool.clone()), ..Env::over(storage) };
     let log = Log::Pmem { pool: path.to_owned(), emulated: true };
-    Db::open_with(env, Settings { log, ..Settings::default() }).unwrap()
+    Db::open_with(env, Settings::default().log(log)).unwrap()
 }
 
 #[test]

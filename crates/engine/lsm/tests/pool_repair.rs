@@ -314,7 +314,7 @@ fn a_pool_that_was_forgotten_is_asked_for() {
     let elsewhere = tempfile::tempdir().unwrap();
     let dir = Some(elsewhere.path().to_owned());
     let log = Log::File { dir, sync: esker_lsm::Sync::Os };
-    let text = Db::open(place.dir(), Settings { log, ..Settings::default() }).err().unwrap();
+    let text = Db::open(place.dir(), Settings::default().log(log)).err().unwrap();
     assert!(text.to_string().contains("the pool"), "{text}");
 }
 

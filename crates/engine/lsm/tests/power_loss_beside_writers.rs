@@ -68,12 +68,10 @@ impl Layer for SlowSyncs {
 }
 
 fn settings(sync: Sync) -> Settings {
-    Settings {
-        log: Log::File { dir: None, sync },
-        segment_bytes: 256 << 10,
-        memory_bytes: 8 << 20,
-        ..Settings::default()
-    }
+    Settings::default()
+        .log(Log::File { dir: None, sync })
+        .segment_bytes(256 << 10)
+        .memory_bytes(8 << 20)
 }
 
 /// The number of the last batch of each writer.

@@ -53,14 +53,10 @@ impl Overwritten {
             background: Arc::new(Stepped),
             ..Env::over(Arc::new(MemoryStorage::new()))
         };
-        let settings = Settings {
-            log: Log::None,
-            segment_bytes,
-            dram_table_bytes: Some(0),
-            ..Settings::default()
-        };
+        let settings =
+            Settings::default().log(Log::None).segment_bytes(segment_bytes).dram_table_bytes(0);
         let db = Db::open_with(env, settings).unwrap();
-        let settings = KeyspaceSettings { shape, dedup, ..KeyspaceSettings::default() };
+        let settings = KeyspaceSettings::default().shape(shape).dedup(dedup);
         let keyspace = db.keyspace("load", settings).unwrap();
         Overwritten { db, keyspace, rng: Rng::new(7) }
     }

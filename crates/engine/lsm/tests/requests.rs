@@ -9,7 +9,11 @@ use std::time::Duration;
 fn settings(answers_requests: bool) -> Settings {
     let log = Log::File { dir: None, sync: Sync::Os };
     let (segment_bytes, memory_bytes) = (256 << 10, 8 << 20);
-    Settings { log, segment_bytes, memory_bytes, answers_requests, ..Settings::default() }
+    Settings::default()
+        .log(log)
+        .segment_bytes(segment_bytes)
+        .memory_bytes(memory_bytes)
+        .answers_requests(answers_requests)
 }
 
 fn filled(dir: &Path, answers_requests: bool) -> Db {

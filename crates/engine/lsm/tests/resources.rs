@@ -42,11 +42,7 @@ fn open(background: &Counted, storage: &MemoryStorage, resources: &Resources) ->
 
 fn open_over(background: &Counted, storage: Arc<dyn Storage>, resources: &Resources) -> Db {
     let env = Env { background: Arc::new(background.clone()), ..Env::over(storage) };
-    let settings = Settings {
-        segment_bytes: 1 << 20,
-        resources: Some(resources.clone()),
-        ..Settings::default()
-    };
+    let settings = Settings::default().segment_bytes(1 << 20).resources(resources.clone());
     Db::open_with(env, settings).unwrap()
 }
 
@@ -167,7 +163,8 @@ fn the_largest_memtable_of_all_is_flushed_for_a_database_that_finds_no_memory() 
             ..Env::over(Arc::new(MemoryStorage::new()))
         };
         let (segment_bytes, resources) = (8 << 20, Some(resources.clone()));
-        Db::open_with(env, Settings { segment_bytes, resources, ..Settings::default() }).unwrap()
+        Db::open_with(env, Settings::default().segment_bytes(segment_bytes).resources(resources))
+            .unwrap()
     };
     let (idle, busy) = (open(), open());
     fill(&idle, 0..40_000);
@@ -183,7 +180,7 @@ fn the_largest_memtable_of_all_is_flushed_for_a_database_that_finds_no_memory() 
 #[test]
 fn a_budget_that_holds_no_two_segments_is_refused() {
     let resources = Resources::new(4 << 20, 2).unwrap();
-    let settings = Settings { resources: Some(resources), ..Settings::default() };
+    let settings = Settings::default().resources(resources);
     let error = settings.validate().unwrap_err().to_string();
     assert!(error.contains("memory_bytes"), "{error}");
     assert!(Resources::new(0, 2).is_err() && Resources::new(64 << 20, 0).is_err());
@@ -286,12 +283,10 @@ fn dram_tables_of_all_databases_together_leave_half_of_the_budget() {
     const BUDGET: usize = 64 << 20;
     let resources = Resources::new(BUDGET, 1).unwrap();
     let open = || {
-        let settings = Settings {
-            segment_bytes: 1 << 20,
-            dram_table_bytes: Some(BUDGET / 2),
-            resources: Some(resources.clone()),
-            ..Settings::default()
-        };
+        let settings = Settings::default()
+            .segment_bytes(1 << 20)
+            .dram_table_bytes(BUDGET / 2)
+            .resources(resources.clone());
         Db::open_with(Env::over(Arc::new(MemoryStorage::new())), settings).unwrap()
     };
     let first = open();

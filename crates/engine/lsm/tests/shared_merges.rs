@@ -50,13 +50,11 @@ impl Watched {
 
     fn open(&self) -> Db {
         let env = Env::over(Arc::new(self.clone()));
-        let settings = Settings {
-            log: Log::None,
-            segment_bytes: 64 << 10,
-            memory_bytes: 8 << 20,
-            background_threads: 2,
-            ..Settings::default()
-        };
+        let settings = Settings::default()
+            .log(Log::None)
+            .segment_bytes(64 << 10)
+            .memory_bytes(8 << 20)
+            .background_threads(2);
         Db::open_with(env, settings).unwrap()
     }
 

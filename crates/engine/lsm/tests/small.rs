@@ -39,7 +39,7 @@ fn a_thousand_pairs_take_about_a_mebibyte_of_memory_and_of_disk() {
 #[test]
 fn a_segment_grows_as_it_fills_and_the_next_is_prepared_meanwhile() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = Settings { segment_bytes: 2 << 20, ..Settings::default() };
+    let settings = Settings::default().segment_bytes(2 << 20);
     let db = Db::open(dir.path(), settings.clone()).unwrap();
     for number in 0..60_000 {
         put(&db, number).unwrap();
@@ -97,7 +97,7 @@ fn a_log_that_is_not_whole_is_not_used_again() {
 fn over(storage: &FaultStorage) -> Db {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
     let log = Log::File { dir: None, sync: Sync::Always };
-    let settings = Settings { log, segment_bytes: 1 << 20, ..Settings::default() };
+    let settings = Settings::default().log(log).segment_bytes(1 << 20);
     Db::open_with(env, settings).unwrap()
 }
 

@@ -26,12 +26,10 @@ impl Clock for TestClock {
 }
 
 fn settings(sync: Sync) -> Settings {
-    Settings {
-        log: Log::File { dir: None, sync },
-        segment_bytes: 256 << 10,
-        memory_bytes: 8 << 20,
-        ..Settings::default()
-    }
+    Settings::default()
+        .log(Log::File { dir: None, sync })
+        .segment_bytes(256 << 10)
+        .memory_bytes(8 << 20)
 }
 
 fn open(disk: &FaultStorage, clock: &Arc<TestClock>) -> Db {

@@ -22,12 +22,8 @@ fn try_open(dir: &Path, recovery: Recovery) -> Result<Db> {
         background: Arc::new(Stepped),
         ..Env::over(Arc::new(PosixStorage::open(dir).unwrap()))
     };
-    let settings = Settings {
-        recovery,
-        segment_bytes: 256 << 10,
-        memory_bytes: 8 << 20,
-        ..Settings::default()
-    };
+    let settings =
+        Settings::default().recovery(recovery).segment_bytes(256 << 10).memory_bytes(8 << 20);
     Db::open_with(env, settings)
 }
 

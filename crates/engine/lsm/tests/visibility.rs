@@ -56,12 +56,7 @@ impl Gated {
 
     fn open_in(&self, env: Env, sync: Sync) -> Db {
         let log = Log::File { sync, dir: None };
-        let settings = Settings {
-            log,
-            segment_bytes: 256 << 10,
-            memory_bytes: 8 << 20,
-            ..Settings::default()
-        };
+        let settings = Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20);
         Db::open_with(env, settings).unwrap()
     }
 }

@@ -76,7 +76,7 @@ fn compare(name: &str, open: impl Fn(&str) -> Result<Db>) -> Result<()> {
         for isolation in Isolation::ALL {
             let way = format!("{concurrency:?}").to_lowercase();
             let options =
-                TransactionOptions { isolation, concurrency, ..TransactionOptions::default() };
+                TransactionOptions::default().isolation(isolation).concurrency(concurrency);
             let store = TransactionDb::new(open(&format!("{way}-{isolation}"))?);
             let (plains, transactions) = take_turns(&store, &options)?;
             let mut ratios: Vec<f64> =
@@ -111,7 +111,7 @@ fn take_turns(
 }
 
 fn settings(log: Log) -> Settings {
-    Settings { log, ..Settings::default() }
+    Settings::default().log(log)
 }
 
 fn main() -> Result<()> {

@@ -30,12 +30,10 @@ fn open(device: &impl Device) -> Result<Db> {
         background: Arc::new(Stepped),
         seed: 1,
     };
-    let settings = Settings {
-        log: Log::File { dir: None, sync: Sync::Always },
-        segment_bytes: 64 << 10,
-        sealed_segments: 1,
-        ..Settings::default()
-    };
+    let settings = Settings::default()
+        .log(Log::File { dir: None, sync: Sync::Always })
+        .segment_bytes(64 << 10)
+        .sealed_segments(1);
     Db::open_with(env, settings)
 }
 

@@ -134,7 +134,7 @@ fn what_clients_see_that_race_on_a_hash_store_is_linearizable() {
 
 #[test]
 fn what_clients_see_that_race_on_a_database_is_linearizable() {
-    let settings = esker_lsm::Settings { segment_bytes: 8 << 20, ..Default::default() };
+    let settings = esker_lsm::Settings::default().segment_bytes(8 << 20);
     let db = Db::open_with(Env::over(Arc::new(MemoryStorage::new())), settings).unwrap();
     let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();
     let store = Arc::new(db.store(&keyspace));

@@ -27,7 +27,7 @@ fn pool_in(dir: &TempDir, bytes: u64) -> Arc<Pool> {
 
 fn settings() -> Settings {
     let (segment_bytes, memory_bytes) = (SEGMENT_BYTES, 1 << 20);
-    Settings { segment_bytes, memory_bytes, ..Settings::default() }
+    Settings::default().segment_bytes(segment_bytes).memory_bytes(memory_bytes)
 }
 
 fn reopened(dir: &TempDir, pool: &Arc<Pool>) -> NoveLsm {
@@ -179,7 +179,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap()];
     let pool = pool_in(&dirs[1], 512 << 10);
     // Large enough that the writer is always in the middle of a batch, never of a wait.
-    let roomy = Settings { segment_bytes: 4 << 20, memory_bytes: 32 << 20, ..settings() };
+    let roomy = settings().segment_bytes(4 << 20).memory_bytes(32 << 20);
     let keyspace = KeyspaceSettings::default();
     let store = NoveLsm::open(dirs[0].path(), &roomy, keyspace, pool).unwrap();
     let number = |key: &[u8]| store.get(key).unwrap().map_or(0, |value| u64_at(&value, 0));
@@ -226,6 +226,6 @@ fn what_does_not_fit_is_refused() {
     let large = vec![0; SEGMENT_BYTES / 2];
     assert!(matches!(store.put(b"key", &large), Err(Error::BatchTooLarge { .. })));
     assert_eq!(store.get(b"key").unwrap(), None);
-    let tight = Settings { memory_bytes: 3 * SEGMENT_BYTES, ..settings() };
+    let tight = settings().memory_bytes(3 * SEGMENT_BYTES);
     assert!(NoveLsm::check(&tight).unwrap_err().to_string().contains("memory_bytes"));
 }

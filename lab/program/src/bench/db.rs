@@ -160,13 +160,11 @@ impl DbBench {
             LogKind::File => Log::File { dir: None, sync: self.sync.unwrap_or(Sync::Os) },
             LogKind::None => Log::None,
         };
-        Settings {
-            log,
-            segment_bytes: self.segment,
-            memory_bytes: self.memory,
-            background_threads: self.background_threads,
-            ..Settings::default()
-        }
+        Settings::default()
+            .log(log)
+            .segment_bytes(self.segment)
+            .memory_bytes(self.memory)
+            .background_threads(self.background_threads)
     }
 
     fn engine_name(&self) -> &'static str {

@@ -310,7 +310,7 @@ mod tests {
 
     fn open(dir: &Path) -> EskerEngine {
         let log = Log::Pmem { pool: PathBuf::new(), emulated: true };
-        let settings = Settings { log, segment_bytes: 64 << 10, ..Settings::default() };
+        let settings = Settings::default().log(log).segment_bytes(64 << 10);
         let pool = PoolSettings { pool: 16 << 20, ..PoolSettings::default() };
         let keyspace = KeyspaceSettings::default();
         EskerEngine::open_with_pool("esker-wbl", dir, settings, &pool, keyspace).unwrap()
@@ -355,12 +355,10 @@ mod tests {
         let mut batch = WriteBatch::new();
         let keyspace = engine.store().keyspace_ref();
         (0..5_000u32).for_each(|key| batch.put(keyspace, key.to_be_bytes(), VALUE));
-        let in_force = Settings {
-            log: Log::Pmem { pool: PathBuf::new(), emulated: true },
-            segment_bytes: number("segment_bytes"),
-            sealed_segments: number("sealed_segments"),
-            ..Settings::default()
-        };
+        let in_force = Settings::default()
+            .log(Log::Pmem { pool: PathBuf::new(), emulated: true })
+            .segment_bytes(number("segment_bytes"))
+            .sealed_segments(number("sealed_segments"));
         match engine.store().write(&batch) {
             Err(Error::BatchTooLarge { limit, .. }) => {
                 assert_eq!(limit, in_force.max_batch_bytes())

@@ -371,11 +371,10 @@ pub fn open(
     is_loading: bool,
     with_transactions: bool,
 ) -> Outcome<Opened> {
-    let keyspace =
-        KeyspaceSettings { compression: settings.compression()?, ..KeyspaceSettings::default() };
+    let keyspace = KeyspaceSettings::default().compression(settings.compression()?);
     match find(name, with_transactions)? {
         Kind::Own(Own { name, log, shape, dedup }) => {
-            let keyspace = KeyspaceSettings { shape: *shape, dedup: *dedup, ..keyspace };
+            let keyspace = keyspace.shape(*shape).dedup(*dedup);
             let log = match *log {
                 OwnLog::File(_) | OwnLog::Device(_) if is_loading => OwnLog::File(Sync::Os),
                 log => log,
@@ -416,15 +415,13 @@ pub fn open(
 impl EngineSettings {
     /// Esker's settings, for the checks that its own limits are about.
     pub fn own(&self, log: Log) -> Settings {
-        Settings {
-            log,
-            segment_bytes: self.segment_bytes,
-            memory_bytes: self.memory_bytes,
-            background_threads: self.background_threads,
-            dram_table_bytes: self.dram_table_bytes,
-            forwarding: self.forwarding.into(),
-            ..Settings::default()
-        }
+        Settings::default()
+            .log(log)
+            .segment_bytes(self.segment_bytes)
+            .memory_bytes(self.memory_bytes)
+            .background_threads(self.background_threads)
+            .dram_table_bytes(self.dram_table_bytes)
+            .forwarding(self.forwarding.into())
     }
 
     pub(super) fn compression(&self) -> Outcome<Compression> {

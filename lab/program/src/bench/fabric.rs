@@ -159,8 +159,7 @@ fn own(
         Durability::PowerSafe => Sync::Always,
     };
     let own = settings.own(Log::File { dir: None, sync });
-    let keyspace =
-        KeyspaceSettings { compression: settings.compression()?, ..KeyspaceSettings::default() };
+    let keyspace = KeyspaceSettings::default().compression(settings.compression()?);
     named.extend(super::engine::named(&own, &keyspace));
     let env = Env::over(node.storage(&settings.fabric)?);
     let db = Db::open_with(env, own)?;

@@ -159,12 +159,10 @@ impl NodePlan {
             }
             NodeKind::Lsm => {
                 let sync = if self.is_volatile { Sync::Os } else { Sync::Always };
-                let settings = Settings {
-                    log: Log::File { dir: None, sync },
-                    segment_bytes: self.segment_bytes,
-                    memory_bytes: self.memory_bytes,
-                    ..Settings::default()
-                };
+                let settings = Settings::default()
+                    .log(Log::File { dir: None, sync })
+                    .segment_bytes(self.segment_bytes)
+                    .memory_bytes(self.memory_bytes);
                 let db = Db::open(&self.path, settings)?;
                 let keyspace = db.keyspace("bench", KeyspaceSettings::default())?;
                 let store = Arc::new(db.store(&keyspace));

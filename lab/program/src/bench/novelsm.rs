@@ -28,7 +28,7 @@ impl NoveLsmEngine {
         pool: &PoolSettings,
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
-        let mut named = named(&Settings { log: Log::None, ..settings.clone() }, &keyspace);
+        let mut named = named(&settings.clone().log(Log::None), &keyspace);
         let made = pool.make()?;
         named.extend(pool.named(&made));
         named.insert("log".to_owned(), LOG.to_owned());

@@ -192,7 +192,7 @@ mod tests {
         use esker::{Db, KeyspaceSettings, Settings};
         let workspace = Workspace::create(None).unwrap();
         let from = workspace.empty("from").unwrap();
-        let settings = Settings { segment_bytes: 64 << 10, ..Settings::default() };
+        let settings = Settings::default().segment_bytes(64 << 10);
         let write = |dir: &Path, value: u8| {
             let db = Db::open(dir, settings.clone()).unwrap();
             let keyspace = db.keyspace("bench", KeyspaceSettings::default()).unwrap();

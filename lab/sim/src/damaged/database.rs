@@ -74,14 +74,12 @@ fn world(dir: &Path, place: Place, is_writer: bool) -> Result<(Env, Settings)> {
         background: Arc::new(Stepped),
         seed: 1,
     };
-    let settings = Settings {
-        log,
-        segment_bytes: 64 << 10,
-        sealed_segments: 2,
-        memory_bytes: 4 << 20,
-        background_threads: 1,
-        ..Settings::default()
-    };
+    let settings = Settings::default()
+        .log(log)
+        .segment_bytes(64 << 10)
+        .sealed_segments(2)
+        .memory_bytes(4 << 20)
+        .background_threads(1);
     Ok((env, settings))
 }
 

@@ -152,7 +152,7 @@ impl Harness {
 
     /// The settings that a process opens the database with.
     fn opening(&self) -> Settings {
-        Settings { default_keyspace: self.default_keyspace, ..self.settings.settings() }
+        self.settings.settings().default_keyspace(self.default_keyspace)
     }
 
     fn db(&self) -> Db {

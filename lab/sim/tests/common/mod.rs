@@ -16,14 +16,12 @@ pub type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Small segments, so that little data makes a lot of work.
 pub fn settings(sync: Sync) -> Settings {
-    Settings {
-        log: Log::File { dir: None, sync },
-        segment_bytes: 64 << 10,
-        sealed_segments: 4,
-        memory_bytes: 4 << 20,
-        background_threads: 1,
-        ..Settings::default()
-    }
+    Settings::default()
+        .log(Log::File { dir: None, sync })
+        .segment_bytes(64 << 10)
+        .sealed_segments(4)
+        .memory_bytes(4 << 20)
+        .background_threads(1)
 }
 
 /// An empty disk.
@@ -58,7 +56,7 @@ pub fn pool_env(disk: &FaultStorage, memory: &Arc<SimRegion>) -> Env {
 /// The log in a pool.
 pub fn pool_settings() -> Settings {
     let log = Log::Pmem { pool: "pool".into(), emulated: true };
-    Settings { log, ..settings(Sync::Always) }
+    settings(Sync::Always).log(log)
 }
 
 /// Opens the database on `disk`.

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     fn options(isolation: Isolation) -> TransactionOptions {
-        TransactionOptions { isolation, ..TransactionOptions::default() }
+        TransactionOptions::default().isolation(isolation)
     }
 
     fn store() -> (TransactionalModel, KeyspaceRef) {

@@ -80,6 +80,6 @@ impl Options {
     }
 
     pub(super) fn transaction(&self) -> TransactionOptions {
-        TransactionOptions { isolation: self.isolation, ..TransactionOptions::default() }
+        TransactionOptions::default().isolation(self.isolation)
     }
 }

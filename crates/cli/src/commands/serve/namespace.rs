@@ -99,7 +99,7 @@ pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
 /// Over a database whose log is synced at every write: acknowledged means safe.
 fn in_database(path: &Path, create: bool, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
     let log = Log::File { dir: None, sync: Sync::Always };
-    let settings = Settings { log, answers_requests: true, ..Settings::default() };
+    let settings = Settings::default().log(log).answers_requests(true);
     let db = match create {
         true => Db::open(path, settings)?,
         false => Db::open_existing(path, settings)?,

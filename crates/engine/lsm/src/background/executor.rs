@@ -440,7 +440,7 @@ mod tests {
     fn writers_keep_their_pace_until_the_last_compaction_has_ended() {
         let env =
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
-        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         let (inner, now) = (db.inner(), db.inner().clock.now());
         let owed = Debt { level_0_excess_runs: 22.0, segment_bytes: 1, ..Debt::default() };
         inner.stall.set_debt(now, || owed);
@@ -463,7 +463,7 @@ mod tests {
         let env =
             Env { background: Arc::new(Stepped), pool: Some(opened), ..Env::over(storage.clone()) };
         let log = Log::Pmem { pool: pool.to_owned(), emulated: true };
-        Db::open_with(env, Settings { log, ..Settings::default() }).unwrap()
+        Db::open_with(env, Settings::default().log(log)).unwrap()
     }
 
     fn put_and_seal(db: &Db, key: &[u8]) {
@@ -475,7 +475,7 @@ mod tests {
     fn of_a_segment_that_was_followed_by_another_the_other_is_not_sealed() {
         let env =
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
-        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         put_and_seal(&db, b"a");
         db.put(&db.default_keyspace(), b"b", b"value").unwrap();
         let memtables = db.inner().view.load().memtables.clone();
@@ -514,14 +514,12 @@ mod tests {
             clock: Arc::new(Ticking::default()),
             ..Env::over(Arc::new(MemoryStorage::new()))
         };
-        let default_keyspace = KeyspaceSettings {
-            shape: Shape::Tiered { runs: 8 },
-            dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
-            ..KeyspaceSettings::default()
-        };
+        let default_keyspace = KeyspaceSettings::default()
+            .shape(Shape::Tiered { runs: 8 })
+            .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) });
         let db = Db::open_with(
             env,
-            Settings { log: Log::None, default_keyspace, ..Settings::default() },
+            Settings::default().log(Log::None).default_keyspace(default_keyspace),
         );
         let db = db.unwrap();
         (0..100u32).for_each(|n| db.put(&db.default_keyspace(), n.to_be_bytes(), b"v").unwrap());

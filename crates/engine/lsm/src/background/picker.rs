@@ -378,18 +378,15 @@ mod tests {
     fn open() -> Db {
         let env =
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
-        let settings = Settings {
-            log: Log::None,
-            segment_bytes: 64 << 10,
-            memory_bytes: 4 << 20,
-            ..Settings::default()
-        };
+        let settings =
+            Settings::default().log(Log::None).segment_bytes(64 << 10).memory_bytes(4 << 20);
         Db::open_with(env, settings).unwrap()
     }
 
     fn keyspace(db: &Db, name: &str, runs: u32, dedup: Dedup) -> Keyspace {
         let (shape, compression) = (Shape::Tiered { runs }, Compression::None);
-        let settings = KeyspaceSettings { shape, dedup, compression, ..Default::default() };
+        let settings =
+            KeyspaceSettings::default().shape(shape).dedup(dedup).compression(compression);
         db.keyspace(name, settings).unwrap()
     }
 

@@ -45,7 +45,7 @@ const CACHE_BYTES_MIN: usize = 1 << 20;
 /// use esker::{Db, Resources, Settings};
 ///
 /// let resources = Resources::new(256 << 20, 2)?;
-/// let settings = Settings { resources: Some(resources.clone()), ..Settings::default() };
+/// let settings = Settings::default().resources(resources.clone());
 /// let users = Db::open(dir.path().join("users"), settings.clone())?;
 /// let orders = Db::open(dir.path().join("orders"), settings)?;
 /// assert_eq!(resources.databases(), 2);

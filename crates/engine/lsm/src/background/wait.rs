@@ -392,8 +392,11 @@ mod tests {
         let env =
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
         let (log, segment_bytes, memory_bytes) = (Log::None, SEGMENT_BYTES, 4 << 20);
-        Db::open_with(env, Settings { log, segment_bytes, memory_bytes, ..Settings::default() })
-            .unwrap()
+        Db::open_with(
+            env,
+            Settings::default().log(log).segment_bytes(segment_bytes).memory_bytes(memory_bytes),
+        )
+        .unwrap()
     }
 
     #[test]

@@ -282,9 +282,9 @@ mod tests {
             clock: clock.clone(),
             ..Env::over(Arc::new(MemoryStorage::new()))
         };
-        let db = Db::open_with(env, Settings { log, ..Settings::default() }).unwrap();
+        let db = Db::open_with(env, Settings::default().log(log)).unwrap();
         let shape = Shape::Tiered { runs: 4 };
-        let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+        let settings = KeyspaceSettings::default().shape(shape);
         let keyspace = db.keyspace("k", settings).unwrap();
         for run in 1..=runs {
             let keys = (0..100u32).map(|key| key.to_be_bytes());
@@ -309,12 +309,10 @@ mod tests {
         let databases = [(); 2].map(|()| {
             let env =
                 Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
-            let settings = Settings {
-                log: Log::None,
-                segment_bytes: 4 << 20,
-                resources: Some(resources.clone()),
-                ..Settings::default()
-            };
+            let settings = Settings::default()
+                .log(Log::None)
+                .segment_bytes(4 << 20)
+                .resources(resources.clone());
             let db = Db::open_with(env, settings).unwrap();
             let keys = (0..7_000u32).map(|key| key.to_be_bytes());
             keys.for_each(|key| db.put(&db.default_keyspace(), key, [7; 400]).unwrap());

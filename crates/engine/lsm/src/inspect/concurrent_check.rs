@@ -136,7 +136,7 @@ mod tests {
         let pool = memory.path().join("pool");
         Pool::create(&pool, 8 << 20, Accept::Emulated).unwrap();
         let log = Log::Pmem { pool: pool.clone(), emulated: true };
-        let settings = Settings { log, memory_bytes: 64 << 20, ..Settings::default() };
+        let settings = Settings::default().log(log).memory_bytes(64 << 20);
         let db = Db::open(tables.path(), settings).unwrap();
         let put = |number: u32| db.put(&db.default_keyspace(), number.to_be_bytes(), b"value");
         put(0).unwrap();

@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn shaped(shape: Shape, runs: Vec<(u64, Vec<TableMeta>)>) -> Version {
-        let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+        let settings = KeyspaceSettings::default().shape(shape);
         let mut keyspace = KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings);
         keyspace.levels[1].runs = runs
             .into_iter()

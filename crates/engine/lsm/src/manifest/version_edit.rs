@@ -410,16 +410,15 @@ fn decode_settings(input: &mut &[u8]) -> Option<KeyspaceSettings> {
         TIERED_SPACE_GOAL => Dedup::SpaceGoal { amp: ratio()? },
         _ => Dedup::None,
     };
-    let settings = KeyspaceSettings {
-        shape: match shape {
+    let settings = KeyspaceSettings::default()
+        .shape(match shape {
             LEVELED => Shape::Leveled { ratio: parameter },
             TIERED | TIERED_PER_LEVEL | TIERED_SPACE_GOAL => Shape::Tiered { runs: parameter },
             _ => return None,
-        },
-        dedup,
-        compression: Compression::from_u8(take_u8(input)?)?,
-        filter_bits: take_u8(input)?,
-    };
+        })
+        .dedup(dedup)
+        .compression(Compression::from_u8(take_u8(input)?)?)
+        .filter_bits(take_u8(input)?);
     settings.validate().ok().map(|()| settings)
 }
 
@@ -471,10 +470,7 @@ pub(crate) mod tests {
             Change::CreateKeyspace {
                 id: KeyspaceId(3),
                 name: "users".into(),
-                settings: KeyspaceSettings {
-                    shape: Shape::Tiered { runs: 4 },
-                    ..KeyspaceSettings::default()
-                },
+                settings: KeyspaceSettings::default().shape(Shape::Tiered { runs: 4 }),
                 retention_seqno: Some(5),
             },
             Change::DropKeyspace(KeyspaceId(2)),
@@ -527,11 +523,8 @@ pub(crate) mod tests {
         let dedups =
             [Dedup::None, Dedup::PerLevel { threshold: ratio }, Dedup::SpaceGoal { amp: ratio }];
         for dedup in dedups {
-            let settings = KeyspaceSettings {
-                shape: Shape::Tiered { runs: 9 },
-                dedup,
-                ..KeyspaceSettings::default()
-            };
+            let settings =
+                KeyspaceSettings::default().shape(Shape::Tiered { runs: 9 }).dedup(dedup);
             let edit = Edit::of([Change::CreateKeyspace {
                 id: KeyspaceId(3),
                 name: "users".into(),

@@ -108,6 +108,8 @@ const SEALED_SEGMENTS_MOST: usize = 64;
 
 /// The settings of a database, given at each open.
 ///
+/// Start from the defaults and set what differs with the builder methods.
+///
 /// `default_keyspace` applies only when the database is created.
 ///
 /// # Examples
@@ -116,13 +118,16 @@ const SEALED_SEGMENTS_MOST: usize = 64;
 /// # extern crate esker_lsm as esker;
 /// use esker::{Log, Settings, Sync};
 ///
-/// let settings = Settings { log: Log::File { dir: None, sync: Sync::Always }, ..Settings::default() };
+/// let settings = Settings::default()
+///     .log(Log::File { dir: None, sync: Sync::Always })
+///     .memory_bytes(256 << 20);
 /// assert!(settings.validate().is_ok());
 ///
 /// // A segment is at least 64 KiB.
-/// assert!(Settings { segment_bytes: 1, ..settings }.validate().is_err());
+/// assert!(settings.segment_bytes(1).validate().is_err());
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Settings {
     /// Where the log is stored and when it is synced. Default: files in the database directory,
     /// [`Sync::Os`].
@@ -268,7 +273,7 @@ impl Settings {
     pub fn validate(&self) -> Result<()> {
         if self.resources.is_some() {
             let taken = self.clone().with_resources();
-            return Settings { resources: None, ..taken }.validate();
+            return taken.resources(None).validate();
         }
         within("segment_bytes", self.segment_bytes, 64 << 10, 1 << 30)?;
         within("sealed_segments", self.sealed_segments, 1, SEALED_SEGMENTS_MOST)?;
@@ -311,20 +316,21 @@ impl Settings {
 
 /// The settings of a keyspace, fixed when it is created and stored in the manifest.
 ///
+/// Start from the defaults and set what differs with the builder methods.
+///
 /// # Examples
 ///
 /// ```
 /// # extern crate esker_lsm as esker;
 /// use esker::{Dedup, KeyspaceSettings, Ratio, Shape};
 ///
-/// let events = KeyspaceSettings {
-///     shape: Shape::Tiered { runs: 8 },
-///     dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) },
-///     ..KeyspaceSettings::default()
-/// };
+/// let events = KeyspaceSettings::default()
+///     .shape(Shape::Tiered { runs: 8 })
+///     .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) });
 /// assert!(events.validate().is_ok());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct KeyspaceSettings {
     /// How tables are arranged. Default: leveled with ratio 10.
     pub shape: Shape,
@@ -402,16 +408,16 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_named() {
-        let bad = Settings { segment_bytes: 1, ..Settings::default() };
+        let bad = Settings::default().segment_bytes(1);
         assert!(bad.validate().unwrap_err().to_string().contains("segment_bytes"));
-        let bad = Settings { memory_bytes: 1 << 20, ..Settings::default() };
+        let bad = Settings::default().memory_bytes(1 << 20);
         assert!(bad.validate().unwrap_err().to_string().contains("memory_bytes"));
-        let bad = Settings { delete_age_max: Duration::from_millis(999), ..Settings::default() };
+        let bad = Settings::default().delete_age_max(Duration::from_millis(999));
         assert!(bad.validate().unwrap_err().to_string().contains("delete_age_max"));
-        let bad = KeyspaceSettings { filter_bits: 33, ..KeyspaceSettings::default() };
+        let bad = KeyspaceSettings::default().filter_bits(33);
         assert!(bad.validate().unwrap_err().to_string().contains("filter_bits"));
         let dedup = Dedup::PerLevel { threshold: Ratio::of_hundredths(120) };
-        let bad = KeyspaceSettings { dedup, ..KeyspaceSettings::default() };
+        let bad = KeyspaceSettings::default().dedup(dedup);
         let message = bad.validate().unwrap_err().to_string();
         assert!(message.contains("dedup is per-level:1.2"), "{message}");
     }

@@ -157,7 +157,7 @@ mod tests {
     fn beside_tables_that_are_not_open_a_run_has_what_one_alone_has() {
         let meta = TableMeta { entries: 1_000_000, ..sample_table(1) };
         let span = Span::of_table(&meta);
-        let settings = KeyspaceSettings { filter_bits: 10, ..KeyspaceSettings::default() };
+        let settings = KeyspaceSettings::default().filter_bits(10);
         let mut keyspace = KeyspaceVersion::new(KeyspaceId::DEFAULT, "k".into(), settings);
         let run = Run::new(1, vec![TableHandle::detached(meta)]);
         keyspace.levels[1].runs.push(Arc::new(run));

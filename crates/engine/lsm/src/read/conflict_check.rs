@@ -143,8 +143,7 @@ mod tests {
 
     fn database() -> (TempDir, Db, Keyspace) {
         let dir = tempfile::tempdir().unwrap();
-        let settings =
-            Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+        let settings = Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20);
         let db = Db::open(dir.path(), settings).unwrap();
         let keyspace = db.default_keyspace();
         (dir, db, keyspace)

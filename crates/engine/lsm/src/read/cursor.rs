@@ -265,7 +265,7 @@ mod tests {
     use crate::{Db, Settings};
 
     fn small() -> Settings {
-        Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+        Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20)
     }
 
     #[test]

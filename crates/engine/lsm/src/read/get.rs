@@ -235,8 +235,7 @@ mod tests {
     fn a_reader_whose_view_is_old_sees_all_of_a_large_batch_or_nothing() {
         let env =
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
-        let settings =
-            Settings { segment_bytes: 64 << 10, memory_bytes: 4 << 20, ..Settings::default() };
+        let settings = Settings::default().segment_bytes(64 << 10).memory_bytes(4 << 20);
         let db = Db::open_with(env, settings).unwrap();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         for filler in 0..60_u8 {

@@ -110,8 +110,7 @@ mod tests {
     #[test]
     fn a_database_that_is_closed_meanwhile_makes_no_empty_copy() {
         let env = Env::over(Arc::new(MemoryStorage::new()));
-        let settings =
-            Settings { segment_bytes: 64 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+        let settings = Settings::default().segment_bytes(64 << 10).memory_bytes(8 << 20);
         let db = Db::open_with(env, settings).unwrap();
         db.put(&db.default_keyspace(), b"k", b"v").unwrap();
         let inner = db.handle.inner.clone();

@@ -146,7 +146,7 @@ mod tests {
     fn an_opener_that_panics_is_noticed_and_keeps_nobody_waiting() {
         let env =
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
-        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         // What has no file can't be opened, and nobody asks for it.
         let impossible = TableHandle::detached(sample_table(1));
         let run = Run::new(1, vec![impossible.clone()]);

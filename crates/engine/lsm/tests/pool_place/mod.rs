@@ -34,7 +34,7 @@ impl Place {
 
     pub fn settings(&self) -> Settings {
         let log = Log::Pmem { pool: self.pool(), emulated: true };
-        Settings { log, memory_bytes: 64 << 20, ..Settings::default() }
+        Settings::default().log(log).memory_bytes(64 << 20)
     }
 
     /// What a process finds that comes after `db` was killed.

@@ -79,7 +79,11 @@ fn settings(database: &Path, sync: Sync) -> Settings {
     let log = Log::File { dir, sync };
     let default_keyspace = KeyspaceSettings::default();
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
-    Settings { log, segment_bytes, memory_bytes, default_keyspace, ..Settings::default() }
+    Settings::default()
+        .log(log)
+        .segment_bytes(segment_bytes)
+        .memory_bytes(memory_bytes)
+        .default_keyspace(default_keyspace)
 }
 
 fn key(number: u32) -> [u8; 4] {

@@ -94,7 +94,7 @@ fn an_interrupted_repair_of_tables_is_completed_by_the_next() {
 fn an_interrupted_rebuild_knows_what_the_manifest_knew() {
     let storage = Arc::new(MemoryStorage::new());
     let db = open(&storage).unwrap();
-    let tiered = KeyspaceSettings { shape: Shape::Tiered { runs: 3 }, ..Default::default() };
+    let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 3 });
     db.keyspace("empty", tiered).unwrap();
     let dropped = db.keyspace("dropped", KeyspaceSettings::default()).unwrap();
     for round in 0..2u32 {

@@ -19,7 +19,7 @@ type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn settings() -> Settings {
     let log = Log::File { dir: None, sync: Sync::Always };
-    Settings { log, segment_bytes: 64 << 10, memory_bytes: 4 << 20, ..Settings::default() }
+    Settings::default().log(log).segment_bytes(64 << 10).memory_bytes(4 << 20)
 }
 
 fn open(storage: &Arc<MemoryStorage>) -> esker_base::Result<Db> {
@@ -100,7 +100,7 @@ fn different(found: &Pairs, expected: &Pairs) -> Vec<String> {
 fn random_work(storage: &Arc<MemoryStorage>, seed: u64, steps: u64) -> Db {
     let mut rng = Rng::new(seed);
     let db = open(storage).unwrap();
-    let tiered = KeyspaceSettings { shape: Shape::Tiered { runs: 3 }, ..Default::default() };
+    let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 3 });
     let keyspaces = [db.default_keyspace(), db.keyspace("tiered", tiered).unwrap()];
     for step in 0..steps {
         let keyspace = &keyspaces[rng.below(2) as usize];

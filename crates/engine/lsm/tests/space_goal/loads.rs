@@ -67,13 +67,11 @@ fn bytes_of(value: &[u8]) -> f64 {
 
 fn open(storage: &Watched, clock: Arc<dyn Clock>, background: Arc<dyn Background>) -> Db {
     let env = Env { clock, background, ..Env::over(Arc::new(storage.clone())) };
-    let settings = Settings {
-        log: Log::None,
-        segment_bytes: SEGMENT_BYTES,
-        sealed_segments: 2,
-        memory_bytes: 4 << 20,
-        ..Settings::default()
-    };
+    let settings = Settings::default()
+        .log(Log::None)
+        .segment_bytes(SEGMENT_BYTES)
+        .sealed_segments(2)
+        .memory_bytes(4 << 20);
     Db::open_with(env, settings).unwrap()
 }
 
@@ -83,7 +81,7 @@ pub fn table_files_beside_a_slow_flush() -> usize {
     let storage = Watched::new();
     let db = open(&storage, Arc::new(Steady::default()), Arc::new(Stepped));
     let shape = Shape::Tiered { runs: 2 };
-    let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    let settings = KeyspaceSettings::default().shape(shape);
     let keyspace = db.keyspace("load", settings).unwrap();
     let flush = || flush_one(&db, &keyspace);
     flush();
@@ -108,7 +106,7 @@ pub fn table_files_beside_a_look(look: fn(&Db)) -> usize {
     let storage = Watched::new();
     let db = open(&storage, Arc::new(Steady::default()), Arc::new(Stepped));
     let shape = Shape::Tiered { runs: 2 };
-    let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    let settings = KeyspaceSettings::default().shape(shape);
     let keyspace = db.keyspace("load", settings).unwrap();
     flush_one(&db, &keyspace);
     flush_one(&db, &keyspace);
@@ -137,7 +135,7 @@ pub fn table_files_after_a_drop_during(work: fn(&Db, &Keyspace)) -> usize {
     let storage = Watched::new();
     let db = open(&storage, Arc::new(Steady::default()), Arc::new(Stepped));
     let shape = Shape::Tiered { runs: 2 };
-    let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    let settings = KeyspaceSettings::default().shape(shape);
     let keyspace = db.keyspace("load", settings).unwrap();
     flush_one(&db, &keyspace);
     flush_one(&db, &keyspace);
@@ -155,11 +153,9 @@ pub fn table_files_after_a_drop_during(work: fn(&Db, &Keyspace)) -> usize {
 pub fn table_files_of_a_flush_of_two_keyspaces() -> usize {
     let storage = Watched::new();
     let db = open(&storage, Arc::new(Steady::default()), Arc::new(Stepped));
-    let goal = KeyspaceSettings {
-        shape: Shape::Tiered { runs: 8 },
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
-        ..KeyspaceSettings::default()
-    };
+    let goal = KeyspaceSettings::default()
+        .shape(Shape::Tiered { runs: 8 })
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) });
     let keyspace = db.keyspace("load", goal).unwrap();
     db.put(&keyspace, b"key", b"value").unwrap();
     flush_one(&db, &db.default_keyspace());
@@ -208,12 +204,11 @@ impl Load {
     ) -> Self {
         let storage = Watched::new();
         let db = open(&storage, clock.clone(), background.clone());
-        let settings = KeyspaceSettings {
-            shape: Shape::Tiered { runs: 8 },
-            dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) },
-            compression,
-            filter_bits: 10,
-        };
+        let settings = KeyspaceSettings::default()
+            .shape(Shape::Tiered { runs: 8 })
+            .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) })
+            .compression(compression)
+            .filter_bits(10);
         let keyspace = db.keyspace("load", settings).unwrap();
         Load {
             db: Some(db),

@@ -36,7 +36,10 @@ fn options(
     concurrency: Concurrency,
     lock_timeout: Duration,
 ) -> TransactionOptions {
-    TransactionOptions { isolation, concurrency, lock_timeout }
+    TransactionOptions::default()
+        .isolation(isolation)
+        .concurrency(concurrency)
+        .lock_timeout(lock_timeout)
 }
 
 /// `steps` steps of five transactions that take turns at random, in this thread. Whoever would have to

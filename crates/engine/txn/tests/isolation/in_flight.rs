@@ -22,11 +22,8 @@ fn serializable(
     store: &'static TransactionDb<Store>,
     concurrency: Concurrency,
 ) -> Box<dyn Transaction> {
-    let options = TransactionOptions {
-        isolation: Isolation::Serializable,
-        concurrency,
-        ..TransactionOptions::default()
-    };
+    let options =
+        TransactionOptions::default().isolation(Isolation::Serializable).concurrency(concurrency);
     store.begin(&options).unwrap()
 }
 
@@ -114,14 +111,17 @@ fn is_locked_amid_commit(
 ) {
     for other in EVERY_WAY {
         let store = store();
-        let options = TransactionOptions { isolation, concurrency, lock_timeout: Duration::ZERO };
+        let options = TransactionOptions::default()
+            .isolation(isolation)
+            .concurrency(concurrency)
+            .lock_timeout(Duration::ZERO);
         let mut transaction = store.begin(&options).unwrap();
         first(&mut *transaction).unwrap();
         let (committed, meanwhile) = amid(
             store,
             move || transaction.commit(),
             move || {
-                let options = TransactionOptions { concurrency: other, ..options };
+                let options = options.concurrency(other);
                 let mut late = store.begin(&options)?;
                 late.put(KEYSPACE, key, b"late").and_then(|()| late.commit())
             },

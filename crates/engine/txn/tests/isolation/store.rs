@@ -31,12 +31,8 @@ impl Store {
     fn new(is_forgetful: bool) -> Store {
         let env = Env::over(Arc::new(MemoryStorage::new()));
         // Small segments: flushes come in between.
-        let settings = Settings {
-            log: Log::None,
-            segment_bytes: 64 << 10,
-            memory_bytes: 8 << 20,
-            ..Settings::default()
-        };
+        let settings =
+            Settings::default().log(Log::None).segment_bytes(64 << 10).memory_bytes(8 << 20);
         let db = Db::open_with(env, settings).unwrap();
         Store { db, is_forgetful, before_write: Mutex::default() }
     }

@@ -53,10 +53,7 @@ fn a_lock_that_is_not_got_in_time_is_an_error_that_says_so() {
     let store = store_of(&[]);
     let mut holder = store.begin(&options(Snapshot, Pessimistic)).unwrap();
     holder.write("x", "1").unwrap();
-    let short = TransactionOptions {
-        lock_timeout: Duration::from_millis(1),
-        ..options(Snapshot, Pessimistic)
-    };
+    let short = options(Snapshot, Pessimistic).lock_timeout(Duration::from_millis(1));
     let mut waiter = store.begin(&short).unwrap();
     let refused = waiter.write("x", "2").unwrap_err();
     assert!(refused.is_transient());
@@ -90,9 +87,7 @@ fn the_same_key_of_two_keyspaces_is_two_locks() {
     let store = store_of(&[]);
     let other = store.keyspace("other").unwrap();
     let mut first = store.begin(&options(Snapshot, Pessimistic)).unwrap();
-    let mut second = store
-        .begin(&TransactionOptions { lock_timeout: LONG, ..TransactionOptions::default() })
-        .unwrap();
+    let mut second = store.begin(&TransactionOptions::default().lock_timeout(LONG)).unwrap();
     first.put(KEYSPACE, b"k", b"1").unwrap();
     second.put(other, b"k", b"2").unwrap();
     assert_eq!(store.held().keys, 2);

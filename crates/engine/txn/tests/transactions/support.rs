@@ -24,8 +24,7 @@ pub fn memory_db() -> Db {
 /// An empty database on `storage`.
 pub fn db_on(storage: Arc<dyn Storage>, log: Log) -> Db {
     let env = Env::over(storage);
-    let settings =
-        Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+    let settings = Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20);
     Db::open_with(env, settings).unwrap()
 }
 
@@ -40,12 +39,15 @@ pub fn store_of(pairs: &[(&str, &str)]) -> TransactionDb<Db> {
 
 /// Options with a timeout that nobody reaches.
 pub fn options(isolation: Isolation, concurrency: Concurrency) -> TransactionOptions {
-    TransactionOptions { isolation, concurrency, lock_timeout: LONG }
+    TransactionOptions::default().isolation(isolation).concurrency(concurrency).lock_timeout(LONG)
 }
 
 /// Options with which whoever would have to wait fails at once.
 pub fn impatient(isolation: Isolation, concurrency: Concurrency) -> TransactionOptions {
-    TransactionOptions { isolation, concurrency, lock_timeout: Duration::ZERO }
+    TransactionOptions::default()
+        .isolation(isolation)
+        .concurrency(concurrency)
+        .lock_timeout(Duration::ZERO)
 }
 
 /// Every level, both ways.

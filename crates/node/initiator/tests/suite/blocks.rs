@@ -101,11 +101,9 @@ fn database(target: &Target, background: Arc<dyn Background>) -> Db {
         background,
         seed: 1,
     };
-    let settings = DbSettings {
-        log: Log::File { dir: None, sync: Sync::Always },
-        segment_bytes: 1 << 20,
-        ..DbSettings::default()
-    };
+    let settings = DbSettings::default()
+        .log(Log::File { dir: None, sync: Sync::Always })
+        .segment_bytes(1 << 20);
     Db::open_with(env, settings).unwrap()
 }
 

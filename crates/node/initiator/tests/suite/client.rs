@@ -75,7 +75,7 @@ fn values_of_all_lengths_come_back() {
 
 #[test]
 fn a_value_longer_than_a_retrieve_can_give_is_an_error() {
-    let settings = esker_lsm::Settings { segment_bytes: 8 << 20, ..Default::default() };
+    let settings = esker_lsm::Settings::default().segment_bytes(8 << 20);
     let db = Db::open_with(Env::over(Arc::new(MemoryStorage::new())), settings).unwrap();
     let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();
     let longest = vec![7; 1 << 20];

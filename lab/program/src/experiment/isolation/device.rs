@@ -171,13 +171,11 @@ fn open(host: &Arc<Host>, storage: Arc<FlashStorage>) -> Result<Db, Error> {
         background: Arc::new(EqualThreads),
         seed: SEED,
     };
-    let settings = Settings {
-        log: Log::None,
-        segment_bytes: SEGMENT_BYTES,
-        memory_bytes: MEMORY_BYTES,
-        dram_table_bytes: Some(0),
-        ..Settings::default()
-    };
+    let settings = Settings::default()
+        .log(Log::None)
+        .segment_bytes(SEGMENT_BYTES)
+        .memory_bytes(MEMORY_BYTES)
+        .dram_table_bytes(0);
     Db::open_with(env, settings)
 }
 

@@ -27,7 +27,7 @@ fn transact<T>(
     let mut counted = Transactions::NONE;
     // The weakest level there is: what is right under it is right under all.
     let isolation = Isolation::ReadCommitted;
-    let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+    let options = TransactionOptions::default().isolation(isolation);
     attempt(store, &options, &mut counted, |transaction| {
         body(&mut Session::new(transaction, &tables))
     })

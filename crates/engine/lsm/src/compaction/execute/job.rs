@@ -437,11 +437,13 @@ mod tests {
     fn with_runs(env: Env, runs: usize) -> (Db, Keyspace) {
         let env = Env { background: Arc::new(Stepped), ..env };
         let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
-        let settings =
-            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+        let settings = Settings::default()
+            .log(Log::None)
+            .segment_bytes(segment_bytes)
+            .memory_bytes(memory_bytes);
         let db = Db::open_with(env, settings).unwrap();
         let compression = Compression::None;
-        let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
+        let settings = KeyspaceSettings::default().compression(compression);
         let keyspace = db.keyspace("keyspace", settings).unwrap();
         flush_runs(&db, &keyspace, runs);
         (db, keyspace)
@@ -561,7 +563,7 @@ mod tests {
             clock: clock.clone(),
             ..Env::over(Arc::new(Busy(MemoryStorage::new())))
         };
-        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         db.put(&db.default_keyspace(), b"key", b"value").unwrap();
         db.inner().commit.lock_tail().seal();
         let begin = clock.now();

@@ -333,7 +333,7 @@ mod tests {
 
     fn settings() -> KeyspaceSettings {
         let (shape, compression) = (Shape::Leveled { ratio: 2 }, Compression::None);
-        KeyspaceSettings { shape, compression, ..KeyspaceSettings::default() }
+        KeyspaceSettings::default().shape(shape).compression(compression)
     }
 
     fn open(told: &Told, clock: &Arc<Hand>) -> Db {
@@ -343,8 +343,10 @@ mod tests {
             ..Env::over(Arc::new(told.clone()))
         };
         let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
-        let settings =
-            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+        let settings = Settings::default()
+            .log(Log::None)
+            .segment_bytes(segment_bytes)
+            .memory_bytes(memory_bytes);
         Db::open_with(env, settings).unwrap()
     }
 

@@ -376,8 +376,7 @@ mod tests {
 
     #[test]
     fn a_level_that_is_emptied_beside_a_plan_for_it_keeps_its_run() {
-        let settings =
-            KeyspaceSettings { shape: Shape::Leveled { ratio: 10 }, ..Default::default() };
+        let settings = KeyspaceSettings::default().shape(Shape::Leveled { ratio: 10 });
         let mut keyspace = KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings);
         let run = |id, tables| vec![Arc::new(Run::new(id, tables))];
         keyspace.levels[4].runs = run(9, vec![table(1, "m", "n", 0), table(2, "p", "q", 0)]);

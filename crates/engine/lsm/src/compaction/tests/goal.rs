@@ -35,11 +35,9 @@ struct Tree {
 
 impl Tree {
     fn new(runs: u32, amp: Ratio) -> Self {
-        let settings = KeyspaceSettings {
-            shape: Shape::Tiered { runs },
-            dedup: Dedup::SpaceGoal { amp },
-            ..KeyspaceSettings::default()
-        };
+        let settings = KeyspaceSettings::default()
+            .shape(Shape::Tiered { runs })
+            .dedup(Dedup::SpaceGoal { amp });
         Tree {
             keyspace: KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings),
             keys: HashMap::new(),

@@ -32,11 +32,9 @@ struct Tree {
 
 impl Tree {
     fn new(amp: u32) -> Self {
-        let settings = KeyspaceSettings {
-            shape: Shape::Tiered { runs: 8 },
-            dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) },
-            ..KeyspaceSettings::default()
-        };
+        let settings = KeyspaceSettings::default()
+            .shape(Shape::Tiered { runs: 8 })
+            .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) });
         let keyspace = KeyspaceVersion::new(KeyspaceId(7), "k".into(), settings);
         Tree { keyspace, next_file: 100 }
     }

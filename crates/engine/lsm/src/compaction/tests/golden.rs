@@ -126,7 +126,7 @@ impl Script {
             [dedup] => parse_dedup(dedup),
             _ => panic!("{dedup:?} is no way to deduplicate"),
         };
-        let settings = KeyspaceSettings { shape, dedup, ..KeyspaceSettings::default() };
+        let settings = KeyspaceSettings::default().shape(shape).dedup(dedup);
         self.keyspace = KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings);
         let segment_bytes = segment.strip_prefix("segment=").unwrap().parse().unwrap();
         self.sizes = Sizes { segment_bytes };

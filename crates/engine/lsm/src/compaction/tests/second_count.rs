@@ -121,11 +121,9 @@ fn an_empty_sample_is_doubted() {
 
 /// Ten segments in the base, and two over its first half; the base's own samples say that no key is in both.
 fn overwritten(amp: u32, is_lying: bool) -> KeyspaceVersion {
-    let settings = KeyspaceSettings {
-        shape: Shape::Tiered { runs: 8 },
-        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) },
-        ..KeyspaceSettings::default()
-    };
+    let settings = KeyspaceSettings::default()
+        .shape(Shape::Tiered { runs: 8 })
+        .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) });
     let mut keyspace = KeyspaceVersion::new(KeyspaceId(7), "k".into(), settings);
     let all: Vec<u64> = (0..10_000).collect();
     let base = all.chunks(500).zip(10..).map(|(keys, file)| {

@@ -36,7 +36,7 @@ fn key(cell: usize) -> Vec<u8> {
 impl Simulation {
     /// A keyspace whose every key is in the last level.
     fn new(shape: Shape, segments: u64) -> Self {
-        let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+        let settings = KeyspaceSettings::default().shape(shape);
         let mut simulation = Simulation {
             keyspace: KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings),
             shares: HashMap::new(),

@@ -68,7 +68,11 @@ impl Store {
         segment_bytes: u64,
     ) -> Self {
         let compression = Compression::None;
-        let settings = KeyspaceSettings { shape, dedup, compression, filter_bits: 8 };
+        let settings = KeyspaceSettings::default()
+            .shape(shape)
+            .dedup(dedup)
+            .compression(compression)
+            .filter_bits(8);
         let mut store = Store {
             storage,
             cache: Arc::new(BlockCache::new(1 << 20)),

@@ -1,0 +1,185 @@
+//! The builder methods of settings: one per field, with the field's name.
+
+use super::settings::{KeyspaceSettings, Log, Recovery, Settings, Shape};
+use super::space_policy::Dedup;
+use crate::background::resources::Resources;
+use esker_memtable::Forwarding;
+use esker_table::Compression;
+use std::time::Duration;
+
+/// Builder methods. Each sets the field of its name, whose documentation is complete.
+impl Settings {
+    /// Sets where the log is stored and when it is synced. Default: files in the database directory,
+    /// [`Sync::Os`](crate::Sync::Os).
+    #[must_use]
+    pub fn log(mut self, log: Log) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// Sets what an open does if the log has an invalid frame with whole frames after it. Default:
+    /// [`Recovery::Prefix`].
+    #[must_use]
+    pub fn recovery(mut self, recovery: Recovery) -> Self {
+        self.recovery = recovery;
+        self
+    }
+
+    /// Sets the size of a log segment, and of a MemTable, in bytes: 64 KiB to 1 GiB. Default: 64 MiB.
+    #[must_use]
+    pub fn segment_bytes(mut self, segment_bytes: usize) -> Self {
+        self.segment_bytes = segment_bytes;
+        self
+    }
+
+    /// Sets the number of immutable MemTables that may wait for their flush, 1 to 64. Default: 3.
+    #[must_use]
+    pub fn sealed_segments(mut self, sealed_segments: usize) -> Self {
+        self.sealed_segments = sealed_segments;
+        self
+    }
+
+    /// Sets the memory budget of the database, in bytes: at least two segments, unless the log is in a
+    /// pool. Default: 1 GiB.
+    #[must_use]
+    pub fn memory_bytes(mut self, memory_bytes: usize) -> Self {
+        self.memory_bytes = memory_bytes;
+        self
+    }
+
+    /// Sets the capacity of the DRAMTable in bytes, at most half of the memory. `None` is an eighth of
+    /// the memory; 0 disables the table. Default: `None`.
+    #[must_use]
+    pub fn dram_table_bytes(mut self, dram_table_bytes: impl Into<Option<usize>>) -> Self {
+        self.dram_table_bytes = dram_table_bytes.into();
+        self
+    }
+
+    /// Sets when writes are copied to the DRAMTable. Default: [`Forwarding::OnFlush`].
+    #[must_use]
+    pub fn forwarding(mut self, forwarding: Forwarding) -> Self {
+        self.forwarding = forwarding;
+        self
+    }
+
+    /// Sets the number of compaction threads, 1 to 64. Default: 2.
+    #[must_use]
+    pub fn background_threads(mut self, background_threads: usize) -> Self {
+        self.background_threads = background_threads;
+        self
+    }
+
+    /// Sets the longest time that a delete, and the data that it hides, stay in tables, at least 1 s.
+    /// [`Duration::MAX`] disables the limit. Default: 30 days.
+    #[must_use]
+    pub fn delete_age_max(mut self, delete_age_max: Duration) -> Self {
+        self.delete_age_max = delete_age_max;
+        self
+    }
+
+    /// Sets whether a thread answers requests from other processes, such as `esker checkpoint`.
+    /// Default: false.
+    #[must_use]
+    pub fn answers_requests(mut self, answers_requests: bool) -> Self {
+        self.answers_requests = answers_requests;
+        self
+    }
+
+    /// Sets the settings of the default keyspace, used only when the database is created.
+    #[must_use]
+    pub fn default_keyspace(mut self, default_keyspace: KeyspaceSettings) -> Self {
+        self.default_keyspace = default_keyspace;
+        self
+    }
+
+    /// Sets the memory and threads that the database shares with others of this process. They replace
+    /// `memory_bytes` and `background_threads`. Default: `None`.
+    #[must_use]
+    pub fn resources(mut self, resources: impl Into<Option<Resources>>) -> Self {
+        self.resources = resources.into();
+        self
+    }
+}
+
+/// Builder methods. Each sets the field of its name, whose documentation is complete.
+impl KeyspaceSettings {
+    /// Sets how tables are arranged. Default: leveled with ratio 10.
+    #[must_use]
+    pub const fn shape(mut self, shape: Shape) -> Self {
+        self.shape = shape;
+        self
+    }
+
+    /// Sets how a tiered keyspace removes obsolete versions. Default: [`Dedup::None`].
+    #[must_use]
+    pub const fn dedup(mut self, dedup: Dedup) -> Self {
+        self.dedup = dedup;
+        self
+    }
+
+    /// Sets how data blocks are compressed. Default: LZ4.
+    #[must_use]
+    pub const fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Sets the mean number of filter bits per key, 0 (no filter) to 32. Default: 10.
+    #[must_use]
+    pub const fn filter_bits(mut self, filter_bits: u8) -> Self {
+        self.filter_bits = filter_bits;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_method_sets_the_field_of_its_name() {
+        let default_keyspace = KeyspaceSettings::default()
+            .shape(Shape::Tiered { runs: 4 })
+            .dedup(Dedup::SpaceGoal { amp: crate::Ratio::of_hundredths(150) })
+            .compression(Compression::Zstd)
+            .filter_bits(12);
+        let keyspace = KeyspaceSettings {
+            shape: Shape::Tiered { runs: 4 },
+            dedup: Dedup::SpaceGoal { amp: crate::Ratio::of_hundredths(150) },
+            compression: Compression::Zstd,
+            filter_bits: 12,
+        };
+        assert_eq!(default_keyspace, keyspace);
+
+        let resources = Resources::new(32 << 20, 1).unwrap();
+        let set = Settings::default()
+            .log(Log::None)
+            .recovery(Recovery::Strict)
+            .segment_bytes(1 << 20)
+            .sealed_segments(5)
+            .memory_bytes(64 << 20)
+            .dram_table_bytes(7)
+            .forwarding(Forwarding::Always)
+            .background_threads(3)
+            .delete_age_max(Duration::from_secs(9))
+            .answers_requests(true)
+            .default_keyspace(keyspace)
+            .resources(resources.clone());
+        let expected = Settings {
+            log: Log::None,
+            recovery: Recovery::Strict,
+            segment_bytes: 1 << 20,
+            sealed_segments: 5,
+            memory_bytes: 64 << 20,
+            dram_table_bytes: Some(7),
+            forwarding: Forwarding::Always,
+            background_threads: 3,
+            delete_age_max: Duration::from_secs(9),
+            answers_requests: true,
+            default_keyspace: keyspace,
+            resources: Some(resources),
+        };
+        assert_eq!(set, expected);
+        assert_eq!(set.dram_table_bytes(None).dram_table_bytes, None);
+    }
+}
