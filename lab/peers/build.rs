@@ -1,9 +1,24 @@
-//! Compiles the C++ part of the RocksDB peer, against the headers of the RocksDB that its crate brings.
+//! Sets `any_peer` if a peer is built in, and `range_peer` if it is one whose iterators cannot seek.
+//! Compiles the C++ part of the RocksDB peer against the headers of the RocksDB that its crate brings.
 
 fn main() {
+    let has = |peer: &str| {
+        let feature = peer.to_uppercase().replace('-', "_");
+        std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some()
+    };
+    println!("cargo::rustc-check-cfg=cfg(any_peer, range_peer)");
+    if PEERS.iter().any(|peer| has(peer)) {
+        println!("cargo::rustc-cfg=any_peer");
+    }
+    if ["lmdb", "redb"].iter().any(|peer| has(peer)) {
+        println!("cargo::rustc-cfg=range_peer");
+    }
     #[cfg(feature = "rocksdb")]
     rocksdb_file_system();
 }
+
+/// The features that each build a peer in.
+const PEERS: [&str; 7] = ["rocksdb", "leveldb", "fjall", "lmdb", "redb", "bf-tree", "tidesdb"];
 
 #[cfg(feature = "rocksdb")]
 fn rocksdb_file_system() {

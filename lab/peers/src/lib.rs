@@ -10,6 +10,12 @@
 //! | `rocksdb-universal-P` | as `rocksdb-universal`, P percent of space over the live data at most: 25, 50, 100, 200 |
 //! | `leveldb` | LevelDB, its log written and not synced |
 //! | `fjall` | fjall, its journal written and not synced |
+//! | `lmdb` | LMDB, over `heed`, its commits not synced |
+//! | `redb` | redb, its commits not synced |
+//! | `bf-tree` | bf-tree, without a log |
+//! | `tidesdb` | TidesDB, its log synced every second |
+//!
+//! [`after_a_crash`] says what of their writes each keeps.
 //!
 //! RocksDB's transactions, with its log on any device or without one, are opened apart, by
 //! [`open_transactional`].
@@ -18,40 +24,54 @@
 //! option set is listed with its reason by [`Peer::configuration`]. What all engines of a run share,
 //! memory above all, comes in by [`PeerSettings`].
 //!
-//! The engines are compiled only when asked for, by the features `rocksdb`, `leveldb`, `fjall` or
-//! `all`, because they want packages of the system and minutes of compiling:
+//! The engines are compiled only when asked for, each by the feature of its name, because they want
+//! packages of the system and minutes of compiling. `cargo-only` is those that need nothing but cargo
+//! and a C compiler: `fjall`, `lmdb`, `redb` and `bf-tree`. TidesDB wants cmake.
 //!
 //! ```sh
+//! cargo build --release -p esker-lab --features cargo-only-peers
 //! scripts/install-peers
 //! cargo build --release -p esker-lab --features peers
 //! ```
 
 #![deny(unsafe_code)]
 
-#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+#[cfg(feature = "bf-tree")]
+mod bf_tree;
+#[cfg(any_peer)]
 mod check;
-#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+#[cfg(any_peer)]
 mod configuration;
+mod crash;
 #[cfg(feature = "fjall")]
 mod fjall;
 #[cfg(feature = "leveldb")]
 mod leveldb;
+#[cfg(feature = "lmdb")]
+mod lmdb;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod log_bytes;
-#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+#[cfg(any_peer)]
 mod moments;
 mod peer;
-#[cfg(any(feature = "leveldb", feature = "fjall"))]
+#[cfg(range_peer)]
+mod range_cursor;
+#[cfg(any(feature = "leveldb", feature = "fjall", feature = "tidesdb"))]
 mod ranges;
+#[cfg(feature = "redb")]
+mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 mod settings;
 #[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
 mod single;
-#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+#[cfg(any_peer)]
 mod tally;
+#[cfg(feature = "tidesdb")]
+mod tidesdb;
 mod transactional;
 
+pub use crash::after_a_crash;
 pub use peer::{Peer, Written};
 pub use settings::{Compression, PeerSettings};
 pub use transactional::{PeerLog, TransactionalPeer, check_transactional, open_transactional};
@@ -62,7 +82,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The peers there are, built in or not.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 17] = [
     "rocksdb-wal",
     "rocksdb-wal-sync",
     "rocksdb-nolog",
@@ -76,6 +96,10 @@ pub const NAMES: [&str; 13] = [
     "rocksdb-universal-200",
     "leveldb",
     "fjall",
+    "lmdb",
+    "redb",
+    "bf-tree",
+    "tidesdb",
 ];
 
 /// Whether [`open`] can open the peer of this name. If not, the error says why and what to do. Does
@@ -90,8 +114,17 @@ pub fn check(name: &str) -> Result<()> {
     if is_built_in(name) {
         return Ok(());
     }
-    let reason = "it is not built in: run scripts/install-peers, then \
-                  cargo build --release -p esker-lab --features peers";
+    let reason = match name {
+        "fjall" | "lmdb" | "redb" | "bf-tree" => {
+            "it is not built in: run cargo build --release -p esker-lab --features \
+             cargo-only-peers; or, for all peers, scripts/install-peers, then the same with \
+             --features peers"
+        }
+        _ => {
+            "it is not built in: run scripts/install-peers, then \
+             cargo build --release -p esker-lab --features peers"
+        }
+    };
     Err(refused(name, reason.to_owned()))
 }
 
@@ -104,6 +137,14 @@ pub fn check_settings(name: &str, settings: &PeerSettings) -> Result<()> {
         "leveldb" => leveldb::check(settings),
         #[cfg(feature = "fjall")]
         "fjall" => fjall::check(settings),
+        #[cfg(feature = "lmdb")]
+        "lmdb" => lmdb::check(settings),
+        #[cfg(feature = "redb")]
+        "redb" => redb::check(settings),
+        #[cfg(feature = "bf-tree")]
+        "bf-tree" => bf_tree::check(settings),
+        #[cfg(feature = "tidesdb")]
+        "tidesdb" => tidesdb::check(settings),
         _ => Ok(()),
     }
 }
@@ -112,6 +153,10 @@ fn is_built_in(name: &str) -> bool {
     (cfg!(feature = "rocksdb") && name.starts_with("rocksdb"))
         || (cfg!(feature = "leveldb") && name == "leveldb")
         || (cfg!(feature = "fjall") && name == "fjall")
+        || (cfg!(feature = "lmdb") && name == "lmdb")
+        || (cfg!(feature = "redb") && name == "redb")
+        || (cfg!(feature = "bf-tree") && name == "bf-tree")
+        || (cfg!(feature = "tidesdb") && name == "tidesdb")
 }
 
 /// Opens the peer `name` in the directory `dir`, or creates a store there.
@@ -144,10 +189,7 @@ pub fn open_in_storage(
     unreachable!("{} {log:?}: it was checked", storage.describe())
 }
 
-#[cfg_attr(
-    not(any(feature = "rocksdb", feature = "leveldb", feature = "fjall")),
-    expect(unused_variables, reason = "there is nothing to open")
-)]
+#[cfg_attr(not(any_peer), expect(unused_variables, reason = "there is nothing to open"))]
 fn open_built_in(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
     match name {
         #[cfg(feature = "rocksdb")]
@@ -156,6 +198,14 @@ fn open_built_in(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<
         "leveldb" => leveldb::open(dir, settings),
         #[cfg(feature = "fjall")]
         "fjall" => fjall::open(dir, settings),
+        #[cfg(feature = "lmdb")]
+        "lmdb" => lmdb::open(dir, settings),
+        #[cfg(feature = "redb")]
+        "redb" => redb::open(dir, settings),
+        #[cfg(feature = "bf-tree")]
+        "bf-tree" => bf_tree::open(dir, settings),
+        #[cfg(feature = "tidesdb")]
+        "tidesdb" => tidesdb::open(dir, settings),
         _ => unreachable!("the name was checked"),
     }
 }

@@ -77,13 +77,13 @@ impl PeerSettings {
     }
 
     /// How many write buffers fit beside a cache of at least one buffer's size, `most` at most.
-    #[cfg(any(test, feature = "rocksdb"))]
+    #[cfg(any(test, feature = "rocksdb", feature = "tidesdb"))]
     pub(crate) fn write_buffers_of(&self, most: usize) -> usize {
         (self.memory_bytes / self.write_buffer_bytes).saturating_sub(1).clamp(2, most.max(2))
     }
 
     /// The block cache beside `write_buffers` buffers.
-    #[cfg(any(test, feature = "rocksdb", feature = "leveldb"))]
+    #[cfg(any(test, feature = "rocksdb", feature = "leveldb", feature = "tidesdb"))]
     pub(crate) fn cache_beside(&self, write_buffers: usize) -> usize {
         let left = self.memory_bytes.saturating_sub(write_buffers * self.write_buffer_bytes);
         self.cache_bytes.unwrap_or(left)
@@ -92,6 +92,17 @@ impl PeerSettings {
 
 pub(crate) fn invalid(setting: &'static str, value: impl ToString, reason: String) -> Error {
     Error::InvalidSetting { setting, value: value.to_string(), reason }
+}
+
+/// Refuses compression, for `engine`, which has none.
+#[cfg(any(range_peer, feature = "bf-tree", feature = "tidesdb"))]
+pub(crate) fn uncompressed(engine: &str, settings: &PeerSettings) -> Result<()> {
+    if settings.compression == Compression::None {
+        return Ok(());
+    }
+    let value = format!("{:?}", settings.compression).to_lowercase();
+    let reason = format!("{engine} has no compression here; run it without");
+    Err(invalid("compression", value, reason))
 }
 
 fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Result<()> {

@@ -1,7 +1,7 @@
 //! What every peer must do, run over each that is built in. The oracle is the model that the rest of
 //! the project is held against.
 
-#![cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+#![cfg(any_peer)]
 
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, WriteBatch};
 use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES, Rng};
@@ -59,6 +59,22 @@ suites! {
     rocksdb_universal_25, "rocksdb", "rocksdb-universal-25";
     leveldb, "leveldb", "leveldb";
     fjall, "fjall", "fjall";
+    lmdb, "lmdb", "lmdb";
+    redb, "redb", "redb";
+    tidesdb, "tidesdb", "tidesdb";
+}
+
+// It has no atomic batches, no snapshots and no way backwards.
+suite! { bf_tree, "bf-tree", "bf-tree":
+    the_last_write_wins
+    several_keys_are_got_in_their_order
+    a_range_delete_removes_just_its_range
+    what_was_written_is_there_after_reopening
+    settling_returns_and_keeps_all
+    every_option_set_has_its_reason
+    settings_that_cannot_be_are_refused
+    what_it_cannot_do_is_refused
+    forward_cursors_agree_with_the_model
 }
 
 /// Small, so that a test's writes are flushed and compacted.
@@ -212,8 +228,8 @@ fn readers_see_a_batch_whole_or_not_at_all(name: &str, dir: &Path) {
     let peer = opened(name, dir);
     let write = |round: u64| {
         let mut batch = WriteBatch::new();
-        batch.put(KEYSPACE, b"left", &round.to_le_bytes());
-        batch.put(KEYSPACE, b"right", &round.to_le_bytes());
+        batch.put(KEYSPACE, b"left", round.to_le_bytes());
+        batch.put(KEYSPACE, b"right", round.to_le_bytes());
         peer.write(&batch).unwrap();
     };
     write(0);
@@ -406,8 +422,8 @@ fn written_bytes_grow(name: &str, dir: &Path) {
     let user_bytes = written.user_bytes.unwrap();
     assert!((4_000 * 210..4_000 * 240).contains(&user_bytes), "{written:?}");
 
-    if name == "fjall" {
-        assert_eq!(written.flush_bytes, None, "fjall does not tell");
+    if ["fjall", "lmdb", "redb"].contains(&name) {
+        assert_eq!(written.flush_bytes, None, "it does not tell");
         return;
     }
     let log_bytes = written.log_bytes.unwrap();
@@ -428,7 +444,8 @@ fn written_bytes_grow(name: &str, dir: &Path) {
     assert!(more.user_bytes > written.user_bytes, "{more:?}");
     assert!(more.flush_bytes > written.flush_bytes, "{more:?}");
     assert!(more.compaction_bytes.unwrap() > 100_000, "{more:?}");
-    assert_eq!(more.stall_us.is_some(), name.starts_with("rocksdb"));
+    let counts_stalls = name.starts_with("rocksdb") || name == "tidesdb";
+    assert_eq!(more.stall_us.is_some(), counts_stalls);
 }
 
 fn settling_returns_and_keeps_all(name: &str, dir: &Path) {
@@ -457,7 +474,7 @@ fn keys_that_no_store_takes_are_refused(name: &str, dir: &Path) {
     assert!(matches!(peer.get(b""), Err(Error::EmptyKey)));
     assert!(matches!(peer.delete(&too_long), Err(Error::KeyTooLong { .. })));
     let longest = vec![b'k'; MAX_KEY_BYTES];
-    if name == "fjall" {
+    if ["fjall", "lmdb"].contains(&name) {
         assert!(matches!(peer.put(&longest, b"1"), Err(Error::KeyTooLong { .. })));
         return;
     }
@@ -469,12 +486,50 @@ fn keys_that_no_store_takes_are_refused(name: &str, dir: &Path) {
 fn every_option_set_has_its_reason(name: &str, dir: &Path) {
     let peer = opened(name, dir);
     let options = peer.configuration();
-    assert!(options.len() >= 8, "{options:?}");
+    // A B-tree has fewer.
+    let has_buffers = !["lmdb", "redb", "bf-tree"].contains(&name);
+    assert!(options.len() >= if has_buffers { 8 } else { 4 }, "{options:?}");
     for (option, value) in &options {
         let (_, reason) = value.split_once(" (").unwrap_or_else(|| panic!("{option}: {value}"));
         assert!(reason.len() > 8 && reason.ends_with(')'), "{option}: {value}");
     }
-    assert!(options.iter().any(|(_, value)| value.starts_with("262144 (")), "{options:?}");
+    let is_of_buffer = |value: &str| value.starts_with("262144 (");
+    assert_eq!(options.iter().any(|(_, value)| is_of_buffer(value)), has_buffers, "{options:?}");
+}
+
+fn what_it_cannot_do_is_refused(name: &str, dir: &Path) {
+    let peer = opened(name, dir);
+    peer.put(b"a", b"1").unwrap();
+    let mut two = WriteBatch::new();
+    two.put(KEYSPACE, b"a", b"2");
+    two.put(KEYSPACE, b"b", b"2");
+    assert!(matches!(peer.write(&two), Err(Error::NotOffered { .. })));
+    assert_eq!((got(&*peer, b"a"), got(&*peer, b"b")), (Some(b"1".to_vec()), None));
+    assert!(matches!(peer.snapshot().map(drop), Err(Error::NotOffered { .. })));
+    let mut cursor = peer.cursor(KeyRange::all()).unwrap();
+    assert!(matches!(cursor.seek_last(), Err(Error::NotOffered { .. })));
+    assert!(matches!(peer.put(&[b'k'; 49], b"1"), Err(Error::KeyTooLong { bytes: 49 })));
+    assert!(peer.put(b"empty", b"").is_err() && peer.put(b"large", &[7; 2_000]).is_err());
+}
+
+fn forward_cursors_agree_with_the_model(name: &str, dir: &Path) {
+    let peer = opened(name, dir);
+    let mut rng = Rng::new(17);
+    let model = filled(&*peer, &mut rng);
+    for _ in 0..200 {
+        let range = random_range(&mut rng);
+        let mut theirs = peer.cursor(range.clone()).unwrap();
+        let mut ours = model.cursor(range.clone()).unwrap();
+        for _ in 0..30 {
+            let target = key(rng.below(420));
+            match rng.below(10) {
+                0 => (ours.seek_first().unwrap(), theirs.seek_first().unwrap()),
+                1..4 => (ours.seek(&target).unwrap(), theirs.seek(&target).unwrap()),
+                _ => (ours.next().unwrap(), theirs.next().unwrap()),
+            };
+            assert_eq!(theirs.current(), ours.current(), "{range:?}");
+        }
+    }
 }
 
 fn settings_that_cannot_be_are_refused(name: &str, dir: &Path) {
