@@ -56,7 +56,10 @@ impl KeyspaceOptions {
             let kept = describe(existing.settings);
             tell(format_args!("keyspace {name} exists already and stays as it is: {kept}"));
         }
-        Ok(db.keyspace(name, settings)?)
+        match db.existing_keyspace(name) {
+            Err(esker::Error::UnknownKeyspace { .. }) => Ok(db.keyspace(name, settings)?),
+            existing => Ok(existing?),
+        }
     }
 }
 
@@ -125,18 +128,10 @@ pub fn describe(settings: KeyspaceSettings) -> String {
 
 /// How tables are arranged, in words: the shape, and the deduplication if there is some.
 pub fn arrangement(settings: KeyspaceSettings) -> String {
-    let shape = shape_name(settings.shape);
+    let shape = settings.shape;
     match settings.dedup {
-        Dedup::None => shape,
+        Dedup::None => shape.to_string(),
         dedup => format!("{shape}, {dedup}"),
-    }
-}
-
-/// A shape as [`parse_shape`] reads it.
-pub fn shape_name(shape: Shape) -> String {
-    match shape {
-        Shape::Leveled { ratio } => format!("leveled:{ratio}"),
-        Shape::Tiered { runs } => format!("tiered:{runs}"),
     }
 }
 
@@ -147,7 +142,7 @@ mod tests {
     #[test]
     fn shapes_are_read_as_they_are_shown() {
         for shape in [Shape::Leveled { ratio: 4 }, Shape::Tiered { runs: 12 }] {
-            assert_eq!(parse_shape(&shape_name(shape)), Ok(shape));
+            assert_eq!(parse_shape(&shape.to_string()), Ok(shape));
         }
         for bad in ["", "flat", "leveled:", "tiered:x", "tiered:-1"] {
             assert!(parse_shape(bad).is_err(), "{bad}");

@@ -33,6 +33,37 @@ fn readers_are_sent_to_other_threads() {
     is_sent::<Transaction>();
 }
 
+#[test]
+fn a_keyspace_with_other_settings_is_not_opened_as_if_it_had_those_asked_for() {
+    let (dir, db, _) = letters();
+    let default = KeyspaceSettings::default();
+    let tiered = default.shape(Shape::Tiered { runs: 8 }).filter_bits(12);
+    db.keyspace("events", tiered).unwrap().put("a", "1").unwrap();
+    db.close().unwrap();
+    let db = Db::open(dir.path().join("db"), Settings::default()).unwrap();
+    let difference = |name: &str, settings| match db.keyspace(name, settings) {
+        Err(Error::KeyspaceSettingsDiffer { difference, .. }) => Some(difference),
+        other => {
+            assert_eq!(other.unwrap().settings().unwrap(), settings);
+            None
+        }
+    };
+    let text = "shape is tiered:8, not leveled:10; filter_bits is 12, not 10";
+    assert_eq!(difference("events", default).as_deref(), Some(text));
+    assert_eq!(difference("events", tiered), None);
+    assert_eq!(difference("default", default), None);
+    assert!(difference("default", default.compression(Compression::Zstd)).is_some());
+
+    // Nothing was changed, and callers that do not care get it.
+    let events = db.existing_keyspace("events").unwrap();
+    assert_eq!(events.settings().unwrap(), tiered);
+    let by_trait = api::Transactional::keyspace(&TransactionDb::new(db.clone()), "events").unwrap();
+    assert_eq!(by_trait, api::KeyspaceRef::from(&events));
+    db.drop_keyspace("events").unwrap();
+    assert!(matches!(events.settings(), Err(Error::UnknownKeyspace { .. })));
+    assert_eq!(difference("events", default), None);
+}
+
 fn letters() -> (tempfile::TempDir, Db, Keyspace) {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path().join("db"), Settings::default()).unwrap();

@@ -1,7 +1,7 @@
 //! `esker keyspaces`: what there is.
 
 use crate::failure::Outcome;
-use crate::options::{describe, shape_name};
+use crate::options::describe;
 use crate::output::show;
 use crate::place::Home;
 use esker::KeyspaceInfo;
@@ -27,7 +27,7 @@ fn json(keyspaces: &[KeyspaceInfo]) -> Json {
         json!({
             "name": keyspace.name,
             "id": keyspace.id.0,
-            "shape": shape_name(keyspace.settings.shape),
+            "shape": keyspace.settings.shape.to_string(),
             "dedup": keyspace.settings.dedup.to_string(),
             "compression": keyspace.settings.compression.to_string(),
             "filter_bits": keyspace.settings.filter_bits,

@@ -2,7 +2,6 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::form::Notation;
-use crate::options::shape_name;
 use crate::output::{is_json, raw_stdout, show};
 use crate::place::Home;
 use crate::style::Style;
@@ -64,7 +63,7 @@ fn keyspace_json(tree: &KeyspaceLevels) -> Json {
     json!({
         "name": tree.name,
         "id": tree.id.0,
-        "shape": shape_name(tree.settings.shape),
+        "shape": tree.settings.shape.to_string(),
         "dedup": tree.settings.dedup.to_string(),
         "compression": tree.settings.compression.to_string(),
         "filter_bits": tree.settings.filter_bits,

@@ -219,6 +219,20 @@ pub enum Error {
         store: String,
     },
 
+    /// The keyspace exists with other settings than the caller asked for. Nothing was changed.
+    ///
+    /// Ask for the stored settings, or open the keyspace without any.
+    #[error(
+        "keyspace {name:?} exists with other settings: {difference}; ask for these, or open it as an \
+         existing keyspace"
+    )]
+    KeyspaceSettingsDiffer {
+        /// The name of the keyspace.
+        name: String,
+        /// Each setting that differs, with its stored value and the one asked for.
+        difference: String,
+    },
+
     /// A keyspace cannot have this name, or the keyspace with this name cannot be dropped.
     #[error("{name:?} can't name a keyspace: {reason}")]
     BadKeyspaceName {

@@ -36,7 +36,12 @@ impl Harness {
         let settings = draw_keyspace(&mut Rng::new(seed));
         let calls = self.machine.calls();
         let known = self.model.space(name);
-        match (self.db().keyspace(name, settings), known) {
+        let opened = match self.db().keyspace(name, settings) {
+            // It was created with what another draw gave.
+            Err(Error::KeyspaceSettingsDiffer { .. }) => self.db().existing_keyspace(name),
+            opened => opened,
+        };
+        match (opened, known) {
             (Ok(keyspace), Some(id)) if keyspace.id().0 != id => {
                 Err(Halt::Wrong(format!("keyspace {name} has id {}, not {id}", keyspace.id())))
             }

@@ -3,7 +3,7 @@
 use super::SHOWN;
 use crate::commands::levels::table_json;
 use crate::failure::Outcome;
-use crate::options::{describe, shape_name};
+use crate::options::describe;
 use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
@@ -105,7 +105,7 @@ fn change_json(offset: u64, change: &Change) -> Json {
     let mut object = match change {
         Change::CreateKeyspace { id, name, settings, retention_seqno } => json!({
             "change": "create-keyspace", "keyspace": id.0, "name": name,
-            "shape": shape_name(settings.shape), "dedup": settings.dedup.to_string(),
+            "shape": settings.shape.to_string(), "dedup": settings.dedup.to_string(),
             "compression": settings.compression.to_string(), "filter_bits": settings.filter_bits,
             "retention_seqno": retention_seqno,
         }),

@@ -104,7 +104,12 @@ fn in_database(path: &Path, create: bool, nqn: &Nqn, capacity: u64) -> Outcome<S
         true => Db::open(path, settings)?,
         false => Db::open_existing(path, settings)?,
     };
-    let keyspace = db.keyspace(KEYSPACE, KeyspaceSettings::default())?;
+    let keyspace = match db.existing_keyspace(KEYSPACE) {
+        Err(esker::Error::UnknownKeyspace { .. }) => {
+            db.keyspace(KEYSPACE, KeyspaceSettings::default())?
+        }
+        existing => existing?,
+    };
     let store = Arc::new(db.store(&keyspace));
     let keys = OrderedKeys::new(guid_of(nqn, path)?, capacity, store, &Threads)?;
     let asked = db.clone();

@@ -72,6 +72,20 @@ impl Keyspace {
         &self.name
     }
 
+    /// Returns the settings given when the keyspace was created.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKeyspace`] if the keyspace was dropped, [`Error::Closed`] once the database is
+    /// closed, [`Error::Forked`] in a forked child.
+    pub fn settings(&self) -> Result<KeyspaceSettings> {
+        self.inner.check_usable()?;
+        let view = self.inner.view.pin();
+        match view.version.keyspaces.get(&self.id) {
+            Some(found) => Ok(found.settings),
+            None => Err(Error::UnknownKeyspace { name: self.name.to_string() }),
+        }
+    }
+
     /// Checks that a keyspace can be called `name`: 1 to 255 bytes without control characters.
     ///
     /// # Errors

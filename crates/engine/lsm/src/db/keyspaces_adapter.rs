@@ -8,13 +8,17 @@ use crate::read::get;
 use crate::read::get::Patience;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Value, WriteBatch};
-use esker_base::{KeyspaceId, Result};
+use esker_base::{Error, KeyspaceId, Result};
 
 impl Keyspaces for Db {
     type Snapshot = Snapshot;
 
     fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
-        Ok((&Db::keyspace(self, name, KeyspaceSettings::default())?).into())
+        let opened = match Db::keyspace(self, name, KeyspaceSettings::default()) {
+            Err(Error::KeyspaceSettingsDiffer { .. }) => self.existing_keyspace(name),
+            opened => opened,
+        };
+        Ok((&opened?).into())
     }
 
     #[inline]

@@ -179,9 +179,32 @@ impl Db {
 
     /// Returns the keyspace called `name`, and creates it with `settings` if it does not exist.
     ///
-    /// An existing keyspace keeps its settings. The creation is durable when this returns.
+    /// Settings are fixed when a keyspace is created, so those of an existing keyspace must be the
+    /// same. [`Db::existing_keyspace`] opens a keyspace whatever its settings. The creation is durable
+    /// when this returns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, KeyspaceSettings, Settings, Shape};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 8 });
+    /// db.keyspace("events", tiered)?;
+    /// assert!(db.keyspace("events", tiered).is_ok());
+    ///
+    /// let error = db.keyspace("events", KeyspaceSettings::default()).unwrap_err();
+    /// assert!(error.to_string().contains("shape is tiered:8, not leveled:10"));
+    /// assert_eq!(db.existing_keyspace("events")?.settings()?, tiered);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
+    /// * [`Error::KeyspaceSettingsDiffer`] if the keyspace exists with other settings.
     /// * [`Error::BadKeyspaceName`] if no keyspace may have this name: see
     ///   [`Keyspace::check_name`].
     /// * [`Error::InvalidSetting`] if the keyspace does not exist and a setting is out of range.
@@ -189,8 +212,8 @@ impl Db {
     /// * [`Error::Io`] if the manifest cannot be written; [`Error::Closed`] and [`Error::Forked`]
     ///   as for every call.
     pub fn keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<Keyspace> {
-        if let Ok(found) = self.existing_keyspace(name) {
-            return Ok(found);
+        if let Ok(found) = self.existing_keyspace_with(name, &settings) {
+            return found;
         }
         check_name(name)?;
         settings.validate()?;
@@ -210,7 +233,27 @@ impl Db {
             },
             |_| {},
         )?;
-        self.existing_keyspace(name)
+        // Another thread may have created it in the meantime, with its own settings.
+        self.existing_keyspace_with(name, &settings)?
+    }
+
+    /// The keyspace `name`: an outer error if it does not exist, and an inner one if its settings
+    /// differ from `settings`.
+    fn existing_keyspace_with(
+        &self,
+        name: &str,
+        settings: &KeyspaceSettings,
+    ) -> Result<Result<Keyspace>> {
+        let view = self.usable()?.view.pin();
+        let Some(found) = view.version.keyspace_named(name) else {
+            return Err(Error::UnknownKeyspace { name: name.to_owned() });
+        };
+        Ok(match settings.difference_from(&found.settings) {
+            None => Ok(self.handle_of(found.id, &found.name)),
+            Some(difference) => {
+                Err(Error::KeyspaceSettingsDiffer { name: name.to_owned(), difference })
+            }
+        })
     }
 
     /// Returns the keyspace called `name`.

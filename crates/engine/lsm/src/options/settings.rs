@@ -7,6 +7,7 @@ use crate::background::resources::Resources;
 use esker_base::{Error, Result};
 use esker_memtable::{Forwarding, MemTable};
 use esker_table::Compression;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -101,6 +102,16 @@ pub enum Shape {
         /// The most runs per level, 2 to 100.
         runs: u32,
     },
+}
+
+/// Formats as `leveled:10` or `tiered:8`.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Leveled { ratio } => write!(f, "leveled:{ratio}"),
+            Shape::Tiered { runs } => write!(f, "tiered:{runs}"),
+        }
+    }
 }
 
 /// Every read looks into all MemTables that wait for their flush.
@@ -357,6 +368,22 @@ impl Default for KeyspaceSettings {
 }
 
 impl KeyspaceSettings {
+    /// Returns the settings that differ from the `stored` ones, as text, or `None` if all are the
+    /// same.
+    pub(crate) fn difference_from(&self, stored: &KeyspaceSettings) -> Option<String> {
+        let pairs = [
+            ("shape", stored.shape.to_string(), self.shape.to_string()),
+            ("dedup", stored.dedup.to_string(), self.dedup.to_string()),
+            ("compression", stored.compression.to_string(), self.compression.to_string()),
+            ("filter_bits", stored.filter_bits.to_string(), self.filter_bits.to_string()),
+        ];
+        let differing = pairs.into_iter().filter(|(_, stored, asked)| stored != asked);
+        let texts: Vec<String> = differing
+            .map(|(name, stored, asked)| format!("{name} is {stored}, not {asked}"))
+            .collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    }
+
     /// Whether there is a limit to the space that the keyspace takes.
     pub(crate) fn has_space_goal(&self) -> bool {
         matches!(self.dedup, Dedup::SpaceGoal { .. })
