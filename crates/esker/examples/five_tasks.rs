@@ -43,7 +43,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Snapshot read.
     let snapshot = db.snapshot();
-    let value = users.get_at("ada", &snapshot)?;
+    let value = snapshot.get(&users, "ada")?;
     assert_eq!(value.as_deref(), Some(&b"analyst"[..]));
     Ok(())
 }

@@ -22,7 +22,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let snapshot = db.snapshot();
     db.delete(&users, b"grace")?;
     assert!(db.get(&users, b"grace")?.is_none());
-    assert!(db.get_at(&users, b"grace", &snapshot)?.is_some());
+    assert!(snapshot.get(&users, "grace")?.is_some());
 
     let mut names = Vec::new();
     for pair in db.range(&users, ..).at(&snapshot).rev() {

@@ -20,6 +20,7 @@ use std::ops::Bound;
 /// assert_eq!(batch.len(), 2);
 /// ```
 #[derive(Clone, Default, Debug)]
+#[must_use = "a batch writes nothing until it is written"]
 pub struct WriteBatch {
     encoded: Vec<u8>,
     entries: u32,

@@ -90,6 +90,15 @@ pub struct Pool {
     slots: Mutex<Vec<Slot>>,
 }
 
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool")
+            .field("name", &self.name)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
 fn check_bytes(bytes: u64) -> Result<()> {
     if (POOL_BYTES_MIN..=POOL_BYTES_MAX).contains(&bytes) {
         return Ok(());
@@ -106,6 +115,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::InvalidSetting`] if the region is too small or too large for a pool.
+    #[doc(hidden)]
     pub fn format(region: Arc<dyn Region>, name: &str, identity: u64) -> Result<Arc<Pool>> {
         check_bytes(region.len() as u64)?;
         let layout = Layout::of(region.len() as u64);
@@ -132,6 +142,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::PoolDamaged`] or [`Error::PoolRefused`] if the region holds no intact pool.
+    #[doc(hidden)]
     pub fn over(region: Arc<dyn Region>, name: &str) -> Result<Arc<Pool>> {
         let examined = examine(&*region, name)?;
         match examined.problems.first() {
@@ -282,6 +293,7 @@ impl Pool {
     ///
     /// # Panics
     /// If `epoch` is zero or `header` is larger than an extent.
+    #[doc(hidden)]
     pub fn acquire(self: &Arc<Self>, epoch: u32, header: &[u8]) -> Result<Option<Extent>> {
         assert!(epoch > 0, "no epoch is zero");
         assert!(header.len() <= self.extent_bytes(), "a segment's header fits its extent");
@@ -345,6 +357,7 @@ impl Pool {
     /// it.
     ///
     /// With one handle per extent, no reader reads by accident what another holder writes.
+    #[doc(hidden)]
     pub fn extent(self: &Arc<Self>, epoch: u32) -> Option<Extent> {
         let mut slots = self.slots.lock();
         let index = slots.iter().position(|slot| slot.state == Use::Used(epoch))?;
@@ -386,6 +399,7 @@ impl Pool {
     }
 
     /// Returns what was stored, flushed and fenced since the pool was opened.
+    #[doc(hidden)]
     pub fn traffic(&self) -> Traffic {
         self.counters.sum()
     }

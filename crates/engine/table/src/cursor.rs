@@ -56,6 +56,12 @@ pub struct TableCursor {
     ahead_start: u64,
 }
 
+impl std::fmt::Debug for TableCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableCursor").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
 impl TableCursor {
     pub(crate) fn new(table: Arc<Table>, purpose: CursorPurpose) -> Self {
         TableCursor {
@@ -71,6 +77,7 @@ impl TableCursor {
     }
 
     /// Holds the value of the version that the cursor stands on.
+    #[doc(hidden)]
     #[inline]
     pub fn hold_value(&self, held: &mut HeldValue) {
         debug_assert!(self.valid, "the cursor stands on no version");

@@ -114,6 +114,7 @@ pub struct Properties {
     /// tombstone.
     pub largest: Vec<u8>,
     /// Sketches of the distinct keys.
+    #[doc(hidden)]
     pub sketches: Arc<Sketches>,
     /// The database and the keyspace of the table. `None` if an older release wrote it.
     pub origin: Option<Arc<Origin>>,

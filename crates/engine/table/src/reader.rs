@@ -68,6 +68,7 @@ impl Table {
     /// # Errors
     /// [`Error::Corruption`] if a part is damaged, [`Error::Io`] if the file cannot be read,
     /// [`Error::NewerVersion`] or [`Error::UnknownFeatures`] if a newer release wrote it.
+    #[doc(hidden)]
     pub fn open(
         file: Arc<dyn ReadableFile>,
         file_id: u64,
@@ -127,6 +128,7 @@ impl Table {
     /// Checks that `file` is long enough for the table that [`Table::open`] would open, and that it ends with
     /// that table's footer, of a version and with features known here. Nothing else of it is read. Returns how many
     /// bytes of it are not data blocks, but what an open table has in memory.
+    #[doc(hidden)]
     pub fn check_end(
         file: Arc<dyn ReadableFile>,
         file_id: u64,
@@ -143,6 +145,7 @@ impl Table {
 
     /// The newest version of `key` with a seqno at or below `snapshot`, a delete included. Range
     /// tombstones are not looked at. `key_hash` is the key's [`esker_base::hash64`].
+    #[doc(hidden)]
     #[inline]
     pub fn get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
         let found = || self.find(key, snapshot, &mut Loaded::default());
@@ -150,6 +153,7 @@ impl Table {
     }
 
     /// As [`Table::get`], without asking the filter. Adds to `loaded` what it reads of the file.
+    #[doc(hidden)]
     #[inline]
     pub fn find(&self, key: &[u8], snapshot: Seqno, loaded: &mut Loaded) -> Result<Option<Found>> {
         self.lookup(key, snapshot, |table, n| {
@@ -165,6 +169,7 @@ impl Table {
 
     /// As [`Table::find`], from memory alone: [`Error::WouldBlock`] if the file would have to be
     /// read.
+    #[doc(hidden)]
     #[inline]
     pub fn try_find(&self, key: &[u8], snapshot: Seqno) -> Result<Option<Found>> {
         self.lookup(key, snapshot, |table, n| {
@@ -217,6 +222,7 @@ impl Table {
     }
 
     /// Returns the range tombstones.
+    #[doc(hidden)]
     pub fn tombstones(&self) -> &Arc<FragmentedTombstones> {
         &self.tombstones
     }

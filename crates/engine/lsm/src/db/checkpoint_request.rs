@@ -58,6 +58,7 @@ const BYTES_MAX: u64 = 64 << 10;
 
 /// The outcome of a request to another process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "only `Done` means that there is a checkpoint"]
 pub enum Requested {
     /// The other process made the checkpoint.
     Done,

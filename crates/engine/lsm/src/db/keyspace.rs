@@ -188,7 +188,29 @@ impl Keyspace {
     /// # Errors
     /// The errors of [`Keyspace::get`].
     pub fn count(&self, range: impl Into<KeyRange>) -> Result<u64> {
-        self.inner.count(self, range.into())
+        self.inner.count(self, range.into(), self.inner.take_snapshot())
+    }
+
+    /// Like [`Keyspace::count`], at `snapshot`.
+    pub(crate) fn count_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<u64> {
+        self.inner.resolve_snapshot(snapshot)?;
+        self.inner.count(self, range, snapshot.clone())
+    }
+
+    /// Estimates the number of keys, without a scan.
+    ///
+    /// * Tables are estimated from samples of their keys. With at most a few thousand keys per table
+    ///   the error is small; expect a few percent otherwise.
+    /// * A write that is not flushed yet counts as one key, also if it deletes or overwrites one. If
+    ///   other keyspaces are written at the same time, these writes are divided evenly among them.
+    ///
+    /// [`Keyspace::count`] is exact. Opens tables that are not open yet.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKeyspace`] if the keyspace was dropped, [`Error::Closed`] once the database is
+    /// closed, [`Error::Forked`] in a forked child.
+    pub fn approximate_len(&self) -> Result<u64> {
+        self.inner.approximate_len(self)
     }
 
     /// Sets `key` to `value`.

@@ -7,7 +7,7 @@ use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Value, WriteBatch};
 use esker_base::Result;
 
 /// One keyspace of a [`Db`] as a [`Kv`] and [`Ordered`] store.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Store {
     db: Db,
     keyspace: Keyspace,

@@ -5,6 +5,7 @@ pub(crate) mod keyspace;
 pub(crate) mod keyspaces_adapter;
 pub(crate) mod kv_adapter;
 pub(crate) mod operations;
+mod snapshot_reads;
 pub(crate) mod transaction;
 
 use crate::background;
@@ -389,7 +390,6 @@ impl Db {
     /// Takes a consistent snapshot of all keyspaces.
     ///
     /// Compaction keeps the versions that a snapshot sees until the snapshot is dropped.
-    #[must_use = "a snapshot lasts until it is dropped"]
     pub fn snapshot(&self) -> Snapshot {
         self.inner().take_snapshot()
     }
@@ -498,7 +498,6 @@ impl Db {
     }
 
     /// Returns an empty batch, to be filled and passed to [`Db::write`].
-    #[must_use = "a batch writes nothing until `Db::write`"]
     pub fn batch(&self) -> WriteBatch {
         WriteBatch::new()
     }

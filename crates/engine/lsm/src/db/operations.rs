@@ -9,7 +9,7 @@ use crate::recovery::close::Upkeep;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
 use esker_base::{Error, Kind, Result, Seqno, hash64};
-use esker_memtable::DramTable;
+use esker_memtable::{DramTable, MemTable};
 use std::sync::Arc;
 
 impl Inner {
@@ -77,14 +77,15 @@ impl Inner {
         keys.iter().map(get).collect()
     }
 
-    /// Counts the keys in `range` at present.
+    /// Counts the keys in `range` at `snapshot`.
     pub(crate) fn count(
         self: &Arc<Self>,
         keyspace: impl Into<KeyspaceRef>,
         range: KeyRange,
+        snapshot: Snapshot,
     ) -> Result<u64> {
         let keyspace = self.resolve(keyspace)?;
-        let mut cursor = DbCursor::new(self, keyspace, range, self.take_snapshot())?;
+        let mut cursor = DbCursor::new(self, keyspace, range, snapshot)?;
         let mut keys = 0;
         cursor.seek_first()?;
         while cursor.current().is_some() {
@@ -92,6 +93,30 @@ impl Inner {
             cursor.next()?;
         }
         Ok(keys)
+    }
+
+    /// Estimates the number of keys in `keyspace`: live keys of its tables, from samples, and entries
+    /// of MemTables, which are divided among the keyspaces of each.
+    pub(crate) fn approximate_len(&self, keyspace: impl Into<KeyspaceRef>) -> Result<u64> {
+        self.check_usable()?;
+        let keyspace = self.resolve(keyspace)?;
+        // Opens tables, so no view is pinned before.
+        let version = self.opened_version();
+        let in_version = version.keyspaces.get(&keyspace).ok_or_else(|| self.unknown(keyspace))?;
+        let in_tables = match in_version.estimate(&self.snapshots.list()) {
+            Some(estimate) => estimate.live_keys,
+            // A table cannot be opened: its counts are in the manifest.
+            None => in_version.tables().map(|(_, _, table)| table.meta.entries as f64).sum(),
+        };
+        let in_memory = |memtable: &Arc<MemTable>| {
+            let keyspaces = memtable.keyspaces();
+            match keyspaces.contains(&keyspace) {
+                true => memtable.entries() / keyspaces.len() as u64,
+                false => 0,
+            }
+        };
+        let in_memtables: u64 = self.view.load().memtables.iter().map(in_memory).sum();
+        Ok(in_tables.max(0.0).round() as u64 + in_memtables)
     }
 
     #[inline]

@@ -232,6 +232,30 @@ impl Transaction {
         self.range(keyspace, KeyRange::prefix(prefix))
     }
 
+    /// Iterates over all entries of `keyspace` as this transaction sees them.
+    pub fn iter(&mut self, keyspace: impl Into<KeyspaceRef>) -> TransactionRange<'_> {
+        self.range(keyspace, ..)
+    }
+
+    /// Returns the entry with the smallest key as this transaction sees it, or `None`.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::get`].
+    pub fn first(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter(keyspace).next().transpose()
+    }
+
+    /// Returns the entry with the largest key as this transaction sees it, or `None`.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::get`].
+    pub fn last(&mut self, keyspace: impl Into<KeyspaceRef>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter(keyspace).next_back().transpose()
+    }
+
     /// Returns a cursor over `range` as this transaction sees it, its own writes included.
     ///
     /// # Errors

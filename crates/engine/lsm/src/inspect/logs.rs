@@ -22,6 +22,17 @@ pub struct LogDump {
     bytes: Vec<u8>,
 }
 
+impl std::fmt::Debug for LogDump {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogDump")
+            .field("name", &self.name)
+            .field("header", &self.header)
+            .field("scan", &self.scan)
+            .field("cut_short", &self.cut_short)
+            .finish_non_exhaustive()
+    }
+}
+
 impl LogDump {
     /// Where its sound frames end that name only keyspaces below `next_keyspace`, or `None` if the
     /// first does not. An open refuses the others.

@@ -62,11 +62,20 @@ use std::sync::Arc;
 /// # }
 /// ```
 #[derive(Clone)]
+#[must_use = "an inspector reads nothing until it is asked"]
 pub struct Inspector {
     storage: Arc<dyn Storage>,
     log_storage: Arc<dyn Storage>,
     /// The pool that `log_storage` shows, if the logs lie in one.
     pool: Option<InspectedPool>,
+}
+
+impl std::fmt::Debug for Inspector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inspector")
+            .field("storage", &self.storage.describe())
+            .finish_non_exhaustive()
+    }
 }
 
 /// The content of a manifest file.

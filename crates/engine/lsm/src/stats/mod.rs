@@ -3,6 +3,7 @@
 pub(crate) mod compaction_counts;
 pub(crate) mod cumulative;
 pub(crate) mod disk_usage;
+mod display;
 pub(crate) mod reclaim_accuracy;
 pub(crate) mod table_reads;
 pub(crate) mod write_histories;

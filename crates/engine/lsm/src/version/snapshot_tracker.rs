@@ -76,10 +76,12 @@ impl Snapshots {
 /// keyspace.put("key", "old")?;
 /// let snapshot = db.snapshot();
 /// keyspace.put("key", "new")?;
-/// assert_eq!(keyspace.get_at("key", &snapshot)?.as_deref(), Some(&b"old"[..]));
+/// assert_eq!(snapshot.get(&keyspace, "key")?.as_deref(), Some(&b"old"[..]));
+/// assert_eq!(snapshot.count(&keyspace, ..)?, 1);
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a snapshot lasts until it is dropped"]
 pub struct Snapshot {
     seqno: Seqno,
     registry: Arc<Snapshots>,

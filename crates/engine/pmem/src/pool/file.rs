@@ -58,6 +58,7 @@ impl Pool {
     ///
     /// # Errors
     /// The errors of [`Pool::open`].
+    #[doc(hidden)]
     pub fn open_delayed(
         path: impl AsRef<Path>,
         accept: Accept,
@@ -84,6 +85,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::PoolDamaged`] if the header is damaged; otherwise the errors of [`Pool::open`].
+    #[doc(hidden)]
     pub fn inspect(
         path: impl AsRef<Path>,
         accept: Accept,

@@ -30,6 +30,7 @@ impl Pool {
     }
 
     /// Returns an extent for reading, whatever it holds. Its epoch reads as zero.
+    #[doc(hidden)]
     pub fn look_into(self: &Arc<Self>, index: u32) -> Extent {
         self.slots.lock()[index as usize].handles += 1;
         Extent::new(self.clone(), index, 0)

@@ -24,6 +24,7 @@ impl Pool {
     }
 
     /// Refused.
+    #[doc(hidden)]
     pub fn open_delayed(
         path: impl AsRef<Path>,
         _accept: Accept,
@@ -39,6 +40,7 @@ impl Pool {
     }
 
     /// Refused.
+    #[doc(hidden)]
     pub fn inspect(
         path: impl AsRef<Path>,
         _accept: Accept,

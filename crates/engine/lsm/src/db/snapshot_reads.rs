@@ -1,0 +1,67 @@
+//! Reads at a snapshot, by the snapshot.
+
+use super::keyspace::Keyspace;
+use crate::read::range::Range;
+use crate::version::snapshot_tracker::Snapshot;
+use esker_api::{KeyRange, Value};
+use esker_base::Result;
+
+/// Reads of a keyspace at the snapshot. A keyspace of another database, or of an earlier open, is
+/// rejected with [`Error::ForeignHandle`](esker_base::Error::ForeignHandle).
+impl Snapshot {
+    /// Returns the value of `key` at the snapshot, or `None`.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get_at`].
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        keyspace.get_at(key, self)
+    }
+
+    /// Whether `key` exists at the snapshot. Costs as much as [`Snapshot::get`].
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get_at`].
+    pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(keyspace, key)?.is_some())
+    }
+
+    /// Iterates over the entries with keys in `range` at the snapshot, as [`Keyspace::range`] does.
+    pub fn range(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Range {
+        keyspace.range(range).at(self)
+    }
+
+    /// Iterates over the entries whose keys start with `prefix` at the snapshot.
+    pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Range {
+        keyspace.prefix(prefix).at(self)
+    }
+
+    /// Iterates over all entries at the snapshot.
+    pub fn iter(&self, keyspace: &Keyspace) -> Range {
+        keyspace.iter().at(self)
+    }
+
+    /// Returns the entry with the smallest key at the snapshot, or `None` if there was none.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get_at`].
+    pub fn first(&self, keyspace: &Keyspace) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter(keyspace).next().transpose()
+    }
+
+    /// Returns the entry with the largest key at the snapshot, or `None` if there was none.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get_at`].
+    pub fn last(&self, keyspace: &Keyspace) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter(keyspace).next_back().transpose()
+    }
+
+    /// Counts the keys in `range` at the snapshot. Reads all of them, so the time is linear in the
+    /// range.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get_at`].
+    pub fn count(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<u64> {
+        keyspace.count_at(range.into(), self)
+    }
+}
