@@ -4,7 +4,7 @@ use crate::options::arrangement;
 use crate::style::Style;
 use crate::text::shorten;
 use crate::units;
-use esker::{KeyspaceLevels, LevelInfo, RunInfo, TableMeta};
+use esker::stats::{KeyspaceLevels, LevelInfo, RunInfo, TableMeta};
 use std::io::Write;
 
 /// How much of a key is shown.
@@ -143,7 +143,8 @@ fn totals<'a>(runs: impl Iterator<Item = &'a RunInfo>) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker::{KeyspaceSettings, TableId};
+    use esker::KeyspaceSettings;
+    use esker::stats::TableId;
     use esker_base::KeyspaceId;
 
     fn table(file: u64, smallest: &str, largest: &str) -> TableMeta {

@@ -23,7 +23,7 @@
 //! // A snapshot is a consistent view.
 //! let before = db.snapshot();
 //! users.put("linus", "maintainer")?;
-//! assert_eq!(users.get_at("linus", &before)?, None);
+//! assert_eq!(before.get(&users, "linus")?, None);
 //!
 //! // Ranges are read in both directions.
 //! let names: Result<Vec<_>, _> =
@@ -81,10 +81,32 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 pub mod tuple;
+
+/// The traits that workloads and servers use instead of the concrete types, and their
+/// implementations: see [`Store`](api::Store) and [`TransactionDb`](api::TransactionDb).
+pub mod api {
+    pub use esker_api::*;
+    pub use esker_base::{Entry, Kind};
+    pub use esker_lsm::Store;
+    pub use esker_txn::{HeldNow, TransactionDb};
+}
+
+/// The environment of a database, for tests and for storage that is not a directory: see
+/// [`Env`](env::Env).
+pub mod env {
+    pub use esker_base::background::{Body, Running};
+    pub use esker_base::{Background, Clock, FileKind, Hint, Priority, SystemClock, Threads};
+    pub use esker_lsm::Env;
+    pub use esker_storage::{
+        LogFile, MemoryStorage, Pace, PosixStorage, ReadableFile, Storage, WritableFile,
+    };
+}
 
 /// Inspects and repairs the files of a database that is not open: see [`inspect::Inspector`].
 pub mod inspect {
+    pub use esker_base::EntryCursor;
     pub use esker_lsm::KeyFormat;
     pub use esker_lsm::inspect::check::Checked;
     pub use esker_lsm::inspect::logs::LogDump;
@@ -93,10 +115,11 @@ pub mod inspect {
     pub use esker_lsm::inspect::{Inspector, LostKeys, ManifestDump, TablePlace};
     pub use esker_lsm::manifest::manifest_file::Record;
     pub use esker_lsm::manifest::version_edit::{Change, Edit, LogEnd};
-    pub use esker_lsm::version::dates::Dates;
+    pub use esker_lsm::version::dates::{Dates, Mark};
+    pub use esker_lsm::version::table_lifetimes::{Born, Lives};
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_memtable::{FrameInfo, Later, Scan, SegmentHeader, Stop};
-    pub use esker_table::{CursorPurpose, Properties, Table};
+    pub use esker_table::{CursorPurpose, Origin, Properties, Table, TableCursor};
 }
 
 /// Pools of persistent memory, which can hold the log: see [`Log::Pmem`].
@@ -104,19 +127,24 @@ pub mod pmem {
     pub use esker_pmem::{Accept, Domain, Pool};
 }
 
+/// Statistics and reports of an open database: the types in [`Stats`] and in the answers of [`Db`].
+pub mod stats {
+    pub use esker_lsm::compaction::plan::Reason as CompactionReason;
+    pub use esker_lsm::version::{TableId, TableMeta};
+    pub use esker_lsm::{
+        Account, CompactionsDone, DoneFor, DramTableStats, FramesBehind, GoalInfo, KeyspaceLevels,
+        LevelInfo, LiveData, RECLAIM_PERCENTS, ReclaimErrors, RunInfo, SpaceSeen, TableGets,
+        TornLog, UnreadableTable,
+    };
+}
+
 pub use esker_api::{
-    self as api, Concurrency, Cursor, Isolation, KeyRange, TransactionOptions, Value, WriteBatch,
+    Concurrency, Cursor, Isolation, KeyRange, TransactionOptions, Value, WriteBatch,
 };
-pub use esker_base::{Error, KeyspaceId, Result};
-pub use esker_lsm::UnreadableTable;
-pub use esker_lsm::compaction::plan::Reason as CompactionReason;
-pub use esker_lsm::version::{TableId, TableMeta};
+pub use esker_base::{Error, KeyspaceId, Result, Seqno};
 pub use esker_lsm::{
-    Account, CompactionsDone, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DoneFor, DramTableStats, Env,
-    Forwarding, GoalInfo, Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo,
-    LiveData, Log, PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, Recovery, Requested,
-    Resources, RunInfo, Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets,
-    TornLog, Transaction, TransactionRange, request_checkpoint,
+    DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Keyspace, KeyspaceInfo, KeyspaceSettings,
+    Log, Range, Ratio, Recovery, Resources, Settings, Shape, Snapshot, Stats, Sync, Transaction,
+    TransactionRange,
 };
 pub use esker_table::Compression;
-pub use esker_txn::TransactionDb;

@@ -6,8 +6,8 @@ use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
 use crate::units;
-use esker::PoolDomain;
 use esker::inspect::Checked;
+use esker::pmem::Domain as PoolDomain;
 use serde_json::{Value as Json, json};
 
 /// Verify every checksum and invariant of a database

@@ -6,8 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
-use esker::{Requested, request_checkpoint};
-use esker_base::{SystemClock, ambient_seed};
+use esker::checkpoint::{self, Requested};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -45,9 +44,7 @@ impl Checkpoint {
             Ok(db) => db,
             // On a device of chunks there is no place for a request.
             Err(esker::Error::Locked { .. }) if !self.home.is_on_flash() => {
-                let (clock, seed) = (SystemClock::new(), ambient_seed());
-                let asked = request_checkpoint(&self.home.db, &self.target, &clock, seed, &goes_on);
-                match asked? {
+                match checkpoint::request(&self.home.db, &self.target, goes_on)? {
                     Requested::Done => return Ok(()),
                     Requested::Abandoned => return Err(abandoned(&self.target)),
                     Requested::NotOpen => self.home.open_existing(settings)?,

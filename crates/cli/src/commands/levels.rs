@@ -6,7 +6,8 @@ use crate::output::{is_json, raw_stdout, show};
 use crate::place::Home;
 use crate::style::Style;
 use crate::tree;
-use esker::{Error, KeyspaceLevels, TableMeta};
+use esker::Error;
+use esker::stats::{KeyspaceLevels, TableMeta};
 use serde_json::{Map, Value as Json, json};
 use std::io::Write;
 

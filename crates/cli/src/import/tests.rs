@@ -208,7 +208,8 @@ fn the_prefix_comes_before_every_key() {
 
 #[test]
 fn an_import_that_the_disk_ends_says_how_many_records_it_has_kept() {
-    use esker::{Env, KeyspaceSettings, Settings};
+    use esker::env::Env;
+    use esker::{KeyspaceSettings, Settings};
     use esker_storage::fault::FaultStorage;
 
     let disk = FaultStorage::new(esker_base::Rng::new(1));

@@ -1,7 +1,8 @@
 //! check, repair, dump-frames, dump-table, dump-manifest.
 
 use crate::{Done, Scratch, names};
-use esker::{Env, Settings};
+use esker::Settings;
+use esker::env::Env;
 use esker_base::background::Stepped;
 use esker_storage::{PosixStorage, Storage};
 use std::path::PathBuf;

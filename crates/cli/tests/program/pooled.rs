@@ -3,7 +3,8 @@
 
 use crate::damage::flip;
 use crate::{Done, Scratch, names};
-use esker::{Env, Log, Settings};
+use esker::env::Env;
+use esker::{Log, Settings};
 use esker_base::checksum::crc32c;
 use esker_base::{SystemClock, background::Stepped};
 use esker_pmem::{Accept, Pool};

@@ -1,37 +1,11 @@
 //! What the public types can do in every program: be shared, be sent, be printed, iterate.
 
-use esker::api::KeyspaceRef;
+mod types;
+
+use esker::api::{KeyspaceRef, TransactionDb};
 use esker::*;
-use std::fmt::Debug;
 use std::sync::Barrier;
 use std::time::Duration;
-
-fn is_shared<T: Send + std::marker::Sync + Debug>() {}
-fn is_sent<T: Send + Debug + 'static>() {}
-
-#[test]
-fn handles_settings_and_results_are_shared_between_threads() {
-    is_shared::<Db>();
-    is_shared::<Env>();
-    is_shared::<Error>();
-    is_shared::<Keyspace>();
-    is_shared::<KeyspaceSettings>();
-    is_shared::<Resources>();
-    is_shared::<Settings>();
-    is_shared::<Snapshot>();
-    is_shared::<Stats>();
-    is_shared::<TransactionDb<Db>>();
-    is_shared::<TransactionOptions>();
-    is_shared::<Value>();
-    is_shared::<WriteBatch>();
-}
-
-#[test]
-fn readers_are_sent_to_other_threads() {
-    is_sent::<DbCursor>();
-    is_sent::<Range>();
-    is_sent::<Transaction>();
-}
 
 #[test]
 fn a_keyspace_with_other_settings_is_not_opened_as_if_it_had_those_asked_for() {
@@ -62,6 +36,51 @@ fn a_keyspace_with_other_settings_is_not_opened_as_if_it_had_those_asked_for() {
     db.drop_keyspace("events").unwrap();
     assert!(matches!(events.settings(), Err(Error::UnknownKeyspace { .. })));
     assert_eq!(difference("events", default), None);
+}
+
+#[test]
+fn a_snapshot_and_a_transaction_read_as_a_keyspace_does() {
+    let (_dir, db, keyspace) = letters();
+    let (_other_dir, _other, theirs) = letters();
+    let snapshot = db.snapshot();
+    keyspace.put("h", "late").unwrap();
+    keyspace.delete("a").unwrap();
+    let is = |key: &str, entry: Option<(Vec<u8>, Vec<u8>)>| entry.unwrap().0 == key.as_bytes();
+    assert_eq!(text(snapshot.iter(&keyspace)), "abcdefg");
+    assert_eq!(text(snapshot.range(&keyspace, "c"..).rev()), "gfedc");
+    assert_eq!(text(snapshot.prefix(&keyspace, "a")), "a");
+    assert!(is("a", snapshot.first(&keyspace).unwrap()));
+    assert!(is("g", snapshot.last(&keyspace).unwrap()));
+    assert!(snapshot.contains_key(&keyspace, "a").unwrap());
+    assert_eq!(snapshot.get(&keyspace, "h").unwrap(), None);
+    let counts = (snapshot.count(&keyspace, "b"..), keyspace.count("b"..));
+    assert_eq!((counts.0.unwrap(), counts.1.unwrap()), (6, 7));
+    assert!(matches!(snapshot.count(&theirs, ..), Err(Error::ForeignHandle { .. })));
+    assert!(matches!(snapshot.first(&theirs), Err(Error::ForeignHandle { .. })));
+
+    let mut tx = db.transaction().unwrap();
+    tx.put(&keyspace, "i", "own").unwrap();
+    assert_eq!(text(tx.iter(&keyspace)), "bcdefghi");
+    assert!(is("b", tx.first(&keyspace).unwrap()));
+    assert!(is("i", tx.last(&keyspace).unwrap()));
+}
+
+#[test]
+fn the_length_is_estimated_from_tables_and_memtables() {
+    let (_dir, db, _) = letters();
+    let users = db.keyspace("users", KeyspaceSettings::default()).unwrap();
+    assert_eq!(users.approximate_len().unwrap(), 0);
+    for number in 0..2_000u32 {
+        users.put(number.to_be_bytes(), "").unwrap();
+        users.put(number.to_be_bytes(), "again").unwrap();
+    }
+    db.flush().unwrap();
+    let flushed = users.approximate_len().unwrap();
+    assert!((1_900..=2_100).contains(&flushed), "{flushed}");
+    (0..50u32).for_each(|number| users.put((9_000 + number).to_be_bytes(), "").unwrap());
+    assert_eq!(users.approximate_len().unwrap(), flushed + 50);
+    db.drop_keyspace("users").unwrap();
+    assert!(matches!(users.approximate_len(), Err(Error::UnknownKeyspace { .. })));
 }
 
 fn letters() -> (tempfile::TempDir, Db, Keyspace) {

@@ -3,9 +3,11 @@
 use super::log_device::OpenLog;
 use super::pool::{PoolSettings, held_bytes};
 use crate::failure::Outcome;
-use crate::options::shape_name;
+
 use esker::api::{Ordered, Transactional};
-use esker::{Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync, TransactionDb};
+use esker::api::{Store, TransactionDb};
+use esker::env::Env;
+use esker::{Db, KeyspaceSettings, Log, Result, Settings, Stats, Sync};
 use esker_bench::accounting::{
     Copies, Reclaim, TableCost, TableGets, TableSpace, disk_usage, table_usage,
 };
@@ -230,7 +232,7 @@ pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMa
         ("dram_table_bytes", dram_table),
         ("forwarding", format!("{:?}", settings.forwarding)),
         ("background_threads", settings.background_threads.to_string()),
-        ("shape", shape_name(keyspace.shape)),
+        ("shape", keyspace.shape.to_string()),
         ("dedup", keyspace.dedup.to_string()),
         ("compression", keyspace.compression.to_string()),
         ("filter_bits", keyspace.filter_bits.to_string()),

@@ -3,7 +3,8 @@
 
 use super::namespace::Served;
 use crate::failure::{Failure, Outcome};
-use esker::{Db, DramTableStats};
+use esker::Db;
+use esker::stats::DramTableStats;
 use esker_base::{Clock, Error};
 use esker_node::HashFigures;
 use esker_target::{Description, Failures, Target};

@@ -1,7 +1,8 @@
 //! What a database has cost since it was made: the part of `esker stats` that is kept across opens.
 
 use crate::units::{bytes, count};
-use esker::{Account, LiveData, RECLAIM_PERCENTS, ReclaimErrors, Stats as Figures};
+use esker::Stats as Figures;
+use esker::stats::{Account, LiveData, RECLAIM_PERCENTS, ReclaimErrors};
 use esker_base::limit_line::{self, LimitLine};
 use serde_json::{Value as Json, json};
 
@@ -157,7 +158,7 @@ fn reclaim_errors(errors: &ReclaimErrors) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker::{SpaceSeen, TableGets};
+    use esker::stats::{SpaceSeen, TableGets};
 
     fn cost(table_gets: TableGets) -> Cost {
         let account = Account { table_gets, ..Account::default() };

@@ -1,7 +1,7 @@
 //! How keyspaces stand to their goals for space: a part of `esker stats`.
 
 use crate::units::bytes;
-use esker::GoalInfo;
+use esker::stats::GoalInfo;
 use serde_json::{Value as Json, json};
 
 /// `None` if the ceiling is not known.

@@ -10,7 +10,8 @@ use crate::place::Home;
 use crate::text::escape;
 use crate::units::{bytes, count, counted};
 use cost::Cost;
-use esker::{Db, DramTableStats, GoalInfo, Stats as Figures, UnreadableTable};
+use esker::stats::{DramTableStats, GoalInfo, UnreadableTable};
+use esker::{Db, Stats as Figures};
 use serde_json::{Map, Value as Json, json};
 
 /// Print what the database holds

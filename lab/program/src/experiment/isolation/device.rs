@@ -3,7 +3,9 @@
 use super::{SEED, load, policies};
 use crate::failure::Outcome;
 use esker::api::Kv;
-use esker::{Db, Env, Error, KeyspaceSettings, Log, Settings, Store};
+use esker::api::Store;
+use esker::env::Env;
+use esker::{Db, Error, KeyspaceSettings, Log, Settings};
 use esker_base::background::{Body, Priority, Running};
 use esker_base::{Background, SystemClock, Threads};
 use esker_flash::host::{HostClock, Pace};

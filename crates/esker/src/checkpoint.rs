@@ -1,0 +1,43 @@
+//! Checkpoints of a database that another process has open.
+
+use crate::Result;
+use esker_base::{SystemClock, ambient_seed};
+use std::path::Path;
+
+pub use esker_lsm::Requested;
+
+/// Asks the process that has the database in `dir` open to write a checkpoint into `target`.
+///
+/// Waits until the checkpoint is complete, as long as `goes_on` returns true. The checkpoint is that
+/// of [`Db::checkpoint`](crate::Db::checkpoint), which a process with the database open calls
+/// instead. `target` must name the same directory in both processes.
+///
+/// # Errors
+/// * [`Error::Unanswered`](crate::Error::Unanswered) if that process does not accept requests: it
+///   was opened without [`Settings::answers_requests`](crate::Settings::answers_requests).
+/// * [`Error::RequestFailed`](crate::Error::RequestFailed) with the cause, if the checkpoint failed
+///   there.
+/// * [`Error::Cancelled`](crate::Error::Cancelled) if `goes_on` returned false before that process
+///   accepted the request.
+/// * [`Error::Io`](crate::Error::Io) if the request cannot be written to `dir`.
+///
+/// # Examples
+///
+/// ```
+/// use esker::checkpoint::{Requested, request};
+/// use esker::{Db, Settings};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (dir, target) = (dir.path().join("data"), dir.path().join("copy"));
+/// Db::open(&dir, Settings::default())?.close()?;
+/// assert_eq!(request(&dir, &target, || true)?, Requested::NotOpen);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn request(
+    dir: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    goes_on: impl Fn() -> bool,
+) -> Result<Requested> {
+    let (clock, seed) = (SystemClock::new(), ambient_seed());
+    esker_lsm::request_checkpoint(dir.as_ref(), target.as_ref(), &clock, seed, &goes_on)
+}

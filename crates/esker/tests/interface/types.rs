@@ -1,0 +1,164 @@
+//! Every public type can be named through `esker`, be printed, and be sent or shared.
+
+use esker::*;
+use std::fmt::Debug;
+
+const fn is_shared<T: Send + std::marker::Sync + Debug>() {}
+const fn is_sent<T: Send + Debug + 'static>() {}
+const fn is_printed<T: Debug>() {}
+const fn is_named<T: ?Sized>() {}
+
+macro_rules! each {
+    ($check:ident: $($public:ty),* $(,)?) => { $(const _: () = $check::<$public>();)* };
+}
+
+each!(is_shared:
+    Compression,
+    Concurrency,
+    Db,
+    Dedup,
+    Error,
+    Forwarding,
+    Isolation,
+    KeyRange,
+    Keyspace,
+    KeyspaceId,
+    KeyspaceInfo,
+    KeyspaceSettings,
+    Log,
+    Ratio,
+    Recovery,
+    Resources,
+    Settings,
+    Shape,
+    Snapshot,
+    Stats,
+    Sync,
+    TransactionOptions,
+    Value,
+    WriteBatch,
+);
+
+each!(is_shared:
+    api::BatchLimits,
+    api::BatchMark,
+    api::Entry<'static>,
+    api::HeldNow,
+    api::KeyspaceRef,
+    api::Kind,
+    api::Store,
+    api::StoreId,
+    api::TransactionDb<Db>,
+);
+
+each!(is_shared:
+    checkpoint::Requested,
+);
+
+each!(is_shared:
+    env::Env,
+    env::FileKind,
+    env::Hint,
+    env::MemoryStorage,
+    env::PosixStorage,
+    env::Pace,
+    env::Priority,
+    env::SystemClock,
+    env::Threads,
+);
+
+each!(is_shared:
+    inspect::Born,
+    inspect::Change,
+    inspect::Checked,
+    inspect::CursorPurpose,
+    inspect::Dates,
+    inspect::Edit,
+    inspect::FrameInfo,
+    inspect::Inspector,
+    inspect::KeyFormat,
+    inspect::Later,
+    inspect::Lives,
+    inspect::LogDump,
+    inspect::LogEnd,
+    inspect::LostKeys,
+    inspect::LostTable,
+    inspect::ManifestDump,
+    inspect::Mark,
+    inspect::MissingLogs,
+    inspect::Origin,
+    inspect::Properties,
+    inspect::Record,
+    inspect::Repaired,
+    inspect::Scan,
+    inspect::SegmentHeader,
+    inspect::Skipped,
+    inspect::Stop,
+    inspect::Table,
+    inspect::TablePlace,
+);
+
+each!(is_shared:
+    pmem::Accept,
+    pmem::Domain,
+    pmem::Pool,
+);
+
+each!(is_shared:
+    stats::Account,
+    stats::CompactionReason,
+    stats::CompactionsDone,
+    stats::DoneFor,
+    stats::DramTableStats,
+    stats::FramesBehind,
+    stats::GoalInfo,
+    stats::KeyspaceLevels,
+    stats::LevelInfo,
+    stats::LiveData,
+    stats::ReclaimErrors,
+    stats::RunInfo,
+    stats::SpaceSeen,
+    stats::TableGets,
+    stats::TableId,
+    stats::TableMeta,
+    stats::TornLog,
+    stats::UnreadableTable,
+);
+
+each!(is_shared:
+    tuple::Bytes,
+    tuple::DecodeError,
+    tuple::Element<'static>,
+);
+
+// Readers belong to one thread at a time, and a range of a transaction to that of the transaction.
+each!(is_sent: DbCursor, Range, Transaction, inspect::TableCursor);
+each!(is_printed: TransactionRange<'static>);
+
+// The traits that signatures name.
+each!(is_named:
+    Seqno,
+    dyn Cursor,
+    dyn api::Kv,
+    dyn api::Ordered,
+    dyn api::Snapshot,
+    dyn api::Transaction,
+    dyn api::Transactional,
+    dyn env::Background,
+    dyn env::Clock,
+    dyn env::LogFile,
+    dyn env::ReadableFile,
+    dyn env::Running,
+    dyn env::Storage,
+    dyn env::WritableFile,
+    env::Body,
+);
+
+#[test]
+fn statistics_print_one_subject_per_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), Settings::default()).unwrap();
+    db.put(&db.default_keyspace(), "a", "1").unwrap();
+    let text = db.stats().to_string();
+    assert!(text.starts_with("writes: 1 (") && text.contains("\nwrite amplification: "), "{text}");
+}
