@@ -77,12 +77,15 @@
 //!
 //! # Keys of several parts
 //!
-//! [`mod@tuple`] encodes tuples so that their byte order is the tuples' order.
+//! [`mod@tuple`] encodes tuples so that their byte order is the tuples' order. With the feature
+//! `typed`, `esker::typed` has keyspaces whose keys are tuples and whose values have a type.
 
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
 pub mod tuple;
+#[cfg(feature = "typed")]
+pub mod typed;
 
 /// The traits that workloads and servers use instead of the concrete types, and their
 /// implementations: see [`Store`](api::Store) and [`TransactionDb`](api::TransactionDb).

@@ -23,4 +23,5 @@ runs! {
     space_goal: "../examples/space_goal.rs",
     persistent_memory: "../examples/persistent_memory.rs",
     tuple_keys: "../examples/tuple_keys.rs",
+    typed_keyspaces: "../examples/typed_keyspaces.rs",
 }

@@ -126,13 +126,22 @@ each!(is_shared:
 );
 
 each!(is_shared:
+    typed::Json<u32>,
+    typed::TypedError,
+    typed::TypedKeyspace<(u32,), String>,
     tuple::Bytes,
     tuple::DecodeError,
     tuple::Element<'static>,
 );
 
 // Readers belong to one thread at a time, and a range of a transaction to that of the transaction.
-each!(is_sent: DbCursor, Range, Transaction, inspect::TableCursor);
+each!(is_sent:
+    DbCursor,
+    Range,
+    Transaction,
+    inspect::TableCursor,
+    typed::TypedRange<(u32,), String>,
+);
 each!(is_printed: TransactionRange<'static>);
 
 // The traits that signatures name.
