@@ -424,7 +424,7 @@ impl Inner {
                 }
             }
             false => Charge {
-                segments: segments_at_most(&self.settings),
+                segments: self.segments_charged_alone(&view),
                 sealed: 0,
                 tables,
                 dram_table: dram_table_bytes(&self.settings),
@@ -433,18 +433,28 @@ impl Inner {
         self.share.charge(charge);
     }
 
-    /// The same after a change of MemTables, for which a database by itself has charged already.
-    pub(crate) fn share_memory_if_shared(&self) {
-        if self.share.resources().is_shared() {
+    /// The same after a change of MemTables. A database by itself has charged for as many as it usually has.
+    pub(crate) fn share_segment_memory(&self) {
+        let is_charged =
+            || self.share.charged_segments() == self.segments_charged_alone(&self.view.load());
+        if self.share.resources().is_shared() || !is_charged() {
             self.share_memory();
         }
     }
 
-    /// What segments and their index take now, those that are prepared included.
-    fn segment_memory(&self, view: &View) -> usize {
+    /// What a database by itself charges for segments: the most that they usually take, and beyond
+    /// that what large batches hold.
+    fn segments_charged_alone(&self, view: &View) -> usize {
+        let usual = 1 + self.settings.sealed_segments + self.logs.segments_ahead();
         let jobs = self.schedule.jobs.lock();
-        let prepared = jobs.prepared.iter().map(|segment| &segment.memtable);
-        let held = view.memtables.iter().chain(prepared).chain(&jobs.retired);
+        let beyond = held_segments(view, &jobs).skip(usual);
+        segments_at_most(&self.settings) + beyond.map(|it| it.memory_bytes()).sum::<usize>()
+    }
+
+    /// What segments and their index take now, those that are prepared included.
+    pub(crate) fn segment_memory(&self, view: &View) -> usize {
+        let jobs = self.schedule.jobs.lock();
+        let held = held_segments(view, &jobs).chain(&jobs.retired);
         held.map(|memtable| memtable.memory_bytes()).sum()
     }
 
@@ -461,6 +471,12 @@ impl Inner {
         dram_table.set_bytes(bytes);
         bytes
     }
+}
+
+/// The MemTables of `view`, and those that are prepared or were prepared for nothing.
+fn held_segments<'a>(view: &'a View, jobs: &'a Jobs) -> impl Iterator<Item = &'a Arc<MemTable>> {
+    let prepared = jobs.prepared.iter().chain(&jobs.unneeded).map(|segment| &segment.memtable);
+    view.memtables.iter().chain(prepared)
 }
 
 /// The bytes that table indexes, filters and tombstones hold.

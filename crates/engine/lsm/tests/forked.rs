@@ -9,7 +9,7 @@ use esker_api::{
 };
 use esker_base::{Error, KeyspaceId, Rng, Threads};
 use esker_hashstore::{CreateSettings, HashStore};
-use esker_lsm::{Db, DramTableStats, KeyspaceSettings, Log, Resources, Settings, Sync};
+use esker_lsm::{Db, DramTableStats, Keyspace, KeyspaceSettings, Log, Resources, Settings, Sync};
 use esker_storage::{PosixStorage, Storage};
 use esker_txn::TransactionDb;
 use fork::Fork;
@@ -132,7 +132,29 @@ fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm
     assert!(db.keyspaces().is_empty());
     expect_forked(db.lost_files(), dir);
     assert_eq!(before.clone().seqno(), before.seqno());
+    use_keyspace_in_child(&default, dir, before);
     expect_forked(db.clone().close(), dir);
+}
+
+/// All that a child may try with the handle of a keyspace.
+fn use_keyspace_in_child(keyspace: &Keyspace, dir: &Path, before: &esker_lsm::Snapshot) {
+    expect_forked(keyspace.get(b"000001"), dir);
+    expect_forked(keyspace.try_get(b"000001"), dir);
+    expect_forked(keyspace.get_at(b"000001", before), dir);
+    expect_forked(keyspace.multi_get([b"000001"]), dir);
+    expect_forked(keyspace.contains_key(b"000001"), dir);
+    expect_forked(keyspace.range(..).next().unwrap(), dir);
+    expect_forked(keyspace.prefix(b"0").next_back().unwrap(), dir);
+    expect_forked(keyspace.iter().next().unwrap(), dir);
+    expect_forked(keyspace.first(), dir);
+    expect_forked(keyspace.last(), dir);
+    expect_forked(keyspace.is_empty(), dir);
+    expect_forked(keyspace.count(..), dir);
+    expect_forked(keyspace.put(b"000001", b"child"), dir);
+    expect_forked(keyspace.delete(b"000001"), dir);
+    expect_forked(keyspace.delete_range(b"0"..b"9"), dir);
+    expect_forked(keyspace.clear(), dir);
+    assert_eq!((keyspace.name(), keyspace.clone()), ("default", keyspace.clone()));
 }
 
 #[test]

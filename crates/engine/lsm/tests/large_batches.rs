@@ -10,7 +10,8 @@ use esker_lsm::manifest::manifest_file::read_current;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Recovery, Settings, Sync};
 use esker_memtable::{SegmentHeader, scan};
 use esker_storage::fault::FaultKind;
-use esker_storage::{FaultStorage, MemoryStorage, PosixStorage, Storage};
+use esker_storage::{FaultStorage, Layer, MemoryStorage, PosixStorage, Storage};
+use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
@@ -349,6 +350,80 @@ fn a_full_disk_refuses_a_batch_before_a_part_is_written() {
     disk.set_space_limit(None);
     write(&db, 3, 30).unwrap();
     assert_eq!(mark(&db, 30), Some(3));
+}
+
+/// The cache gets what the segments of a batch leave of the budget.
+#[test]
+fn the_segments_of_a_batch_are_charged_until_they_are_flushed() {
+    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let db = Db::open_with(env, in_files()).unwrap();
+    let before = db.stats().memory_charged_bytes;
+    write(&db, 1, 250).unwrap();
+    let charged = db.stats().memory_charged_bytes - before;
+    assert!(charged > 10 * SEGMENT_BYTES as u64, "{charged} bytes for a batch of a megabyte");
+    db.flush().unwrap();
+    let stats = db.stats();
+    assert_eq!(stats.memory_charged_bytes - stats.table_memory_bytes, before);
+}
+
+/// A disk whose first removal of a log takes until it is let go.
+#[derive(Clone)]
+struct SlowRemoval {
+    disk: FaultStorage,
+    state: Arc<(Mutex<Removal>, Condvar)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Removal {
+    NotBegun,
+    Begun,
+    LetGo,
+}
+
+impl Layer for SlowRemoval {
+    fn below(&self) -> &dyn Storage {
+        &self.disk
+    }
+    fn remove(&self, name: &str) -> Result<(), Error> {
+        let mut state = self.state.0.lock();
+        if name.ends_with(".log") && *state == Removal::NotBegun {
+            *state = Removal::Begun;
+            self.state.1.notify_all();
+            self.state.1.wait_while(&mut state, |state| *state == Removal::Begun);
+        }
+        drop(state);
+        self.disk.remove(name)
+    }
+}
+
+/// Until then another process must not open the directory.
+#[test]
+fn a_close_waits_for_a_refused_batch_that_removes_its_logs() {
+    let (disk, db) = on_faulty_disk(1, Sync::Os);
+    db.close().unwrap();
+    let state = Arc::new((Mutex::new(Removal::NotBegun), Condvar::new()));
+    let slow = SlowRemoval { disk: disk.clone(), state: state.clone() };
+    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(slow)) };
+    let db = Db::open_with(env, in_files()).unwrap();
+    disk.set_space_limit(Some(disk.used_bytes() + 5 * SEGMENT_BYTES as u64 / 2));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&db, 2, 90));
+        {
+            let mut removal = state.0.lock();
+            state.1.wait_while(&mut removal, |removal| *removal == Removal::NotBegun);
+        }
+        let closed = db.clone();
+        let closing = scope.spawn(move || closed.close());
+        for _ in 0..20 {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        let was_early = closing.is_finished();
+        *state.0.lock() = Removal::LetGo;
+        state.1.notify_all();
+        assert!(writer.join().unwrap().is_err());
+        let _ = closing.join().unwrap();
+        assert!(!was_early, "the lock was released while a log was being removed");
+    });
 }
 
 /// What refuses a large batch is no error of a writer that waits for it.

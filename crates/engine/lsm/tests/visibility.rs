@@ -166,3 +166,32 @@ fn after_the_log_failed_background_work_comes_to_rest() {
         assert!((0..100).any(|_| !db.step()), "there is nothing that can be done");
     }
 }
+
+/// The keys may come from an iterator that reads and writes. The read begins after the last of them, so
+/// that no MemTable stays meanwhile, and all values are of one time.
+#[test]
+fn a_multi_get_begins_after_the_last_of_its_keys() {
+    let storage = Gated::new();
+    for open in [Gated::open_stepped, Gated::open] {
+        let db = open(&storage, Sync::Os);
+        let keyspace = db.default_keyspace();
+        let write_all = |mark: u8| {
+            let mut batch = db.batch();
+            (0..3u8).for_each(|key| batch.put(&keyspace, [key], [mark; 1_000]));
+            db.write(&batch).unwrap();
+        };
+        write_all(1);
+        let keys = (0..3u8).map(|key| {
+            assert_eq!(db.get(&keyspace, [key]).unwrap().unwrap()[0], 1 + key);
+            write_all(2 + key);
+            // More than all segments hold.
+            (0..1_000u32).for_each(|n| db.put(&keyspace, n.to_be_bytes(), [7; 2_000]).unwrap());
+            db.compact().unwrap();
+            [key]
+        });
+        let found = db.multi_get(&keyspace, keys).unwrap();
+        let marks: Vec<u8> = found.into_iter().map(|value| value.unwrap()[0]).collect();
+        assert_eq!(marks, [4; 3]);
+        db.close().unwrap();
+    }
+}

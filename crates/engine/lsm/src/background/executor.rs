@@ -1,6 +1,6 @@
 //! Executes a job and notifies waiting threads when it is done.
 
-use super::picker::{is_unused, next_due_plan, segments_ahead};
+use super::picker::{can_prepare, is_unused, next_due_plan, segments_ahead, wants_segments};
 use super::{Flushed, IDLE, Job, Jobs, Lane};
 use crate::compaction::execute::job::{Merge, compact, install};
 use crate::compaction::execute::pending_installs::Hurry;
@@ -143,7 +143,7 @@ fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<(
     // A flush frees the segment's memory. Of an empty one, a large batch waits for more.
     let seal = || {
         let is_sealed = inner.commit.lock_tail().seal_segment(&segment.memtable);
-        inner.share_memory_if_shared();
+        inner.share_segment_memory();
         is_sealed
     };
     if resources.is_short() {
@@ -164,7 +164,7 @@ fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<(
         jobs.room_wanted.take_if(|(wants, wanted)| *wants == epoch && room.holds(*wanted));
     }
     inner.commit.look_ahead_again();
-    inner.share_memory_if_shared();
+    inner.share_segment_memory();
     Ok(())
 }
 
@@ -186,10 +186,15 @@ fn prepare(inner: &Inner) -> Result<()> {
     if give_back_unneeded(inner)? || make_whole(inner)? {
         return Ok(());
     }
-    let ahead = segments_ahead(inner, &inner.view.pin());
     let (wanted, settled) = {
         let mut jobs = inner.schedule.jobs.lock();
-        let ahead = ahead.max(jobs.with_one_for_others(jobs.segments_wanted));
+        let view = inner.view.pin();
+        // A writer may have given back what this job was for.
+        if !(wants_segments(inner, &jobs, &view) && can_prepare(inner, &jobs, &view)) {
+            return Ok(());
+        }
+        let ahead =
+            segments_ahead(inner, &view).max(jobs.with_one_for_others(jobs.segments_wanted));
         let wanted = ahead.saturating_sub(jobs.prepared.len()).max(1);
         (wanted, std::mem::take(&mut jobs.doubtful))
     };
@@ -225,7 +230,7 @@ fn prepare(inner: &Inner) -> Result<()> {
     // The batch may have been refused meanwhile.
     jobs.set_unneeded_aside(inner.logs.segments_ahead());
     drop(jobs);
-    inner.share_memory_if_shared();
+    inner.share_segment_memory();
     Ok(())
 }
 
@@ -263,7 +268,7 @@ pub(crate) fn give_back_unneeded(inner: &Inner) -> Result<bool> {
     // A pool's extent is free once its MemTable is gone.
     drop(unneeded);
     epochs.into_iter().for_each(|epoch| inner.logs.discard(epoch));
-    inner.share_memory_if_shared();
+    inner.share_segment_memory();
     Ok(true)
 }
 
@@ -336,7 +341,7 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     drop(jobs);
     // This opens the new tables, too.
     inner.look_at_space();
-    inner.share_memory_if_shared();
+    inner.share_segment_memory();
     // All that the lane did for it: that is how fast it takes segments from writers.
     let bytes = flushed.iter().map(|memtable| memtable.bytes_used()).sum();
     inner.stall.flushed(bytes, inner.clock.now().saturating_sub(started));
@@ -482,6 +487,35 @@ mod tests {
         assert!(db.inner().commit.lock_tail().seal_segment(&memtables[1]));
         assert!(!memtables[0].is_sealed());
         assert!(db.inner().commit.lock_tail().seal_segment(&memtables[0]));
+    }
+
+    #[test]
+    fn no_segment_is_prepared_for_a_batch_whose_segments_were_given_back_meanwhile() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        let inner = db.inner();
+        db.put(&db.default_keyspace(), b"a", b"value").unwrap();
+        inner.schedule.jobs.lock().segments_wanted = 2;
+        while step_lane(inner, Lane::Prepare) {}
+        {
+            let mut jobs = inner.schedule.jobs.lock();
+            jobs.segments_wanted = 0;
+            jobs.lane(Lane::Prepare).running += 1;
+        }
+        let held = || {
+            let (bytes, jobs) = (inner.segment_memory(&inner.view.load()), &inner.schedule.jobs);
+            let jobs = jobs.lock();
+            (jobs.prepared.len(), jobs.unneeded.len(), bytes)
+        };
+        let (_, _, bytes) = held();
+        inner.schedule.jobs.lock().set_unneeded_aside(1);
+        assert_eq!(held(), (1, 1, bytes), "what is not needed counts until it is given back");
+        assert!(give_back_unneeded(inner).unwrap());
+        let (_, _, left) = held();
+        assert!(left < bytes);
+        run(inner, Lane::Prepare, Job::Prepare).unwrap();
+        assert_eq!(held(), (1, 0, left));
     }
 
     #[test]

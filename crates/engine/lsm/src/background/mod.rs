@@ -18,6 +18,7 @@
 pub(crate) mod executor;
 pub(crate) mod picker;
 pub(crate) mod resources;
+mod spare_plans;
 pub(crate) mod wait;
 pub(crate) mod worker_pool;
 

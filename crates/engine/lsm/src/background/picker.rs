@@ -1,6 +1,6 @@
 //! Picks the next job of a lane.
 
-use super::{Job, Jobs, Lane, Urgency};
+use super::{Job, Jobs, Lane, Urgency, spare_plans};
 use crate::compaction::execute::job::Merged;
 use crate::compaction::in_progress::Busy;
 use crate::compaction::pick;
@@ -8,11 +8,12 @@ use crate::compaction::plan::{Plan, Reason};
 use crate::compaction::space::budget::Surroundings;
 use crate::engine::Inner;
 use crate::options::sizes::Sizes;
-use crate::version::KeyspaceVersion;
 use crate::version::super_version::View;
+use crate::version::{KeyspaceVersion, Version};
 use esker_base::KeyspaceId;
 use esker_memtable::{MemTable, Room};
 use esker_storage::Pace;
+use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 pub(super) fn next_job(
     inner: &Inner,
-    jobs: &mut Jobs,
+    jobs: &mut MutexGuard<'_, Jobs>,
     lane: Lane,
     urgency: Urgency,
 ) -> Option<Job> {
@@ -28,19 +29,23 @@ pub(super) fn next_job(
     if !jobs.lane(lane).ready(now) {
         return None;
     }
+    if lane == Lane::Compaction && jobs.opening.openers > 0 {
+        return None;
+    }
+    if urgency == Urgency::Spare {
+        let plan = spare_plans::next(inner, jobs)?;
+        jobs.begin_plan(&plan);
+        return Some(Job::Compact(plan));
+    }
+    let jobs: &mut Jobs = jobs;
     if lane == Lane::Compaction {
-        if jobs.opening.openers > 0 {
-            return None;
-        }
-        if urgency == Urgency::Spare {
-            let plan = next_deletes(inner, jobs)?;
-            jobs.begin_plan(&plan);
-            return Some(Job::Compact(plan));
-        }
         if let Some(merged) = jobs.deferred.take_due(inner, now) {
             return Some(jobs.begin_install(merged));
         }
         let due = next_due_plan(inner, jobs);
+        if due.as_ref().is_some_and(|plan| !leaves_a_thread(inner, jobs, plan)) {
+            return None;
+        }
         if due.is_none()
             && let Some(merged) = next_in_the_way(inner, jobs)
         {
@@ -70,6 +75,14 @@ pub(super) fn next_job(
     };
     jobs.lane(lane).running += 1;
     Some(job)
+}
+
+/// Whether `plan` ends soon, or a compaction thread is left for the other databases that share them.
+fn leaves_a_thread(inner: &Inner, jobs: &Jobs, plan: &Plan) -> bool {
+    let (resources, compaction) = (inner.share.resources(), &jobs.lanes[Lane::Compaction as usize]);
+    let threads = resources.background_threads();
+    let is_last = jobs.has_threads && threads > 1 && compaction.running + 1 >= threads;
+    !is_last || plan.expected_bytes <= inner.sizes.base_bytes() || resources.databases() < 2
 }
 
 /// A deferred merge that keeps others from being chosen.
@@ -287,33 +300,7 @@ fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
 
 /// The next plan: one that is due, or one for deletes.
 pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
-    next_due_plan(inner, jobs).or_else(|| next_deletes(inner, jobs))
-}
-
-/// A plan for deletes: of those that are too old one at a time, so that what comes to be due finds a thread.
-fn next_deletes(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
-    let may_be_aged = !jobs.busy.runs_for(Reason::OldDeletes);
-    let aged = || next_by(inner, jobs, pick::pick_aged);
-    may_be_aged.then(aged).flatten().or_else(|| next_idle_plan(inner, jobs))
-}
-
-/// A plan that frees what deletes hide, if there is time.
-fn next_idle_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
-    is_idle(inner, jobs).then(|| next_by(inner, jobs, pick::pick_idle)).flatten()
-}
-
-/// Whether nothing is written, and nothing has been for a while; or somebody waits for all that there is to do. One plan at
-/// a time is done in idle time, so that what comes to be due finds a thread.
-fn is_idle(inner: &Inner, jobs: &Jobs) -> bool {
-    /// Another flush would come by then if writers were busy.
-    const AFTER: Duration = Duration::from_secs(1);
-    if jobs.busy.runs_for(Reason::Deletes) || inner.stall.waits_for_compaction() {
-        return false;
-    }
-    let flushed_at = jobs.flushed.map_or(jobs.opened_at, |flushed| flushed.at);
-    let is_quiet = inner.clock.now().saturating_sub(flushed_at) >= AFTER
-        && !inner.view.pin().memtables.iter().any(|memtable| memtable.is_sealed());
-    is_quiet || jobs.deferred.is_hurried()
+    next_due_plan(inner, jobs).or_else(|| spare_plans::next_locked(inner, jobs))
 }
 
 /// The next plan of any keyspace that is due. Where something always is, deletes that are a quarter over their
@@ -328,11 +315,10 @@ pub(crate) fn next_due_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
     may_be_aged.then(overdue).flatten().or_else(|| next_by(inner, jobs, pick::pick))
 }
 
-type Picker = fn(&KeyspaceVersion, &Busy, Sizes, &Surroundings) -> Option<Plan>;
+pub(super) type Picker = fn(&KeyspaceVersion, &Busy, Sizes, &Surroundings) -> Option<Plan>;
 
-/// The next plan of any keyspace by `pick`, each in its turn: one with much to do, or whose plans fail, must not
-/// keep the others waiting.
-fn next_by(inner: &Inner, jobs: &Jobs, pick: Picker) -> Option<Plan> {
+/// The next plan of any keyspace by `pick`.
+pub(super) fn next_by(inner: &Inner, jobs: &Jobs, pick: Picker) -> Option<Plan> {
     next_by_age(inner, jobs, inner.settings.delete_age_max, pick)
 }
 
@@ -344,14 +330,24 @@ fn next_by_age(inner: &Inner, jobs: &Jobs, age: Duration, pick: Picker) -> Optio
     let view = inner.view.pin();
     let mut around = inner.surroundings(&view, jobs);
     around.aged_through = view.version.dates.aged(age, inner.clock.calendar().as_secs());
-    let keyspaces = &view.version.keyspaces;
-    let (after, upto) = match jobs.served {
+    in_turn(&view.version, jobs.served, |it| pick(it, &jobs.busy, inner.sizes, &around))
+}
+
+/// The first plan of a keyspace, each in its turn after `served`: one with much to do, or whose plans fail, must
+/// not keep the others waiting.
+pub(super) fn in_turn(
+    version: &Version,
+    served: Option<KeyspaceId>,
+    pick: impl Fn(&KeyspaceVersion) -> Option<Plan>,
+) -> Option<Plan> {
+    let keyspaces = &version.keyspaces;
+    let (after, upto) = match served {
         Some(served) => (Bound::Excluded(served), Bound::Included(served)),
         None => (Bound::Unbounded, Bound::Excluded(KeyspaceId::DEFAULT)),
     };
     let after = keyspaces.range((after, Bound::Unbounded));
     let mut in_turn = after.chain(keyspaces.range((Bound::Unbounded, upto)));
-    in_turn.find_map(|(_, keyspace)| pick(keyspace, &jobs.busy, inner.sizes, &around))
+    in_turn.find_map(|(_, keyspace)| pick(keyspace))
 }
 
 /// Whether only the schedule still holds a flushed MemTable.

@@ -273,6 +273,12 @@ impl Share {
         charges.and_then(|it| it.by_database.get(&self.id).map(Charge::sum)).unwrap_or(0)
     }
 
+    /// What of it is for segments, in bytes.
+    pub(crate) fn charged_segments(&self) -> usize {
+        let charges = self.resources.charges();
+        charges.and_then(|it| it.by_database.get(&self.id).map(|it| it.segments)).unwrap_or(0)
+    }
+
     /// Gives the share back, the blocks in the cache included.
     pub(crate) fn give_back(&self) {
         let Some(mut charges) = self.resources.charges() else { return };

@@ -49,9 +49,18 @@ impl Rotation for Inner {
             if is_there { Prepared::Enough } else { Prepared::TooFew }
         };
         self.wait_for_prepared(look).inspect_err(|_| {
-            let mut jobs = self.schedule.jobs.lock();
-            (jobs.small_waits, jobs.small_is_next) = (false, false);
+            // Others that wait note that again, and still go before the next large batch.
+            self.schedule.jobs.lock().small_waits = false;
+            self.schedule.progress.notify_all();
         })
+    }
+
+    fn end_wait_for_segment(&self) {
+        let mut jobs = self.schedule.jobs.lock();
+        // The others that waited find the active segment, too.
+        (jobs.small_waits, jobs.small_is_next) = (false, false);
+        drop(jobs);
+        self.schedule.progress.notify_all();
     }
 
     fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>> {
@@ -100,8 +109,8 @@ impl Rotation for Inner {
         if waited.is_err() {
             self.want_no_segments();
             self.schedule.jobs.lock().set_unneeded_aside(self.logs.segments_ahead());
-            // If it fails, the prepare lane tries again.
-            let _ = give_back_unneeded(self);
+            // If it fails, the prepare lane tries again. A close that has begun removes all segments.
+            let _ = self.begin_upkeep().and_then(|upkeep| give_back_unneeded(&upkeep));
         }
         waited
     }
@@ -448,6 +457,54 @@ mod tests {
         inner.schedule.jobs.lock().has_threads = false;
     }
 
+    /// A writer that waited finds free space in the segment that the large batch began.
+    #[test]
+    fn a_writer_that_needs_no_segment_any_more_does_not_go_before_the_next_large_batch() {
+        let db = open();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        inner.schedule.set_threaded();
+        inner.schedule.jobs.lock().segments_wanted = 1;
+        let flags = || {
+            let jobs = inner.schedule.jobs.lock();
+            (jobs.small_waits, jobs.small_is_next)
+        };
+        std::thread::scope(|scope| {
+            let small = scope.spawn(|| db.put(&keyspace, b"key", b"value"));
+            let mut looks = 1_000;
+            while looks > 0 && !flags().0 {
+                looks -= 1;
+                SystemClock::new().sleep(Duration::from_millis(10));
+            }
+            while step_lane(inner, Lane::Prepare) {}
+            {
+                let mut tail = inner.commit.lock_tail();
+                let taken = inner.take_segments(1).unwrap().expect("two are there");
+                taken.into_iter().for_each(|segment| inner.begin(&mut tail, segment));
+                assert_eq!(flags(), (true, true));
+            }
+            small.join().unwrap().unwrap();
+        });
+        assert_eq!(flags(), (false, false));
+        assert!(!inner.schedule.jobs.lock().prepared.is_empty(), "the writer took no segment");
+        inner.schedule.jobs.lock().has_threads = false;
+    }
+
+    #[test]
+    fn a_writer_that_gives_up_keeps_the_others_before_the_next_large_batch() {
+        let db = open();
+        let inner = db.inner();
+        inner.schedule.set_threaded();
+        {
+            let mut jobs = inner.schedule.jobs.lock();
+            (jobs.small_waits, jobs.small_is_next) = (true, true);
+            (jobs.needs_segment, jobs.closing) = (true, true);
+        }
+        assert!(matches!(inner.wait_for_segment(), Err(Error::Closed)));
+        let mut jobs = inner.schedule.jobs.lock();
+        assert_eq!((jobs.small_waits, jobs.small_is_next), (false, true));
+        (jobs.has_threads, jobs.closing) = (false, false);
+    }
+
     /// While a large batch waits, another writer begins a segment that it would fit, and that can't grow.
     struct Overtaken<'a>(&'a Inner);
 
@@ -467,6 +524,9 @@ mod tests {
         }
         fn wait_for_segment(&self) -> Result<()> {
             self.0.wait_for_segment()
+        }
+        fn end_wait_for_segment(&self) {
+            self.0.end_wait_for_segment();
         }
         fn look_ahead(&self) {}
         fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>> {

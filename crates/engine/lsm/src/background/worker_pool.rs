@@ -1,7 +1,8 @@
 //! The background threads and the databases that they serve.
 //!
 //! Each thread serves one lane of all databases, in turn and one job at a time. So the compaction
-//! of one database delays no flush of another, and a busy database does not starve the others.
+//! of one database delays no flush of another, and a busy database does not starve the others. One
+//! database begins no long compaction in the last free thread of several.
 //! Compactions that are due, of any database, come before compactions for deletes and before parts
 //! of another plan. The threads start with the first database that joins and end with the last that
 //! leaves.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 /// The tables and the stretches of keys and places that running plans hold. The owner claims a plan
 /// when it starts and releases it when its edit is installed or it failed.
-#[derive(Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Busy {
     tables: HashSet<TableId>,
     claims: Vec<Claim>,

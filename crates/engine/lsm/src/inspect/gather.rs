@@ -458,10 +458,13 @@ impl Inspector {
                 }
                 continue;
             }
-            if unfinished.first_seqno() == Some(first_seqno) {
-                // An earlier recovery left the batch out, and gave its seqnos to other writes.
+            if let Some(batch_from) = unfinished.first_seqno()
+                && (1..expected).contains(&first_seqno)
+            {
+                // The next part of the batch starts at `expected`. This log overlaps the batch, so an
+                // earlier recovery left the batch out, and gave its seqnos to other writes.
                 unfinished.leave_out();
-                expected = first_seqno;
+                expected = batch_from;
             }
             let is_new = next_seqno > expected;
             if is_new && has_begun && first_seqno > expected {

@@ -105,6 +105,7 @@ impl Inner {
         self.view.change(|view| *view = View { memtables: Vec::new(), version: nothing });
         self.installer.release();
         self.leases.recall();
+        self.commit.release_failed();
         self.logs.release();
         // Upkeep that another thread is just at may be writing files.
         let _exclusive = self.upkeep.write();
@@ -166,5 +167,56 @@ impl Inner {
         unused.into_iter().for_each(|epoch| self.logs.retire(epoch));
         self.logs.close();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::background::{Lane, step_lane};
+    use crate::{Db, Env, Log, Settings, Sync};
+    use esker_base::background::Stepped;
+    use esker_base::{Error, Rng};
+    use esker_memtable::MemTable;
+    use esker_storage::FaultStorage;
+    use esker_storage::fault::FaultKind;
+    use std::sync::{Arc, Weak};
+
+    /// A handle keeps the database's state, but neither segments nor the DRAMTable.
+    #[test]
+    fn a_close_frees_memory_although_handles_of_keyspaces_live() {
+        for fails in [false, true] {
+            let disk = FaultStorage::new(Rng::new(1));
+            let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(disk.clone())) };
+            let settings = Settings {
+                log: Log::File { dir: None, sync: Sync::Always },
+                segment_bytes: 64 << 10,
+                memory_bytes: 8 << 20,
+                ..Settings::default()
+            };
+            let db = Db::open_with(env, settings).unwrap();
+            let (keyspace, inner) = (db.default_keyspace(), db.handle.inner.clone());
+            (0..60u8).for_each(|key| keyspace.put([key], [1; 1_000]).unwrap());
+            while step_lane(&inner, Lane::Prepare) {}
+            // The segment is kept for reuse.
+            db.flush().unwrap();
+            (0..60u8).for_each(|key| assert!(keyspace.get([key]).unwrap().is_some()));
+            keyspace.put([1], [2; 1_000]).unwrap();
+            let segments: Vec<Weak<MemTable>> = {
+                let (view, jobs) = (inner.view.load(), inner.schedule.jobs.lock());
+                view.memtables.iter().chain(&jobs.retired).map(Arc::downgrade).collect()
+            };
+            let dram_table = inner.dram_table.as_ref().unwrap();
+            assert!(segments.len() == 2 && dram_table.stats().entries > 0);
+            if fails {
+                disk.fail_after(0, FaultKind::Io);
+                keyspace.put(b"key", b"value").unwrap_err();
+            }
+            assert_eq!(db.close().is_err(), fails);
+            assert!(matches!(keyspace.get([1]), Err(Error::Closed)));
+            assert!(segments.iter().all(|segment| segment.strong_count() == 0), "fails: {fails}");
+            let left = dram_table.stats();
+            assert!(left.entries == 0 && left.bytes < 64 << 10, "{left:?}");
+            assert_eq!(inner.share.charged_bytes(), 0);
+        }
     }
 }

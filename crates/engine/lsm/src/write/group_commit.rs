@@ -188,6 +188,14 @@ impl<S: Segment> Group<S> {
         self.synced.fetch_max(seqno, Ordering::SeqCst);
     }
 
+    /// Lets go of all segments, if the log has failed: nothing more is appended.
+    pub(crate) fn release_failed(&self) {
+        if self.has_failed() {
+            self.queue.lock().clear();
+            *self.appender.lock() = Appender::default();
+        }
+    }
+
     /// Returns once everything up to `seqno` is in the operating system's hands.
     #[inline]
     pub(crate) fn append_through(&self, seqno: Seqno) -> Result<()> {

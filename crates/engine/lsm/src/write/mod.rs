@@ -110,6 +110,8 @@ pub(crate) trait Rotation {
     fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool>;
     /// Waits, without the lock, until `rotate` may succeed, or says why it will not.
     fn wait_for_segment(&self) -> Result<()>;
+    /// Ends what `wait_for_segment` began: the active segment had a place for the writer. The lock is held.
+    fn end_wait_for_segment(&self);
     /// Waits, without the lock, until there is as much as `room` of `memtable`, or it is sealed.
     fn wait_for_room(&self, memtable: &MemTable, room: Room) -> Result<()>;
     /// Says that so much of the active segment is used that what follows is to be prepared.
@@ -311,6 +313,7 @@ impl Commit {
     }
 
     fn reserve(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Reserved> {
+        let mut has_waited = false;
         loop {
             let mut tail = self.lock_tail();
             if self.group.has_failed() {
@@ -320,7 +323,12 @@ impl Commit {
                 return Err(Error::Closed);
             }
             match tail.state.reserve(batch) {
-                Place::Reserved(reserved) => return Ok(reserved),
+                Place::Reserved(reserved) => {
+                    if has_waited {
+                        rotation.end_wait_for_segment();
+                    }
+                    return Ok(reserved);
+                }
                 Place::Grows(memtable, room) => {
                     drop(tail);
                     rotation.wait_for_room(&memtable, room)?;
@@ -330,6 +338,7 @@ impl Commit {
             }
             if !rotation.rotate(&mut tail)? {
                 drop(tail);
+                has_waited = true;
                 rotation.wait_for_segment()?;
             }
         }
@@ -353,6 +362,11 @@ impl Commit {
         };
         self.make_durable(last_seqno, self.durability).is_ok()
             && self.ring.wait_indexed(last_seqno, &|| self.group.has_failed())
+    }
+
+    /// Lets go of the segments of a log that has failed.
+    pub(crate) fn release_failed(&self) {
+        self.group.release_failed();
     }
 
     /// Says that everything up to `seqno` is in tables.

@@ -1,6 +1,7 @@
 //! Files that a killed process left unfinished, or that are damaged, hide nothing that is sound.
 
 use super::*;
+use esker_lsm::inspect::logs::LogDump;
 
 fn is_log(name: &str) -> bool {
     name.ends_with(".log")
@@ -116,4 +117,51 @@ fn frames_behind_a_damaged_one_are_named() {
     let [cut] = &repaired.cut_logs[..] else { panic!("{repaired:?}") };
     assert!(cut.starts_with(log) && cut.contains("whole frames behind it"), "{cut}");
     assert!(storage.exists(&format!("{log}.damaged")).unwrap());
+}
+
+/// The logs that have frames, oldest first.
+fn logs_with_frames(storage: &Arc<MemoryStorage>) -> Vec<LogDump> {
+    let inspector = inspector(storage);
+    let logs = inspector.logs().unwrap().into_iter().map(|epoch| inspector.log(epoch).unwrap());
+    logs.filter(|log| !log.scan.frames.is_empty()).collect()
+}
+
+/// A recovery leaves an unfinished batch out and gives its seqnos to other writes. If the log with the
+/// first of these writes is unreadable, the log after it must not count as the rest of the batch.
+#[test]
+fn a_log_that_overlaps_an_unfinished_batch_is_not_the_rest_of_it() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    let put = |db: &Db, number: u32, value: [u8; 3_000]| {
+        db.put(&db.default_keyspace(), number.to_be_bytes(), value).unwrap();
+    };
+    put(&db, 0, [1; 3_000]);
+    db.flush().unwrap();
+    put(&db, 1, [1; 3_000]);
+    let mut batch = db.batch();
+    for number in 100..145u32 {
+        batch.put(&db.default_keyspace(), number.to_be_bytes(), [2; 1_000]);
+    }
+    db.write(&batch).unwrap();
+    let storage = copy(&*storage);
+    let log = logs_with_frames(&storage).pop().unwrap();
+    let last = log.scan.frames.last().unwrap();
+    let mut bytes = read(&*storage, &log.name);
+    bytes[last.offset as usize..].fill(0);
+    replace(&*storage, &log.name, &bytes);
+    let db = open(&storage).unwrap();
+    // One log of the first of these writes, and another of the rest.
+    (200..260).for_each(|number| put(&db, number, [3; 3_000]));
+    let storage = copy(&*storage);
+    let [first, lost, next, ..] = &logs_with_frames(&storage)[..] else { panic!("too few logs") };
+    let batch_end = first.scan.frames.last().unwrap();
+    assert!(batch_end.continues && next.scan.frames[0].first_seqno < batch_end.next_seqno());
+    flip(&*storage, &lost.name, 20);
+    storage.remove(&read_current(&*storage).unwrap()).unwrap();
+    let repaired = repair(&storage);
+    let gap = |cut: &String| cut.starts_with(&next.name) && cut.contains("are missing");
+    assert!(repaired.cut_logs.iter().any(gap), "{repaired:?}");
+    let found = pairs(&open(&storage).unwrap());
+    let marks: Vec<u8> = found.values().map(|value| value[0]).collect();
+    assert_eq!(marks, [1, 1], "only the writes before the batch are sure");
 }
