@@ -5,7 +5,7 @@
 //! `esker_base::stored_key` defines the map and explains why it preserves order.
 
 use esker_api::{KeyRange, WriteBatch};
-use esker_base::stored_key::MAX_STORED_KEY_BYTES;
+use esker_base::stored_key::{EDGE_BYTES, MAX_STORED_KEY_BYTES};
 use esker_base::{ABOVE_STORED_KEYS, Kind, is_edge_key, restore_user_key, stored_key, user_key};
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -63,6 +63,16 @@ impl KeyFormat {
     /// Whether a user may store the empty key.
     pub(crate) fn takes_empty_key(self) -> bool {
         self == KeyFormat::Mapped
+    }
+
+    /// The first of the highest stored keys that differ from their user keys, or `None`.
+    pub(crate) fn high_edge(self) -> Option<&'static [u8]> {
+        (self == KeyFormat::Mapped).then_some(&ABOVE_STORED_KEYS[..EDGE_BYTES])
+    }
+
+    /// Whether the stored key `stored` differs from its user key.
+    pub(crate) fn is_edge(self, stored: &[u8]) -> bool {
+        self == KeyFormat::Mapped && is_edge_key(stored)
     }
 
     /// The end of a range delete that has no end.

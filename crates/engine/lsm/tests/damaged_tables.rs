@@ -1,5 +1,6 @@
 //! A table whose read fails: compaction goes around it, says so, and tries it again when that may help.
 
+use esker_api::Cursor;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Error, Hint, Result};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
@@ -232,6 +233,38 @@ fn updates_beside_a_bad_block_take_little_more_space_and_work_than_without_it() 
             assert!(share < 1.25, "{context}: {share} times the bytes written");
             world.check();
         }
+    }
+}
+
+#[test]
+fn a_scan_yields_what_is_before_a_damaged_block_and_then_says_where_the_damage_is() {
+    for is_merged in [false, true] {
+        let mut world = World::new(Shape::Leveled { ratio: 10 });
+        if is_merged {
+            world.put((0..KEYS).step_by(3), 1);
+        }
+        let victim = world.victim();
+        world.reopen();
+        world.damage(&victim, Fault::Flip);
+        let mut cursor = world.db.cursor(&world.keyspace(), ..).unwrap();
+        let mut expected = world.written.iter();
+        let mut moved = cursor.seek_first();
+        while moved.is_ok() {
+            let (key, value) = cursor.current().expect("the damage comes first");
+            let (number, byte) = expected.next().unwrap();
+            assert_eq!((key, value), (&number.to_be_bytes()[..], &[*byte; 400][..]));
+            moved = cursor.next();
+        }
+        assert_eq!(cursor.current(), None);
+        let Err(Error::Corruption { file, offset, .. }) = moved else { panic!("{moved:?}") };
+        let middle = world.storage.below.open(&victim).unwrap().len().unwrap() / 2;
+        assert_eq!(file, victim);
+        assert!((middle - 8192..=middle).contains(&offset), "{offset} is not near {middle}");
+        // All before the block was yielded, and what is behind it can be read.
+        let (first_lost, _) = expected.next().unwrap();
+        assert!(cursor.seek(&first_lost.to_be_bytes()).unwrap_err().is_corruption());
+        cursor.seek(&(first_lost + 20).to_be_bytes()).unwrap();
+        assert_eq!(cursor.current().unwrap().0, (first_lost + 20).to_be_bytes());
     }
 }
 

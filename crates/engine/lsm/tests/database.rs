@@ -1,5 +1,6 @@
 //! The database as a user meets it, on a real directory.
 
+mod cursors;
 mod killed;
 
 use esker_api::{Cursor, KeyRange};

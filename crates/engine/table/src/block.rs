@@ -75,7 +75,7 @@ pub(crate) struct RawEntry {
 }
 
 /// Where an entry, and where its value starts in the block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Place {
     pub(crate) entry: usize,
     pub(crate) value: usize,
@@ -175,6 +175,12 @@ impl Block {
     #[inline]
     pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
+    }
+
+    /// The `N` bytes at `at`, if the block has so many.
+    #[inline]
+    pub(crate) fn chunk<const N: usize>(&self, at: usize) -> Option<&[u8; N]> {
+        self.bytes.get(at..)?.first_chunk()
     }
 
     /// The unshared bytes of an entry's key.

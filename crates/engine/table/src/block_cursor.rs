@@ -60,6 +60,12 @@ impl BlockCursor {
         self.value.clone()
     }
 
+    /// Where the next entry is.
+    #[inline]
+    pub(crate) fn next_place(&self) -> Place {
+        self.next
+    }
+
     /// Goes to the first entry at or after `(key, seqno)`. False if there is none.
     pub(crate) fn seek(
         &mut self,

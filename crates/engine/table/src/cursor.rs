@@ -1,9 +1,10 @@
 //! Walks a table: a position in the index, and in the block found there.
 
-use crate::block::Block;
+use crate::block::{BadEntry, Block};
 use crate::block_cursor::BlockCursor;
+use crate::block_scan::{BlockScan, Position};
 use crate::reader::Table;
-use esker_base::{EntryCursor, Kind, MAX_SEQNO, Result, Seqno};
+use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, Result, Seqno};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -88,6 +89,75 @@ impl TableCursor {
         held.place = self.position.value();
     }
 
+    /// Starts `scan` at the current version. The scan ends with the block, or
+    /// before the first key at or above `limit`.
+    pub fn scan_block(
+        &self,
+        snapshot: Seqno,
+        limit: Option<&[u8]>,
+        scan: &mut BlockScan,
+    ) -> Result<()> {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        let Some(block) = &self.block else { return Ok(()) };
+        let position = Position {
+            key: self.position.key(),
+            seqno: self.position.seqno(),
+            kind: self.position.kind(),
+            value: self.position.value(),
+            next: self.position.next_place(),
+        };
+        scan.start(block, self.scan_end(block, limit)?, snapshot, position);
+        Ok(())
+    }
+
+    /// Takes `scan` on to the block after the one that the cursor is in. Returns false if there is
+    /// none. The cursor is not valid afterwards.
+    pub fn scan_next_block(&mut self, limit: Option<&[u8]>, scan: &mut BlockScan) -> Result<bool> {
+        match self.block {
+            Some(_) => self.scan_block_of(self.number + 1, limit, scan),
+            None => Ok(false),
+        }
+    }
+
+    /// As [`TableCursor::scan_next_block`], for the first block.
+    pub fn scan_first_block(&mut self, limit: Option<&[u8]>, scan: &mut BlockScan) -> Result<bool> {
+        self.scan_block_of(0, limit, scan)
+    }
+
+    fn scan_block_of(
+        &mut self,
+        number: usize,
+        limit: Option<&[u8]>,
+        scan: &mut BlockScan,
+    ) -> Result<bool> {
+        self.valid = false;
+        if number == self.table.index.len() {
+            return Ok(false);
+        }
+        self.enter(number)?;
+        let Some(block) = &self.block else { return Ok(false) };
+        scan.go_on(block, self.scan_end(block, limit)?);
+        Ok(true)
+    }
+
+    /// Where the entry starts at which a scan of the current block ends.
+    fn scan_end(&self, block: &Block, limit: Option<&[u8]>) -> Result<usize> {
+        if let Some(limit) = limit
+            && self.table.index.find(limit, MAX_SEQNO) <= self.number
+        {
+            let landing = block.seek(limit, MAX_SEQNO);
+            let landing = landing.map_err(|bad| self.table.bad_entry(self.number, bad))?;
+            return Ok(landing.map_or(block.entries_end(), |landing| landing.place.entry));
+        }
+        Ok(block.entries_end())
+    }
+
+    /// Returns the report of the entry at which `scan`, of the block that the cursor is in, found
+    /// damage.
+    pub fn damage(&self, scan: &BlockScan) -> Error {
+        self.table.bad_entry(self.number, BadEntry { at: scan.next_entry() })
+    }
+
     /// Makes block `number` the current one. Does nothing if it is.
     fn enter(&mut self, number: usize) -> Result<()> {
         if self.block.is_some() && self.number == number {
@@ -137,7 +207,7 @@ impl TableCursor {
     fn step_in<T>(
         &mut self,
         number: usize,
-        step: impl FnOnce(&mut BlockCursor, &Block) -> Result<T, crate::block::BadEntry>,
+        step: impl FnOnce(&mut BlockCursor, &Block) -> Result<T, BadEntry>,
     ) -> Result<T> {
         self.valid = false;
         self.enter(number)?;

@@ -11,6 +11,7 @@
 mod block;
 mod block_builder;
 mod block_cursor;
+mod block_scan;
 mod cache;
 mod compression;
 mod cursor;
@@ -27,6 +28,7 @@ mod tombstones;
 mod verify;
 mod writer;
 
+pub use block_scan::{BlockScan, ScanEnd};
 pub use cache::BlockCache;
 pub use compression::Compression;
 pub use cursor::{CursorPurpose, HeldValue, TableCursor};

@@ -11,9 +11,13 @@
 //! creates one in the current view, seeks its current entry, and continues. The snapshot ensures
 //! that the entry still exists. An idle cursor therefore keeps versions from being dropped by
 //! compaction, but pins no segment and no table file.
+//!
+//! Forward, where no MemTable has an entry that follows, the walk lends one block for each run. The
+//! cursor combines them without the lease, and notices a recall at the end of a block.
 
 pub(crate) use super::db_iter::Walk;
 
+use super::block_merge::{BlockMerge, Moved, Refill};
 use super::db_iter::WalkValue;
 use crate::engine::Inner;
 use crate::user_keys::KeyFormat;
@@ -23,7 +27,6 @@ use esker_api::{Cursor, KeyRange};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::OwnerProcess;
 use esker_table::HeldValue;
-use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
 /// A position in the entries of a keyspace, movable in both directions by the methods of
@@ -33,8 +36,9 @@ use std::sync::{Arc, Weak};
 /// may see. Drop it when it is no longer needed. It keeps its current entry in memory, as a copy or
 /// as one block of a table, and holds back no log segment and no table file.
 ///
-/// Its moves fail with [`Error::Closed`] once the database is closed. They may fail with
-/// [`Error::UnknownKeyspace`] once the keyspace is dropped.
+/// After the database is closed, moves fail with [`Error::Closed`], and may fail with
+/// [`Error::UnknownKeyspace`] after the keyspace is dropped. Forward moves within the block in memory
+/// still succeed.
 ///
 /// # Examples
 ///
@@ -65,7 +69,10 @@ pub struct DbCursor {
     keys: KeyFormat,
     snapshot: Snapshot,
     walk: Arc<Lease<Walk>>,
-    /// The pair that the cursor stands on, if it does.
+    /// Whether the current entry is that of `blocks`. The walk is then anywhere.
+    is_in_blocks: bool,
+    blocks: BlockMerge,
+    /// The current entry, if there is one that is not in `blocks`.
     pair: Pair,
 }
 
@@ -123,8 +130,7 @@ impl Pair {
     }
 }
 
-/// How a walk that was made anew is brought to where the cursor stands, if the move goes on from
-/// there.
+/// Where a move starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Anywhere,
@@ -148,19 +154,61 @@ impl DbCursor {
             keys: inner.keys,
             snapshot,
             walk: inner.leases.grant(),
+            is_in_blocks: false,
+            blocks: BlockMerge::default(),
             pair: Pair::default(),
         };
         cursor.go(From::Anywhere, |_| Ok(()))?;
         Ok(cursor)
     }
 
-    #[inline]
     fn go(&mut self, from: From, step: impl FnOnce(&mut Walk) -> Result<()>) -> Result<()> {
+        let (was_in_blocks, keys) = (self.is_in_blocks, self.keys);
+        self.with_walk(|walk, blocks, pair| {
+            match from {
+                From::Here if was_in_blocks => walk.seek_pair(blocks.key())?,
+                From::Here if pair.there && walk.is_new() => {
+                    walk.seek_pair(&keys.stored(&pair.key))?;
+                }
+                _ => {}
+            }
+            step(walk)
+        })
+    }
+
+    /// Goes on from an entry of `blocks`, with the walk if a block ends.
+    #[inline(never)]
+    fn next_in_blocks(&mut self) -> Result<()> {
+        let DbCursor { walk, blocks, .. } = self;
+        let moved = blocks.advance(|source, scan, end| {
+            walk.with(|walk| match walk {
+                Some(walk) => walk.refill(source, scan, end),
+                None => Ok(Refill::Lost),
+            })
+        });
+        match moved {
+            Ok(Moved::Entry) => return Ok(()),
+            Ok(Moved::Lost) => {
+                return self
+                    .with_walk(|walk, blocks, _| walk.seek_on(blocks.key(), blocks.is_decided()));
+            }
+            Ok(Moved::End) | Err(_) => {}
+        }
+        walk.with(|walk| walk.iter_mut().for_each(|walk| walk.leave()));
+        blocks.release();
+        (self.is_in_blocks, self.pair.there) = (false, false);
+        moved.map(|_| ())
+    }
+
+    /// Moves the walk by `step`, and takes over its current entry.
+    fn with_walk(
+        &mut self,
+        step: impl FnOnce(&mut Walk, &BlockMerge, &Pair) -> Result<()>,
+    ) -> Result<()> {
         if !self.owner.is_current() {
             return self.refuse();
         }
-        let DbCursor { walk, pair, keys, .. } = self;
-        let keys = *keys;
+        let DbCursor { walk, blocks, pair, keys, is_in_blocks, .. } = self;
         let moved = walk.with(|walk| {
             let walk = match walk {
                 Some(walk) => walk,
@@ -169,23 +217,30 @@ impl DbCursor {
                     self.keyspace,
                     &self.range,
                     &self.snapshot,
-                    (from == From::Here && pair.there).then(|| keys.stored(&pair.key)),
                 )?)),
             };
-            let stepped = step(walk);
-            pair.set(walk, keys);
-            stepped
+            step(walk, blocks, pair)?;
+            let is_lent = walk.lend(blocks)?;
+            match is_lent {
+                true => pair.held.release(),
+                false => pair.set(walk, *keys),
+            }
+            Ok(is_lent)
         });
-        if moved.is_err() {
-            self.pair.there = false;
+        let was_in_blocks = std::mem::replace(is_in_blocks, matches!(moved, Ok(true)));
+        if was_in_blocks && !*is_in_blocks {
+            blocks.release();
         }
-        moved
+        if moved.is_err() {
+            pair.there = false;
+        }
+        moved.map(|_| ())
     }
 
     /// In a forked child.
     #[cold]
     fn refuse(&mut self) -> Result<()> {
-        self.pair.there = false;
+        (self.pair.there, self.is_in_blocks) = (false, false);
         self.inner.upgrade().ok_or(Error::Closed)?.check_usable()
     }
 
@@ -195,22 +250,11 @@ impl DbCursor {
         keyspace: KeyspaceId,
         range: &KeyRange,
         snapshot: &Snapshot,
-        here: Option<Cow<'_, [u8]>>,
     ) -> Result<Walk> {
-        let mut walk = {
-            // Not held while the walk reads: the database may be closed and opened again meanwhile.
-            let inner = inner.upgrade().ok_or(Error::Closed)?;
-            inner.check_usable()?;
-            Walk::new(&inner, keyspace, range.clone(), snapshot.seqno())?
-        };
-        if let Some(here) = here {
-            walk.seek(&here)?;
-            if walk.key().is_none_or(|key| key != &here[..]) {
-                let what = "a pair that an open snapshot sees is gone; run `check`";
-                return Err(Error::corruption("the view of a cursor", 0, what));
-            }
-        }
-        Ok(walk)
+        // Not held while the walk reads: the database may be closed and opened again meanwhile.
+        let inner = inner.upgrade().ok_or(Error::Closed)?;
+        inner.check_usable()?;
+        Walk::new(&inner, keyspace, range.clone(), snapshot.seqno())
     }
 }
 
@@ -244,7 +288,13 @@ impl Cursor for DbCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        self.go(From::Here, Walk::next)
+        if !self.is_in_blocks {
+            return self.go(From::Here, Walk::next);
+        }
+        if !self.owner.is_current() {
+            return self.refuse();
+        }
+        if self.blocks.advance_alone() { Ok(()) } else { self.next_in_blocks() }
     }
 
     #[inline]
@@ -254,6 +304,9 @@ impl Cursor for DbCursor {
 
     #[inline]
     fn current(&self) -> Option<(&[u8], &[u8])> {
+        if self.is_in_blocks {
+            return Some((self.blocks.key(), self.blocks.value()));
+        }
         let pair = &self.pair;
         pair.there.then(|| (&pair.key[..], pair.value()))
     }

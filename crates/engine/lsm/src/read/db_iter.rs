@@ -6,16 +6,24 @@
 //!
 //! Backward, the merging iterator yields a key's oldest version first. The newest visible one is
 //! known only when the previous key is reached; until then the candidate is kept separately.
+//!
+//! Forward, where no MemTable has an entry that follows, the walk [lends](Walk::lend) one block of
+//! each run. The caller combines these without the walk, which only finds the next block of a run. After a move in another way, the walk has to be placed again.
 
+use super::block_merge::{BlockMerge, Refill};
 use super::level_iter::RunCursor;
 use super::merging_iter::MergeCursor;
 use crate::engine::Inner;
+use crate::user_keys::KeyFormat;
 use crate::version::TableMeta;
 use crate::version::super_version::View;
 use esker_api::KeyRange;
-use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
+use esker_base::{
+    EntryCursor, Error, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno,
+};
 use esker_memtable::MemTableCursor;
-use esker_table::{CursorPurpose, HeldValue};
+use esker_table::{BlockScan, CursorPurpose, HeldValue, ScanEnd};
+use std::borrow::Cow;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -100,12 +108,40 @@ pub(crate) enum WalkValue<'a> {
     Held,
 }
 
+/// The first key that is not lent.
+struct Limit {
+    key: Cow<'static, [u8]>,
+    /// Whether the range ends there. Otherwise the keys from there on are not stored as given.
+    ends_range: bool,
+}
+
+impl Limit {
+    fn of(range: &KeyRange, keys: KeyFormat) -> Option<Limit> {
+        let end = match &range.end {
+            Bound::Unbounded => None,
+            Bound::Excluded(end) => Some(end.clone()),
+            Bound::Included(end) => Some([&end[..], &[0]].concat()),
+        };
+        let edge = keys.high_edge();
+        match (end, edge) {
+            (Some(end), edge) if edge.is_none_or(|edge| &end[..] <= edge) => {
+                Some(Limit { key: end.into(), ends_range: true })
+            }
+            (_, edge) => edge.map(|edge| Limit { key: edge.into(), ends_range: false }),
+        }
+    }
+}
+
 /// A position in the pairs of one view. The moves are those of [`esker_api::Cursor`].
 pub(crate) struct Walk {
     merge: MergeCursor<Source>,
-    tombstones: Vec<Arc<FragmentedTombstones>>,
+    tombstones: Arc<[Arc<FragmentedTombstones>]>,
     range: KeyRange,
+    keys: KeyFormat,
+    /// Where a lent block ends at the latest.
+    limit: Option<Limit>,
     snapshot: Seqno,
+    is_new: bool,
     stand: Stand,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -140,14 +176,20 @@ impl Walk {
                 tombstones.push(handle.reader(&inner.cache)?.tombstones().clone());
             }
             let cursor = RunCursor::new(run.clone(), inner.cache.clone(), CursorPurpose::Read);
-            sources.push(Source::Run(cursor.bounded(&range)));
+            let cursor = cursor.bounded(&range);
+            if !cursor.is_empty() {
+                sources.push(Source::Run(cursor));
+            }
         }
         tombstones.retain(|list| !list.is_empty());
         Ok(Walk {
             merge: MergeCursor::new(sources),
-            tombstones,
+            tombstones: tombstones.into(),
+            limit: Limit::of(&range, inner.keys),
+            keys: inner.keys,
             range,
             snapshot,
+            is_new: true,
             stand: Stand::Nowhere,
             key: Vec::new(),
             value: Vec::new(),
@@ -229,7 +271,26 @@ impl Walk {
         Ok(())
     }
 
+    /// Goes to the entry of `key`, which the snapshot sees.
+    #[cold]
+    pub(crate) fn seek_pair(&mut self, key: &[u8]) -> Result<()> {
+        self.seek(key)?;
+        if self.key().is_some_and(|found| found == key) {
+            return Ok(());
+        }
+        self.stand = Stand::Nowhere;
+        let what = "a pair that an open snapshot sees is gone; run `check`";
+        Err(Error::corruption("the view of a cursor", 0, what))
+    }
+
+    /// Whether the walk was not moved yet.
+    #[inline]
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     fn fallible(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.is_new = false;
         let gone = go(self);
         if gone.is_err() {
             self.stand = Stand::Nowhere;
@@ -323,6 +384,81 @@ impl Walk {
             }
             Stand::Before => cursor.settle_back(),
         })
+    }
+
+    /// Lends the rest of the current block of each run, from the current entry on. Returns false if a MemTable has a part in what follows, or a key that is not stored as
+    /// given is next.
+    pub(crate) fn lend(&mut self, blocks: &mut BlockMerge) -> Result<bool> {
+        if self.stand != Stand::OnVersion {
+            return Ok(false);
+        }
+        let lent = self.lend_blocks(blocks);
+        if lent.is_err() {
+            self.stand = Stand::Nowhere;
+        }
+        lent
+    }
+
+    fn lend_blocks(&self, blocks: &mut BlockMerge) -> Result<bool> {
+        let sources = self.merge.children();
+        let is_in_range = |source: &Source| source.valid() && !self.range.ends_before(source.key());
+        let in_range = || sources.iter().enumerate().filter(|(_, source)| is_in_range(source));
+        let is_lent = |source: &Source| match source {
+            Source::Run(run) => !self.keys.is_edge(run.key()),
+            Source::MemTable(_) => false,
+        };
+        if !in_range().all(|(_, source)| is_lent(source)) {
+            return Ok(false);
+        }
+        blocks.begin(sources.len(), self.snapshot, &self.tombstones);
+        for (at, source) in in_range() {
+            if let Source::Run(run) = source {
+                run.scan_block(self.snapshot, self.limit(), blocks.scan_mut(at))?;
+                blocks.add(at);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes `scan`, which has come to an end, on to the next block of its run.
+    pub(crate) fn refill(
+        &mut self,
+        source: usize,
+        scan: &mut BlockScan,
+        end: ScanEnd,
+    ) -> Result<Refill> {
+        let limit = self.limit.as_ref();
+        let Source::Run(run) = self.merge.child_mut(source) else { return Ok(Refill::Lost) };
+        match end {
+            ScanEnd::Block => {
+                let key = limit.map(|limit| &limit.key[..]);
+                let is_started = run.scan_next_block(key, scan)?;
+                Ok(if is_started { Refill::Started } else { Refill::Exhausted })
+            }
+            ScanEnd::Limit if limit.is_some_and(|limit| limit.ends_range) => Ok(Refill::Exhausted),
+            ScanEnd::Limit => Ok(Refill::Lost),
+            ScanEnd::Damaged => run.damage(scan).map_or(Ok(Refill::Lost), Err),
+        }
+    }
+
+    /// Has no current entry any more, at the end of what was lent.
+    pub(crate) fn leave(&mut self) {
+        self.stand = Stand::Nowhere;
+    }
+
+    /// Goes to the first entry after `key`, or at it unless `is_passed`.
+    pub(crate) fn seek_on(&mut self, key: &[u8], is_passed: bool) -> Result<()> {
+        self.fallible(|walk| {
+            match is_passed {
+                true => walk.seek_after(key)?,
+                false => walk.merge.seek(key, walk.snapshot)?,
+            }
+            walk.settle_forward()
+        })
+    }
+
+    fn limit(&self) -> Option<&[u8]> {
+        self.limit.as_ref().map(|limit| &limit.key[..])
     }
 
     /// The key that the walk stands on, if it does.

@@ -2,8 +2,8 @@
 
 use crate::version::{Run, TableHandle};
 use esker_api::KeyRange;
-use esker_base::{EntryCursor, Kind, Result, Seqno};
-use esker_table::{BlockCache, CursorPurpose, HeldValue, TableCursor};
+use esker_base::{EntryCursor, Error, Kind, Result, Seqno};
+use esker_table::{BlockCache, BlockScan, CursorPurpose, HeldValue, TableCursor};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,13 +73,18 @@ impl RunCursor {
         at: usize,
         go: impl FnOnce(&mut TableCursor) -> Result<()>,
     ) -> Result<bool> {
+        let cursor = self.table_cursor(at)?;
+        go(cursor)?;
+        Ok(cursor.valid())
+    }
+
+    /// The cursor of the table `at`, opened now if it is not the one open.
+    fn table_cursor(&mut self, at: usize) -> Result<&mut TableCursor> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
             let reader = self.run.tables()[at].reader(&self.cache)?;
             self.open = Some((at, reader.cursor(self.purpose)));
         }
-        let cursor = &mut self.open.as_mut().expect("a table was just opened").1;
-        go(cursor)?;
-        Ok(cursor.valid())
+        Ok(&mut self.open.as_mut().expect("a table was just opened").1)
     }
 
     /// Goes to the first version in the tables from `at` on. Tables of range tombstones alone have
@@ -109,6 +114,54 @@ impl RunCursor {
     #[inline]
     pub(crate) fn hold_value(&self, held: &mut HeldValue) {
         self.current().hold_value(held);
+    }
+
+    /// Whether the bounds leave no table.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.within.is_empty()
+    }
+
+    /// Starts `scan` at the current version: see [`TableCursor::scan_block`].
+    pub(crate) fn scan_block(
+        &self,
+        snapshot: Seqno,
+        limit: Option<&[u8]>,
+        scan: &mut BlockScan,
+    ) -> Result<()> {
+        self.current().scan_block(snapshot, limit, scan)
+    }
+
+    /// Takes `scan` on to the next block of the run. Returns false if there is none. The cursor is not
+    /// valid afterwards.
+    pub(crate) fn scan_next_block(
+        &mut self,
+        limit: Option<&[u8]>,
+        scan: &mut BlockScan,
+    ) -> Result<bool> {
+        self.valid = false;
+        let Some((mut at, cursor)) = self.open.as_mut().map(|(at, cursor)| (*at, cursor)) else {
+            return Ok(false);
+        };
+        let mut found = cursor.scan_next_block(limit, scan);
+        while let Ok(false) = found
+            && at + 1 < self.within.end
+        {
+            at += 1;
+            let go = |cursor: &mut TableCursor| cursor.scan_first_block(limit, scan);
+            found = self.table_cursor(at).and_then(go);
+        }
+        if found.is_err() {
+            self.failed = Some(at);
+        }
+        found
+    }
+
+    /// Returns the report of the entry at which `scan`, of the block that the cursor is in, found
+    /// damage.
+    pub(crate) fn damage(&mut self, scan: &BlockScan) -> Option<Error> {
+        let (at, cursor) = self.open.as_ref()?;
+        self.failed = Some(*at);
+        Some(cursor.damage(scan))
     }
 
     #[inline]

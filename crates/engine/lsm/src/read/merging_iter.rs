@@ -57,7 +57,7 @@ impl Slot {
 
 /// The first eight bytes of `key` as a number, so that a lower number means a lower key.
 #[inline]
-fn prefix(key: &[u8]) -> u64 {
+pub(crate) fn prefix(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(chunk) => u64::from_be_bytes(*chunk),
         None => {
@@ -122,6 +122,11 @@ impl<C: EntryCursor> MergeCursor<C> {
             1 => &self.children[0],
             _ => &self.children[self.order[0].child as usize],
         }
+    }
+
+    /// A child.
+    pub(crate) fn child_mut(&mut self, at: usize) -> &mut C {
+        &mut self.children[at]
     }
 
     /// Places every child by `place`, then sorts them.

@@ -6,6 +6,7 @@
 //!
 //! A read pins its view of the tree before it loads the newest visible sequence number.
 
+pub(crate) mod block_merge;
 pub(crate) mod conflict_check;
 pub(crate) mod cursor;
 pub(crate) mod db_iter;

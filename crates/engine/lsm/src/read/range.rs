@@ -29,8 +29,12 @@ pub struct Range {
     is_done: bool,
 }
 
-/// One step: a cursor at its next pair, or `None` behind the last one.
-type Step = fn(&mut DbCursor) -> Result<()>;
+/// One of the two ends of a range.
+#[derive(Clone, Copy)]
+enum End {
+    Front,
+    Back,
+}
 
 impl Range {
     pub(crate) fn new(
@@ -78,6 +82,7 @@ impl Range {
     }
 
     /// At the end, gives up what keeps obsolete data alive.
+    #[inline]
     fn end_unless(&mut self, goes_on: bool) {
         if !goes_on {
             (self.front, self.back, self.snapshot) = (None, None, None);
@@ -85,68 +90,75 @@ impl Range {
         }
     }
 
-    /// The cursor in `own` after a step, made if there is none.
-    fn moved<'a>(
-        &mut self,
-        own: &'a mut Option<DbCursor>,
-        first: Step,
-        next: Step,
-    ) -> Result<&'a DbCursor> {
-        if let Some(cursor) = own {
-            next(cursor)?;
-        } else {
-            let inner = &self.inner;
-            let snapshot = self.snapshot.get_or_insert_with(|| inner.take_snapshot()).clone();
-            let keyspace = inner.resolve(self.keyspace)?;
-            let mut cursor = DbCursor::new(inner, keyspace, self.range.clone(), snapshot)?;
-            first(&mut cursor)?;
-            *own = Some(cursor);
+    /// Moves the cursor of one end to its next entry, opened now if there is none.
+    #[inline]
+    fn advance(&mut self, end: End) -> Result<()> {
+        let own = match end {
+            End::Front => &mut self.front,
+            End::Back => &mut self.back,
+        };
+        match (own, end) {
+            (Some(cursor), End::Front) => cursor.next(),
+            (Some(cursor), End::Back) => cursor.prev(),
+            (None, _) => self.open(end),
         }
-        Ok(own.as_ref().expect("it was made above"))
     }
-}
 
-/// The pair at which `cursor` stands, unless `has_met` says that the other end returned its key already.
-fn pair(
-    cursor: &DbCursor,
-    other: Option<&DbCursor>,
-    has_met: fn(&[u8], &[u8]) -> bool,
-) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (key, value) = cursor.current()?;
-    let returned = other.and_then(Cursor::current).map(|(key, _)| key);
-    if returned.is_some_and(|returned| has_met(key, returned)) {
-        return None;
+    #[cold]
+    fn open(&mut self, end: End) -> Result<()> {
+        let inner = &self.inner;
+        let snapshot = self.snapshot.get_or_insert_with(|| inner.take_snapshot()).clone();
+        let keyspace = inner.resolve(self.keyspace)?;
+        let cursor = DbCursor::new(inner, keyspace, self.range.clone(), snapshot)?;
+        match end {
+            End::Front => self.front.insert(cursor).seek_first(),
+            End::Back => self.back.insert(cursor).seek_last(),
+        }
     }
-    Some((key.to_vec(), value.to_vec()))
+
+    /// The current entry of `end`, unless the other end returned its key already.
+    #[inline]
+    fn pair(&self, end: End) -> Option<(&[u8], &[u8])> {
+        let (own, other) = match end {
+            End::Front => (&self.front, &self.back),
+            End::Back => (&self.back, &self.front),
+        };
+        let (key, value) = own.as_ref()?.current()?;
+        let returned = other.as_ref().and_then(Cursor::current).map(|(key, _)| key);
+        let has_met = returned.is_some_and(|returned| match end {
+            End::Front => key >= returned,
+            End::Back => key <= returned,
+        });
+        (!has_met).then_some((key, value))
+    }
+
+    #[inline]
+    fn step(&mut self, end: End) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        if self.is_done {
+            return None;
+        }
+        let item = match self.advance(end) {
+            Ok(()) => self.pair(end).map(|(key, value)| Ok((key.to_vec(), value.to_vec()))),
+            Err(error) => Some(Err(error)),
+        };
+        self.end_unless(matches!(item, Some(Ok(_))));
+        item
+    }
 }
 
 impl Iterator for Range {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_done {
-            return None;
-        }
-        let mut front = self.front.take();
-        let moved = self.moved(&mut front, Cursor::seek_first, Cursor::next);
-        let item = moved.map(|cursor| pair(cursor, self.back.as_ref(), |key, back| key >= back));
-        self.front = front;
-        self.end_unless(matches!(item, Ok(Some(_))));
-        item.transpose()
+        self.step(End::Front)
     }
 }
 
 impl DoubleEndedIterator for Range {
+    #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
-        if self.is_done {
-            return None;
-        }
-        let mut back = self.back.take();
-        let moved = self.moved(&mut back, Cursor::seek_last, Cursor::prev);
-        let item = moved.map(|cursor| pair(cursor, self.front.as_ref(), |key, front| key <= front));
-        self.back = back;
-        self.end_unless(matches!(item, Ok(Some(_))));
-        item.transpose()
+        self.step(End::Back)
     }
 }
 
