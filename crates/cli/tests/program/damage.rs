@@ -281,7 +281,14 @@ fn whole_frames_behind_a_bad_one_are_given_up_only_when_asked_for() {
     assert!(done.err.contains("kept in lost-"), "{done:?}");
     let done = scratch.run(&["check", "copy"]).expect_status(0);
     assert!(done.text().ends_with("no problems found\n"), "{done:?}");
-    assert!(names(&scratch.path("copy")).iter().any(|name| name.starts_with("lost-")));
+    let names = names(&scratch.path("copy"));
+    let lost = names.iter().find(|name| name.starts_with("lost-")).unwrap();
+    let listed = format!("set aside by earlier opens, and yours to remove: {lost}\n");
+    assert!(done.text().contains(&listed), "{done:?}");
+    let done = scratch.run(&["stats", "copy"]).expect_status(0);
+    assert!(done.text().contains("(lost_files)\n") && done.text().contains(lost), "{done:?}");
+    let json = scratch.run(&["stats", "copy", "--json"]).expect_status(0).json();
+    assert_eq!(json["lost_files"][0]["name"], lost[..], "{json}");
 }
 
 #[test]

@@ -129,6 +129,7 @@ fn stats_add_up() {
             "log_fences",
             "log_flushed_lines",
             "log_segments",
+            "lost_files",
             "memtable_bytes",
             "memtables",
             "pool_domain",

@@ -4,6 +4,9 @@
 //! the next does not go on where it ended, that is a torn tail as long as nothing written later knew
 //! the missing writes durable. If something did, they were acknowledged, and it is damage; unless a
 //! later segment goes on just there: then a recovery found the tail torn, and gave the seqnos out again.
+//!
+//! A large batch has several frames, and recovery leaves it out if the last is missing. So it is torn if
+//! nothing follows, or if a later segment starts with its first seqno.
 
 use super::{TO_LOOK_AT, header_json};
 use crate::failure::{Failure, Outcome};
@@ -53,7 +56,7 @@ impl Check {
         let mut report = Report::default();
         report.problems.extend(problems.iter().map(ToString::to_string));
         let segments = Progress::during("checking", || report.read(&pool));
-        report.judge(&pool, &segments);
+        report.judge(&pool.describe(), &segments);
         let shown = show(|| report.json(&pool, segments.len()), || report.text(segments.len()));
         let verdict = Failure::of_problems(self.path.display(), report.problems.len(), "");
         Failure::after_output(shown, verdict)
@@ -76,7 +79,34 @@ fn read(pool: &Pool, extent: &Extent) -> Result<Segment, String> {
     Ok(Segment { epoch: header.epoch, offset, scan: scan(&bytes, &header, None) })
 }
 
+/// A batch whose last frame was not met yet.
+struct Unfinished {
+    first_seqno: Seqno,
+    /// What is said of it if its last frame is missing.
+    what: String,
+}
+
 impl Segment {
+    /// The batch that goes on behind its frames. `before` is the one that goes on in them.
+    fn unfinished(&self, before: Option<Unfinished>, name: &str) -> Option<Unfinished> {
+        let frames = &self.scan.frames;
+        let whole = frames.iter().rposition(|frame| !frame.continues).map_or(0, |at| at + 1);
+        match frames.get(whole) {
+            None if frames.is_empty() => before,
+            Some(_) if whole == 0 && before.is_some() => before,
+            first => first.map(|first| Unfinished {
+                first_seqno: first.first_seqno,
+                what: format!(
+                    "{name}: segment {} at offset {}: the last frame of the batch that starts at seqno {} \
+                     is missing",
+                    self.epoch,
+                    self.offset + first.offset,
+                    first.first_seqno
+                ),
+            }),
+        }
+    }
+
     /// The seqno of its first frame.
     fn first_seqno(&self) -> Option<Seqno> {
         self.scan.frames.first().map(|frame| frame.first_seqno)
@@ -108,39 +138,61 @@ impl Report {
         segments
     }
 
-    /// Tells damage from torn tails. `segments` are in the order of their epochs.
-    fn judge(&mut self, pool: &Pool, segments: &[Segment]) {
+    /// Tells damage from torn tails. `segments` of the pool `name` are in the order of their epochs.
+    fn judge(&mut self, name: &str, segments: &[Segment]) {
         // The seqno that is due, once there is one.
         let mut expected = None;
+        let mut unfinished: Option<Unfinished> = None;
         for (at, segment) in segments.iter().enumerate() {
             self.count(&segment.scan);
             let later = &segments[at + 1..];
             let known = later.iter().map(|segment| segment.durable_through(0)).max().unwrap_or(0);
-            let is_given_again =
-                |due: Seqno| later.iter().any(|segment| segment.first_seqno() == Some(due));
+            let starts_later =
+                |seqno: Seqno| later.iter().any(|segment| segment.first_seqno() == Some(seqno));
+            let is_given_again = |due: Seqno, unfinished: &Option<Unfinished>| {
+                let is_left_out = |batch: &Unfinished| starts_later(batch.first_seqno);
+                starts_later(due) || unfinished.as_ref().is_some_and(is_left_out)
+            };
             let place = |offset: u64, what: &str| {
-                let (name, at) = (pool.describe(), segment.offset + offset);
-                format!("{name}: segment {} at offset {at}: {what}", segment.epoch)
+                format!(
+                    "{name}: segment {} at offset {}: {what}",
+                    segment.epoch,
+                    segment.offset + offset
+                )
             };
             if let (Some(due), Some(first)) = (expected, segment.first_seqno())
                 && first != due
             {
-                let what = format!("it starts at seqno {first}, and {due} is due");
-                let what = place(SEGMENT_HEADER_BYTES as u64, &what);
-                if is_given_again(due) {
-                    // All of it was left out.
-                    self.torn.push(what);
-                    continue;
+                let is_left_out = |batch: &mut Unfinished| batch.first_seqno == first;
+                if let Some(batch) = unfinished.take_if(is_left_out) {
+                    // A recovery gave its seqnos out again.
+                    self.torn.push(batch.what);
+                } else {
+                    let what = format!("it starts at seqno {first}, and {due} is due");
+                    let what = place(SEGMENT_HEADER_BYTES as u64, &what);
+                    if is_given_again(due, &unfinished) {
+                        // All of it was left out.
+                        self.torn.push(what);
+                        continue;
+                    }
+                    self.sort(known.max(segment.durable_through(0)) >= due, what);
+                    unfinished = None;
                 }
-                self.sort(known.max(segment.durable_through(0)) >= due, what);
             }
+            unfinished = segment.unfinished(unfinished, name);
             expected = segment.next_seqno().or(expected);
             if let Stop::Bad { offset, what } = &segment.scan.stop {
                 let known = known.max(segment.durable_through(usize::MAX));
-                let is_damage = expected.is_some_and(|due| known >= due && !is_given_again(due));
+                let is_damage = match (expected, segment.scan.later) {
+                    (Some(due), _) => known >= due && !is_given_again(due, &unfinished),
+                    // Which seqno is due is unknown, but not that of the write before these frames.
+                    (None, Some(later)) => later.durable_through + 1 >= later.first_seqno,
+                    (None, None) => false,
+                };
                 self.sort(is_damage, place(*offset, what));
             }
         }
+        self.torn.extend(unfinished.map(|batch| batch.what));
     }
 
     fn count(&mut self, scan: &Scan) {
@@ -182,9 +234,60 @@ impl Report {
             units::counted(self.frames, "frame"),
             units::count(self.entries),
         ));
-        if self.problems.is_empty() {
+        if self.problems.is_empty() && self.torn.is_empty() {
             out.push_str("no problems found\n");
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_memtable::FrameInfo;
+
+    /// A segment of frames with these first seqnos, each of ten writes. The writer of each knew those through
+    /// `durable` durable.
+    fn segment(epoch: u32, first_seqnos: &[u64], durable: Seqno, continues: bool) -> Segment {
+        let frame = |(at, &first_seqno): (usize, &u64)| FrameInfo {
+            offset: 64 + 640 * at as u64,
+            bytes: 640,
+            first_seqno,
+            count: 10,
+            durable_through: durable,
+            continues,
+        };
+        let frames: Vec<_> = first_seqnos.iter().enumerate().map(frame).collect();
+        let end = 64 + 640 * frames.len() as u64;
+        Segment { epoch, offset: 0, scan: Scan { frames, end, stop: Stop::Blank, later: None } }
+    }
+
+    fn judge(segments: &[Segment]) -> (usize, Vec<String>) {
+        let mut report = Report::default();
+        report.judge("pool", segments);
+        (report.problems.len(), report.torn)
+    }
+
+    #[test]
+    fn a_batch_that_a_recovery_left_out_is_no_damage() {
+        let whole = || segment(1, &[1, 11], 0, false);
+        let (problems, torn) = judge(&[whole(), segment(2, &[21, 31], 20, true)]);
+        assert!(problems == 0 && torn.len() == 1, "nothing follows: {torn:?}");
+        assert!(torn[0].contains("starts at seqno 21 is missing"), "{torn:?}");
+        let again = segment(4, &[21, 31, 41], 50, false);
+        let parts = [whole(), segment(2, &[21], 20, true), segment(3, &[31], 20, true), again];
+        let (problems, torn) = judge(&parts);
+        assert!(problems == 0 && torn.len() == 1, "its seqnos were given out again: {torn:?}");
+        let ended = [whole(), segment(2, &[21, 31], 20, true), segment(3, &[41], 40, false)];
+        assert_eq!(judge(&ended), (0, Vec::new()), "its last frame is there");
+    }
+
+    #[test]
+    fn a_batch_whose_last_frames_were_durable_is_damage() {
+        let parts = [segment(1, &[1, 11], 0, true), segment(2, &[41], 40, false)];
+        assert_eq!(judge(&parts).0, 1);
+        let mut torn = segment(1, &[1, 11], 0, true);
+        torn.scan.stop = Stop::Bad { offset: 1344, what: "damaged".into() };
+        assert_eq!(judge(&[torn, segment(2, &[41], 40, false)]).0, 2);
     }
 }

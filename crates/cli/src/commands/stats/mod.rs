@@ -24,7 +24,7 @@ pub struct Stats {
 impl Stats {
     pub fn run(self) -> Outcome {
         let db = self.home.open_for_reading()?;
-        let (figures, shape) = (db.stats(), Shape::of(&db));
+        let (figures, shape) = (db.stats(), Shape::of(&db)?);
         let cost = Cost::of(&figures, db.live_data(), shape.raw_bytes);
         show(|| json(&figures, &shape, &cost), || text(&figures, &shape, &cost))
     }
@@ -42,16 +42,18 @@ struct Shape {
     range_tombstones: u64,
     raw_bytes: u64,
     goals: Vec<GoalInfo>,
+    /// The names and lengths of files that opens have set aside.
+    lost_files: Vec<(String, u64)>,
     /// By keyspace.
     duplicate_rates: Vec<(String, Vec<LevelRate>)>,
 }
 
 impl Shape {
-    fn of(db: &Db) -> Self {
+    fn of(db: &Db) -> esker::Result<Self> {
         let trees = db.levels();
         let runs = || trees.iter().flat_map(|tree| &tree.levels).flat_map(|level| &level.runs);
         let tables = || runs().flat_map(|run| &run.tables);
-        Shape {
+        Ok(Shape {
             keyspaces: trees.len() as u64,
             runs: runs().count() as u64,
             entries: tables().map(|table| table.entries).sum(),
@@ -59,6 +61,7 @@ impl Shape {
             range_tombstones: tables().map(|table| table.range_tombstones).sum(),
             raw_bytes: tables().map(|table| table.raw_bytes).sum(),
             goals: db.goals(),
+            lost_files: db.lost_files()?,
             duplicate_rates: trees
                 .iter()
                 .map(|tree| {
@@ -67,7 +70,7 @@ impl Shape {
                     (tree.name.clone(), rates.collect())
                 })
                 .collect(),
-        }
+        })
     }
 }
 
@@ -128,6 +131,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
     }
     out.push_str(&goals::text(&shape.goals));
     out.push_str(&repeating(shape));
+    out.push_str(&lost_files(&shape.lost_files));
     out.push_str(&unreadable(&figures.unreadable_tables));
     let is_told =
         |error: &&String| figures.unreadable_tables.iter().any(|table| error.contains(&table.file));
@@ -135,6 +139,15 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
         out.push_str(&format!("Background work has stopped (background_error)\n  {error}\n"));
     }
     out
+}
+
+/// The files that opens have set aside.
+fn lost_files(files: &[(String, u64)]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let lines = files.iter().map(|(name, length)| format!("  {name:<27}{}\n", bytes(*length)));
+    format!("Files set aside, yours to remove (lost_files)\n{}", lines.collect::<String>())
 }
 
 /// The tables that compaction leaves out.
@@ -208,6 +221,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
         (keyspace.clone(), Json::Object(levels.collect()))
     });
     let rates = Json::Object(rates.collect());
+    let lost = |(name, bytes): &(String, u64)| json!({ "name": name, "bytes": bytes });
     let table = &figures.dram_table;
     json!({
         "duplicate_rates": rates,
@@ -246,6 +260,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
         },
         "log_fences": figures.log_fences,
         "log_flushed_lines": figures.log_flushes,
+        "lost_files": shape.lost_files.iter().map(lost).collect::<Vec<_>>(),
         "unreadable_tables": unreadable_json(&figures.unreadable_tables),
         "background_error": figures.background_error,
         "cost": cost.json(),
