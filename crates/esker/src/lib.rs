@@ -79,6 +79,14 @@
 //!
 //! [`mod@tuple`] encodes tuples so that their byte order is the tuples' order. With the feature
 //! `typed`, `esker::typed` has keyspaces whose keys are tuples and whose values have a type.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! * `serde`: [`Settings`] and [`KeyspaceSettings`] serialize and deserialize; [`Stats`] and reports
+//!   serialize.
+//! * `typed`: typed keyspaces.
 
 #![forbid(unsafe_code)]
 

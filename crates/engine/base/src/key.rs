@@ -17,6 +17,7 @@ pub const MAX_KEY_BYTES: usize = 64 << 10;
 
 /// The id of a keyspace in its database. Ids are never reused, not even after a drop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyspaceId(pub u32);
 
 impl KeyspaceId {

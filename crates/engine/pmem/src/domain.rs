@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The persistence domain of a pool: what its stores must reach to survive power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Domain {
     /// The memory behind the caches: a file on a DAX file system, mapped with `MAP_SYNC`.
     MapSync,

@@ -10,6 +10,11 @@ use std::sync::Arc;
 /// The compression of a table's data blocks. The numbers are on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Compression {
     /// No compression.
     #[default]

@@ -10,6 +10,7 @@ use std::fmt;
 
 /// The end of a log that an open rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TornLog {
     /// The path of the log.
     pub path: String,
@@ -36,6 +37,7 @@ pub struct TornLog {
 
 /// Whole frames after an invalid frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FramesBehind {
     /// The path of the log with the first of them.
     pub path: String,

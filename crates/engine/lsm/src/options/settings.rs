@@ -19,6 +19,11 @@ pub const DEFAULT_KEYSPACE: &str = "default";
 /// In every mode, an acknowledged write survives the end of the process. After power loss, recovery
 /// keeps all writes up to some point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Sync {
     /// Before a write is acknowledged. Acknowledged writes survive power loss. Concurrent writers
     /// share a sync.
@@ -40,6 +45,11 @@ pub enum Sync {
 ///   writes before the unfinished frame.
 /// * Damage to writes that a later frame proves durable. The open fails.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Recovery {
     /// Keeps the writes before the invalid frame and moves the rest of the log to files in the
     /// database directory. [`Db::torn_log`](crate::Db::torn_log) reports both.
@@ -56,6 +66,11 @@ pub enum Recovery {
 
 /// Where the log is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Log {
     /// In files.
     File {
@@ -87,6 +102,11 @@ pub enum Log {
 
 /// How a keyspace arranges its tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Shape {
     /// One sorted run per level; each level is `ratio` times as large as the one above.
     ///
@@ -139,6 +159,11 @@ const SEALED_SEGMENTS_MOST: usize = 64;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct Settings {
     /// Where the log is stored and when it is synced. Default: files in the database directory,
     /// [`Sync::Os`].
@@ -196,6 +221,7 @@ pub struct Settings {
     ///
     /// With shared resources, `memory_bytes` and `background_threads` are ignored in favor of
     /// theirs.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub resources: Option<Resources>,
 }
 
@@ -342,6 +368,11 @@ impl Settings {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct KeyspaceSettings {
     /// How tables are arranged. Default: leveled with ratio 10.
     pub shape: Shape,

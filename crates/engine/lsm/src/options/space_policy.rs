@@ -6,6 +6,11 @@ use std::str::FromStr;
 
 /// How a tiered keyspace removes obsolete versions, in addition to compacting full levels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Dedup {
     /// Does nothing more: obsolete versions are dropped when their levels are compacted.
     #[default]
@@ -84,8 +89,32 @@ impl fmt::Display for Dedup {
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(into = "f64", try_from = "f64")
+)]
 pub struct Ratio {
     hundredths: u32,
+}
+
+impl From<Ratio> for f64 {
+    fn from(ratio: Ratio) -> f64 {
+        ratio.get()
+    }
+}
+
+/// Rounds to two decimal places.
+impl TryFrom<f64> for Ratio {
+    type Error = String;
+
+    fn try_from(ratio: f64) -> std::result::Result<Self, String> {
+        let hundredths = (ratio * 100.0).round();
+        match (0.0..=f64::from(u32::MAX)).contains(&hundredths) {
+            true => Ok(Ratio { hundredths: hundredths as u32 }),
+            false => Err(format!("{ratio} is not a ratio")),
+        }
+    }
 }
 
 impl Ratio {

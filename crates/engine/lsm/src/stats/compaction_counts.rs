@@ -6,6 +6,7 @@ use std::ops::AddAssign;
 
 /// The compactions that were installed for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DoneFor {
     /// Compactions into a deeper level than that of their newest input.
     pub down: u64,
@@ -29,6 +30,14 @@ impl AddAssign for DoneFor {
 /// The compactions that were installed, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompactionsDone([DoneFor; Reason::ALL.len()]);
+
+/// Serializes as a map from reasons to counts.
+#[cfg(feature = "serde")]
+impl serde::Serialize for CompactionsDone {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(reason, done)| (reason.to_string(), done)))
+    }
+}
 
 impl CompactionsDone {
     /// Returns the compactions installed for `reason`.

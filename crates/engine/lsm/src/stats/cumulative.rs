@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 /// nor repeats them. A crash loses the table reads and space samples since the last flush or
 /// compaction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Account {
     /// Bytes of keys and values that users wrote, without those not yet flushed.
     pub user_bytes: u64,
@@ -54,6 +55,7 @@ pub struct Account {
 /// Unfinished files and obsolete files that are still being read are included. What snapshots pin
 /// is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SpaceSeen {
     /// The number of samples.
     pub looks: u64,

@@ -29,6 +29,7 @@ use table_reads::{GetCounters, TableGets};
 /// Figures that say "now" are current values. All others are counted since the database was opened,
 /// except those in [`Stats::account`].
 #[derive(Clone, PartialEq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stats {
     /// Entries written: puts, deletes and range deletes.
     pub writes: u64,
@@ -147,6 +148,7 @@ impl Stats {
 
 /// An estimate of what a full compaction would keep, from samples of keys. In bytes of table files.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LiveData {
     /// Bytes of the newest versions of live keys.
     pub bytes: f64,
@@ -170,6 +172,7 @@ pub(crate) fn live_data(version: &Version, snapshots: &[Seqno]) -> Option<LiveDa
 
 /// The space usage of a keyspace with a space-amplification limit. In bytes of table files.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GoalInfo {
     /// The name of the keyspace.
     pub keyspace: String,
@@ -193,6 +196,7 @@ pub struct GoalInfo {
 
 /// The LSM tree of one keyspace.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct KeyspaceLevels {
     /// The id of the keyspace.
     pub id: KeyspaceId,
@@ -206,6 +210,7 @@ pub struct KeyspaceLevels {
 
 /// One level of an LSM tree.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LevelInfo {
     /// The number of the level. Flushes write to level 0.
     pub level: usize,
@@ -217,6 +222,7 @@ pub struct LevelInfo {
 
 /// One sorted run of a level.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RunInfo {
     /// The id of the run; higher is newer.
     pub id: u64,

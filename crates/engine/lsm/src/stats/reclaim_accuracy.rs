@@ -7,6 +7,7 @@ pub const RECLAIM_PERCENTS: [u64; 6] = [1, 2, 5, 10, 20, 50];
 /// The accuracy of the estimates of freed bytes, over all compactions since the database was
 /// created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ReclaimErrors {
     /// Compactions by the error of their estimate, relative to the bytes they freed.
     ///

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A get visits each run that has a table for the key. The table's filter rules out most tables
 /// without the key. Otherwise the get reads the table: one block, from the cache or from the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableGets {
     /// Gets that a table answered, with a value or a delete.
     pub hits: u64,

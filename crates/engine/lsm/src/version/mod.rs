@@ -49,6 +49,7 @@ pub const LEVELS: usize = 7;
 
 /// The id of a table: its file, and its offset in the file. File ids are never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableId {
     /// The id of the file.
     pub file: u64,
@@ -58,6 +59,7 @@ pub struct TableId {
 
 /// The description of a table in the manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableMeta {
     /// The id of the table.
     pub id: TableId,

@@ -89,6 +89,7 @@ impl Retry {
 
 /// A table that compaction skips because a read of it failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct UnreadableTable {
     /// The name of the keyspace.
     pub keyspace: String,

@@ -81,6 +81,11 @@ const SHARDS_MAX: usize = 1024;
 
 /// When writes are copied to the DRAMTable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Forwarding {
     /// When their MemTable is flushed, and only for keys that the table holds.
     #[default]
@@ -105,6 +110,7 @@ pub struct Hit<R> {
 
 /// The content and the counters of a DRAMTable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DramTableStats {
     /// Bytes of memory in use: keys, values, headers, arrays and allocator overhead.
     pub bytes: u64,
