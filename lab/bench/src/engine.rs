@@ -2,7 +2,7 @@
 
 use crate::Counters;
 use crate::accounting::{Reclaim, TableSpace};
-use esker_api::{Ordered, Transactional};
+use esker_api::{KeyRange, Ordered, Transactional};
 use esker_base::Result;
 
 /// A store under measurement.
@@ -16,6 +16,16 @@ pub trait Engine: Sync {
     /// The whole store, for workloads of transactions, if it runs them.
     fn transactional(&self) -> Option<&dyn Transactional> {
         None
+    }
+
+    /// Whether it has an iterator in addition to its cursors.
+    fn iterates(&self) -> bool {
+        false
+    }
+
+    /// Reads the first entries of `range`, `most` at most, by that iterator. Returns how many it read.
+    fn iterate(&self, _range: KeyRange, _most: usize) -> Result<u64> {
+        unreachable!("asked of an engine that iterates")
     }
 
     /// What has been written since the store was opened.

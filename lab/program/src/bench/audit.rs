@@ -32,7 +32,11 @@ impl<'s> Bound<'s> {
             Task::Tpcc(task) => {
                 Bound::Tpcc(tpcc::Terminals::new(&task.options(), store)?, task.options())
             }
-            Task::YcsbLoad(_) | Task::YcsbRun(_) | Task::Updates(_) | Task::Shelf(_) => {
+            Task::YcsbLoad(_)
+            | Task::YcsbRun(_)
+            | Task::Updates(_)
+            | Task::Shelf(_)
+            | Task::Probe(_) => {
                 unreachable!("it was asked whether it runs transactions")
             }
         })

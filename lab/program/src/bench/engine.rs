@@ -3,11 +3,9 @@
 use super::log_device::OpenLog;
 use super::pool::{PoolSettings, held_bytes};
 use crate::failure::Outcome;
-
-use esker::api::{Ordered, Transactional};
-use esker::api::{Store, TransactionDb};
+use esker::api::{KeyRange, Ordered, Store, TransactionDb, Transactional};
 use esker::env::Env;
-use esker::{Db, KeyspaceSettings, Log, Result, Settings, Stats, Sync};
+use esker::{Db, Keyspace, KeyspaceSettings, Log, Result, Settings, Stats, Sync};
 use esker_bench::accounting::{
     Copies, Reclaim, TableCost, TableGets, TableSpace, disk_usage, table_usage,
 };
@@ -27,6 +25,7 @@ pub struct EskerEngine {
     name: &'static str,
     dir: PathBuf,
     db: Db,
+    keyspace: Keyspace,
     store: Store,
     transactions: TransactionDb<Db>,
     /// Where the log lies, if that is on a device of its own.
@@ -106,10 +105,22 @@ impl EskerEngine {
         settings: BTreeMap<String, String>,
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
-        let store = db.store(&db.keyspace(KEYSPACE, keyspace)?);
+        let keyspace = db.keyspace(KEYSPACE, keyspace)?;
+        let store = db.store(&keyspace);
         let transactions = TransactionDb::new(db.clone());
         let (dir, log, pool, has_dram_table) = (dir.to_owned(), None, None, false);
-        Ok(EskerEngine { name, dir, db, store, transactions, log, settings, pool, has_dram_table })
+        Ok(EskerEngine {
+            name,
+            dir,
+            db,
+            keyspace,
+            store,
+            transactions,
+            log,
+            settings,
+            pool,
+            has_dram_table,
+        })
     }
 
     /// What was set, by name.
@@ -119,7 +130,7 @@ impl EskerEngine {
 
     /// Closes the database.
     pub fn close(self) -> Outcome {
-        drop((self.store, self.transactions));
+        drop((self.store, self.keyspace, self.transactions));
         Ok(self.db.close()?)
     }
 }
@@ -135,6 +146,18 @@ impl Engine for EskerEngine {
 
     fn transactional(&self) -> Option<&dyn Transactional> {
         Some(&self.transactions)
+    }
+
+    fn iterates(&self) -> bool {
+        true
+    }
+
+    fn iterate(&self, range: KeyRange, most: usize) -> Result<u64> {
+        let mut entries = self.db.range(&self.keyspace, range).take(most);
+        entries.try_fold(0, |read, entry| {
+            std::hint::black_box(entry?);
+            Ok(read + 1)
+        })
     }
 
     fn counters(&self) -> Counters {

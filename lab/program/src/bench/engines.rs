@@ -248,15 +248,18 @@ impl Opened {
         }
     }
 
-    /// What was set, by name, for the report.
+    /// What was set, by name, for the report, and what a crash leaves.
     pub fn settings(&self) -> BTreeMap<String, String> {
-        match self {
+        let mut told = match self {
             Opened::Own(engine) => engine.settings(),
             Opened::NoveLsm(engine) => engine.settings(),
             Opened::Peer(engine) => engine.settings(),
             Opened::Transactions(engine) => engine.settings(),
             Opened::Fabric(engine) => engine.settings(),
-        }
+        };
+        let promise = after_a_crash(self.engine().name());
+        told.extend(promise.map(|promise| ("after a crash".to_owned(), promise.to_owned())));
+        told
     }
 
     /// Closes it.
@@ -294,6 +297,19 @@ pub fn built_in() -> Vec<&'static str> {
 /// Whether `name` has Esker's limits.
 pub fn is_own(name: &str) -> bool {
     name == NOVELSM || own(name).is_some()
+}
+
+/// What a crash of the process, and a power loss, leave of what the engine of this name has
+/// acknowledged, if it is one that writes to files of this machine.
+pub fn after_a_crash(name: &str) -> Option<&'static str> {
+    match own(name).map(|own| own.log) {
+        Some(OwnLog::File(Sync::Os)) => Some("process: all; power: a prefix of the writes"),
+        Some(OwnLog::File(_) | OwnLog::Device(_)) => Some("process: all; power: all"),
+        Some(OwnLog::None) => Some("process and power: what was flushed"),
+        // Nothing that is emulated by DRAM survives.
+        Some(OwnLog::Pool) => None,
+        None => esker_peers::NAMES.contains(&name).then(|| esker_peers::after_a_crash(name)),
+    }
 }
 
 /// Esker by this name.
@@ -540,7 +556,9 @@ mod tests {
         for name in built_in() {
             match name {
                 name if !esker_peers::NAMES.contains(&name) && !is_own(name) => {}
-                "leveldb" | "fjall" => assert!(refusal(name, &zstd).contains("compression")),
+                "leveldb" | "fjall" | "lmdb" | "redb" | "bf-tree" | "tidesdb" => {
+                    assert!(refusal(name, &zstd).contains("compression"))
+                }
                 _ => check(name, &zstd, false).unwrap(),
             }
         }

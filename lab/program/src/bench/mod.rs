@@ -6,7 +6,7 @@
 //!
 //! * [`plan`]: what a process is to do, and what it tells meanwhile;
 //! * [`worker`]: such a process; [`child`]: how it looks from the outside; [`reading`]: reads after
-//!   updates;
+//!   updates; [`probes`]: single operations;
 //! * [`campaign`]: who runs when, and what becomes of the results;
 //! * [`workspace`]: the directories that stores lie in; [`scratch`]: those of pools and logs; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
@@ -34,6 +34,7 @@ pub mod options;
 mod output;
 pub mod plan;
 pub mod pool;
+mod probes;
 mod reading;
 mod report;
 mod scratch;

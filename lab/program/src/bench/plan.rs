@@ -2,6 +2,7 @@
 //! program, so nothing here lasts longer than a run.
 
 use super::engines::EngineSettings;
+use super::probes;
 use crate::failure::Outcome;
 use esker::Result;
 use esker_bench::{Progress, WarmUp};
@@ -64,6 +65,28 @@ pub enum Task {
     Tpcc(TpccTask),
     /// Large values.
     Shelf(ShelfTask),
+    /// Single operations, timed.
+    Probe(Probe),
+}
+
+/// What single operations cost, on a store that is made for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Probe {
+    /// Entries that are put in random order, compacted, and then read and scanned.
+    Pairs { pairs: u64, value_bytes: usize },
+    /// A queue that so many entries pass through, or as many as do until the time is over.
+    Queue { pops: u64, limit: Duration },
+    /// One key that is written so often, or as often as it is until the time is over.
+    HotKey { writes: u64, limit: Duration },
+}
+
+impl Probe {
+    fn value_bytes(&self) -> usize {
+        match *self {
+            Probe::Pairs { value_bytes, .. } => value_bytes,
+            Probe::Queue { .. } | Probe::HotKey { .. } => probes::SMALL_VALUE_BYTES,
+        }
+    }
 }
 
 /// Large values, and what is done with them.
@@ -220,6 +243,7 @@ impl Task {
             Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
                 unreachable!("loads of transactions are bound to their store when they are made")
             }
+            Task::Probe(_) => unreachable!("probes have loops of their own"),
         })
     }
 
@@ -238,6 +262,7 @@ impl Task {
             }
             Task::Updates(task) => (task.key_bytes, task.value_bytes),
             Task::Shelf(task) => (ShelfTask::KEY_BYTES, task.value_bytes),
+            Task::Probe(probe) => (probes::KEY_BYTES, probe.value_bytes()),
             Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
                 ROW_BYTES
             }

@@ -5,7 +5,7 @@
 
 use super::fabric::{self, FabricEngine};
 use super::plan::{Message, Plan, ShelfTask, Task, line};
-use super::{engines, reading, transactions};
+use super::{engines, probes, reading, transactions};
 use crate::failure::{Failure, Outcome};
 use clap::Args;
 use esker_base::{Background, Clock, Priority, SystemClock, Threads};
@@ -47,6 +47,16 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
             engines::open(&plan.engine, &plan.dir, &plan.settings, plan.task.is_load(), true)?;
         tell(&Message::Settings(opened.settings()))?;
         let outcome = transactions::measure(plan, &opened, &mut |progress| {
+            // As below.
+            let _ = tell(&Message::progress(progress));
+        })?;
+        opened.close()?;
+        return Ok(outcome);
+    }
+    if let Task::Probe(probe) = &plan.task {
+        let opened = engines::open(&plan.engine, &plan.dir, &plan.settings, false, false)?;
+        tell(&Message::Settings(opened.settings()))?;
+        let outcome = probes::measure(plan, probe, &opened, &mut |progress| {
             // As below.
             let _ = tell(&Message::progress(progress));
         })?;

@@ -4,6 +4,7 @@
 mod fabric;
 mod isolation;
 mod plexdb;
+mod reads;
 mod room;
 mod wal;
 mod wbl;
@@ -36,6 +37,7 @@ pub struct Run {
 #[derive(Subcommand)]
 enum Which {
     Ycsb(Ycsb),
+    Reads(Reads),
     Wbl(Wbl),
     Plexdb(Plexdb),
     Wal(Wal),
@@ -53,6 +55,26 @@ struct Ycsb {
     common: Common,
     #[command(flatten)]
     engines: Engines,
+}
+
+/// Gets, seeks and scans, warm and after many deletes, on every engine
+///
+/// Are reads as fast as a B-tree's? 1 million entries of 100 B and 300,000 of 1 KB, put in random
+/// order and compacted, are read and scanned by one thread. Then YCSB C, D and E, a queue, and a key
+/// that is overwritten millions of times. Prints what each engine keeps after a crash. Quick has a
+/// tenth of the sizes and takes about four minutes with all engines, full about three hours. Needs an
+/// otherwise idle machine.
+#[derive(Args)]
+struct Reads {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engines: Engines,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Cases [default: 100b,1kb,queue,hot,C,D,E]
+    #[arg(long, value_name = "LIST")]
+    cases: Option<String>,
 }
 
 /// Write-behind logging: log and MemTables in persistent memory, against a log in files
@@ -249,6 +271,11 @@ impl Which {
                     ycsb::campaign(wishes.scale, wishes.engines, room)
                 };
                 ("ycsb", How::Campaign(how), common, engines.wishes(common))
+            }
+            Which::Reads(Reads { common, engines, rounds, cases }) => {
+                let cases = cases.as_deref();
+                let wishes = Wishes { cases, rounds: rounds.rounds, ..engines.wishes(common) };
+                ("reads", How::Campaign(reads::campaign), common, wishes)
             }
             Which::Wbl(Wbl { common, engines, rounds, cases }) => {
                 let cases = cases.as_deref();
