@@ -21,6 +21,7 @@
 //!    an entry or a frame says of itself may lead to bytes that another thread writes at this moment. It
 //!    never leads out of the segment, and the frame's checksum refuses it at the flush.
 
+mod head;
 mod heap;
 mod memory;
 mod nodes;
@@ -34,6 +35,7 @@ pub(crate) use nodes::{Nodes, Place};
 pub use room::Room;
 pub use ticket::{Filled, Position, Reservation, Tail, Written};
 
+use self::head::Head;
 use self::room::Limit;
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, GROUPS, MIN_ENTRY_BYTES, SegmentHeader};
 use crate::scan::Scan;
@@ -495,57 +497,6 @@ impl Segment {
         Entry { keyspace, kind: Kind::Delete, key: b"\0", value: b"" }
     }
 
-    /// What an entry says before its key, if that is possible.
-    #[inline]
-    fn head(&self, start: usize) -> Option<Head> {
-        let end = self.header.capacity as usize;
-        assert!(start + MIN_ENTRY_BYTES <= end, "places lie in the segment");
-        // SAFETY: a place is where a filled entry starts, which is five bytes long at least.
-        let word = u32::from_le_bytes(unsafe { self.start.add(start).cast::<[u8; 4]>().read() });
-        if word & ONE_BYTE_FIELDS != 0 {
-            return self.long_head(start);
-        }
-        let head = Head {
-            keyspace: KeyspaceId(word & 0xff),
-            kind: Kind::from_u8((word >> 8) as u8)?,
-            key: start + 4,
-            key_bytes: (word >> 16 & 0xff) as usize,
-            value_bytes: (word >> 24) as usize,
-        };
-        head.within(end)
-    }
-
-    /// The same if a field takes more than a byte.
-    #[cold]
-    fn long_head(&self, start: usize) -> Option<Head> {
-        let mut at = start;
-        let keyspace = KeyspaceId(u32::try_from(self.varint(&mut at)?).ok()?);
-        let kind = Kind::from_u8(u8::try_from(self.varint(&mut at)?).ok()?)?;
-        let key_bytes = usize::try_from(self.varint(&mut at)?).ok()?;
-        let value_bytes = usize::try_from(self.varint(&mut at)?).ok()?;
-        let head = Head { keyspace, kind, key: at, key_bytes, value_bytes };
-        head.within(self.header.capacity as usize)
-    }
-
-    /// Reads a varint of a filled entry.
-    #[inline]
-    fn varint(&self, at: &mut usize) -> Option<u64> {
-        let mut value = 0;
-        let mut shift = 0;
-        while *at < self.header.capacity as usize && shift < 64 {
-            // SAFETY: in bounds, and a byte of a filled entry, in which `fill` has decoded the same varint:
-            // invariant 4.
-            let byte = unsafe { self.start.add(*at).read() };
-            *at += 1;
-            value |= u64::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
     /// To be called before a reader is given `bytes` bytes of one entry; see [`Extent::before_read`]. A pass
     /// over the whole segment, to sort, verify or flush it, waits for bandwidth and not for each line.
     ///
@@ -564,27 +515,6 @@ impl Segment {
         prefetch(self.start.wrapping_add(place.offset() as usize + 64));
     }
 }
-
-/// What an entry says before its key, and where that starts in the segment.
-struct Head {
-    keyspace: KeyspaceId,
-    kind: Kind,
-    key: usize,
-    key_bytes: usize,
-    value_bytes: usize,
-}
-
-impl Head {
-    /// Itself, if key and value end at `end` at the latest.
-    #[inline]
-    fn within(self, end: usize) -> Option<Head> {
-        let value = self.key.checked_add(self.key_bytes)?;
-        (value.checked_add(self.value_bytes)? <= end).then_some(self)
-    }
-}
-
-/// The bits that say, in the first four bytes of an entry, that a length or the keyspace goes on.
-const ONE_BYTE_FIELDS: u32 = 0x8080_0080;
 
 /// Asks the processor for the cache line at `address`, which need not be valid.
 #[inline(always)]

@@ -245,3 +245,27 @@ fn an_old_snapshot_of_a_hot_key_reads_right_with_and_without_an_order() {
         }
     }
 }
+
+#[test]
+fn lengths_of_any_number_of_bytes_are_read_back() {
+    let memtable = memtable(4 << 20, 8);
+    let mut tail = memtable.activate(1);
+    let mut model = Model::default();
+    // Where the length takes one byte more.
+    let lengths = || [127, 128, 16_383, 16_384, 2_097_151].into_iter();
+    for (space, len) in [0, 127, 128].into_iter().flat_map(|it| lengths().map(move |len| (it, len)))
+    {
+        // One of two megabytes is enough.
+        if len > 16_384 && space > 0 {
+            continue;
+        }
+        let batch = [
+            Write::put(space, &len.to_string().into_bytes(), &vec![7; len]),
+            Write::put(space, &vec![b'k'; len.min(16_384)], &vec![8; len.min(200)]),
+        ];
+        let seqno = write(&memtable, &mut tail, &batch).expect("it has room");
+        model.apply(&batch, seqno - 1);
+    }
+    memtable.seal(tail);
+    assert_agrees(&memtable, &model, MAX_SEQNO);
+}
