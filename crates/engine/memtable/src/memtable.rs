@@ -91,6 +91,8 @@ impl Arrays {
 /// See the module's text.
 pub struct MemTable {
     segment: Segment,
+    /// Whether its memory is touched as it fills.
+    grows: bool,
     index: Index,
     order: Order,
     tombstones: Tombstones,
@@ -163,7 +165,7 @@ impl MemTable {
 
     fn around(segment: Segment, index: Index) -> MemTable {
         let (order, tombstones, weighed) = (Order::new(), Tombstones::default(), OnceLock::new());
-        MemTable { segment, index, order, tombstones, weighed }
+        MemTable { segment, grows: false, index, order, tombstones, weighed }
     }
 
     /// Opens the MemTable for writing, once. The first entry will have the seqno `base_seqno`, at
@@ -305,14 +307,14 @@ impl MemTable {
     pub fn memory_bytes(&self) -> usize {
         let segment = match self.is_in_pmem() {
             true => 0,
-            false => self.segment.room().bytes as usize,
+            false => self.held().bytes as usize,
         };
         segment + self.index_bytes()
     }
 
     /// The DRAM that index and order take.
     pub fn index_bytes(&self) -> usize {
-        self.segment.room().entries as usize * Nodes::BYTES_AN_ENTRY
+        self.held().entries as usize * Nodes::BYTES_AN_ENTRY
             + self.index.memory_bytes()
             + self.order.memory_bytes()
     }

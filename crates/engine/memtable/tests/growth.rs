@@ -82,3 +82,18 @@ fn every_version_is_found_across_the_parts_of_an_index_that_grew() {
         }
     }
 }
+
+#[test]
+fn memory_that_is_there_as_a_whole_counts_whole_while_its_log_is_prepared() {
+    let header = header(CAPACITY, 8, 1);
+    let memory = HeapMemory::new(CAPACITY);
+    let memtable = MemTable::with_room_for(100_000, memory, header, Frames::Logged, None);
+    memtable.begin_with(64 << 10);
+    assert!(!memtable.is_whole() && memtable.memory_bytes() > CAPACITY);
+    let mut tail = memtable.activate(1);
+    let batch = [Write::put(0, b"key", &[7; 1000])];
+    while write(&memtable, &mut tail, &batch).is_some() {}
+    assert!(memtable.used().bytes <= 64 << 10, "{:?}", memtable.used());
+    memtable.grow(memtable.whole_room());
+    assert!(memtable.is_whole() && write(&memtable, &mut tail, &batch).is_some());
+}

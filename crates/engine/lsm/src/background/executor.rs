@@ -296,14 +296,24 @@ fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
     let most_entries = (inner.settings.segment_bytes / ENTRY_BYTES_GUESSED)
         .min(inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
     let salt = salt_of(inner.salt, epoch);
-    let is_for_batch = inner.schedule.jobs.lock().segments_wanted > 0;
+    let (is_for_batch, was_filled) = {
+        let jobs = inner.schedule.jobs.lock();
+        (jobs.segments_wanted > 0, !jobs.retired.is_empty())
+    };
     let resources = inner.share.resources();
     if resources.is_short() {
         resources.relieve();
     }
-    // A large batch reserves all its parts at once. Other writers are ahead of no step of growth for long.
-    let extent = if is_for_batch { Extent::Whole } else { Extent::Growing };
     let like = newest.as_deref();
+    // Writers will fill this one, too: what they filled last is not flushed, or somebody still reads it.
+    let is_busy = was_filled || like.is_some_and(is_well_filled);
+    let extent = match is_for_batch {
+        // It reserves all its parts at once.
+        true => Extent::Whole,
+        false if is_busy && !resources.is_short() => Extent::WholeMemory,
+        // Writers are ahead of no step of growth for long.
+        false => Extent::Growing,
+    };
     let (memtable, file) =
         inner.logs.begin(epoch, salt, spare(inner), like, most_entries, extent)?;
     Ok(LogSegment { memtable: Arc::new(memtable), file })
@@ -563,5 +573,29 @@ mod tests {
         assert_eq!(inner.stall.sorting(), Duration::from_secs(1));
         assert!(step_lane(inner, Lane::Flush), "it is flushed");
         assert_eq!((inner.stall.sorting(), db.stats().flushes), (Duration::ZERO, 1));
+    }
+
+    #[test]
+    fn a_segment_that_follows_a_full_one_has_all_its_memory_at_once() {
+        const SEGMENT: usize = 1 << 20;
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let settings = Settings { segment_bytes: SEGMENT, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        let (inner, keyspace) = (db.inner(), db.default_keyspace());
+        let taken = || {
+            while step_lane(inner, Lane::Prepare) {}
+            let jobs = inner.schedule.jobs.lock();
+            jobs.prepared.iter().map(|it| it.memtable.memory_bytes()).collect::<Vec<_>>()
+        };
+        let fill = |from: u32| {
+            let mut numbers = from..from + (SEGMENT / 1200) as u32;
+            assert!(numbers.all(|n| db.put(&keyspace, n.to_be_bytes(), [7; 1000]).is_ok()));
+        };
+        fill(0);
+        assert!(taken()[0] < SEGMENT / 2, "{:?}: nothing is full yet", taken());
+        inner.commit.lock_tail().seal();
+        fill(10_000);
+        assert!(taken()[0] > SEGMENT, "{:?}", taken());
     }
 }

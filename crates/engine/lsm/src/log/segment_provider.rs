@@ -38,7 +38,9 @@ impl PoolLogs {
 pub(crate) enum Extent {
     /// All of it.
     Whole,
-    /// Little; the rest is prepared as it fills.
+    /// All of the memory. Of the log file there is little; the rest is prepared as it fills.
+    WholeMemory,
+    /// Little of both; the rest is prepared as it fills.
     Growing,
 }
 
@@ -115,9 +117,9 @@ impl Logs {
     }
 
     /// A MemTable for the segment `epoch` with this salt, in what `spare` has, with an index that suits what
-    /// is written now, as far as `like` shows it, and has room for `most_entries` if nothing shows that; and the file its bytes go to if there is one. Whatever
-    /// recovery needs to find the segment is durable, but for its mention in the manifest. With [`Extent::Growing`], the
-    /// MemTable and its file grow as they fill, unless they lie in a pool.
+    /// is written now, as far as `like` shows it, and has room for `most_entries` if nothing shows that; and
+    /// the file its bytes go to if there is one. Whatever recovery needs to find the segment is durable, but
+    /// for its mention in the manifest. A pool's segment is whole from the start.
     pub(crate) fn begin(
         &self,
         epoch: u32,
@@ -142,12 +144,16 @@ impl Logs {
             let new = || if grows { HeapMemory::reserve(bytes) } else { HeapMemory::new(bytes) };
             heap.unwrap_or_else(new).into()
         };
+        let mut prepared = None;
         let (memory, header, frames, file): (Memory, _, _, _) = match self {
             Logs::Files(files) => {
                 let capacity = files.segment_bytes();
-                let first = MemTable::first_room(capacity).bytes as usize;
-                let prepared = if grows { first } else { capacity };
-                let (header, file) = files.create(in_dram(capacity), prepared as u64)?;
+                let first = match extent {
+                    Extent::Whole => capacity,
+                    _ => MemTable::first_room(capacity).bytes as usize,
+                };
+                let (header, file) = files.create(in_dram(capacity), first as u64)?;
+                prepared = (!files.is_whole(header.epoch)).then_some(first as u32);
                 (heap_of(&header), header, Frames::Logged, Some(file))
             }
             Logs::Pool(pool) => {
@@ -167,6 +173,9 @@ impl Logs {
             true => MemTable::growing(entries, memory, header, frames),
             false => MemTable::with_room_for(entries, memory, header, frames, arrays),
         };
+        if let Some(prepared) = prepared.filter(|_| !grows) {
+            memtable.begin_with(prepared);
+        }
         Ok((memtable, file))
     }
 

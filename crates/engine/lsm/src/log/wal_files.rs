@@ -113,6 +113,11 @@ impl LogFiles {
         self.whole.lock().insert(epoch);
     }
 
+    /// Whether the file of `epoch`, which is in use, is allocated as a whole.
+    pub(crate) fn is_whole(&self, epoch: u32) -> bool {
+        self.whole.lock().contains(&epoch)
+    }
+
     fn create_new(&self, name: &str, prepared: u64) -> Result<Arc<dyn LogFile>> {
         let created = self.storage.create_log_in_steps(name, self.segment_bytes, prepared);
         if created.is_err() && self.storage.exists(name).unwrap_or(false) {

@@ -29,7 +29,7 @@ impl MemTable {
         let segment = Segment::new(memory.into(), header, frames, nodes);
         segment.begin_with(first);
         segment.touch(Room { bytes: 0, entries: 0 }, first);
-        MemTable::around(segment, index)
+        MemTable { grows: true, ..MemTable::around(segment, index) }
     }
 
     /// What there is at first of a MemTable that grows to `segment_bytes`.
@@ -67,8 +67,21 @@ impl MemTable {
     /// Has there be as much as `room` of it. Allocates and touches memory and index: this is for the
     /// background, one thread at a time. Of a log file, `room.bytes` must be prepared before.
     pub fn grow(&self, room: Room) {
-        self.segment.touch(self.room(), room);
-        self.index.grow(room.entries);
+        if self.grows {
+            self.segment.touch(self.room(), room);
+            self.index.grow(room.entries);
+        }
         self.segment.raise(room);
+    }
+
+    /// Has frames reserved in the first `bytes` bytes only until [`MemTable::grow`] says that there is more:
+    /// of its log file, for all its memory is there. Before it is activated.
+    pub fn begin_with(&self, bytes: u32) {
+        self.segment.begin_with(Room { bytes, ..self.whole_room() });
+    }
+
+    /// Of how much of it there is memory.
+    pub(super) fn held(&self) -> Room {
+        if self.grows { self.room() } else { self.whole_room() }
     }
 }
