@@ -6,7 +6,7 @@
 use esker_base::{Clock, Rng, SystemClock, hash64};
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::partition::{IoKind, Item, Only, Partition, Request};
-use esker_hashstore::{CreateSettings, volume};
+use esker_hashstore::{CreateSettings, store_file};
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn open(path: &Path, keys: u64) -> Result<Partition, Box<dyn std::error::Error>> {
     let device = FileDevice::create(path, Some((keys * 1024).max(64 << 20)))?;
     let settings = CreateSettings { partitions: Some(1), bytes_a_key: 512 };
-    volume::create(&device, &settings, &mut Rng::new(1))?;
-    Ok(volume::open(&device)?.1.remove(0))
+    store_file::create(&device, &settings, &mut Rng::new(1))?;
+    Ok(store_file::open(&device)?.1.remove(0))
 }
 
 /// Calls, and what the long ones took.

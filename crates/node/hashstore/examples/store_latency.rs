@@ -6,7 +6,7 @@
 use esker_base::{Clock, Rng, SystemClock, Threads, hash64};
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::partition::{Item, Only, Partition, Request};
-use esker_hashstore::{CreateSettings, HashStore, volume};
+use esker_hashstore::{CreateSettings, HashStore, store_file};
 use esker_uring::Buffer;
 use std::path::Path;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plain = FileDevice::create(&path("plain"), Some(FILE_BYTES))?;
     let settings = CreateSettings { partitions: Some(1), ..CreateSettings::default() };
     let device = create(&path("partition"), &settings)?;
-    let mut partition = volume::open(&device)?.1.remove(0);
+    let mut partition = store_file::open(&device)?.1.remove(0);
     drop(create(&path("store"), &settings)?);
     let store = HashStore::open(&path("store"), &Threads)?;
 
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{name:32} p50 {p50:>8.1?}  p99 {p99:>8.1?}  {ratio:.2}x");
     }
     let began = clock.now();
-    let (_, _, opened) = volume::open(&device)?;
+    let (_, _, opened) = store_file::open(&device)?;
     let (took, read) = (clock.now() - began, opened.read_bytes >> 10);
     println!("opening without a close before: {took:.1?}, {read} KiB read, {opened:?}");
     let stats = store.stats()?;
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn create(path: &Path, settings: &CreateSettings) -> esker_base::Result<FileDevice> {
     let device = FileDevice::create(path, Some(FILE_BYTES))?;
-    volume::create(&device, settings, &mut Rng::new(1))?;
+    store_file::create(&device, settings, &mut Rng::new(1))?;
     Ok(device)
 }
 
@@ -91,7 +91,7 @@ fn put(partition: &mut Partition, device: &FileDevice, key: &[u8]) -> esker_base
     let mut item = Item::new(key, VALUE_BYTES, device.block_bytes());
     item.value_mut().fill(7);
     partition.request(0, Request::Store(item, Only::Always));
-    volume::drive(partition, device);
+    store_file::drive(partition, device);
     partition.take_reply().expect("all was done").result.map(drop)
 }
 

@@ -6,7 +6,7 @@ use crate::format::record::{Record, RecordKind};
 use crate::format::superblock::Layout;
 use crate::recover::DamagedWrite;
 use crate::recover::recover;
-use crate::volume;
+use crate::store_file;
 use esker_base::{Error, Result};
 
 /// What was looked at and what was found.
@@ -49,10 +49,10 @@ pub fn scrub(device: &dyn Device) -> Result<Report> {
 }
 
 fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
-    let layout = volume::layout_of_any_size(device)?;
+    let layout = store_file::layout_of_any_size(device)?;
     let mut report = Report { partitions: layout.partitions, ..Report::default() };
-    report.problems.extend(volume::shortened(device, &layout));
-    report.problems.extend(volume::superblock_problems(device, &layout));
+    report.problems.extend(store_file::shortened(device, &layout));
+    report.problems.extend(store_file::superblock_problems(device, &layout));
     let block_bytes = u64::from(layout.block_bytes);
     for number in 0..layout.partitions {
         let recovered = match recover(device, &layout, number) {

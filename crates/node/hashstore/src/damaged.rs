@@ -9,7 +9,7 @@ use crate::format::journal::{self, Checkpoint};
 use crate::format::record::Record;
 use crate::format::{seal, superblock};
 use crate::partition::{Answer, Item, Only, Partition, Request};
-use crate::volume::{self, CreateSettings, drive};
+use crate::store_file::{self, CreateSettings, drive};
 use crate::{Layout, check};
 use esker_base::{Result, Rng};
 use esker_uring::Buffer;
@@ -67,8 +67,8 @@ impl Device for Memory {
 pub fn sample() -> Vec<u8> {
     let device = Memory(RefCell::new(vec![0; DEVICE_BYTES]));
     let settings = CreateSettings { partitions: Some(1), ..CreateSettings::default() };
-    volume::create(&device, &settings, &mut Rng::new(5)).expect("it is large enough");
-    let (_, mut partitions, _) = volume::open(&device).expect("it was just made");
+    store_file::create(&device, &settings, &mut Rng::new(5)).expect("it is large enough");
+    let (_, mut partitions, _) = store_file::open(&device).expect("it was just made");
     let partition = &mut partitions[0];
     for number in 0..30u8 {
         store(partition, &device, &[b'k', number], usize::from(number) * 100);
@@ -93,7 +93,7 @@ pub fn open(sample: &[u8], changes: &[u8]) -> bool {
     }
     let device = Memory(RefCell::new(bytes));
     let _ = check::scrub(&device);
-    let Ok((layout, mut partitions, _)) = volume::open(&device) else { return false };
+    let Ok((layout, mut partitions, _)) = store_file::open(&device) else { return false };
     for partition in &mut partitions {
         use_it(partition, &layout, &device);
     }
@@ -116,7 +116,7 @@ fn use_it(partition: &mut Partition, layout: &Layout, device: &Memory) {
     if !is_stored {
         return;
     }
-    let (_, mut again, _) = volume::open(device).expect("it was open, and nothing failed");
+    let (_, mut again, _) = store_file::open(device).expect("it was open, and nothing failed");
     let partition = &mut again[partition.number() as usize];
     match ask(partition, device, Request::Retrieve(key.to_vec())) {
         Ok(Answer::Value(value)) => assert!(value.len() == 700 && value.iter().all(|&b| b == 7)),

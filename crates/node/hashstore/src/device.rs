@@ -1,7 +1,7 @@
 //! The device, as whoever makes, opens and checks a store uses it: one call at a time.
 
 use crate::format::superblock::PAGE_BYTES;
-use crate::holder::holder;
+use crate::lock_owner::holder;
 use esker_base::{Error, Result};
 use esker_pmem::OwnerProcess;
 use esker_uring::{Buffer, Descriptor};

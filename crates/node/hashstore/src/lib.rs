@@ -32,22 +32,22 @@ pub mod check;
 #[doc(hidden)]
 pub mod damaged;
 pub mod device;
-mod directory;
 mod extent;
 mod format;
-mod holder;
+mod keydir;
+mod lock_owner;
 pub mod partition;
 mod recover;
 pub mod repair;
 mod stats;
 mod store;
+pub mod store_file;
 mod unreadable;
-pub mod volume;
 mod worker;
 
 pub use format::superblock::{Layout, PARTITIONS_MAX};
 pub use recover::DamagedWrite;
 pub use stats::PartitionStats;
 pub use store::HashStore;
+pub use store_file::{CreateSettings, Opened};
 pub use unreadable::Unreadable;
-pub use volume::{CreateSettings, Opened};

@@ -4,13 +4,13 @@
 //! of the partition's or 256 MiB, each at most twice: that bounds the time.
 
 use crate::device::{Device, read};
-use crate::directory::{Directory, EXTENT_BLOCKS_MAX};
 use crate::extent::{Extent, Extents};
 use crate::format::journal::{
     Checkpoint, HEADER_BYTES, decode_mark, entry_bytes, put_change, take_change,
 };
 use crate::format::record::{self, RecordKind};
 use crate::format::superblock::Layout;
+use crate::keydir::{EXTENT_BLOCKS_MAX, KeyDir};
 use crate::partition::{JournalState, Start};
 use esker_base::{Error, Result};
 use esker_uring::Buffer;
@@ -19,7 +19,7 @@ mod salvage;
 mod window;
 
 pub(crate) use salvage::{Salvaged, salvage};
-use window::Found;
+use window::RecoveredRecord;
 
 /// Seqnos left out after a recovery: more than there can be of records that were on their way and can't be
 /// seen. So what is left of them has seqnos that are below any that count.
@@ -78,12 +78,12 @@ pub(crate) fn recover(device: &dyn Device, layout: &Layout, number: u32) -> Resu
 
 /// A half of a journal.
 #[derive(Default)]
-struct Half {
+struct JournalHalf {
     checkpoints: Vec<Checkpoint>,
     used: u64,
 }
 
-impl Half {
+impl JournalHalf {
     fn epoch(&self) -> u64 {
         self.checkpoints.last().map_or(0, |last| last.epoch)
     }
@@ -102,7 +102,7 @@ impl Recovery<'_> {
             let what = "a checkpoint of the journal, which was durable, is not what was written";
             return Err(self.damaged(end, what));
         };
-        let mut directory = Directory::new(self.layout.partition_bits());
+        let mut directory = KeyDir::new(self.layout.partition_bits());
         for checkpoint in &chosen.checkpoints {
             self.apply(&mut directory, checkpoint, end)?;
         }
@@ -150,8 +150,8 @@ impl Recovery<'_> {
     /// The damaged writes that no later write of the key replaces, and the torn ones.
     fn damaged_writes(
         &self,
-        found: &Found,
-        directory: &Directory,
+        found: &RecoveredRecord,
+        directory: &KeyDir,
     ) -> (Vec<DamagedWrite>, Vec<DamagedWrite>) {
         let write = |record: &record::Record| DamagedWrite {
             key: record.key.clone(),
@@ -187,8 +187,8 @@ impl Recovery<'_> {
     }
 
     /// The checkpoints of a half: a snapshot, and what follows it without a gap.
-    fn half(&mut self, half: u32) -> Result<Half> {
-        let (start, mut found) = (self.layout.half(self.number, half), Half::default());
+    fn half(&mut self, half: u32) -> Result<JournalHalf> {
+        let (start, mut found) = (self.layout.half(self.number, half), JournalHalf::default());
         while let Some((checkpoint, bytes)) = self.checkpoint(start, found.used)? {
             let follows = match found.checkpoints.last() {
                 None => checkpoint.is_snapshot(),
@@ -239,7 +239,7 @@ impl Recovery<'_> {
             && late.iter().all(|(seqno, start)| *seqno < NUMBERS_MAX && *start < blocks)
     }
 
-    fn apply(&self, directory: &mut Directory, checkpoint: &Checkpoint, end: u64) -> Result<()> {
+    fn apply(&self, directory: &mut KeyDir, checkpoint: &Checkpoint, end: u64) -> Result<()> {
         let mut rest = &checkpoint.changes[..];
         while !rest.is_empty() {
             let change = take_change(&mut rest).filter(|(_, extents)| self.are_inside(extents));
@@ -265,7 +265,7 @@ impl Recovery<'_> {
     }
 
     /// All blocks that no value has.
-    fn free(&self, directory: &Directory) -> Result<Extents> {
+    fn free(&self, directory: &KeyDir) -> Result<Extents> {
         let mut free = Extents::of(Extent { start: 0, blocks: self.layout.blocks() });
         for (_, extents) in directory.iter() {
             for &extent in extents.iter() {

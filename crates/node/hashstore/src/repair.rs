@@ -9,14 +9,14 @@
 
 use crate::check::{damaged_key, sound_bytes};
 use crate::device::{Device, read, sync, write};
-use crate::directory::Directory;
 use crate::extent::{Extent, Extents};
 use crate::format::record::Record;
 use crate::format::superblock::{Layout, SUPERBLOCKS};
+use crate::keydir::KeyDir;
 use crate::partition::Partition;
 use crate::recover::{Salvaged, recover, salvage};
+use crate::store_file::{self, checkpoint};
 use crate::unreadable::{GivenUp, Unreadable};
-use crate::volume::{self, checkpoint};
 use esker_base::{Error, Result};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub struct Repaired {
 /// Fails if there is no store, if neither copy of its superblock is sound, if the device cannot be written, or if it cannot be read
 /// and `unreadable` gives nothing up. Each partition that was repaired before the error stays repaired.
 pub fn repair(device: &dyn Device, unreadable: Unreadable) -> Result<Repaired> {
-    let layout = Arc::new(volume::layout(device)?);
+    let layout = Arc::new(store_file::layout(device)?);
     let mut repaired = Repaired { partitions: layout.partitions, ..Repaired::default() };
     repair_superblock(device, &layout, unreadable, &mut repaired)?;
     for number in 0..layout.partitions {
@@ -124,7 +124,7 @@ fn damaged_keys(
     device: &dyn Device,
     layout: &Layout,
     number: u32,
-    directory: &Directory,
+    directory: &KeyDir,
     repaired: &mut Repaired,
 ) -> Result<Vec<(Vec<u8>, Error)>> {
     let mut damaged = Vec::new();

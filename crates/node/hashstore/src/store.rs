@@ -5,8 +5,8 @@ use crate::device::FileDevice;
 use crate::format::superblock::Layout;
 use crate::partition::{Answer, Item, Only, Reply, Request};
 use crate::stats::PartitionStats;
-use crate::volume::{self, CreateSettings, Opened};
-use crate::worker::{Call, Message, Openings, Worker};
+use crate::store_file::{self, CreateSettings, Opened};
+use crate::worker::{Call, FileHandles, Message, Worker};
 use esker_api::{Kv, Value, WriteBatch};
 use esker_base::background::Running;
 use esker_base::{Background, Entry, Error, Kind, Result, Rng, hash64};
@@ -37,19 +37,19 @@ impl HashStore {
         settings: &CreateSettings,
         rng: &mut Rng,
     ) -> Result<()> {
-        FileDevice::create_with(path, bytes, |device| volume::create(device, settings, rng))
+        FileDevice::create_with(path, bytes, |device| store_file::create(device, settings, rng))
             .map(drop)
     }
 
     /// Opens a store, with threads from `background`.
     pub fn open(path: &Path, background: &dyn Background) -> Result<Self> {
         let device = FileDevice::open(path)?;
-        let (layout, partitions, opened) = volume::open(&device)?;
+        let (layout, partitions, opened) = store_file::open(&device)?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let number = processors.min(partitions.len());
         let mut shares: Vec<Vec<_>> = (0..number).map(|_| Vec::new()).collect();
         for (at, partition) in partitions.into_iter().enumerate() {
-            shares[at % number].push((partition, Openings::of(&device, layout.device_bytes)?));
+            shares[at % number].push((partition, FileHandles::of(&device, layout.device_bytes)?));
         }
         let mut store =
             HashStore { layout, opened, workers: Vec::new(), threads: Mutex::default(), device };

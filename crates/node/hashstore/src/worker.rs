@@ -38,17 +38,17 @@ pub(crate) enum Message {
 }
 
 /// The device as one partition has it open.
-pub(crate) struct Openings {
+pub(crate) struct FileHandles {
     file: Descriptor,
     durable: Descriptor,
     /// What of the device the store needs.
     bytes: u64,
 }
 
-impl Openings {
+impl FileHandles {
     /// Opens a device of which a store needs `bytes`.
     pub fn of(device: &FileDevice, bytes: u64) -> Result<Self> {
-        Ok(Openings { file: device.descriptor()?, durable: device.descriptor()?, bytes })
+        Ok(FileHandles { file: device.descriptor()?, durable: device.descriptor()?, bytes })
     }
 
     fn check(&self) -> io::Result<()> {
@@ -84,7 +84,7 @@ pub(crate) struct Worker {
     inbox: Inbox<Message>,
     partitions: Vec<Partition>,
     /// Each partition's own.
-    openings: Vec<Openings>,
+    openings: Vec<FileHandles>,
     /// By the partition's token; free ones are none.
     callers: Vec<Option<(u64, mpsc::Sender<Reply>)>>,
     free_callers: Vec<usize>,
@@ -96,7 +96,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts a thread that owns `partitions`, each with its openings.
     pub fn start(
-        partitions: Vec<(Partition, Openings)>,
+        partitions: Vec<(Partition, FileHandles)>,
         background: &dyn Background,
     ) -> Result<(Sender<Message>, Box<dyn Running>)> {
         let (started, outcome) = mpsc::channel();
@@ -223,7 +223,7 @@ impl Worker {
 }
 
 /// What a partition wants, for the reactor. The token has the partition's slot in its lowest byte.
-fn operation(slot: usize, openings: &Openings, io: Io) -> (u64, Operation) {
+fn operation(slot: usize, openings: &FileHandles, io: Io) -> (u64, Operation) {
     let file = openings.file.clone();
     let operation = match io.what {
         IoKind::Read { offset, bytes } => {
@@ -247,7 +247,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     /// Another descriptor of the opening that `what` uses.
-    fn opening(openings: &Openings, what: IoKind) -> File {
+    fn opening(openings: &FileHandles, what: IoKind) -> File {
         let (Operation::WriteDurablyAt { file, .. } | Operation::SyncData { file }) =
             operation(0, openings, Io { tag: 1, what }).1
         else {
@@ -260,7 +260,7 @@ mod tests {
     fn syncs_and_durable_writes_of_each_partition_have_an_opening_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
         let device = FileDevice::create(&dir.path().join("store"), Some(1 << 20)).unwrap();
-        let partitions = [(); 2].map(|()| Openings::of(&device, 1 << 20).unwrap());
+        let partitions = [(); 2].map(|()| FileHandles::of(&device, 1 << 20).unwrap());
         let durably = || IoKind::WriteDurably { offset: 0, from: Buffer::zeroed(512).whole() };
         let mut files: Vec<_> = partitions
             .iter()

@@ -6,7 +6,7 @@ use esker_hashstore::check::{check, scrub};
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::partition::Only;
 use esker_hashstore::repair::repair;
-use esker_hashstore::{CreateSettings, HashStore, Unreadable, volume};
+use esker_hashstore::{CreateSettings, HashStore, Unreadable, store_file};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -250,7 +250,7 @@ fn a_file_has_no_name_before_there_is_a_store_in_it() {
     let names = || std::fs::read_dir(directory.path()).unwrap().count();
     let create = |fails: bool| {
         FileDevice::create_with(&path, Some(1 << 20), |device| {
-            let created = volume::create(device, &CreateSettings::default(), &mut Rng::new(1));
+            let created = store_file::create(device, &CreateSettings::default(), &mut Rng::new(1));
             assert!(created.is_ok() && !path.exists());
             if fails { Err(Error::Closed) } else { Ok(()) }
         })

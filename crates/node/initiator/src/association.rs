@@ -3,8 +3,8 @@
 use crate::auth::authenticate_if_asked;
 use crate::deadline::Deadline;
 use crate::keep_alive::KeepAlive;
-use crate::link::{Link, unexpected};
 use crate::queue_pair::QueuePair;
+use crate::sync_connection::{SyncConnection, unexpected};
 use crate::{RemoteError, Settings};
 use esker_base::{Background, Entropy};
 use esker_nvme::command::CommandSet;
@@ -22,7 +22,7 @@ const ADMIN_ENTRIES: u16 = 32;
 
 /// An admin queue of a controller that runs.
 pub(crate) struct Admin {
-    pub(crate) link: Link,
+    pub(crate) link: SyncConnection,
     pub(crate) controller: u16,
     queue_entries: u32,
 }
@@ -36,7 +36,7 @@ impl Admin {
         deadline: &Deadline,
         entropy: &dyn Entropy,
     ) -> Result<Self, RemoteError> {
-        let mut link = Link::open(settings, subsystem, deadline)?;
+        let mut link = SyncConnection::open(settings, subsystem, deadline)?;
         let connect = Connect {
             queue: 0,
             entries_less_one: ADMIN_ENTRIES - 1,
@@ -66,13 +66,17 @@ impl Admin {
     }
 }
 
-fn get(link: &mut Link, offset: u32, wide: bool) -> Result<u64, RemoteError> {
+fn get(link: &mut SyncConnection, offset: u32, wide: bool) -> Result<u64, RemoteError> {
     let sqe = FabricsCommand::PropertyGet { offset, wide }.encode();
     Ok(link.call("tell a property", sqe, &[], 0)?.0.double_word())
 }
 
 /// The first `bytes` of a log page.
-pub(crate) fn read_log(link: &mut Link, page: u8, bytes: u32) -> Result<Vec<u8>, RemoteError> {
+pub(crate) fn read_log(
+    link: &mut SyncConnection,
+    page: u8,
+    bytes: u32,
+) -> Result<Vec<u8>, RemoteError> {
     let request = GetLogPage {
         page,
         namespace: 0,
@@ -233,7 +237,7 @@ fn block_namespace(
 }
 
 /// As many I/O queues as the controller gives, up to `wanted`.
-fn queue_count(link: &mut Link, wanted: u16) -> Result<u16, RemoteError> {
+fn queue_count(link: &mut SyncConnection, wanted: u16) -> Result<u16, RemoteError> {
     let wanted = wanted.max(1);
     let value = QueueCounts { submission: wanted, completion: wanted }.word();
     let set = AdminCommand::SetFeatures { feature: feature::NUMBER_OF_QUEUES, save: false, value };

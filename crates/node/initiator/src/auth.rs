@@ -1,6 +1,6 @@
 //! DH-HMAC-CHAP, the host's part: see [`esker_nvme::auth`].
 
-use crate::link::Link;
+use crate::sync_connection::SyncConnection;
 use crate::{RemoteError, Settings};
 use esker_base::Entropy;
 use esker_nvme::Nqn;
@@ -18,7 +18,7 @@ fn failed(why: &'static str) -> RemoteError {
 /// Authenticates a queue if `word`, Connect's answer, asks for that. Fails if it does not and the node must prove itself.
 pub(crate) fn authenticate_if_asked(
     word: u32,
-    link: &mut Link,
+    link: &mut SyncConnection,
     settings: &Settings,
     subsystem: &Nqn,
     queue: u16,
@@ -37,7 +37,7 @@ pub(crate) fn authenticate_if_asked(
 
 /// Proves on `link` who this host is, and lets the node prove itself if a secret says what it must know.
 fn authenticate(
-    link: &mut Link,
+    link: &mut SyncConnection,
     settings: &Settings,
     subsystem: &Nqn,
     queue: u16,
@@ -112,13 +112,13 @@ fn answer(
     Ok((reply, proof))
 }
 
-fn send(link: &mut Link, message: &Message) -> Result<(), RemoteError> {
+fn send(link: &mut SyncConnection, message: &Message) -> Result<(), RemoteError> {
     let data = message.encode();
     let sqe = FabricsCommand::AuthSend { bytes: data.len() as u32 }.encode();
     link.call("authenticate", sqe, &data, 0).map(drop)
 }
 
-fn fetch(link: &mut Link) -> Result<Message, RemoteError> {
+fn fetch(link: &mut SyncConnection) -> Result<Message, RemoteError> {
     let sqe = FabricsCommand::AuthReceive { bytes: MESSAGE_BYTES }.encode();
     let (_, data) = link.call("authenticate", sqe, &[], MESSAGE_BYTES)?;
     Message::parse(&data).map_err(|_| failed("the node sent a message that can't be read"))

@@ -6,10 +6,10 @@
 //! written after it. So does a flush after writes that another association acknowledged (`unflushed`).
 
 use crate::association::{Association, Namespace};
-use crate::link::unexpected;
-use crate::pieces::{Piece, run};
 use crate::queue_pair::QueuePair;
 use crate::session::Session;
+use crate::split_command::{SubCommand, run};
+use crate::sync_connection::unexpected;
 use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
@@ -78,9 +78,13 @@ impl BlockClient {
         let pieces = out.chunks(PIECE_BYTES).map(|part| {
             let blocks = self.blocks(offset, part.len());
             offset += part.len() as u64;
-            Piece { sqe: self.encode(NvmCommand::Read { blocks }), data: &[], reads: part.len() }
+            SubCommand {
+                sqe: self.encode(NvmCommand::Read { blocks }),
+                data: &[],
+                reads: part.len(),
+            }
         });
-        let pieces: Vec<Piece<'_>> = pieces.collect();
+        let pieces: Vec<SubCommand<'_>> = pieces.collect();
         let mut parts = out.chunks_mut(PIECE_BYTES);
         run(queue, &pieces, deadline, |cqe, data| {
             succeeded("read blocks", cqe)?;
@@ -96,7 +100,7 @@ impl BlockClient {
     fn change_in_turn(
         &self,
         what: &'static str,
-        pieces: &[Piece<'_>],
+        pieces: &[SubCommand<'_>],
         together: usize,
     ) -> Result<(), RemoteError> {
         let is_single = pieces.len() == 1;
@@ -108,7 +112,7 @@ impl BlockClient {
     }
 
     /// Sends what changes blocks, once it has a connection, and again only if none of it was sent whole.
-    fn change(&self, what: &'static str, pieces: &[Piece<'_>]) -> Result<(), RemoteError> {
+    fn change(&self, what: &'static str, pieces: &[SubCommand<'_>]) -> Result<(), RemoteError> {
         let deadline = self.session.deadline();
         loop {
             let association = self.session.association(deadline)?;
@@ -127,7 +131,7 @@ impl BlockClient {
     fn send(
         &self,
         what: &'static str,
-        pieces: &[Piece<'_>],
+        pieces: &[SubCommand<'_>],
         association: &Association,
         deadline: Duration,
     ) -> Result<(), RemoteError> {
@@ -171,7 +175,7 @@ impl BlockDevice for BlockClient {
             let blocks = self.blocks(offset, data.len());
             offset += data.len() as u64;
             let write = NvmCommand::Write { blocks, force_unit_access: false };
-            Piece { sqe: self.encode(write), data, reads: 0 }
+            SubCommand { sqe: self.encode(write), data, reads: 0 }
         });
         Ok(self.change_in_turn("write", &pieces.collect::<Vec<_>>(), PIECES_TOGETHER)?)
     }
@@ -182,9 +186,9 @@ impl BlockDevice for BlockClient {
             let length = (bytes - start).min(ZEROES_BYTES) as usize;
             let blocks = self.blocks(offset + start, length);
             let zeroes = NvmCommand::WriteZeroes { blocks, force_unit_access: false };
-            Piece { sqe: self.encode(zeroes), data: &[], reads: 0 }
+            SubCommand { sqe: self.encode(zeroes), data: &[], reads: 0 }
         });
-        let pieces: Vec<Piece<'_>> = pieces.collect();
+        let pieces: Vec<SubCommand<'_>> = pieces.collect();
         Ok(self.change_in_turn("write zeroes", &pieces, ZEROES_TOGETHER)?)
     }
 

@@ -1,8 +1,8 @@
 //! What a node sends on an I/O queue, taken as this host takes it, without a socket: for the fuzz target, and its short run among the tests.
 
 use crate::RemoteError;
-use crate::link::{LIMITS, transfer, unexpected};
-use crate::slots::{Next, Slots};
+use crate::command_table::{CommandTable, NextStep};
+use crate::sync_connection::{LIMITS, transfer, unexpected};
 use esker_nvme::auth::message::Message;
 use esker_nvme::command::kv;
 use esker_nvme::identify::{self, IDENTIFY_BYTES};
@@ -41,7 +41,7 @@ pub fn answers(stream: &[u8]) -> usize {
 struct Host {
     digests: Digests,
     decoder: Decoder,
-    slots: Slots,
+    slots: CommandTable,
     /// Once the connection is open, with the most data of one H2CData.
     encoder: Option<(Encoder, usize)>,
     completed: usize,
@@ -49,7 +49,7 @@ struct Host {
 
 impl Host {
     fn new(digests: Digests) -> Self {
-        let mut slots = Slots::new(DEPTH);
+        let mut slots = CommandTable::new(DEPTH);
         while slots.take(DATA_BYTES).is_some() {}
         let decoder = Decoder::new(Sender::Controller, LIMITS);
         Host { digests, decoder, slots, encoder: None, completed: 0 }
@@ -72,17 +72,17 @@ impl Host {
             };
             let Some(place) = self.slots.received(pdu)? else { continue };
             match self.slots.next(place)? {
-                Next::Transfer(ready) => {
+                NextStep::Transfer(ready) => {
                     let data = vec![7; if place % 2 == 1 { DATA_BYTES } else { 0 }];
                     transfer(&encoder, data_bytes_max, &ready, &data)?;
                 }
-                Next::Done { data, .. } => {
+                NextStep::Done { data, .. } => {
                     assert!(data.len() <= DATA_BYTES, "no more than was asked for");
                     read(&data);
                     self.completed += 1;
                     assert_eq!(self.slots.take(DATA_BYTES), Some(place), "its place is free");
                 }
-                Next::Wait => {}
+                NextStep::Wait => {}
             }
         }
         Ok(())

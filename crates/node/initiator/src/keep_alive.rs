@@ -6,8 +6,8 @@
 //! a failed association and connects, rather than send a store where nobody answers.
 
 use crate::deadline::{Deadline, WAIT_TIME};
-use crate::link::{Link, closed, is_timeout, lost};
 use crate::queue_pair::QueuePair;
+use crate::sync_connection::{SyncConnection, closed, is_timeout, lost};
 use crate::{RemoteError, Settings};
 use esker_base::background::Running;
 use esker_base::{Background, Priority};
@@ -31,7 +31,7 @@ pub(crate) struct KeepAlive {
 impl KeepAlive {
     /// Keeps the association that `link` is the admin queue of, and `queues` the others.
     pub(crate) fn start(
-        link: Link,
+        link: SyncConnection,
         queues: Arc<[QueuePair]>,
         settings: &Settings,
         background: &dyn Background,
@@ -60,7 +60,7 @@ impl Drop for KeepAlive {
 }
 
 struct Keeper {
-    link: Link,
+    link: SyncConnection,
     /// None if the node never gives a silent host up.
     interval: Option<Duration>,
     deadline: Duration,

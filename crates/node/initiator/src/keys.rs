@@ -1,9 +1,9 @@
 //! Keys and values on a node.
 
 use crate::association::Namespace;
-use crate::key_form::KeyForm;
-use crate::link::unexpected;
+use crate::key_encoding::KeyEncoding;
 use crate::session::Session;
+use crate::sync_connection::unexpected;
 use crate::{RemoteError, Settings};
 use esker_api::{Kv, Value, WriteBatch};
 use esker_base::{Background, Clock, Entropy};
@@ -25,7 +25,7 @@ pub(crate) const RETRIEVE_BYTES: u32 = 64 << 10;
 /// length and 4 bytes.
 pub struct KeyClient {
     pub(crate) session: Session,
-    pub(crate) form: KeyForm,
+    pub(crate) form: KeyEncoding,
 }
 
 impl KeyClient {
@@ -39,7 +39,8 @@ impl KeyClient {
         let set = CommandSet::KeyValue;
         match Session::connect(settings, set, clock, entropy, background)? {
             (session, Namespace::Keys(namespace, _)) => {
-                let form = if namespace.has_long_keys { KeyForm::Long } else { KeyForm::Short };
+                let form =
+                    if namespace.has_long_keys { KeyEncoding::Long } else { KeyEncoding::Short };
                 Ok(KeyClient { session, form })
             }
             _ => Err(unexpected("blocks where keys were asked for")),

@@ -22,23 +22,23 @@
 mod association;
 mod auth;
 mod blocks;
+mod command_table;
 mod deadline;
 #[doc(hidden)]
 pub mod decoding;
 mod discovery;
 mod error;
+mod flush_tracker;
 mod keep_alive;
-mod key_form;
+mod key_encoding;
 mod keys;
-mod link;
 mod listing;
-mod many;
-mod pieces;
+mod multi_key;
 mod queue_pair;
 mod session;
 mod settings;
-mod slots;
-mod unflushed;
+mod split_command;
+mod sync_connection;
 mod wire;
 
 pub use blocks::BlockClient;

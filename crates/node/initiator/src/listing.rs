@@ -2,11 +2,11 @@
 //! front of their values, several at a time.
 
 use crate::RemoteError;
-use crate::key_form::KeyForm;
+use crate::key_encoding::KeyEncoding;
 use crate::keys::{KeyClient, found};
-use crate::link::unexpected;
-use crate::pieces::{Piece, run};
 use crate::queue_pair::QueuePair;
+use crate::split_command::{SubCommand, run};
+use crate::sync_connection::unexpected;
 use esker_nvme::command::kv::{Key, KvCommand, listed};
 use esker_nvme::command::long_key::{HEAD_BYTES, LONG_KEY_BYTES, split};
 use std::time::Duration;
@@ -36,8 +36,10 @@ impl KeyClient {
             last = names.last().copied();
             from = last;
             match self.form {
-                KeyForm::Short => keys.extend(names.iter().map(|name| name.as_bytes().to_vec())),
-                KeyForm::Long => keys.extend(self.keys_named(&names, deadline)?),
+                KeyEncoding::Short => {
+                    keys.extend(names.iter().map(|name| name.as_bytes().to_vec()))
+                }
+                KeyEncoding::Long => keys.extend(self.keys_named(&names, deadline)?),
             }
         }
         Ok(keys)
@@ -78,7 +80,7 @@ impl KeyClient {
         let pieces = names.iter().map(|&key| {
             let retrieve = KvCommand::Retrieve { key, bytes: FRONT_BYTES as u32 };
             let sqe = retrieve.encode(self.session.namespace());
-            Piece { sqe, data: &[], reads: FRONT_BYTES }
+            SubCommand { sqe, data: &[], reads: FRONT_BYTES }
         });
         let mut fronts = Vec::with_capacity(names.len());
         run(queue, &pieces.collect::<Vec<_>>(), deadline, |cqe, data| {

@@ -10,9 +10,9 @@
 //! of its command was written fails alone: the others' may well be answered.
 
 use crate::RemoteError;
+use crate::command_table::{CommandTable, NextStep};
 use crate::deadline::{WAIT_TIME, left};
-use crate::link::{self, Link, Outgoing, Unwritten};
-use crate::slots::{Next, Slots};
+use crate::sync_connection::{self, Outgoing, SyncConnection, UnsentCommand};
 use crate::wire::Wire;
 use esker_base::Clock;
 use esker_nvme::pdu::{Decoder, Encoder, FromController, ReadyToTransfer};
@@ -51,7 +51,7 @@ pub(crate) struct QueuePair {
 }
 
 struct State {
-    slots: Slots,
+    slots: CommandTable,
     /// Away while somebody reads.
     decoder: Option<Decoder>,
     failed: Option<RemoteError>,
@@ -59,7 +59,7 @@ struct State {
 
 /// A command that was sent.
 #[must_use]
-pub(crate) struct Ticket {
+pub(crate) struct CommandHandle {
     place: u16,
 }
 
@@ -71,8 +71,8 @@ pub(crate) fn least_busy(queues: &[QueuePair], turn: usize) -> &QueuePair {
 }
 
 impl QueuePair {
-    pub(crate) fn new(link: Link, depth: u16) -> Self {
-        let slots = Slots::new(depth);
+    pub(crate) fn new(link: SyncConnection, depth: u16) -> Self {
+        let slots = CommandTable::new(depth);
         let state = State { slots, decoder: Some(link.decoder), failed: None };
         QueuePair {
             wire: link.wire,
@@ -111,7 +111,7 @@ impl QueuePair {
         while self.clock.now() < until {
             match self.wire.read(&mut unread) {
                 Ok(1..) => {}
-                Err(error) if link::is_no_failure(&error) => {}
+                Err(error) if sync_connection::is_no_failure(&error) => {}
                 _ => return,
             }
         }
@@ -151,7 +151,7 @@ impl QueuePair {
         data: &[u8],
         reads: u32,
         deadline: Duration,
-    ) -> Result<Ticket, RemoteError> {
+    ) -> Result<CommandHandle, RemoteError> {
         let place = self.take_place(reads as usize, deadline)?;
         self.send(place, sqe, data, reads, deadline)
     }
@@ -164,7 +164,7 @@ impl QueuePair {
         data: &[u8],
         reads: u32,
         deadline: Duration,
-    ) -> Result<Option<Ticket>, RemoteError> {
+    ) -> Result<Option<CommandHandle>, RemoteError> {
         let mut state = self.state.lock();
         if let Some(error) = &state.failed {
             return Err(error.clone());
@@ -181,12 +181,13 @@ impl QueuePair {
         data: &[u8],
         reads: u32,
         deadline: Duration,
-    ) -> Result<Ticket, RemoteError> {
+    ) -> Result<CommandHandle, RemoteError> {
         sqe.set_command_id(place);
-        let out = link::command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
+        let out =
+            sync_connection::command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
         match self.write(&[out], deadline) {
-            Ok(()) => Ok(Ticket { place }),
-            Err(Unwritten { error: RemoteError::Deadline, is_begun: false }) => {
+            Ok(()) => Ok(CommandHandle { place }),
+            Err(UnsentCommand { error: RemoteError::Deadline, is_begun: false }) => {
                 self.state.lock().slots.give_back(place);
                 self.under_way.fetch_sub(1, Relaxed);
                 self.freed.notify_one();
@@ -200,7 +201,7 @@ impl QueuePair {
     /// nobody knows what else will not come. The deadline is this caller's alone: to others the connection is lost.
     pub(crate) fn finish(
         &self,
-        ticket: Ticket,
+        ticket: CommandHandle,
         data: &[u8],
         deadline: Duration,
     ) -> Result<(Cqe, Vec<u8>), RemoteError> {
@@ -211,14 +212,15 @@ impl QueuePair {
                 return Err(error.clone());
             }
             match state.slots.next(place)? {
-                Next::Done { cqe, data, intact } => {
+                NextStep::Done { cqe, data, intact } => {
                     self.under_way.fetch_sub(1, Relaxed);
                     self.pass_on(state);
                     self.freed.notify_one();
-                    let damaged = || link::unexpected("data that does not match its digest");
+                    let damaged =
+                        || sync_connection::unexpected("data that does not match its digest");
                     return intact.then_some((cqe, data)).ok_or_else(damaged);
                 }
-                Next::Transfer(ready) => {
+                NextStep::Transfer(ready) => {
                     // Another reads while this one writes: the node may not take more before its answers are taken.
                     self.pass_on(state);
                     let sent = self.transfer(&ready, data, deadline);
@@ -228,7 +230,7 @@ impl QueuePair {
                         return Err(error);
                     }
                 }
-                Next::Wait => {
+                NextStep::Wait => {
                     if self.clock.now() >= deadline {
                         let lost = self.lost("a command was not answered in time");
                         self.fail(&mut state, lost);
@@ -249,7 +251,7 @@ impl QueuePair {
         data: &[u8],
         deadline: Duration,
     ) -> Result<(), RemoteError> {
-        let out = link::transfer(&self.encoder, self.data_bytes_max, ready, data)?;
+        let out = sync_connection::transfer(&self.encoder, self.data_bytes_max, ready, data)?;
         // The command was sent, and waits for its data: it can't be taken back.
         self.write(&out, deadline).map_err(|unwritten| self.broke_off(unwritten.error))
     }
@@ -280,8 +282,8 @@ impl QueuePair {
     }
 
     /// Writes all, in its turn.
-    fn write(&self, pdus: &[Outgoing<'_>], deadline: Duration) -> Result<(), Unwritten> {
-        let not_begun = |error| Unwritten { error, is_begun: false };
+    fn write(&self, pdus: &[Outgoing<'_>], deadline: Duration) -> Result<(), UnsentCommand> {
+        let not_begun = |error| UnsentCommand { error, is_begun: false };
         let (clock, left) = (&*self.clock, left(&*self.clock, deadline).map_err(not_begun)?);
         let writing = self.writing.try_lock_for(left);
         let writing = writing.ok_or(not_begun(RemoteError::Deadline))?;
@@ -289,8 +291,8 @@ impl QueuePair {
         if let Some(error) = &self.state.lock().failed {
             return Err(not_begun(error.clone()));
         }
-        let written = link::write_all(&self.wire, &self.address, pdus, clock, deadline);
-        if let Err(Unwritten { error, is_begun: true }) = &written {
+        let written = sync_connection::write_all(&self.wire, &self.address, pdus, clock, deadline);
+        if let Err(UnsentCommand { error, is_begun: true }) = &written {
             self.broke_off(error.clone());
         }
         drop(writing);
@@ -302,13 +304,13 @@ impl QueuePair {
         let read = MutexGuard::unlocked(state, || self.wire.read(decoder.space()));
         let mut answered = Vec::new();
         let outcome = match read {
-            Ok(0) => Err(link::closed(&self.address)),
+            Ok(0) => Err(sync_connection::closed(&self.address)),
             Ok(bytes) => {
                 decoder.filled(bytes);
                 hand_out(&mut decoder, &mut state.slots, &mut answered)
             }
-            Err(error) if link::is_no_failure(&error) => Ok(()),
-            Err(error) => Err(link::lost(&self.address, &error)),
+            Err(error) if sync_connection::is_no_failure(&error) => Ok(()),
+            Err(error) => Err(sync_connection::lost(&self.address, &error)),
         };
         state.decoder = Some(decoder);
         if let Err(error) = outcome {
@@ -362,7 +364,7 @@ impl QueuePair {
 /// Brings what came to the places that it is for, and says which have something to do.
 fn hand_out(
     decoder: &mut Decoder,
-    slots: &mut Slots,
+    slots: &mut CommandTable,
     answered: &mut Vec<u16>,
 ) -> Result<(), RemoteError> {
     while let Some(frame) = decoder.next_frame()? {
@@ -404,7 +406,7 @@ mod tests {
         socket.set_write_timeout(Some(Duration::from_millis(1))).unwrap();
         let limits = Limits { command_data_bytes: 0, data_bytes: 1 << 20 };
         let decoder = Some(Decoder::new(Sender::Controller, limits));
-        let state = State { slots: Slots::new(DEPTH), decoder, failed: None };
+        let state = State { slots: CommandTable::new(DEPTH), decoder, failed: None };
         let queue = QueuePair {
             wire: Wire::clear(socket),
             address: "the node".to_owned(),

@@ -2,8 +2,8 @@
 
 use crate::association::{Association, Namespace};
 use crate::deadline::Deadline;
+use crate::flush_tracker::FlushTracker;
 use crate::queue_pair::{self, QueuePair};
-use crate::unflushed::Unflushed;
 use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
@@ -32,7 +32,7 @@ pub(crate) struct Session {
     namespace: OnceLock<Namespace>,
     /// Whose turn it is among the queues.
     turn: AtomicUsize,
-    unflushed: Unflushed,
+    unflushed: FlushTracker,
 }
 
 impl Session {

@@ -5,7 +5,7 @@
 
 use crate::RemoteError;
 use crate::deadline::Deadline;
-use crate::link::is_no_failure;
+use crate::sync_connection::is_no_failure;
 use esker_nvme::tls::TlsPsk;
 use esker_tls::{Channel, TlsError};
 use parking_lot::Mutex;

@@ -1,11 +1,11 @@
 //! A hash store as a namespace of keys. Its partitions are dealt out to the reactors; each key's requests go to the
 //! reactor that owns its partition.
 
-use crate::hash_part::{HashPart, Store};
+use crate::reactor_partitions::{ReactorPartitions, Store};
 use esker_base::{Error, Result, hash64};
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::partition::{Item, Partition};
-use esker_hashstore::{Layout, Opened, volume};
+use esker_hashstore::{Layout, Opened, store_file};
 use esker_nvme::command::kv::Key;
 use esker_nvme::limits::VALUE_BYTES;
 use esker_target::{Description, Failures, Namespace, Request, Resident};
@@ -80,7 +80,7 @@ impl HashKeys {
     /// acknowledged.
     pub fn open(guid: [u8; 16], path: &Path, has_volatile_cache: bool) -> Result<Self> {
         let device = FileDevice::open(path)?;
-        let (layout, mut partitions, opened) = volume::open(&device)?;
+        let (layout, mut partitions, opened) = store_file::open(&device)?;
         if has_volatile_cache {
             partitions = partitions.into_iter().map(Partition::with_volatile_cache).collect();
         }
@@ -189,7 +189,7 @@ impl Namespace for HashKeys {
                 has_volatile_cache: self.has_volatile_cache,
                 shared: self.shared.clone(),
             };
-            Ok(Box::new(HashPart::new(share, store)))
+            Ok(Box::new(ReactorPartitions::new(share, store)))
         };
         shares.into_iter().map(part).collect()
     }

@@ -8,8 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-mod gather;
 mod hash_keys;
-mod hash_part;
+mod reactor_partitions;
+mod write_coalescer;
 
 pub use hash_keys::{HashFigures, HashKeys};

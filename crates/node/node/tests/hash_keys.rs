@@ -5,7 +5,7 @@ mod support;
 use esker_base::hash64;
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::partition::{self, Item, Only};
-use esker_hashstore::volume;
+use esker_hashstore::store_file;
 use esker_initiator::RemoteError;
 use esker_node::HashKeys;
 use esker_nvme::Status;
@@ -105,7 +105,7 @@ fn a_list_has_all_keys_that_lie_between_longer_ones() {
             .map(|number| number.to_be_bytes().to_vec())
             .collect();
         let device = FileDevice::open(&store.path).unwrap();
-        let (layout, mut parts, _) = volume::open(&device).unwrap();
+        let (layout, mut parts, _) = store_file::open(&device).unwrap();
         for number in 0..5000u32 {
             let mut key = number.to_be_bytes().to_vec();
             key.resize(if number % 500 == 0 { 4 } else { 20 }, b'.');
@@ -114,7 +114,7 @@ fn a_list_has_all_keys_that_lie_between_longer_ones() {
             partition.request(0, partition::Request::Store(item, Only::Always));
         }
         for partition in &mut parts {
-            volume::drive(partition, &device);
+            store_file::drive(partition, &device);
             let mut replies = std::iter::from_fn(|| partition.take_reply());
             assert!(replies.all(|reply| reply.result.is_ok()));
         }

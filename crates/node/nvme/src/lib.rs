@@ -18,11 +18,11 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
-mod bytes;
 pub mod command;
 pub mod event;
 pub mod feature;
 pub mod identify;
+mod le_fields;
 pub mod limits;
 pub mod log_page;
 mod nqn;

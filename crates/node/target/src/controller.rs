@@ -2,7 +2,7 @@
 //! different reactors; what they share is here, and changes only when queues come and go and by admin commands.
 
 use crate::limits::DISCOVERY_KEEP_ALIVE;
-use crate::message::{ConnectionId, Message};
+use crate::reactor_message::{ConnectionId, Message};
 use esker_nvme::limits::IO_QUEUES;
 use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Nqn, Status};

@@ -30,31 +30,31 @@
 
 mod connection;
 mod controller;
-mod describe;
+mod controllers;
+mod dh_worker;
+mod identify;
 pub mod limits;
-mod lost;
 mod memory;
-mod message;
 mod namespace;
-mod proofs;
+mod orphaned_writes;
+mod poll_backoff;
 mod reactor;
-mod registry;
-mod reply;
-mod residents;
+mod reactor_message;
+mod reactor_namespaces;
+mod responder;
 mod secure;
-mod seldom;
 mod settings;
-mod shared;
 mod stalls;
 mod stats;
 mod target;
+mod target_state;
 mod workers;
 
 pub use namespace::{
     Answer, Description, DeviceBlocks, FailedNamespace, Failures, GroupSync, LongKeys,
     MemoryBlocks, MemoryKeys, Namespace, OrderedKeys, Outlet, Request, Resident,
 };
-pub use reply::Reply;
+pub use responder::Reply;
 pub use settings::{Access, HostAccess, Settings, Subsystem};
 pub use stats::Totals;
 pub use target::Target;

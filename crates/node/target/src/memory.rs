@@ -12,7 +12,7 @@
 //! Connections that an account has no room for wait in line. The reactor calls the first one when
 //! there is room again.
 
-use crate::message::ConnectionId;
+use crate::reactor_message::ConnectionId;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 

@@ -9,15 +9,17 @@ mod traffic;
 
 use crate::connection::{Abandoned, Connection};
 use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME};
-use crate::lost::Host;
 use crate::memory::{Account, Memory};
-use crate::message::{ACCEPT, ACCEPT_TIMER, AbortedBy, ConnectionId, Message, RESIDENT, TICK};
 use crate::namespace::Resident;
-use crate::residents::Residents;
+use crate::orphaned_writes::Host;
+use crate::poll_backoff::PollBackoff;
+use crate::reactor_message::{
+    ACCEPT, ACCEPT_TIMER, AbortedBy, ConnectionId, Message, RESIDENT, TICK,
+};
+use crate::reactor_namespaces::ReactorNamespaces;
 use crate::secure::Wire;
-use crate::seldom::Seldom;
-use crate::shared::Shared;
 use crate::stats::{Counters, add};
+use crate::target_state::TargetState;
 use crate::{Reply, Request};
 use esker_base::Background;
 use esker_uring::{Completion, Descriptor, Inbox, Operation, Reactor, Sender, mailbox};
@@ -39,7 +41,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 pub(crate) struct Start {
     /// Its place among the reactors.
     pub(crate) number: usize,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<TargetState>,
     pub(crate) counters: Arc<Counters>,
     /// The reactor that has it accepts for all.
     pub(crate) listener: Option<TcpListener>,
@@ -56,13 +58,13 @@ pub(crate) fn run(start: Start, started: &mpsc::Sender<io::Result<Sender<Message
     };
     let (own, inbox) = mailbox(&io);
     if started.send(Ok(own.clone())).is_ok() {
-        Shell::new(start, io, own, inbox).serve();
+        TargetReactor::new(start, io, own, inbox).serve();
     }
 }
 
-struct Shell {
+struct TargetReactor {
     number: usize,
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     counters: Arc<Counters>,
     io: Reactor,
     own: Sender<Message>,
@@ -73,7 +75,7 @@ struct Shell {
     /// All reactors' mailboxes, and whose turn it is.
     reactors: Vec<Sender<Message>>,
     turn: usize,
-    connections: HashMap<ConnectionId, Served>,
+    connections: HashMap<ConnectionId, ConnectionSlot>,
     memory: Rc<Memory>,
     /// Of connections that are gone: whose they were, and what namespaces have not answered.
     abandoned: HashMap<ConnectionId, (Option<Host>, Vec<Abandoned>)>,
@@ -81,18 +83,18 @@ struct Shell {
     touched: Vec<ConnectionId>,
     /// Aborts to be answered when what they ended was sent, and whether they ended it.
     aborts: Vec<(AbortedBy, bool)>,
-    vacancy: Seldom,
+    vacancy: PollBackoff,
     /// Whether the ring has a timer for the next tick.
     is_tick_armed: bool,
     next_tick: Duration,
-    residents: Residents,
+    residents: ReactorNamespaces,
     drain_until: Option<Duration>,
     /// Kept until all connections are gone.
     drains: Option<mpsc::Sender<()>>,
     stops: bool,
 }
 
-struct Served {
+struct ConnectionSlot {
     connection: Connection,
     socket: Descriptor,
     wire: Wire,
@@ -103,11 +105,11 @@ struct Served {
 /// Bits of a token that say what the operation was; above them is the connection.
 const KIND_BITS: u32 = 3;
 
-impl Shell {
+impl TargetReactor {
     fn new(start: Start, io: Reactor, own: Sender<Message>, inbox: Inbox<Message>) -> Self {
         let settings = &start.shared.settings;
         let memory = Rc::new(Memory::of_each(settings.memory_bytes, settings.reactors));
-        Shell {
+        TargetReactor {
             number: start.number,
             shared: start.shared,
             counters: start.counters,
@@ -123,10 +125,10 @@ impl Shell {
             abandoned: HashMap::new(),
             touched: Vec::new(),
             aborts: Vec::new(),
-            vacancy: Seldom::default(),
+            vacancy: PollBackoff::default(),
             is_tick_armed: false,
             next_tick: Duration::ZERO,
-            residents: Residents::new(start.parts),
+            residents: ReactorNamespaces::new(start.parts),
             drain_until: None,
             drains: None,
             stops: false,
@@ -377,7 +379,7 @@ impl Shell {
             Some(_) => Wire::Undecided,
             None => Wire::Clear,
         };
-        let served = Served { connection, socket, wire, shut: false, is_touched: false };
+        let served = ConnectionSlot { connection, socket, wire, shut: false, is_touched: false };
         self.connections.insert(id, served);
         self.touch(id);
     }
@@ -457,8 +459,9 @@ impl Shell {
 
     /// Admin queues whose I/O queues are gone by now go, too.
     fn drop_drained(&mut self) {
-        let over =
-            |(id, served): (&ConnectionId, &Served)| served.connection.is_over().then_some(*id);
+        let over = |(id, served): (&ConnectionId, &ConnectionSlot)| {
+            served.connection.is_over().then_some(*id)
+        };
         let over: Vec<_> = self.connections.iter().filter_map(over).collect();
         over.into_iter().for_each(|id| self.forget(id));
     }

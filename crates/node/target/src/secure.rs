@@ -132,7 +132,7 @@ impl Secure {
     }
 
     /// Whether nothing is under way.
-    pub(crate) fn has_said_all(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         !self.is_sending
     }
 

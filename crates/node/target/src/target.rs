@@ -1,11 +1,11 @@
 //! Starts and stops a target.
 
-use crate::message::Message;
 use crate::namespace::Resident;
 use crate::reactor;
-use crate::residents::RESIDENTS_MAX;
-use crate::shared::Shared;
+use crate::reactor_message::Message;
+use crate::reactor_namespaces::RESIDENTS_MAX;
 use crate::stats::Counters;
+use crate::target_state::TargetState;
 use crate::{Namespace, Settings, Subsystem, Totals};
 use esker_base::background::Running;
 use esker_base::{Background, Clock, Entropy, Error, Priority, Result};
@@ -49,8 +49,14 @@ impl Target {
             listener.local_addr().map_err(|source| Error::io("ask for", &name, source))?;
         let reactors = settings.reactors.max(1);
         let (residents, parts) = parts(&settings, reactors)?;
-        let shared =
-            Shared::new(settings, address, clock.clone(), entropy, residents, background.as_ref())?;
+        let shared = TargetState::new(
+            settings,
+            address,
+            clock.clone(),
+            entropy,
+            residents,
+            background.as_ref(),
+        )?;
         let shared = Arc::new(shared);
         let (mailboxes, counters, threads) = Default::default();
         let mut target = Target { address, clock, mailboxes, counters, threads };

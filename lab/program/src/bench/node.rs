@@ -10,7 +10,7 @@ use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
 use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads, ambient_seed};
 use esker_bench::accounting::cpu_time;
 use esker_hashstore::device::FileDevice;
-use esker_hashstore::{CreateSettings, volume};
+use esker_hashstore::{CreateSettings, store_file};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
 use esker_target::{Access, DeviceBlocks, Namespace, OrderedKeys, Subsystem, Target};
@@ -152,7 +152,11 @@ impl NodePlan {
             }
             NodeKind::Hash => {
                 let device = device(&self.path, self.bytes)?;
-                volume::create(&device, &CreateSettings::default(), &mut Rng::new(ambient_seed()))?;
+                store_file::create(
+                    &device,
+                    &CreateSettings::default(),
+                    &mut Rng::new(ambient_seed()),
+                )?;
                 drop(device);
                 let keys = HashKeys::open(guid, &self.path, self.is_volatile)?;
                 Ok((Arc::new(keys), Held::Nothing))

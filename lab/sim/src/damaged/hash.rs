@@ -8,7 +8,7 @@ use esker_base::{Error, Rng, Threads};
 use esker_hashstore::check::{Report, check as check_device, scrub};
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::repair::repair as repair_device;
-use esker_hashstore::{CreateSettings, HashStore, Unreadable, volume};
+use esker_hashstore::{CreateSettings, HashStore, Unreadable, store_file};
 use std::path::Path;
 
 const STORE: &str = "store";
@@ -134,8 +134,8 @@ pub fn repair(dir: &Path, image: &Image, damage: &Damage) -> Judged<Option<Seen>
     let path = dir.join(STORE);
     let text = |error: Error| error.to_string();
     let Ok(mut device) = FileDevice::open(&path) else { return Ok(None) };
-    let Ok(layout) = volume::layout_of_any_size(&device) else { return Ok(None) };
-    let shortened = volume::shortened(&device, &layout);
+    let Ok(layout) = store_file::layout_of_any_size(&device) else { return Ok(None) };
+    let shortened = store_file::shortened(&device, &layout);
     device.lengthen(layout.device_bytes).map_err(text)?;
     let mut repaired = repair_device(&device, Unreadable::Fail)
         .map_err(|error| format!("the repair failed: {error}"))?;

@@ -5,7 +5,7 @@ use crate::output::show;
 use crate::units;
 use esker_base::{Rng, ambient_seed};
 use esker_hashstore::device::{Device, FileDevice};
-use esker_hashstore::{CreateSettings, volume};
+use esker_hashstore::{CreateSettings, store_file};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ impl Create {
             if !is_new && !self.overwrite {
                 expect_nothing(device)?;
             }
-            Ok(volume::create(device, &settings, &mut Rng::new(ambient_seed()))?)
+            Ok(store_file::create(device, &settings, &mut Rng::new(ambient_seed()))?)
         });
         let (device, layout) = made?;
         let partitions = u64::from(layout.partitions);
@@ -72,7 +72,7 @@ impl Create {
 
 /// Fails if the device holds something.
 fn expect_nothing(device: &dyn Device) -> Outcome {
-    match volume::found(device)? {
+    match store_file::found(device)? {
         None => Ok(()),
         Some(what) => Err(Failure::new(format!(
             "{} holds {what}: with --overwrite all that is on it is lost",
@@ -108,7 +108,7 @@ mod tests {
         file.sync_all().unwrap();
         let message = refusal(&device).unwrap();
         assert!(message.contains("data, from byte 1080 on: with --overwrite"), "{message}");
-        volume::create(&device, &CreateSettings::default(), &mut Rng::new(1)).unwrap();
+        store_file::create(&device, &CreateSettings::default(), &mut Rng::new(1)).unwrap();
         let message = refusal(&device).unwrap();
         assert!(message.contains("a hash store"), "{message}");
     }

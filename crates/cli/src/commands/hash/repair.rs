@@ -7,7 +7,7 @@ use crate::units;
 use esker_base::Error;
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::repair::{Repaired, repair};
-use esker_hashstore::{Unreadable, volume};
+use esker_hashstore::{Unreadable, store_file};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
@@ -30,8 +30,8 @@ pub struct Repair {
 impl Repair {
     pub fn run(self) -> Outcome {
         let mut device = FileDevice::open(&self.path)?;
-        let layout = volume::layout_of_any_size(&device)?;
-        let shortened = volume::shortened(&device, &layout);
+        let layout = store_file::layout_of_any_size(&device)?;
+        let shortened = store_file::shortened(&device, &layout);
         if shortened.is_some() {
             let bytes = layout.device_bytes;
             Progress::during("lengthening", || device.lengthen(bytes))?;

@@ -6,7 +6,7 @@ use crate::units;
 use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
 use esker_base::{Clock, Rng, SystemClock, Threads, ambient_seed, hash64};
 use esker_hashstore::device::{Device, FileDevice};
-use esker_hashstore::{CreateSettings, volume};
+use esker_hashstore::{CreateSettings, store_file};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
 use esker_nvme::command::CommandSet;
@@ -122,7 +122,7 @@ fn in_hash_store(path: &Path, nqn: &Nqn, bytes: Option<u64>, has_cache: bool) ->
     if !path.exists() {
         check_is_to_be_made(path, bytes)?;
         FileDevice::create_with(path, bytes, |device| {
-            volume::create(device, &CreateSettings::default(), &mut Rng::new(ambient_seed()))
+            store_file::create(device, &CreateSettings::default(), &mut Rng::new(ambient_seed()))
         })?;
     }
     check_size(path, bytes)?;
@@ -167,7 +167,7 @@ fn existing_blocks(path: &Path) -> Outcome<FileDevice> {
     let device = FileDevice::open(path)?;
     // One that is newer or damaged is one, too.
     let is_none = matches!(
-        volume::layout(&device),
+        store_file::layout(&device),
         Err(esker::Error::NotADatabase { .. } | esker::Error::Io { .. })
     );
     if !is_none {

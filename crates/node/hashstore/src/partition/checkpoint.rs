@@ -43,7 +43,7 @@ impl Journal {
 
 /// A checkpoint on its way.
 #[derive(Debug)]
-pub(super) struct Underway {
+pub(super) struct CheckpointInProgress {
     pub state: State,
     /// What puts it in force: its bytes, or the front of a snapshot in pieces. Until that is written.
     pub bytes: Option<Buffer>,
@@ -66,7 +66,7 @@ pub(super) enum State {
     Syncing,
 }
 
-impl Underway {
+impl CheckpointInProgress {
     pub fn waits_for_sync(&self) -> bool {
         matches!(self.state, State::Held | State::Written)
     }
@@ -149,7 +149,8 @@ impl Partition {
         let used = at + bytes.len() as u64;
         assert!(used <= self.layout.half_bytes, "a half holds a snapshot");
         let next = Journal { half, used, epoch, generation, changes: Vec::new() };
-        self.checkpoint = Some(Underway { state: State::Held, bytes: Some(bytes), at, next });
+        self.checkpoint =
+            Some(CheckpointInProgress { state: State::Held, bytes: Some(bytes), at, next });
         self.stats.checkpoints += 1;
         if self.cache.is_clean() {
             self.write_checkpoint();
@@ -198,7 +199,7 @@ impl Partition {
             return self.write_checkpoint();
         }
         let covered = self.checkpoint.take_if(|it| it.state == State::Syncing);
-        let Some(Underway { next, .. }) = covered else { return };
+        let Some(CheckpointInProgress { next, .. }) = covered else { return };
         let changes = std::mem::take(&mut self.journal.changes);
         self.journal = Journal { changes, ..next };
         self.space.open_window();
@@ -207,7 +208,7 @@ impl Partition {
         let offset = self.layout.mark(self.number, self.journal.epoch);
         self.write(Purpose::Mark, offset, Buffer::from_slice(&mark).whole());
         self.begin_snapshot_in_time();
-        self.resume_stalled();
+        self.retry_stalled();
     }
 
     /// Whether a checkpoint would say anything new.

@@ -31,31 +31,31 @@
 //! A failed write or sync is never tried again: the partition then only reads, and opening the store anew recovers
 //! what was acknowledged.
 
-mod change;
+mod allocator;
 mod checkpoint;
 mod read;
 mod request;
 mod snapshot;
-mod space;
-mod volatile;
+mod volatile_cache;
+mod write;
 
 pub use request::{Answer, Io, IoKind, Item, Only, Reply, Request};
 
-use crate::directory::{Directory, EXTENT_BLOCKS_MAX};
 use crate::extent::{Extent, Extents};
 use crate::format::superblock::Layout;
+use crate::keydir::{EXTENT_BLOCKS_MAX, KeyDir};
 use crate::stats::PartitionStats;
-use change::{Change, Planned};
-use checkpoint::{Journal, Underway};
+use allocator::BlockAllocator;
+use checkpoint::{CheckpointInProgress, Journal};
 use esker_base::{Error, Result};
 use esker_uring::Slice;
 use read::Read;
 use snapshot::Snapshot;
-use space::Space;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use volatile::Cache;
+use volatile_cache::UnflushedWrites;
+use write::{PendingWrite, WritePlan};
 
 /// The longest value, whatever the partition's size.
 const VALUE_BYTES_MAX: u64 = 64 << 20;
@@ -85,31 +85,31 @@ pub struct Partition {
     number: u32,
     /// The store's name, for messages.
     name: Arc<str>,
-    directory: Directory,
+    directory: KeyDir,
     /// The bytes of a snapshot's entries, at the most: of a key that is being stored, the longer of its old and new one; and those that
     /// a crash may bring back.
     entry_bytes: u64,
-    space: Space,
+    space: BlockAllocator,
     journal: Journal,
-    checkpoint: Option<Underway>,
+    checkpoint: Option<CheckpointInProgress>,
     snapshot: Option<Snapshot>,
     /// Pieces of a snapshot on their way.
     pieces_under_way: usize,
     /// The last one given.
     seqno: u64,
     /// Stores and deletes whose records are on their way, by seqno.
-    changes: BTreeMap<u64, Change>,
+    changes: BTreeMap<u64, PendingWrite>,
     /// Keys that are being changed, and what waits for its turn.
-    busy: BTreeMap<Vec<u8>, VecDeque<Planned>>,
+    busy: BTreeMap<Vec<u8>, VecDeque<WritePlan>>,
     /// Changes that wait for space, with the number of checkpoints they have waited for.
-    stalled: VecDeque<(Planned, u32)>,
+    stalled: VecDeque<(WritePlan, u32)>,
     /// Changes that wait because too many are on their way, and deletes for which those leave no room.
-    crowded: VecDeque<Planned>,
+    crowded: VecDeque<WritePlan>,
     /// Records that are written and wait for a sync.
     written: Vec<u64>,
     /// Those that the sync on its way covers.
     syncing: Option<Vec<u64>>,
-    cache: Cache,
+    cache: UnflushedWrites,
     /// A checkpoint was wanted, and waits for a snapshot.
     is_checkpoint_due: bool,
     reads: BTreeMap<u64, Read>,
@@ -126,7 +126,7 @@ pub struct Partition {
 
 /// Where a partition starts from.
 pub(crate) struct Start {
-    pub directory: Directory,
+    pub directory: KeyDir,
     /// The bytes of a snapshot's entries.
     pub entry_bytes: u64,
     pub free: Extents,
@@ -140,7 +140,7 @@ impl Partition {
     /// A partition as recovery found it. It takes changes after its first checkpoint.
     pub(crate) fn new(layout: Arc<Layout>, number: u32, name: Arc<str>, start: Start) -> Self {
         let Start { directory, entry_bytes, free, seqno, journal } = start;
-        let space = Space::new(free, layout.blocks(), layout.block_bytes);
+        let space = BlockAllocator::new(free, layout.blocks(), layout.block_bytes);
         Partition {
             layout,
             number,
@@ -159,7 +159,7 @@ impl Partition {
             crowded: VecDeque::new(),
             written: Vec::new(),
             syncing: None,
-            cache: Cache::default(),
+            cache: UnflushedWrites::default(),
             is_checkpoint_due: false,
             reads: BTreeMap::new(),
             next_read: 0,
@@ -181,8 +181,8 @@ impl Partition {
     /// Takes a request on. Its reply comes with `token`, now or later.
     pub fn request(&mut self, token: u64, request: Request) {
         match request {
-            Request::Store(item, only) => self.plan(Planned::store(token, item, only)),
-            Request::Delete(key) => self.plan(Planned::delete(token, key)),
+            Request::Store(item, only) => self.plan(WritePlan::store(token, item, only)),
+            Request::Delete(key) => self.plan(WritePlan::delete(token, key)),
             Request::Retrieve(key) => self.retrieve(token, key),
             Request::Exist(key) => {
                 let found = self.directory.contains(&key);
@@ -253,7 +253,7 @@ impl Partition {
     /// The longest value that this partition takes.
     pub fn value_bytes_max(&self) -> usize {
         let block_bytes = self.layout.block_bytes;
-        let window = space::window_blocks_max(self.layout.blocks(), block_bytes);
+        let window = allocator::window_blocks_max(self.layout.blocks(), block_bytes);
         let quarter = window.min(u64::from(EXTENT_BLOCKS_MAX)) / 4 * u64::from(block_bytes);
         quarter.min(VALUE_BYTES_MAX) as usize
     }
@@ -334,7 +334,7 @@ impl Partition {
         if self.failed.is_some() {
             return;
         }
-        self.go_on_with_snapshot();
+        self.continue_snapshot();
         let is_wanted = self.is_checkpoint_due
             || self.has_many_changes()
             || self.space.wants_checkpoint()
@@ -357,7 +357,7 @@ impl Partition {
 
     /// Begins a sync for all that waits for one.
     fn sync_if_wanted(&mut self) {
-        let is_awaited = self.checkpoint.as_ref().is_some_and(Underway::waits_for_sync);
+        let is_awaited = self.checkpoint.as_ref().is_some_and(CheckpointInProgress::waits_for_sync);
         let is_wanted = !self.written.is_empty() || is_awaited;
         if is_wanted && self.syncing.is_none() && self.failed.is_none() {
             self.syncing = Some(std::mem::take(&mut self.written));

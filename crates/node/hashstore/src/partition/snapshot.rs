@@ -19,7 +19,7 @@
 //! That no piece is taken for one of another snapshot: a generation is used by one walk only. It is given by the epoch in force when the walk begins, of which there is
 //! one walk at the most, as every opening begins with a checkpoint.
 
-use super::checkpoint::{Journal, LISTS_BYTES_MAX, State, Underway};
+use super::checkpoint::{CheckpointInProgress, Journal, LISTS_BYTES_MAX, State};
 use super::{Partition, Purpose};
 use crate::extent::Extent;
 use crate::format::journal::{Checkpoint, put_change};
@@ -103,7 +103,7 @@ impl Partition {
             Some(snapshot) if !snapshot.has_no_room => snapshot.is_awaited = true,
             _ => return false,
         }
-        self.go_on_with_snapshot();
+        self.continue_snapshot();
         self.snapshot.as_ref().is_none_or(|it| !it.has_no_room)
     }
 
@@ -122,7 +122,7 @@ impl Partition {
     }
 
     /// Does what is due of a snapshot, at most until a piece is full, and ends it if that was the last.
-    pub(super) fn go_on_with_snapshot(&mut self) {
+    pub(super) fn continue_snapshot(&mut self) {
         let Some(snapshot) = self.snapshot.as_mut().filter(|it| !it.has_no_room) else { return };
         let piece = ((PIECE_BYTES - snapshot.entries.len()) as u64).max(VISIT_BYTES);
         let is_driven = snapshot.is_awaited && self.pieces_under_way == 0;
@@ -208,7 +208,7 @@ impl Partition {
         let front = Checkpoint { epoch: generation, generation, ..Checkpoint::default() };
         let bytes = Some(self.encode(&front, half, 0));
         let next = Journal { half, used, epoch, generation, changes: Vec::new() };
-        self.checkpoint = Some(Underway { state: State::InPieces, bytes, at: 0, next });
+        self.checkpoint = Some(CheckpointInProgress { state: State::InPieces, bytes, at: 0, next });
         self.stats.checkpoints += 1;
         self.stats.snapshots += 1;
     }

@@ -6,13 +6,13 @@
 //! * a delete whose record was overwritten since: the key's older value comes back if its record is still whole;
 //! * a value whose record was overwritten since, as it was replaced: the newer one is there, or was lost itself.
 
-use super::{Found, NUMBERS_LEFT, NUMBERS_MAX, Recovered, Recovery, SEQNOS_SKIPPED};
+use super::{NUMBERS_LEFT, NUMBERS_MAX, Recovered, RecoveredRecord, Recovery, SEQNOS_SKIPPED};
 use crate::device::Device;
-use crate::directory::Directory;
 use crate::extent::{Extent, Extents};
 use crate::format::journal::{Checkpoint, entry_bytes};
 use crate::format::record::{Record, RecordKind};
 use crate::format::superblock::Layout;
+use crate::keydir::KeyDir;
 use crate::partition::{JournalState, Start};
 use esker_base::{Error, Result};
 use esker_uring::Buffer;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left of a partition.
 pub(crate) struct Salvaged {
-    pub directory: Directory,
+    pub directory: KeyDir,
     /// What did not recover.
     pub problems: Vec<Error>,
     /// The highest seqno and epoch seen.
@@ -78,7 +78,7 @@ impl Recovery<'_> {
         let base = self.base(&sound);
         let (half, base_seqno) =
             base.last().map_or((0, 0), |last| (last.half, last.checkpoint.seqno));
-        let mut directory = Directory::new(self.layout.partition_bits());
+        let mut directory = KeyDir::new(self.layout.partition_bits());
         let mut problems = Vec::from_iter(problem);
         for found in &base {
             self.apply_sound(&mut directory, &found.checkpoint, &mut problems);
@@ -155,7 +155,7 @@ impl Recovery<'_> {
     /// Applies the changes of a checkpoint, up to one that none can say.
     fn apply_sound(
         &self,
-        directory: &mut Directory,
+        directory: &mut KeyDir,
         checkpoint: &Checkpoint,
         problems: &mut Vec<Error>,
     ) {
@@ -165,7 +165,7 @@ impl Recovery<'_> {
 
     /// The records of all blocks whose seqno is wanted. One whose value is damaged counts if it was durable.
     fn all_records(&mut self, is_wanted: impl Fn(u64) -> bool) -> Result<BTreeMap<u64, Record>> {
-        let mut found = Found::default();
+        let mut found = RecoveredRecord::default();
         let block_bytes = u64::from(self.layout.block_bytes);
         let blocks = self.layout.blocks();
         let mut chunk = (0, Buffer::zeroed(0));
@@ -191,7 +191,7 @@ impl Recovery<'_> {
     }
 }
 
-fn apply_records(directory: &mut Directory, records: BTreeMap<u64, Record>) {
+fn apply_records(directory: &mut KeyDir, records: BTreeMap<u64, Record>) {
     for record in records.into_values() {
         match record.kind {
             RecordKind::Store => drop(directory.insert(&record.key, &record.extents)),

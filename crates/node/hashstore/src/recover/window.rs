@@ -18,7 +18,7 @@ const MENDED_MAX: usize = 64;
 
 /// What a scan has found.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct RecoveredRecord {
     /// Records that count, by seqno.
     pub records: BTreeMap<u64, Record>,
     /// Those of them whose bytes are not what was written.
@@ -31,7 +31,7 @@ pub(super) struct Found {
     suspects: Vec<(u32, Remains)>,
 }
 
-impl Found {
+impl RecoveredRecord {
     /// Durable writes behind a checkpoint that were not found, in order.
     pub fn missing(&self, checkpoint: &Checkpoint) -> impl Iterator<Item = u64> {
         let late = checkpoint.late.iter().map(|(seqno, _)| *seqno);
@@ -63,7 +63,7 @@ impl Found {
 
 impl Recovery<'_> {
     /// That the record of a durable write is not there.
-    pub(super) fn not_found(&self, found: &Found, seqno: u64) -> Error {
+    pub(super) fn not_found(&self, found: &RecoveredRecord, seqno: u64) -> Error {
         let what =
             format!("write {seqno} of partition {} was durable, and its record", self.number);
         match found.remains_of(seqno) {
@@ -84,8 +84,8 @@ impl Recovery<'_> {
 
     /// What was written after a checkpoint. A durable write whose value is damaged counts, so that no older value of its key
     /// comes back; so does one whose header has one damaged byte.
-    pub(super) fn later_records(&mut self, checkpoint: &Checkpoint) -> Result<Found> {
-        let mut found = Found::default();
+    pub(super) fn later_records(&mut self, checkpoint: &Checkpoint) -> Result<RecoveredRecord> {
+        let mut found = RecoveredRecord::default();
         for &(seqno, start) in &checkpoint.late {
             let offset = self.layout.block(self.number, start);
             let bytes = self.read(offset, u64::from(self.layout.block_bytes))?;
@@ -109,7 +109,7 @@ impl Recovery<'_> {
     }
 
     /// Notes a block that is not a record's first and looks like one.
-    fn suspect(&self, bytes: &[u8], start: u32, found: &mut Found) {
+    fn suspect(&self, bytes: &[u8], start: u32, found: &mut RecoveredRecord) {
         if found.suspects.len() < SUSPECTS_MAX
             && let Some(remains) = Record::remains(bytes, (self.number, start))
         {
@@ -118,7 +118,7 @@ impl Recovery<'_> {
     }
 
     /// Takes records that are missing for one damaged byte of their headers.
-    fn mend(&mut self, checkpoint: &Checkpoint, found: &mut Found) -> Result<()> {
+    fn mend(&mut self, checkpoint: &Checkpoint, found: &mut RecoveredRecord) -> Result<()> {
         let suspects: Vec<u32> =
             found.suspects.iter().take(MENDED_MAX).map(|(start, _)| *start).collect();
         for start in suspects {
@@ -141,7 +141,7 @@ impl Recovery<'_> {
 
     /// Looks for records above `seqno` in a window. Where one is, the scan goes on behind it, whether its value is
     /// whole or not: its blocks were nobody else's since the checkpoint.
-    fn scan(&mut self, window: Extent, seqno: u64, found: &mut Found) -> Result<()> {
+    fn scan(&mut self, window: Extent, seqno: u64, found: &mut RecoveredRecord) -> Result<()> {
         let block_bytes = self.layout.block_bytes as usize;
         let (mut at, mut chunk_start, mut chunk) = (window.start, window.start, Buffer::zeroed(0));
         while at < window.end() {
@@ -195,7 +195,7 @@ impl Recovery<'_> {
     }
 
     /// Takes a record. `bytes` begins with it and may have all of it.
-    fn take(&mut self, record: Record, bytes: &[u8], found: &mut Found) -> Result<()> {
+    fn take(&mut self, record: Record, bytes: &[u8], found: &mut RecoveredRecord) -> Result<()> {
         let has_value = self.has_value(&record, bytes)?;
         found.add(record, has_value);
         Ok(())

@@ -5,7 +5,7 @@ use crate::machine::{Ledger, Machine, create, create_for};
 use esker_base::{Error, Rng};
 use esker_hashstore::check::{check, scrub};
 use esker_hashstore::partition::{Item, Only, Request};
-use esker_hashstore::volume::{self, CreateSettings};
+use esker_hashstore::store_file::{self, CreateSettings};
 
 fn stored() -> Machine {
     let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
@@ -122,14 +122,14 @@ fn a_flipped_bit_behind_the_last_checkpoint_is_no_torn_tail() {
 fn a_partition_that_cannot_be_read_is_a_problem_and_the_others_are_looked_over() {
     let device = SimDevice::new(Disk::new(4 << 20));
     let settings = CreateSettings { partitions: Some(2), ..CreateSettings::default() };
-    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
-    let (layout, mut partitions, _) = volume::open(&device).unwrap();
+    store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (layout, mut partitions, _) = store_file::open(&device).unwrap();
     for partition in &mut partitions {
         for key in 0..5 + partition.number() {
             let item = Item::new(&key.to_be_bytes(), 700, 512);
             partition.request(0, Request::Store(item, Only::Always));
         }
-        volume::drive(partition, &device);
+        store_file::drive(partition, &device);
     }
     let device = Faulty::of(device.0.into_inner(), [layout.half(0, 1)]);
     for report in [check(&device).unwrap(), scrub(&device).unwrap()] {

@@ -3,7 +3,7 @@
 use crate::disk::{Disk, SimDevice};
 use esker_base::Rng;
 use esker_hashstore::partition::{Answer, Io, IoKind, Item, Only, Partition, Reply, Request};
-use esker_hashstore::volume::{self, CreateSettings};
+use esker_hashstore::store_file::{self, CreateSettings};
 use esker_uring::Buffer;
 
 const VALUE_BYTES: usize = 32 << 10;
@@ -11,15 +11,15 @@ const VALUE_BYTES: usize = 32 << 10;
 fn store(partition: &mut Partition, device: &SimDevice, key: &[u8], value_bytes: usize) -> Reply {
     let item = Item::new(key, value_bytes, 512);
     partition.request(0, Request::Store(item, Only::Always));
-    volume::drive(partition, device);
+    store_file::drive(partition, device);
     partition.take_reply().unwrap()
 }
 
 fn new_store(bytes: usize) -> (SimDevice, Partition) {
     let device = SimDevice::new(Disk::new(bytes));
     let settings = CreateSettings { partitions: Some(1), ..CreateSettings::default() };
-    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
-    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (_, mut partitions, _) = store_file::open(&device).unwrap();
     (device, partitions.remove(0))
 }
 
@@ -65,8 +65,8 @@ fn overwrite(
 ) -> (SimDevice, Partition, Written) {
     let device = SimDevice::new(Disk::new(32 << 20));
     let settings = CreateSettings { bytes_a_key: 1024, partitions: Some(1) };
-    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
-    let mut partition = volume::open(&device).unwrap().1.remove(0);
+    store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let mut partition = store_file::open(&device).unwrap().1.remove(0);
     let mut written = Written::default();
     while !is_enough(&written, &partition) {
         let key = [&(written.stores % MANY_KEYS).to_be_bytes(), key_end].concat();
@@ -98,7 +98,7 @@ fn a_snapshot_of_many_keys_is_written_in_pieces_while_stores_are_answered() {
     let entries = MANY_KEYS as usize * 8;
     let Written { pieces, longest, .. } = written;
     assert!(longest < entries / 2 && pieces > 5, "{pieces} pieces, the longest of {longest} bytes");
-    let (_, _, opened) = volume::open(&device).unwrap();
+    let (_, _, opened) = store_file::open(&device).unwrap();
     assert_eq!(opened.keys, u64::from(MANY_KEYS));
 }
 
@@ -108,9 +108,9 @@ fn a_partition_that_is_closed_during_a_snapshot_leaves_nothing_to_replay() {
     assert!(partition.is_idle() && written.stores > MANY_KEYS);
     partition.checkpoint();
     assert!(!partition.is_idle());
-    volume::drive(&mut partition, &device);
+    store_file::drive(&mut partition, &device);
     assert!(partition.is_idle());
-    let (_, _, opened) = volume::open(&device).unwrap();
+    let (_, _, opened) = store_file::open(&device).unwrap();
     assert_eq!((opened.keys, opened.replayed), (u64::from(MANY_KEYS), 0));
 }
 
@@ -129,7 +129,7 @@ fn what_a_read_under_way_needs_is_not_written_over() {
         panic!("a value is read")
     };
     partition.request(2, Request::Delete(b"read".to_vec()));
-    volume::drive(&mut partition, &device);
+    store_file::drive(&mut partition, &device);
     partition.take_reply().unwrap().result.unwrap();
     // Meanwhile all blocks would be used again and again.
     let mut others = (0..50u32).cycle().take(5000).map(u32::to_be_bytes);
@@ -152,7 +152,7 @@ fn recovery_reads_a_window_and_half_a_journal_at_the_most() {
         store(&mut partition, &device, &key, 1000);
         if number % 499 == 0 {
             let disk = device.0.borrow().crash(0);
-            let (_, _, opened) = volume::open(&SimDevice::new(disk)).unwrap();
+            let (_, _, opened) = store_file::open(&SimDevice::new(disk)).unwrap();
             // Headers of the window's last records are read twice, and the first block of each checkpoint.
             assert!(opened.read_bytes < window + window / 4 + (1 << 20), "{opened:?}");
             assert_eq!(opened.keys, u64::from(number.min(2999)) + 1);
@@ -177,13 +177,13 @@ fn a_store_that_is_full_says_so_and_can_be_emptied() {
     // All that was stored is there, and what was not is not.
     for number in 0..stored + 1 {
         partition.request(1, Request::Retrieve(key(number).to_vec()));
-        volume::drive(&mut partition, &device);
+        store_file::drive(&mut partition, &device);
         let answer = partition.take_reply().unwrap().result.unwrap();
         assert_eq!(matches!(answer, Answer::Value(_)), number < stored, "{number}");
     }
     for number in 0..stored {
         partition.request(1, Request::Delete(key(number).to_vec()));
-        volume::drive(&mut partition, &device);
+        store_file::drive(&mut partition, &device);
         let answer = partition.take_reply().unwrap().result.unwrap();
         assert!(matches!(answer, Answer::Done { was_present: true }));
     }
@@ -203,7 +203,7 @@ fn a_full_store_takes_any_number_of_deletes_at_a_time() {
     for number in 0..stored {
         partition.request(number.into(), Request::Delete(number.to_be_bytes().to_vec()));
     }
-    volume::drive(&mut partition, &device);
+    store_file::drive(&mut partition, &device);
     for _ in 0..stored {
         let reply = partition.take_reply().expect("each is answered");
         let result = reply.result;
@@ -220,7 +220,7 @@ fn stores_that_wait_for_others_are_answered_when_there_is_no_room_for_them() {
         let item = Item::new(&number.to_be_bytes(), 400, 512);
         partition.request(number.into(), Request::Store(item, Only::Always));
     }
-    volume::drive(&mut partition, &device);
+    store_file::drive(&mut partition, &device);
     let results: Vec<_> =
         std::iter::from_fn(|| partition.take_reply()).map(|reply| reply.result).collect();
     let stored = results.iter().filter(|result| result.is_ok()).count();
@@ -238,7 +238,7 @@ fn large_stores_that_wait_for_others_are_done_while_there_is_room() {
         let item = Item::new(&number.to_be_bytes(), bytes, 512);
         partition.request(number, Request::Store(item, Only::Always));
     }
-    volume::drive(&mut partition, &device);
+    store_file::drive(&mut partition, &device);
     let replies: Vec<_> = std::iter::from_fn(|| partition.take_reply()).collect();
     let stored = replies.iter().filter(|reply| reply.result.is_ok()).count() as u64;
     assert_eq!(stored, STORES, "{:?}", partition.stats());
@@ -253,7 +253,7 @@ fn in_a_store_in_pieces_values_lie_in_several_extents() {
     }
     for number in (0..number).step_by(2) {
         partition.request(1, Request::Delete(number.to_be_bytes().to_vec()));
-        volume::drive(&mut partition, &device);
+        store_file::drive(&mut partition, &device);
         partition.take_reply().unwrap().result.unwrap();
     }
     // Every other block is free. The list of a value's blocks must fit into the first of them.
@@ -261,9 +261,9 @@ fn in_a_store_in_pieces_values_lie_in_several_extents() {
         let result = store(&mut partition, &device, b"large", bytes).result;
         assert_eq!(result.is_ok(), fits, "{result:?}");
     }
-    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    let (_, mut partitions, _) = store_file::open(&device).unwrap();
     partitions[0].request(1, Request::Retrieve(b"large".to_vec()));
-    volume::drive(&mut partitions[0], &device);
+    store_file::drive(&mut partitions[0], &device);
     let answer = partitions[0].take_reply().unwrap().result.unwrap();
     let Answer::Value(value) = answer else { panic!("{answer:?}") };
     assert_eq!(value.len(), 25_000);
@@ -273,8 +273,8 @@ fn in_a_store_in_pieces_values_lie_in_several_extents() {
 fn more_keys_than_the_journal_has_room_for_are_refused() {
     let device = SimDevice::new(Disk::new(4 << 20));
     let settings = CreateSettings { bytes_a_key: 1 << 20, partitions: Some(1) };
-    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
-    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (_, mut partitions, _) = store_file::open(&device).unwrap();
     let partition = &mut partitions[0];
     let mut number = 0u32;
     let refused = loop {
@@ -293,13 +293,13 @@ fn more_keys_than_the_journal_has_room_for_are_refused() {
             let item = Item::new(&key.to_be_bytes(), 0, 512);
             partition.request(1, Request::Store(item, Only::Always));
         }
-        volume::drive(partition, &device);
+        store_file::drive(partition, &device);
         for key in replaced {
             let result = partition.take_reply().unwrap().result;
             assert!(matches!(result, Ok(Answer::Done { was_present: true })), "{key}: {result:?}");
         }
     }
-    let (_, _, opened) = volume::open(&device).unwrap();
+    let (_, _, opened) = store_file::open(&device).unwrap();
     assert_eq!(opened.keys, u64::from(number));
 }
 
@@ -308,8 +308,8 @@ fn more_keys_than_the_journal_has_room_for_are_refused() {
 fn deletes_that_a_crash_may_take_back_make_no_room_for_other_keys() {
     let device = SimDevice::new(Disk::new(4 << 20));
     let settings = CreateSettings { bytes_a_key: 8192, partitions: Some(1) };
-    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
-    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (_, mut partitions, _) = store_file::open(&device).unwrap();
     let mut partition = partitions.remove(0).with_volatile_cache();
     // Long keys, so that few of them fill the journal.
     let key = |number: u32| [vec![b'k'; 396], number.to_be_bytes().to_vec()].concat();
@@ -319,11 +319,11 @@ fn deletes_that_a_crash_may_take_back_make_no_room_for_other_keys() {
     };
     let count = fill(&mut partition, 0);
     partition.checkpoint();
-    volume::drive(&mut partition, &device);
+    store_file::drive(&mut partition, &device);
     device.0.borrow_mut().sync(|_| true);
     for number in 0..count {
         partition.request(1, Request::Delete(key(number)));
-        volume::drive(&mut partition, &device);
+        store_file::drive(&mut partition, &device);
         let answer = partition.take_reply().unwrap().result.unwrap();
         assert!(matches!(answer, Answer::Done { was_present: true }));
     }
@@ -332,7 +332,7 @@ fn deletes_that_a_crash_may_take_back_make_no_room_for_other_keys() {
     assert!(others > count / 2, "the deletes made room: {others} for {count}");
     device.0.borrow_mut().sync(|write| write > deletes);
     let left = device.0.borrow().crash(0);
-    let (_, _, opened) = volume::open(&SimDevice::new(left)).unwrap();
+    let (_, _, opened) = store_file::open(&SimDevice::new(left)).unwrap();
     assert!(opened.keys >= u64::from(others), "{opened:?}");
 }
 

@@ -4,7 +4,7 @@
 use crate::disk::{Disk, SimDevice};
 use esker_base::Rng;
 use esker_hashstore::partition::{Answer, Io, IoKind, Item, Only, Partition, Request};
-use esker_hashstore::volume;
+use esker_hashstore::store_file;
 use esker_uring::Buffer;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,8 +77,8 @@ pub fn create(bytes: usize, seed: u64) -> Disk {
 /// A store with room in its journal for keys of so many bytes of the disk.
 pub fn create_for(bytes: usize, bytes_a_key: u64, seed: u64) -> Disk {
     let device = SimDevice::new(Disk::new(bytes));
-    let settings = volume::CreateSettings { bytes_a_key, partitions: Some(1) };
-    volume::create(&device, &settings, &mut Rng::new(seed)).unwrap();
+    let settings = store_file::CreateSettings { bytes_a_key, partitions: Some(1) };
+    store_file::create(&device, &settings, &mut Rng::new(seed)).unwrap();
     device.0.into_inner()
 }
 
@@ -96,7 +96,7 @@ impl Machine {
     /// The same with a volatile cache, or without.
     pub fn open_with(disk: Disk, ledger: Ledger, has_cache: bool) -> esker_base::Result<Self> {
         let device = SimDevice::new(disk);
-        let (_, mut partitions, _) = volume::open(&device)?;
+        let (_, mut partitions, _) = store_file::open(&device)?;
         let (disk, mut partition) = (device.0.into_inner(), partitions.remove(0));
         if has_cache {
             partition = partition.with_volatile_cache();
@@ -261,7 +261,7 @@ impl Machine {
     pub fn find(&mut self, key: &[u8]) -> esker_base::Result<State> {
         let device = SimDevice::new(self.disk.clone());
         self.partition.request(u64::MAX, Request::Retrieve(key.to_vec()));
-        volume::drive(&mut self.partition, &device);
+        store_file::drive(&mut self.partition, &device);
         match self.partition.take_reply().unwrap().result? {
             Answer::Absent => Ok(None),
             Answer::Value(value) => Ok(Some(value.to_vec())),

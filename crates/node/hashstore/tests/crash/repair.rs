@@ -6,7 +6,7 @@ use esker_base::Error;
 use esker_hashstore::check::{check, scrub};
 use esker_hashstore::device::Device;
 use esker_hashstore::repair::{Repaired, repair};
-use esker_hashstore::{Opened, Unreadable, volume};
+use esker_hashstore::{Opened, Unreadable, store_file};
 use std::collections::BTreeMap;
 
 const KEYS: u8 = 10;
@@ -48,7 +48,7 @@ fn place_of(disk: &Disk, key: &[u8]) -> usize {
 }
 
 fn opened(disk: &Disk) -> Result<Opened, Error> {
-    volume::open(&SimDevice::new(disk.clone())).map(|(_, _, opened)| opened)
+    store_file::open(&SimDevice::new(disk.clone())).map(|(_, _, opened)| opened)
 }
 
 fn repaired(disk: Disk) -> (Disk, Repaired) {

@@ -3,7 +3,7 @@
 
 use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads};
 use esker_hashstore::device::FileDevice;
-use esker_hashstore::{CreateSettings, volume};
+use esker_hashstore::{CreateSettings, store_file};
 use esker_node::HashKeys;
 use esker_nvme::command::Sgl;
 use esker_nvme::command::fabrics::{ANY_CONTROLLER, Connect, ConnectData, FabricsCommand};
@@ -49,7 +49,7 @@ pub fn hash_store_with(
     has_volatile_cache: bool,
 ) -> Result<HashKeys, Failure> {
     let device = FileDevice::create(path, Some(bytes))?;
-    volume::create(&device, &CreateSettings::default(), &mut Rng::new(1))?;
+    store_file::create(&device, &CreateSettings::default(), &mut Rng::new(1))?;
     drop(device);
     Ok(HashKeys::open([2; 16], path, has_volatile_cache)?)
 }

@@ -2,7 +2,7 @@
 
 use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads};
 use esker_hashstore::device::FileDevice;
-use esker_hashstore::{CreateSettings, volume};
+use esker_hashstore::{CreateSettings, store_file};
 use esker_initiator::{KeyClient, Settings};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
@@ -26,7 +26,7 @@ impl Store {
         let device = FileDevice::create(&path, Some(bytes)).unwrap();
         let partitions = Some(partitions);
         let settings = CreateSettings { partitions, ..CreateSettings::default() };
-        volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
+        store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
         Store { _dir: dir, path }
     }
 

@@ -5,7 +5,7 @@
 
 use super::group::Group;
 use super::hash::{HASH_BYTES_MAX, Hash};
-use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::le_fields::{put_u16, put_u32, u16_at, u32_at};
 
 /// Message types: common to all protocols, and DH-HMAC-CHAP's.
 const COMMON: u8 = 0;

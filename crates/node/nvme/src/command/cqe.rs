@@ -5,7 +5,7 @@
 //! ```
 
 use crate::Status;
-use crate::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use crate::le_fields::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
 /// The length of a completion queue entry.
 pub const CQE_BYTES: usize = 16;

@@ -2,7 +2,7 @@
 
 use super::Sqe;
 use super::sgl::Sgl;
-use crate::bytes::{put_u16, u16_at, u32_at};
+use crate::le_fields::{put_u16, u16_at, u32_at};
 use crate::nqn::NQN_FIELD_BYTES;
 use crate::{Nqn, Status};
 

@@ -5,7 +5,7 @@
 
 use super::Sqe;
 use crate::Status;
-use crate::bytes::u16_at;
+use crate::le_fields::u16_at;
 use crate::limits::KEY_BYTES;
 use esker_base::coding::u32_at;
 

@@ -7,7 +7,7 @@
 //! ```
 
 use super::kv::Key;
-use crate::bytes::u16_at;
+use crate::le_fields::u16_at;
 use crate::limits::KEY_BYTES;
 use sha2::{Digest, Sha256};
 

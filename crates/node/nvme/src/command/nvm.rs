@@ -3,7 +3,7 @@
 
 use super::Sqe;
 use crate::Status;
-use crate::bytes::{u32_at, u64_at};
+use crate::le_fields::{u32_at, u64_at};
 
 /// The opcodes.
 pub mod opcode {

@@ -2,7 +2,7 @@
 //! capsule, or behind R2T and C2HData.
 
 use crate::Status;
-use crate::bytes::{put_u32, put_u64, u32_at, u64_at};
+use crate::le_fields::{put_u32, put_u64, u32_at, u64_at};
 
 /// Where data is, and how much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@
 
 use super::sgl::Sgl;
 use crate::Status;
-use crate::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use crate::le_fields::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
 /// The length of a submission queue entry.
 pub const SQE_BYTES: usize = 64;

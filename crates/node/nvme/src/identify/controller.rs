@@ -2,8 +2,8 @@
 
 use super::Structure;
 use crate::Nqn;
-use crate::bytes::{put_text, put_u16, put_u32, text_of, u16_at, u32_at};
 use crate::event::Event;
+use crate::le_fields::{put_text, put_u16, put_u32, text_of, u16_at, u32_at};
 use crate::limits::{ABORTS, EVENT_REQUESTS, IN_CAPSULE_BYTES, QUEUE_ENTRIES, TRANSFER_PAGES_LOG2};
 use crate::nqn::{NQN_FIELD_BYTES, NqnError};
 use crate::property::VERSION_2_0;

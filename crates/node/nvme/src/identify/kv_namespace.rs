@@ -2,7 +2,7 @@
 //! Identify Controller (CNS 06h, CSI 1).
 
 use super::{SHARED, Structure};
-use crate::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use crate::le_fields::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
 /// A namespace of keys and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

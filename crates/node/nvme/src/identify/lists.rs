@@ -1,8 +1,8 @@
 //! The short structures: lists of namespaces, a namespace's identifiers, what all namespaces have in common.
 
 use super::{SHARED, Structure};
-use crate::bytes::{put_u32, put_u64, u32_at};
 use crate::command::CommandSet;
+use crate::le_fields::{put_u32, put_u64, u32_at};
 
 /// Namespace identifier types (NIDT).
 const GUID: u8 = 2;

@@ -1,7 +1,7 @@
 //! Identify Namespace of the NVM command set (CNS 00h; NVM 4.1.5.1).
 
 use super::{SHARED, Structure};
-use crate::bytes::{put_u32, put_u64, u64_at};
+use crate::le_fields::{put_u32, put_u64, u64_at};
 
 /// A namespace of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

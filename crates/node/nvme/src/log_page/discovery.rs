@@ -1,7 +1,7 @@
 //! The discovery log (page 70h; Base 5.16.1.23): a head of 1024 bytes, and 1024 for each way to a subsystem.
 
 use crate::Nqn;
-use crate::bytes::{put_text, put_u16, put_u64, text_of, u16_at, u64_at};
+use crate::le_fields::{put_text, put_u16, put_u64, text_of, u16_at, u64_at};
 use crate::limits::QUEUE_ENTRIES;
 use crate::nqn::NqnError;
 use std::net::{IpAddr, SocketAddr};

@@ -2,9 +2,9 @@
 //! 5.16.1.1), features (12h; 5.16.1.18) and NVMe-MI commands (13h). Four bytes for each opcode or
 //! identifier.
 
-use crate::bytes::put_u32;
 use crate::command::{CommandSet, admin, kv, nvm};
 use crate::identify::Structure;
+use crate::le_fields::put_u32;
 
 /// The command, log page or feature is there.
 const SUPPORTED: u32 = 1;

@@ -1,8 +1,8 @@
 //! Health (page 02h) and firmware slots (page 03h; Base 5.16.1.3, 5.16.1.4): what a program that is no drive can
 //! truly say of itself.
 
-use crate::bytes::{put_text, put_u16, put_u64};
 use crate::event::Event;
+use crate::le_fields::{put_text, put_u16, put_u64};
 
 /// What was done since the start. Two quadwords each in the page; the upper stay zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,6 +1,6 @@
 //! H2CData and C2HData: where in a command's data the PDU's data belongs (TCP 3.6.2.9, 3.6.2.10).
 
-use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::le_fields::{put_u16, put_u32, u16_at, u32_at};
 
 /// The part of a data PDU's header that is not common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@
 
 use super::header::{Digests, Sender};
 use super::scanner::{Frame, Limits, Scanner};
-use super::term::Fatal;
+use super::termination::Fatal;
 
 /// Where the buffer starts. Enough for the first exchange.
 const BUFFER_BYTES_MIN: usize = 256;

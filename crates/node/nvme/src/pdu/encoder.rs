@@ -3,7 +3,7 @@
 
 use super::header::{DATA_DIGEST, HEADER_DIGEST, LAST, PduKind, put_header};
 use super::scanner::padded_digest;
-use super::term::put_fatal;
+use super::termination::put_fatal;
 use super::{DIGEST_BYTES, DataHeader, Digests, Fatal, ReadyToTransfer, TERM_BYTES_MAX, capsule};
 use crate::command::{Cqe, Sqe};
 use esker_base::checksum::crc32c;

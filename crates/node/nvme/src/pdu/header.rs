@@ -1,8 +1,8 @@
 //! The eight bytes that every PDU starts with, and all that they must agree on with the type.
 
 use super::DIGEST_BYTES;
-use super::term::{Fatal, FatalStatus};
-use crate::bytes::{put_u32, u32_at};
+use super::termination::{Fatal, FatalStatus};
+use crate::le_fields::{put_u32, u32_at};
 
 /// The length of the common header.
 pub const HEADER_BYTES: usize = 8;

@@ -18,21 +18,21 @@ mod data;
 mod decoder;
 mod encoder;
 mod header;
-mod ic;
+mod inbound;
+mod initialize;
 mod r2t;
-mod received;
 mod scanner;
-mod term;
+mod termination;
 
 pub use data::DataHeader;
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use header::{Digests, HEADER_BYTES, Header, PduKind, Sender};
-pub use ic::{InitializeRequest, InitializeResponse};
+pub use inbound::{FromController, FromHost, Payload};
+pub use initialize::{InitializeRequest, InitializeResponse};
 pub use r2t::ReadyToTransfer;
-pub use received::{FromController, FromHost, Payload};
 pub use scanner::{DataDigest, Frame, Limits, Scanner};
-pub use term::{Fatal, FatalStatus, TERM_BYTES_MAX, Termination};
+pub use termination::{Fatal, FatalStatus, TERM_BYTES_MAX, Termination};
 
 /// The length of a digest.
 pub const DIGEST_BYTES: usize = 4;

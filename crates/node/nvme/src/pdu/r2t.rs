@@ -1,6 +1,6 @@
 //! R2T: a controller asks for a part of a command's data (TCP 3.6.2.8).
 
-use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::le_fields::{put_u16, put_u32, u16_at, u32_at};
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

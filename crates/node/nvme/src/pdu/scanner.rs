@@ -5,7 +5,7 @@
 //! allowed. The first PDU must open the connection, and no other may.
 
 use super::header::{Digests, HEADER_BYTES, Header, PduKind, Sender};
-use super::term::{Fatal, FatalStatus};
+use super::termination::{Fatal, FatalStatus};
 use super::{DIGEST_BYTES, TERM_BYTES_MAX};
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::u32_at;

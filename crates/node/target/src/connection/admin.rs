@@ -6,8 +6,8 @@
 
 use super::Connection;
 use super::commands::{Command, State};
-use crate::describe;
-use crate::message::{AbortedBy, Message};
+use crate::identify;
+use crate::reactor_message::{AbortedBy, Message};
 use esker_nvme::command::admin::AdminCommand;
 use esker_nvme::event::Event;
 use esker_nvme::limits::EVENT_REQUESTS;
@@ -22,14 +22,14 @@ impl Connection {
         let word = match AdminCommand::parse(sqe)? {
             AdminCommand::Identify(request) => {
                 let queue = self.queue.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
-                let structure = describe::identify(&self.shared, &queue.controller, &request)?;
+                let structure = identify::identify(&self.shared, &queue.controller, &request)?;
                 self.answer_with(id, sqe, &structure[..])?;
                 0
             }
             AdminCommand::GetLogPage(request) => {
                 let queue = self.queue.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
                 let whole =
-                    describe::log_page(&self.shared, &queue.controller, &request, self.local)?;
+                    identify::log_page(&self.shared, &queue.controller, &request, self.local)?;
                 let part = part_of(whole, request.offset, request.bytes)?;
                 self.answer_with(id, sqe, &part)?;
                 if request.page == page::HEALTH && !request.retain_event {
@@ -113,7 +113,7 @@ impl Connection {
 
     /// Tells the host of failures that it does not know of, if it is to hear of them now. Says whether it did.
     pub(super) fn tell_of_failures(&mut self) -> bool {
-        let Some(queue) = self.queue.as_mut().filter(|queue| queue.hears_of_failures()) else {
+        let Some(queue) = self.queue.as_mut().filter(|queue| queue.reports_health_events()) else {
             return false;
         };
         let Some(subsystem) = queue.controller.subsystem else { return false };

@@ -8,8 +8,8 @@
 
 use super::commands::{Command, State};
 use super::{Connection, Phase};
+use crate::dh_worker::{self, DhResult};
 use crate::limits::CONNECT_TIME;
-use crate::proofs::{self, Computed};
 use esker_base::Entropy;
 use esker_nvme::auth::message::{Challenge, Failure, Message, Negotiate, Reply, Success1};
 use esker_nvme::auth::{Group, Hash, KeyPair, Role, Secret, Transaction};
@@ -36,9 +36,9 @@ enum Step {
     AwaitsNegotiate,
     /// The challenge, but for its key pair.
     AwaitsPair(Box<Challenge>),
-    AwaitsReply(Box<Challenged>),
+    AwaitsReply(Box<PendingChallenge>),
     /// The session key, to check the reply.
-    AwaitsSession(Box<(Challenged, Reply)>),
+    AwaitsSession(Box<(PendingChallenge, Reply)>),
     /// Success1 was prepared, with the controller's proof: the host says whether it believes it.
     AwaitsSuccess2 {
         transaction: u16,
@@ -48,7 +48,7 @@ enum Step {
     Failed,
 }
 
-struct Challenged {
+struct PendingChallenge {
     transaction: u16,
     hash: Hash,
     /// Until the session key is computed.
@@ -59,10 +59,10 @@ struct Challenged {
 }
 
 /// What is left to do after a message.
-enum Verdict {
+enum AuthResult {
     Pending,
     /// This is to be computed first.
-    Computes(proofs::Step),
+    Computes(dh_worker::Step),
     Proved,
     Refused,
 }
@@ -79,7 +79,7 @@ impl Authenticator {
     }
 
     /// A message from the host.
-    fn take(&mut self, data: &[u8], entropy: &dyn Entropy) -> Verdict {
+    fn take(&mut self, data: &[u8], entropy: &dyn Entropy) -> AuthResult {
         let transaction = self.transaction().unwrap_or(0);
         let outcome = match (Message::parse(data), &self.step) {
             (Ok(Message::Negotiate(offer)), Step::AwaitsNegotiate) => {
@@ -93,30 +93,30 @@ impl Authenticator {
                 if id == *transaction =>
             {
                 self.step = Step::Succeeded;
-                return Verdict::Proved;
+                return AuthResult::Proved;
             }
             (Ok(Message::Failure2(..)), _) => {
                 self.step = Step::Failed;
-                return Verdict::Refused;
+                return AuthResult::Refused;
             }
             (Ok(_), _) => Err((transaction, Failure::Message)),
             (Err(why), _) => Err((transaction, why)),
         };
-        outcome.map_or_else(|why| self.failed(why), Verdict::Computes)
+        outcome.map_or_else(|why| self.failed(why), AuthResult::Computes)
     }
 
-    fn failed(&mut self, (transaction, why): (u16, Failure)) -> Verdict {
+    fn failed(&mut self, (transaction, why): (u16, Failure)) -> AuthResult {
         self.step = Step::Failed;
         self.outbox = Some(Message::Failure1(transaction, why));
-        Verdict::Pending
+        AuthResult::Pending
     }
 
     /// What was to be computed is there.
-    fn computed(&mut self, computed: Computed) {
+    fn computed(&mut self, computed: DhResult) {
         let transaction = self.transaction().unwrap_or(0);
         match (std::mem::replace(&mut self.step, Step::Failed), computed) {
-            (Step::AwaitsPair(challenge), Computed::Pair(pair)) => self.challenge(*challenge, pair),
-            (Step::AwaitsSession(waiting), Computed::Session(session)) => {
+            (Step::AwaitsPair(challenge), DhResult::Pair(pair)) => self.challenge(*challenge, pair),
+            (Step::AwaitsSession(waiting), DhResult::Session(session)) => {
                 let (challenged, reply) = *waiting;
                 if let Err(why) = self.check(&challenged, &reply, session.as_deref()) {
                     self.failed((transaction, why));
@@ -141,7 +141,7 @@ impl Authenticator {
         &mut self,
         offer: &Negotiate,
         entropy: &dyn Entropy,
-    ) -> Result<proofs::Step, Failure> {
+    ) -> Result<dh_worker::Step, Failure> {
         if offer.channel != 0 {
             return Err(Failure::Channel);
         }
@@ -163,12 +163,12 @@ impl Authenticator {
             challenge,
             public: Vec::new(),
         }));
-        Ok(proofs::Step::Pair { group, private })
+        Ok(dh_worker::Step::Pair { group, private })
     }
 
     fn challenge(&mut self, mut challenge: Challenge, pair: Box<KeyPair>) {
         challenge.public.clone_from(&pair.public);
-        self.step = Step::AwaitsReply(Box::new(Challenged {
+        self.step = Step::AwaitsReply(Box::new(PendingChallenge {
             transaction: challenge.transaction,
             hash: challenge.hash,
             pair: Some(pair),
@@ -179,7 +179,7 @@ impl Authenticator {
         self.outbox = Some(Message::Challenge(challenge));
     }
 
-    fn replied(&mut self, reply: Reply) -> Result<proofs::Step, Failure> {
+    fn replied(&mut self, reply: Reply) -> Result<dh_worker::Step, Failure> {
         let step = std::mem::replace(&mut self.step, Step::Failed);
         let Step::AwaitsReply(mut challenged) = step else { return Err(Failure::Message) };
         if reply.transaction != challenged.transaction
@@ -190,12 +190,12 @@ impl Authenticator {
         let (pair, theirs) = (challenged.pair.take(), reply.public.clone());
         let pair = pair.ok_or(Failure::Failed)?;
         self.step = Step::AwaitsSession(Box::new((*challenged, reply)));
-        Ok(proofs::Step::Session { pair, theirs })
+        Ok(dh_worker::Step::Session { pair, theirs })
     }
 
     fn check(
         &mut self,
-        challenged: &Challenged,
+        challenged: &PendingChallenge,
         reply: &Reply,
         session: Option<&[u8]>,
     ) -> Result<(), Failure> {
@@ -240,12 +240,12 @@ impl Authenticator {
     }
 
     /// The message for the host, and what follows once it has it.
-    fn fetch(&mut self) -> Option<(Vec<u8>, Verdict)> {
+    fn fetch(&mut self) -> Option<(Vec<u8>, AuthResult)> {
         let message = self.outbox.take()?;
         let verdict = match &self.step {
-            Step::Succeeded => Verdict::Proved,
-            Step::Failed => Verdict::Refused,
-            _ => Verdict::Pending,
+            Step::Succeeded => AuthResult::Proved,
+            Step::Failed => AuthResult::Refused,
+            _ => AuthResult::Pending,
         };
         Some((message.encode(), verdict))
     }
@@ -256,7 +256,7 @@ impl Connection {
     pub(super) fn auth_send(&mut self, id: u16, data: &[u8]) -> Result<Option<u16>, Status> {
         let entropy = self.shared.entropy.clone();
         match self.authenticator_of_queue()?.take(data, entropy.as_ref()) {
-            Verdict::Computes(step) => {
+            AuthResult::Computes(step) => {
                 let proofs = self.shared.proofs.as_ref().ok_or(Status::INTERNAL_ERROR)?;
                 let slot = self.commands.add(id, State::Computes);
                 let lives = std::sync::Arc::downgrade(&self.lives);
@@ -272,7 +272,7 @@ impl Connection {
     }
 
     /// What the command in `slot` waits for is computed.
-    pub(crate) fn computed(&mut self, slot: u16, computed: Computed) {
+    pub(crate) fn computed(&mut self, slot: u16, computed: DhResult) {
         let Some(Command { id, reserved, .. }) = self.commands.free(slot) else { return };
         self.commands.release(reserved);
         if !self.takes_frames() {
@@ -299,17 +299,17 @@ impl Connection {
         queue.auth.as_mut().ok_or(Status::SEQUENCE_ERROR)
     }
 
-    fn apply(&mut self, verdict: &Verdict) {
+    fn apply(&mut self, verdict: &AuthResult) {
         match verdict {
-            Verdict::Pending | Verdict::Computes(_) => {}
-            Verdict::Proved => {
+            AuthResult::Pending | AuthResult::Computes(_) => {}
+            AuthResult::Proved => {
                 if let Some(queue) = &mut self.queue {
                     queue.auth = None;
                     queue.controller.queue_is_proved(self.id);
                 }
                 self.host_lives();
             }
-            Verdict::Refused => {
+            AuthResult::Refused => {
                 self.phase = Phase::Ending;
                 self.deadline = Some(self.shared.clock.now() + CONNECT_TIME);
             }

@@ -3,7 +3,7 @@
 use crate::Request;
 use crate::limits::TRANSFER_BYTES_UNDER_WAY;
 use crate::memory::Memory;
-use crate::message::ConnectionId;
+use crate::reactor_message::ConnectionId;
 use esker_nvme::command::fabrics::Connect;
 use esker_nvme::command::kv::{Condition, Key};
 use esker_uring::Slice;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// What a command's data is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Purpose {
+pub(super) enum CommandKind {
     Connect(Connect),
     Auth,
     Store { namespace: u32, key: Key, bytes: u32, condition: Condition },
@@ -24,10 +24,10 @@ pub(super) enum Purpose {
 #[derive(Debug)]
 pub(super) enum State {
     /// Memory for its data, and what else it will take, before an R2T is sent.
-    AwaitsTransfer { purpose: Purpose, bytes: u32, memory: usize },
+    AwaitsTransfer { purpose: CommandKind, bytes: u32, memory: usize },
     /// Data that an R2T asked for.
     Transfers {
-        purpose: Purpose,
+        purpose: CommandKind,
         data: Slice,
         received: u32,
         intact: bool,

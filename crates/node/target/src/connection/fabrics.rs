@@ -2,9 +2,9 @@
 
 use super::Connection;
 use super::auth::Authenticator;
-use super::commands::{Command, Purpose, State};
+use super::commands::{Command, CommandKind, State};
 use super::features::Features;
-use super::io::Capsule;
+use super::io::CommandCapsule;
 use super::queue::Queue;
 use crate::controller::{Controller, IoQueue};
 use esker_nvme::command::fabrics::{
@@ -23,12 +23,12 @@ const READY_TIMEOUT: u8 = 0x14;
 const ADMIN_ENTRIES: u16 = 128;
 
 impl Connection {
-    pub(super) fn fabrics(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Status> {
+    pub(super) fn fabrics(&mut self, sqe: &Sqe, capsule: CommandCapsule<'_>) -> Result<(), Status> {
         let id = sqe.command_id();
         let command = FabricsCommand::parse(sqe)?;
         match (&command, &self.queue) {
             (FabricsCommand::Connect(connect), None) => {
-                return self.take_data(id, sqe.sgl()?, capsule, Purpose::Connect(*connect));
+                return self.take_data(id, sqe.sgl()?, capsule, CommandKind::Connect(*connect));
             }
             (FabricsCommand::Connect(_), Some(_)) | (_, None) => {
                 return Err(Status::SEQUENCE_ERROR);
@@ -38,7 +38,7 @@ impl Connection {
                 if sgl.bytes() != *bytes {
                     return Err(Status::DATA_SGL_LENGTH_INVALID);
                 }
-                return self.take_data(id, sgl, capsule, Purpose::Auth);
+                return self.take_data(id, sgl, capsule, CommandKind::Auth);
             }
             (FabricsCommand::AuthReceive { bytes }, Some(_)) => {
                 let bytes = (*bytes).min(sqe.sgl()?.bytes());

@@ -1,7 +1,7 @@
 //! Commands in general, and those of I/O queues: from the capsule to the namespace and back.
 
-use super::commands::{Command, Purpose, Reading, State};
-use super::{Connection, Phase, input};
+use super::commands::{Command, CommandKind, Reading, State};
+use super::{Connection, Phase, recv_buffer};
 use crate::{Answer, Description, Namespace, Reply, Request};
 use esker_nvme::command::fabrics;
 use esker_nvme::command::kv::KvCommand;
@@ -19,12 +19,12 @@ use std::sync::Arc;
 const ENTRIES_UNCONNECTED: usize = 1;
 
 /// The data in a command's capsule.
-pub(super) struct Capsule<'a> {
+pub(super) struct CommandCapsule<'a> {
     pub(super) data: CapsuleData<'a>,
     pub(super) intact: bool,
 }
 
-/// See [`Capsule`].
+/// See [`CommandCapsule`].
 pub(super) enum CapsuleData<'a> {
     /// To be copied.
     Shown(&'a [u8]),
@@ -49,7 +49,7 @@ impl Connection {
     }
 
     /// A command came.
-    pub(super) fn begin(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Fatal> {
+    pub(super) fn begin(&mut self, sqe: &Sqe, capsule: CommandCapsule<'_>) -> Result<(), Fatal> {
         if self.phase == Phase::Draining {
             // Not answered, so the host knows that it was not done, or does not know: as if it had come too late.
             self.host_lives();
@@ -78,7 +78,7 @@ impl Connection {
         Ok(())
     }
 
-    fn dispatch(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Status> {
+    fn dispatch(&mut self, sqe: &Sqe, capsule: CommandCapsule<'_>) -> Result<(), Status> {
         if sqe.opcode() == fabrics::OPCODE {
             return self.fabrics(sqe, capsule);
         }
@@ -93,7 +93,7 @@ impl Connection {
         if is_admin { self.admin(sqe) } else { self.io(sqe, capsule) }
     }
 
-    fn io(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Status> {
+    fn io(&mut self, sqe: &Sqe, capsule: CommandCapsule<'_>) -> Result<(), Status> {
         let namespace = self.namespace(sqe.namespace())?;
         if !namespace.is_ready() {
             return Err(Status::NAMESPACE_NOT_READY);
@@ -116,7 +116,7 @@ impl Connection {
         &mut self,
         sqe: &Sqe,
         description: Description,
-        capsule: Capsule<'_>,
+        capsule: CommandCapsule<'_>,
     ) -> Result<(), Status> {
         let (id, namespace) = (sqe.command_id(), sqe.namespace());
         let read = |bytes: u32, says_length| -> Result<Reading, Status> {
@@ -134,7 +134,7 @@ impl Connection {
                 if sgl.bytes() < bytes {
                     return Err(Status::DATA_SGL_LENGTH_INVALID);
                 }
-                let purpose = Purpose::Store { namespace, key, bytes, condition };
+                let purpose = CommandKind::Store { namespace, key, bytes, condition };
                 return self.take_data(id, sgl, capsule, purpose);
             }
             KvCommand::Retrieve { key, bytes } => {
@@ -158,7 +158,7 @@ impl Connection {
         &mut self,
         sqe: &Sqe,
         description: Description,
-        capsule: Capsule<'_>,
+        capsule: CommandCapsule<'_>,
     ) -> Result<(), Status> {
         let (id, namespace) = (sqe.command_id(), sqe.namespace());
         let transfer = |blocks: Blocks| -> Result<(u64, u32), Status> {
@@ -171,7 +171,7 @@ impl Connection {
         let request = match NvmCommand::parse(sqe)? {
             NvmCommand::Write { blocks, force_unit_access } => {
                 let (offset, _) = transfer(blocks)?;
-                let purpose = Purpose::Write { namespace, offset, force_unit_access };
+                let purpose = CommandKind::Write { namespace, offset, force_unit_access };
                 return self.take_data(id, sqe.sgl()?, capsule, purpose);
             }
             NvmCommand::Read { blocks } => {
@@ -190,7 +190,7 @@ impl Connection {
                 if (sgl.bytes() as usize) < usize::from(ranges) * RANGE_BYTES {
                     return Err(Status::DATA_SGL_LENGTH_INVALID);
                 }
-                let purpose = Purpose::DatasetManagement { namespace, ranges, deallocate };
+                let purpose = CommandKind::DatasetManagement { namespace, ranges, deallocate };
                 return self.take_data(id, sgl, capsule, purpose);
             }
             NvmCommand::Flush => Request::Flush,
@@ -204,8 +204,8 @@ impl Connection {
         &mut self,
         id: u16,
         sgl: Sgl,
-        capsule: Capsule<'_>,
-        purpose: Purpose,
+        capsule: CommandCapsule<'_>,
+        purpose: CommandKind,
     ) -> Result<(), Status> {
         match sgl.in_capsule(capsule.data.bytes())? {
             Some(_) if !capsule.intact => Err(Status::TRANSPORT_ERROR),
@@ -237,16 +237,23 @@ impl Connection {
     }
 
     /// A part of a capsule's data where it is wanted: it is there already, or is copied.
-    fn in_place(&mut self, purpose: &Purpose, data: CapsuleData<'_>, range: Range<usize>) -> Slice {
+    fn in_place(
+        &mut self,
+        purpose: &CommandKind,
+        data: CapsuleData<'_>,
+        range: Range<usize>,
+    ) -> Slice {
         let place = match purpose {
-            Purpose::Store { namespace, key, .. } => {
+            CommandKind::Store { namespace, key, .. } => {
                 self.namespace(*namespace).map_or(0, |namespace| namespace.place(key))
             }
             _ => 0,
         };
         self.input.set_place(place);
         match data {
-            CapsuleData::Given(slice) if input::is_at(slice.range().start + range.start, place) => {
+            CapsuleData::Given(slice)
+                if recv_buffer::is_at(slice.range().start + range.start, place) =>
+            {
                 let start = slice.range().start;
                 slice.into_buffer().slice(start + range.start..start + range.end)
             }
@@ -259,9 +266,9 @@ impl Connection {
     }
 
     /// Where a command's data is received.
-    fn room(&self, purpose: &Purpose, bytes: usize) -> Slice {
+    fn room(&self, purpose: &CommandKind, bytes: usize) -> Slice {
         match purpose {
-            Purpose::Store { namespace, key, .. } => match self.namespace(*namespace) {
+            CommandKind::Store { namespace, key, .. } => match self.namespace(*namespace) {
                 Ok(namespace) => namespace.room(key, bytes),
                 Err(_) => Buffer::stale(bytes).whole(),
             },
@@ -347,12 +354,12 @@ impl Connection {
     fn with_data(
         &mut self,
         id: u16,
-        purpose: Purpose,
+        purpose: CommandKind,
         data: Slice,
         reserved: usize,
     ) -> Result<Option<u16>, Status> {
         match purpose {
-            Purpose::Connect(connect) => {
+            CommandKind::Connect(connect) => {
                 if self.has_lost_changes(&data) {
                     return Ok(Some(
                         self.commands.add(id, State::AwaitsLostChanges { connect, data }),
@@ -361,8 +368,8 @@ impl Connection {
                 self.connect(id, &connect, &data);
                 Ok(None)
             }
-            Purpose::Auth => self.auth_send(id, &data),
-            Purpose::Store { namespace, key, bytes, condition } => {
+            CommandKind::Auth => self.auth_send(id, &data),
+            CommandKind::Store { namespace, key, bytes, condition } => {
                 let start = data.range().start;
                 let value = data.into_buffer().slice(start..start + bytes as usize);
                 let store = Request::Store { key, value, condition };
@@ -373,11 +380,11 @@ impl Connection {
                 let missing = (reserved == 0).then_some(compared);
                 self.store_long(id, (namespace, key), store, missing).map(Some)
             }
-            Purpose::Write { namespace, offset, force_unit_access } => {
+            CommandKind::Write { namespace, offset, force_unit_access } => {
                 let request = Request::Write { offset, data, force_unit_access };
                 Ok(Some(self.submit_new(id, namespace, request)))
             }
-            Purpose::DatasetManagement { namespace, ranges, deallocate } => {
+            CommandKind::DatasetManagement { namespace, ranges, deallocate } => {
                 let description = self.namespace(namespace)?.description();
                 let all = nvm::ranges(&data).take(ranges.into());
                 let all = all.map(|blocks| range(description, blocks));

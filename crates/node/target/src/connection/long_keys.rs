@@ -4,7 +4,7 @@
 //! key of the same digest takes two keys of one digest, and then the later one wins.
 
 use super::Connection;
-use super::commands::{Purpose, State};
+use super::commands::{CommandKind, State};
 use super::io::value_bytes_max;
 use crate::{Answer, Request};
 use esker_nvme::Status;
@@ -13,8 +13,8 @@ use esker_nvme::command::long_key::{digest, split};
 
 impl Connection {
     /// The memory that the comparison before `purpose` takes, beside that for its data.
-    pub(super) fn compared_bytes(&self, purpose: &Purpose) -> usize {
-        let Purpose::Store { namespace, .. } = purpose else { return 0 };
+    pub(super) fn compared_bytes(&self, purpose: &CommandKind) -> usize {
+        let CommandKind::Store { namespace, .. } = purpose else { return 0 };
         match self.namespace(*namespace) {
             Ok(namespace) if namespace.has_long_keys() => {
                 value_bytes_max(namespace.description()) as usize

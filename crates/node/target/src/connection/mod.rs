@@ -23,22 +23,22 @@ mod auth;
 mod commands;
 mod fabrics;
 mod features;
-mod input;
 mod io;
 mod long_keys;
-mod output;
 mod queue;
+mod recv_buffer;
+mod send_queue;
 
 use crate::limits::{
     CONNECT_TIME, LINGER_TIME, PROGRESS_BYTES, PROGRESS_FRACTION, TRANSFER_TIME,
     TRANSFER_TIME_SHORT,
 };
-use crate::lost::Host;
 use crate::memory::{CONNECTION_FLOOR_BYTES, Memory};
-use crate::message::{ConnectionId, Message};
-use crate::shared::Shared;
+use crate::orphaned_writes::Host;
+use crate::reactor_message::{ConnectionId, Message};
 use crate::stalls::Watch;
 use crate::stats::{Counters, add};
+use crate::target_state::TargetState;
 use crate::{Answer, Reply, Request};
 pub(crate) use commands::Abandoned;
 use commands::Commands;
@@ -50,10 +50,10 @@ use esker_nvme::pdu::{
 use esker_nvme::{Cqe, Status};
 use esker_tls::Peer;
 use esker_uring::{Sender, Slice};
-use input::{Bytes, Input};
-use io::{Capsule, CapsuleData};
-use output::Output;
+use io::{CapsuleData, CommandCapsule};
 use queue::Queue;
+use recv_buffer::{Bytes, Input};
+use send_queue::Output;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ pub(crate) struct Connection {
     // Constant after construction.
     id: ConnectionId,
     local: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     mailbox: Sender<Message>,
     /// What is computed for the connection is not, once this is gone.
     lives: Arc<()>,
@@ -129,7 +129,7 @@ enum Phase {
 
 impl Connection {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<TargetState>,
         local: SocketAddr,
         mailbox: Sender<Message>,
         counters: Arc<Counters>,
@@ -363,14 +363,17 @@ impl Connection {
                     let intact = payload.is_intact();
                     self.input.expect_another(header);
                     if self.may_begin()
-                        && let Some(data) = bytes.give_away(&header)
+                        && let Some(data) = bytes.detach_buffer(&header)
                     {
-                        self.begin(&sqe, Capsule { data: CapsuleData::Given(data), intact })?;
+                        self.begin(
+                            &sqe,
+                            CommandCapsule { data: CapsuleData::Given(data), intact },
+                        )?;
                         self.take_answers();
                         continue;
                     }
                     let data = &bytes.unread()[header.data_start..header.data_end];
-                    self.begin(&sqe, Capsule { data: CapsuleData::Shown(data), intact })?;
+                    self.begin(&sqe, CommandCapsule { data: CapsuleData::Shown(data), intact })?;
                 }
                 other => self.handle(other)?,
             }
@@ -541,7 +544,7 @@ impl Connection {
     }
 
     /// Whether the peer is to be told that nothing more comes: the end was sent.
-    pub(crate) fn has_said_all(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         self.phase == Phase::Ending && self.output.is_empty()
     }
 }

@@ -41,7 +41,7 @@ impl Queue {
     }
 
     /// Whether its host may be told of failures now.
-    pub(super) fn hears_of_failures(&self) -> bool {
+    pub(super) fn reports_health_events(&self) -> bool {
         self.is_admin()
             && self.auth.is_none()
             && self.features.events & Event::ReliabilityDegraded.mask() != 0

@@ -10,7 +10,7 @@
 //! it, and the system may have forgotten the error by the next: after one, nothing is written any
 //! more.
 
-use super::group_sync::GroupSync;
+use super::group_commit::GroupSync;
 use super::{Answer, Description, Failures, Namespace, Outlet, Request, Resident};
 use crate::Reply;
 use esker_base::{Error, Result};

@@ -3,22 +3,22 @@
 mod blocks;
 mod device_blocks;
 mod failed;
-mod failures;
-mod group_sync;
+mod group_commit;
+mod health;
 mod keys;
 mod long_keys;
 mod ordered;
-mod resident;
+mod per_core;
 
 pub use blocks::MemoryBlocks;
 pub use device_blocks::DeviceBlocks;
 pub use failed::FailedNamespace;
-pub use failures::Failures;
-pub use group_sync::GroupSync;
+pub use group_commit::GroupSync;
+pub use health::Failures;
 pub use keys::MemoryKeys;
 pub use long_keys::LongKeys;
 pub use ordered::OrderedKeys;
-pub use resident::{Outlet, Resident};
+pub use per_core::{Outlet, Resident};
 
 use crate::Reply;
 use esker_base::Result;

@@ -1,8 +1,8 @@
 //! Bytes that come and go: between sockets and connections, by TLS or not.
 
-use super::{KIND_BITS, Served, Shell};
+use super::{ConnectionSlot, KIND_BITS, TargetReactor};
 use crate::limits::{HANDSHAKES, TURN_BYTES};
-use crate::message::{ConnectionId, RECEIVE, SEND};
+use crate::reactor_message::{ConnectionId, RECEIVE, SEND};
 use crate::secure::{Secure, Wire};
 use crate::stats::add;
 use esker_tls::HANDSHAKE;
@@ -10,12 +10,12 @@ use esker_uring::{Buffer, Completion, Descriptor, Operation, Refused, Slice};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::io::IoSlice;
 
-impl Shell {
+impl TargetReactor {
     /// Bytes came or went.
     pub(super) fn moved(&mut self, completion: Completion) {
         let id = completion.token >> KIND_BITS;
         let Some(served) = self.connections.get_mut(&id) else { return };
-        let Served { connection, wire, .. } = served;
+        let ConnectionSlot { connection, wire, .. } = served;
         match (completion.result, completion.operation, wire) {
             (Ok(bytes), Operation::Receive { into, .. }, Wire::Secure(secure)) => {
                 secure.received(&into[..bytes], connection);
@@ -112,7 +112,7 @@ impl Shell {
                 self.io.submit(id << KIND_BITS | SEND, send)?;
             }
         }
-        if served.connection.has_said_all() && !served.shut {
+        if served.connection.is_drained() && !served.shut {
             served.shut = true;
             let _ = rustix::net::shutdown(&served.socket, rustix::net::Shutdown::Write);
         }
@@ -122,7 +122,8 @@ impl Shell {
     /// The same by TLS: all that there is is encrypted, and then sent.
     fn send_sealed(&mut self, id: ConnectionId) -> Result<(), Refused> {
         let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
-        let Served { connection, socket, wire: Wire::Secure(secure), shut, .. } = served else {
+        let ConnectionSlot { connection, socket, wire: Wire::Secure(secure), shut, .. } = served
+        else {
             return Ok(());
         };
         let mut sent_in_turn = 0;
@@ -140,7 +141,7 @@ impl Shell {
                 self.io.submit(id << KIND_BITS | SEND, send)?;
             }
         }
-        if connection.has_said_all() && secure.has_said_all() && !*shut {
+        if connection.is_drained() && secure.is_drained() && !*shut {
             *shut = true;
             send_now(socket, &[IoSlice::new(&secure.close())]);
             let _ = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Write);

@@ -1,7 +1,7 @@
 //! The order of writes, syncs and answers, with a device whose operations the tests complete.
 
 use super::*;
-use crate::message::Message;
+use crate::reactor_message::Message;
 use esker_base::Threads;
 use esker_uring::{Inbox, Reactor, Sender, mailbox};
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Data that one PDU of a controller may carry: all that a command can ask for.
 pub(crate) const LIMITS: Limits = Limits { command_data_bytes: 0, data_bytes: 2 << 20 };
 
-pub(crate) struct Link {
+pub(crate) struct SyncConnection {
     pub(crate) wire: Wire,
     /// What the node knows the host by, if it is by TLS.
     psk: Option<TlsPsk>,
@@ -39,7 +39,7 @@ pub(crate) struct Link {
 /// Capsules of an admin queue, and of a Connect, carry this much whatever the controller says later.
 const ADMIN_CAPSULE_BYTES: usize = 8192;
 
-impl Link {
+impl SyncConnection {
     /// Connects a socket and agrees on digests.
     ///
     /// A node that looks for one identity of a TLS key only, as Linux does, may know the key by
@@ -93,7 +93,7 @@ impl Link {
             Some(psk) => Wire::secure(socket, psk, &address, deadline)?,
             None => Wire::clear(socket),
         };
-        Ok(Link {
+        Ok(SyncConnection {
             wire,
             psk,
             address,
@@ -235,7 +235,7 @@ pub(crate) struct Outgoing<'a> {
 
 /// Why not all was written, and whether some of it was: then nobody knows where the next PDU would begin.
 #[derive(Debug)]
-pub(crate) struct Unwritten {
+pub(crate) struct UnsentCommand {
     pub(crate) error: RemoteError,
     pub(crate) is_begun: bool,
 }
@@ -247,9 +247,9 @@ pub(crate) fn write_all(
     pdus: &[Outgoing<'_>],
     clock: &dyn Clock,
     at: Duration,
-) -> Result<(), Unwritten> {
+) -> Result<(), UnsentCommand> {
     let mut is_begun = false;
-    let check = |is_begun| left(clock, at).map_err(|error| Unwritten { error, is_begun });
+    let check = |is_begun| left(clock, at).map_err(|error| UnsentCommand { error, is_begun });
     for pdu in pdus {
         let mut parts = [&pdu.head[..], pdu.data, &pdu.tail].map(IoSlice::new);
         let mut parts = &mut parts[..];
@@ -266,7 +266,7 @@ pub(crate) fn write_all(
                 Err(error) if is_no_failure(&error) => continue,
                 Err(error) => error,
             };
-            return Err(Unwritten { error: lost(address, &error), is_begun });
+            return Err(UnsentCommand { error: lost(address, &error), is_begun });
         }
     }
     loop {
@@ -274,7 +274,7 @@ pub(crate) fn write_all(
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(error) if is_no_failure(&error) => {}
-            Err(error) => return Err(Unwritten { error: lost(address, &error), is_begun }),
+            Err(error) => return Err(UnsentCommand { error: lost(address, &error), is_begun }),
         }
         check(is_begun)?;
     }
@@ -387,7 +387,7 @@ mod tests {
                 // Until the host has read it.
                 let _ = node.read(&mut [0]);
             });
-            let mut link = Link::open(&settings, &nqn, &deadline).unwrap();
+            let mut link = SyncConnection::open(&settings, &nqn, &deadline).unwrap();
             let (cqe, read) = link.call("read", Sqe::new(2, 0), &[], 16).unwrap();
             assert!(cqe.status().is_success());
             assert_eq!(read, [7; 16]);
@@ -420,7 +420,7 @@ mod tests {
         let at = Duration::from_secs(5);
         let outcome = write_all(&Wire::clear(socket), "the node", &[pdu], &clock, at);
         let is_late =
-            matches!(outcome, Err(Unwritten { error: RemoteError::Deadline, is_begun: true }));
+            matches!(outcome, Err(UnsentCommand { error: RemoteError::Deadline, is_begun: true }));
         assert!(is_late, "{outcome:?}");
         assert_eq!(clock.now(), at + Duration::from_secs(1));
     }

@@ -87,7 +87,7 @@ impl Bytes {
     }
 
     /// Gives the data of the capsule at the front away with its buffer, if it fills that.
-    pub(super) fn give_away(&mut self, header: &Header) -> Option<Slice> {
+    pub(super) fn detach_buffer(&mut self, header: &Header) -> Option<Slice> {
         let bytes = self.start + header.pdu_bytes;
         let is_full = bytes == self.end && bytes.next_multiple_of(PAGE_BYTES) == self.buffer.len();
         if !is_large(header) || !is_full {

@@ -2,24 +2,24 @@
 //! to 16 bytes; a digest, and the key, in those of long keys ([`esker_nvme::command::long_key`]).
 
 use crate::RemoteError;
-use crate::link::unexpected;
+use crate::sync_connection::unexpected;
 use esker_nvme::command::kv::Key;
 use esker_nvme::command::long_key::{HEAD_BYTES, LONG_KEY_BYTES, digest, put_key, split};
 use esker_nvme::limits::KEY_BYTES;
 use std::borrow::Cow;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum KeyForm {
+pub(crate) enum KeyEncoding {
     Short,
     Long,
 }
 
-impl KeyForm {
+impl KeyEncoding {
     /// What commands call `key`.
     pub(crate) fn name(self, key: &[u8]) -> Result<Key, RemoteError> {
         let (name, limit) = match self {
-            KeyForm::Short => (Key::new(key), KEY_BYTES),
-            KeyForm::Long => {
+            KeyEncoding::Short => (Key::new(key), KEY_BYTES),
+            KeyEncoding::Long => {
                 let fits = (1..=LONG_KEY_BYTES).contains(&key.len());
                 (fits.then(|| digest(key)), LONG_KEY_BYTES)
             }
@@ -35,14 +35,14 @@ impl KeyForm {
         limit: usize,
     ) -> Result<Cow<'a, [u8]>, RemoteError> {
         let head = match self {
-            KeyForm::Short => 0,
-            KeyForm::Long => HEAD_BYTES + key.len(),
+            KeyEncoding::Short => 0,
+            KeyEncoding::Long => HEAD_BYTES + key.len(),
         };
         let limit = limit.saturating_sub(head);
         if value.len() > limit {
             return Err(RemoteError::Value { bytes: value.len(), limit });
         }
-        if self == KeyForm::Short {
+        if self == KeyEncoding::Short {
             return Ok(value.into());
         }
         let mut stored = Vec::with_capacity(head + value.len());
@@ -57,7 +57,7 @@ impl KeyForm {
         key: &[u8],
         mut stored: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, RemoteError> {
-        if self == KeyForm::Short {
+        if self == KeyEncoding::Short {
             return Ok(Some(stored));
         }
         let (full, _) = split(&stored).ok_or(unexpected("a value without its key"))?;

@@ -1,7 +1,7 @@
 //! The way back of a request.
 
 use crate::Answer;
-use crate::message::{ConnectionId, Message};
+use crate::reactor_message::{ConnectionId, Message};
 use esker_nvme::Status;
 use esker_uring::Sender;
 

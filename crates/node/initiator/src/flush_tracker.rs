@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
 #[derive(Default)]
-pub(crate) struct Unflushed(Mutex<State>);
+pub(crate) struct FlushTracker(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -28,7 +28,7 @@ impl State {
     }
 }
 
-impl Unflushed {
+impl FlushTracker {
     /// `association` acknowledged a write into its cache.
     pub(crate) fn wrote(&self, association: &Arc<Association>) {
         let mut state = self.0.lock();

@@ -1,7 +1,7 @@
 //! One call's several commands, under way at a time.
 
 use crate::RemoteError;
-use crate::queue_pair::{QueuePair, Ticket};
+use crate::queue_pair::{CommandHandle, QueuePair};
 use esker_nvme::{Cqe, Sqe};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const WINDOW: usize = 16;
 
 /// A command, and its data.
-pub(crate) struct Piece<'a> {
+pub(crate) struct SubCommand<'a> {
     pub(crate) sqe: Sqe,
     pub(crate) data: &'a [u8],
     /// The most that it reads, in bytes.
@@ -18,12 +18,12 @@ pub(crate) struct Piece<'a> {
 }
 
 /// Why not all pieces were carried out, and how many were sent: each of those was carried out or not.
-pub(crate) struct Stopped {
+pub(crate) struct PartialResult {
     pub(crate) error: RemoteError,
     pub(crate) begun: usize,
 }
 
-impl Stopped {
+impl PartialResult {
     /// What it says of a change: what was not sent was not done, and what was sent is unknown unless the node refused it.
     pub(crate) fn of_change(self, what: &'static str) -> RemoteError {
         match self.error {
@@ -34,8 +34,8 @@ impl Stopped {
     }
 }
 
-impl From<Stopped> for RemoteError {
-    fn from(stopped: Stopped) -> Self {
+impl From<PartialResult> for RemoteError {
+    fn from(stopped: PartialResult) -> Self {
         stopped.error
     }
 }
@@ -44,11 +44,11 @@ impl From<Stopped> for RemoteError {
 /// nothing is under way any more.
 pub(crate) fn run(
     queue: &QueuePair,
-    pieces: &[Piece<'_>],
+    pieces: &[SubCommand<'_>],
     deadline: Duration,
     mut answer: impl FnMut(Cqe, Vec<u8>) -> Result<(), RemoteError>,
-) -> Result<(), Stopped> {
-    let mut under_way: VecDeque<(Ticket, &[u8])> = VecDeque::new();
+) -> Result<(), PartialResult> {
+    let mut under_way: VecDeque<(CommandHandle, &[u8])> = VecDeque::new();
     let (mut outcome, mut begun) = (Ok(()), 0);
     let mut rest = pieces.iter();
     let mut next = rest.next();
@@ -72,7 +72,7 @@ pub(crate) fn run(
             }
         }
         let Some((ticket, data)) = under_way.pop_front() else {
-            return outcome.map_err(|error| Stopped { error, begun });
+            return outcome.map_err(|error| PartialResult { error, begun });
         };
         let finished = queue.finish(ticket, data, deadline);
         let finished = finished.and_then(|(cqe, data)| answer(cqe, data));
@@ -90,11 +90,11 @@ mod tests {
         let refused = RemoteError::Refused { action: "write", status: Status::CAPACITY_EXCEEDED };
         let lost = RemoteError::Lost { address: String::new(), why: String::new() };
         for error in [RemoteError::Deadline, lost] {
-            let of = |begun| Stopped { error: error.clone(), begun }.of_change("write");
+            let of = |begun| PartialResult { error: error.clone(), begun }.of_change("write");
             assert_eq!(of(0).to_string(), error.to_string());
             assert!(matches!(of(1), RemoteError::Unknown { what: "write", .. }), "{:?}", of(1));
         }
-        let refused = Stopped { error: refused, begun: 1 }.of_change("write");
+        let refused = PartialResult { error: refused, begun: 1 }.of_change("write");
         assert!(
             matches!(refused, RemoteError::Refused { .. }),
             "the node says that it was not done"

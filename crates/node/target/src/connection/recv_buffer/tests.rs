@@ -77,7 +77,7 @@ fn take_frames(
         input.scanner.agreed(digests);
         if header.kind == PduKind::Command {
             input.expect_another(header);
-            if let Some(data) = bytes.give_away(&header) {
+            if let Some(data) = bytes.detach_buffer(&header) {
                 all.push(seen(header, &data, intact));
                 continue;
             }
@@ -173,7 +173,7 @@ fn the_second_of_two_large_capsules_is_received_where_its_data_belongs() {
             let header = frame.header;
             let is_command = FromHost::parse(&frame).is_ok() && header.kind == PduKind::Command;
             input.expect_another(header);
-            match buffered.give_away(&header).filter(|_| is_command) {
+            match buffered.detach_buffer(&header).filter(|_| is_command) {
                 Some(data) => given += usize::from(is_at(data.range().start, 56)),
                 None => buffered.advance(header.pdu_bytes),
             }

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 pub(crate) type Host = (Nqn, [u8; 16]);
 
 #[derive(Default)]
-pub(crate) struct LostChanges {
+pub(crate) struct OrphanedWrites {
     /// Of all hosts.
     all: AtomicUsize,
     /// How many, if there are any.
     by_host: Mutex<HashMap<Host, usize>>,
 }
 
-impl LostChanges {
+impl OrphanedWrites {
     /// A connection of `host` is gone that had so many changes under way.
     pub(crate) fn add(&self, host: &Host, changes: usize) {
         if changes > 0 {

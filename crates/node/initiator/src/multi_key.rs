@@ -2,8 +2,8 @@
 
 use crate::RemoteError;
 use crate::keys::{KeyClient, RETRIEVE_BYTES, Retrieved, found};
-use crate::pieces::{Piece, run};
 use crate::queue_pair::QueuePair;
+use crate::split_command::{SubCommand, run};
 use esker_api::WriteBatch;
 use esker_base::{Entry, Kind};
 use esker_nvme::command::kv::{Condition, Key, KvCommand};
@@ -61,7 +61,7 @@ impl KeyClient {
         let pieces = names.iter().map(|&key| {
             let retrieve = KvCommand::Retrieve { key, bytes: RETRIEVE_BYTES };
             let sqe = retrieve.encode(self.session.namespace());
-            Piece { sqe, data: &[], reads: RETRIEVE_BYTES as usize }
+            SubCommand { sqe, data: &[], reads: RETRIEVE_BYTES as usize }
         });
         let mut retrieved = Vec::with_capacity(names.len());
         run(queue, &pieces.collect::<Vec<_>>(), deadline, |cqe, data| {
@@ -107,9 +107,9 @@ impl KeyClient {
     fn change_together(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
         let piece = |change| {
             let Change { sqe, data, .. }: &Change<'_> = change;
-            Piece { sqe: *sqe, data, reads: 0 }
+            SubCommand { sqe: *sqe, data, reads: 0 }
         };
-        let pieces: Vec<Piece<'_>> = changes.iter().map(piece).collect();
+        let pieces: Vec<SubCommand<'_>> = changes.iter().map(piece).collect();
         let what = if let [change] = changes { change.action } else { "batch" };
         let deadline = self.session.deadline();
         loop {

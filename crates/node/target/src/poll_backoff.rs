@@ -5,11 +5,11 @@ use std::time::Duration;
 
 /// Skips looks until the next tick after one that found nothing.
 #[derive(Default)]
-pub(crate) struct Seldom {
+pub(crate) struct PollBackoff {
     not_before: Duration,
 }
 
-impl Seldom {
+impl PollBackoff {
     pub(crate) fn look<T>(&mut self, now: Duration, look: impl FnOnce() -> Option<T>) -> Option<T> {
         if now < self.not_before {
             return None;
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn after_a_look_in_vain_there_is_none_until_the_next_tick() {
-        let (mut vacancy, mut looks) = (Seldom::default(), 0);
+        let (mut vacancy, mut looks) = (PollBackoff::default(), 0);
         let mut look = |milliseconds, found: Option<u8>| {
             let found = vacancy.look(Duration::from_millis(milliseconds), || {
                 looks += 1;

@@ -1,8 +1,8 @@
 //! The first exchange of a connection: ICReq and ICResp (TCP 3.6.2.2, 3.6.2.3).
 
 use super::header::{Digests, PduKind, put_header};
-use super::term::{Fatal, FatalStatus};
-use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use super::termination::{Fatal, FatalStatus};
+use crate::le_fields::{put_u16, put_u32, u16_at, u32_at};
 
 const BYTES: usize = PduKind::InitializeRequest.header_bytes();
 

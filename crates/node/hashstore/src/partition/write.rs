@@ -1,7 +1,7 @@
 //! Stores and deletes.
 
+use super::allocator::{AllocError, Need};
 use super::request::{Item, Only, check_lengths};
-use super::space::{Need, NoSpace};
 use super::{Answer, CHANGES_MAX, Partition, Purpose};
 use crate::extent::Extent;
 use crate::format::journal::{entry_bytes, entry_bytes_max, put_change};
@@ -17,27 +17,27 @@ const CHECKPOINTS_WAITED_MAX: u32 = 2;
 
 /// A store or delete that has not begun.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct WritePlan {
     pub token: u64,
     kind: RecordKind,
     item: Item,
     only: Only,
 }
 
-impl Planned {
+impl WritePlan {
     pub fn store(token: u64, item: Item, only: Only) -> Self {
-        Planned { token, kind: RecordKind::Store, item, only }
+        WritePlan { token, kind: RecordKind::Store, item, only }
     }
 
     pub fn delete(token: u64, key: Vec<u8>) -> Self {
         let item = Item { key, value_bytes: 0, buffer: Buffer::zeroed(0), start: 0 };
-        Planned { token, kind: RecordKind::Delete, item, only: Only::IfPresent }
+        WritePlan { token, kind: RecordKind::Delete, item, only: Only::IfPresent }
     }
 }
 
 /// A store or delete whose record is on its way.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct PendingWrite {
     pub token: u64,
     pub extents: Vec<Extent>,
     kind: RecordKind,
@@ -48,8 +48,8 @@ pub(super) struct Change {
 
 impl Partition {
     /// Begins a change, or lets it wait for others of its key.
-    pub(super) fn plan(&mut self, planned: Planned) {
-        let Planned { token, ref item, .. } = planned;
+    pub(super) fn plan(&mut self, planned: WritePlan) {
+        let WritePlan { token, ref item, .. } = planned;
         if let Err(error) = check_lengths(&item.key, item.value_bytes, self.value_bytes_max()) {
             return self.reply(token, Err(error));
         }
@@ -68,7 +68,7 @@ impl Partition {
     }
 
     /// Begins a change of a key that is marked busy. False if it is over already.
-    fn begin(&mut self, planned: Planned, checkpoints_waited: u32) -> bool {
+    fn begin(&mut self, planned: WritePlan, checkpoints_waited: u32) -> bool {
         let key = &planned.item.key;
         let old = self.directory.get(key).map(|extents| entry_bytes(key, &extents));
         let is_present = old.is_some();
@@ -109,7 +109,7 @@ impl Partition {
                 self.reply(planned.token, Err(error));
                 false
             }
-            Err(NoSpace::Now) if may_wait => {
+            Err(AllocError::Now) if may_wait => {
                 self.stalled.push_back((planned, checkpoints_waited));
                 true
             }
@@ -152,8 +152,8 @@ impl Partition {
     }
 
     /// Writes the record of a change of a key whose entry takes `old` bytes now.
-    fn write_record(&mut self, planned: Planned, extents: Vec<Extent>, old: u64) {
-        let Planned { token, kind, item: Item { key, value_bytes, buffer, start }, .. } = planned;
+    fn write_record(&mut self, planned: WritePlan, extents: Vec<Extent>, old: u64) {
+        let WritePlan { token, kind, item: Item { key, value_bytes, buffer, start }, .. } = planned;
         let under_way = self.changes.first_key_value().map(|(&oldest, _)| oldest);
         let oldest = under_way.into_iter().chain(self.cache.oldest()).min();
         let durable_through = oldest.map_or(self.seqno, |oldest| oldest - 1);
@@ -183,7 +183,8 @@ impl Partition {
             && self.syncing.is_none()
             && !self.cache.is_on();
         let starts: Vec<_> = extents.iter().map(|extent| self.offset(extent.start)).collect();
-        self.changes.insert(seqno, Change { token, extents, kind, key, value_bytes, writes_left });
+        self.changes
+            .insert(seqno, PendingWrite { token, extents, kind, key, value_bytes, writes_left });
         for (slice, offset) in slices.into_iter().zip(starts) {
             if is_alone {
                 self.stats.syncs += 1;
@@ -234,7 +235,7 @@ impl Partition {
     /// A change survives power loss, or there is a volatile cache: it takes effect and is acknowledged.
     pub(super) fn change_takes_effect(&mut self, seqno: u64) {
         let Some(change) = self.changes.remove(&seqno) else { return };
-        let Change { token, extents, kind, key, value_bytes, .. } = change;
+        let PendingWrite { token, extents, kind, key, value_bytes, .. } = change;
         let (now, old) = match kind {
             RecordKind::Store => {
                 self.stats.stored_bytes += (key.len() + value_bytes) as u64;
@@ -292,7 +293,7 @@ impl Partition {
     }
 
     /// Tries again what waited for a checkpoint.
-    pub(super) fn resume_stalled(&mut self) {
+    pub(super) fn retry_stalled(&mut self) {
         let before = self.seqno;
         for (planned, waited) in std::mem::take(&mut self.stalled) {
             let key = planned.item.key.clone();

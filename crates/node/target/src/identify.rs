@@ -1,7 +1,7 @@
 //! What a controller says of itself: identify structures and log pages.
 
 use crate::controller::Controller;
-use crate::shared::Shared;
+use crate::target_state::TargetState;
 use crate::{Description, Namespace, Subsystem};
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::admin::{GetLogPage, Identify};
@@ -23,7 +23,7 @@ const ALL_NAMESPACES: u32 = 0xffff_ffff;
 
 /// The structure that was asked for.
 pub(crate) fn identify(
-    shared: &Shared,
+    shared: &TargetState,
     controller: &Controller,
     request: &Identify,
 ) -> Result<Box<Structure>, Status> {
@@ -131,7 +131,7 @@ fn set_namespace(
 }
 
 /// The features of a controller with namespaces, each with whether it is of a namespace.
-fn features_of(shared: &Shared, controller: &Controller) -> Vec<(u8, bool)> {
+fn features_of(shared: &TargetState, controller: &Controller) -> Vec<(u8, bool)> {
     let subsystem = controller.subsystem.map(|index| &shared.settings.subsystems[index]);
     let has_cache = subsystem.is_some_and(Subsystem::has_volatile_cache);
     let is_there = |feature: &u8| has_cache || *feature != feature::VOLATILE_WRITE_CACHE;
@@ -141,7 +141,7 @@ fn features_of(shared: &Shared, controller: &Controller) -> Vec<(u8, bool)> {
 
 /// The page that was asked for, whole.
 pub(crate) fn log_page(
-    shared: &Shared,
+    shared: &TargetState,
     controller: &Controller,
     request: &GetLogPage,
     local: SocketAddr,

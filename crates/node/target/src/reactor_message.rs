@@ -1,6 +1,6 @@
 //! What reactors are told by other threads.
 
-use crate::proofs::Computed;
+use crate::dh_worker::DhResult;
 use crate::{Answer, Reply, Request};
 use esker_uring::{Descriptor, Sender};
 use std::sync::mpsc;
@@ -39,7 +39,7 @@ pub(crate) enum Message {
         answer: Answer,
     },
     /// What a proof on this connection takes was computed.
-    Computed { connection: ConnectionId, slot: u16, computed: Computed },
+    Computed { connection: ConnectionId, slot: u16, computed: DhResult },
     /// End this command of this connection, if that can be done at once.
     Abort { connection: ConnectionId, command_id: u16, by: AbortedBy },
     /// The command that the one in this slot was to end was ended at once, or was not.

@@ -3,7 +3,7 @@
 //!
 //! A connection has one step here at most; that of one that is gone is not computed.
 
-use crate::message::{ConnectionId, Message};
+use crate::reactor_message::{ConnectionId, Message};
 use crate::workers::Workers;
 use esker_base::{Background, Result};
 use esker_nvme::auth::{Group, KeyPair};
@@ -17,14 +17,14 @@ pub(crate) enum Step {
 }
 
 /// What came of it.
-pub(crate) enum Computed {
+pub(crate) enum DhResult {
     Pair(Box<KeyPair>),
     /// None if the other side's key is none.
     Session(Option<Vec<u8>>),
 }
 
 /// See the file's head.
-pub(crate) struct Proofs {
+pub(crate) struct DhWorker {
     workers: Workers<Job>,
 }
 
@@ -37,10 +37,10 @@ struct Job {
     lives: Weak<()>,
 }
 
-impl Proofs {
+impl DhWorker {
     pub(crate) fn start(background: &dyn Background) -> Result<Self> {
         let run = |jobs: &mut Vec<Job>| jobs.drain(..).for_each(Job::run);
-        Ok(Proofs { workers: Workers::start(background, "esker-proofs", 1, run)? })
+        Ok(DhWorker { workers: Workers::start(background, "esker-proofs", 1, run)? })
     }
 
     /// Computes `step`, and tells the command in `slot` of `connection`.
@@ -68,22 +68,22 @@ impl Job {
 }
 
 impl Step {
-    pub(crate) fn compute(self) -> Computed {
+    pub(crate) fn compute(self) -> DhResult {
         match self {
             Step::Pair { group, private } => {
-                Computed::Pair(Box::new(KeyPair::new(group, &private)))
+                DhResult::Pair(Box::new(KeyPair::new(group, &private)))
             }
-            Step::Session { pair, theirs } => Computed::Session(pair.session(&theirs)),
+            Step::Session { pair, theirs } => DhResult::Session(pair.session(&theirs)),
         }
     }
 }
 
-impl std::fmt::Debug for Computed {
+impl std::fmt::Debug for DhResult {
     /// Without what is secret.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
-            Computed::Pair(_) => "Pair",
-            Computed::Session(_) => "Session",
+            DhResult::Pair(_) => "Pair",
+            DhResult::Session(_) => "Session",
         })
     }
 }
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Computed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Message;
+    use crate::reactor_message::Message;
     use esker_base::Threads;
     use esker_uring::{Reactor, mailbox};
     use std::sync::Arc;

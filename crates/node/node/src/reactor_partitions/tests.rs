@@ -3,14 +3,14 @@
 use super::*;
 use esker_base::Rng;
 use esker_hashstore::device::FileDevice;
-use esker_hashstore::{CreateSettings, volume};
+use esker_hashstore::{CreateSettings, store_file};
 use esker_nvme::command::kv::listed as listed_keys;
 use std::fs::File;
 use std::io::Seek;
 use std::os::fd::AsFd;
 
 struct Bench {
-    part: HashPart,
+    part: ReactorPartitions,
     out: Outlet,
     under_way: VecDeque<(u64, Operation)>,
     _device: FileDevice,
@@ -24,8 +24,8 @@ impl Bench {
         let bytes = u64::from(partitions) << 20;
         let device = FileDevice::create(&dir.path().join("store"), Some(bytes)).unwrap();
         let settings = CreateSettings { partitions: Some(partitions), ..Default::default() };
-        volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
-        let (layout, partitions, _) = volume::open(&device).unwrap();
+        store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
+        let (layout, partitions, _) = store_file::open(&device).unwrap();
         let figures = partitions.iter().map(|_| Default::default()).collect();
         let store = Store {
             reactors: 1,
@@ -35,7 +35,7 @@ impl Bench {
             has_volatile_cache: false,
             shared: Arc::new(Shared { figures, ..Shared::default() }),
         };
-        let part = HashPart::new(partitions, store);
+        let part = ReactorPartitions::new(partitions, store);
         Bench {
             part,
             out: Outlet::default(),
@@ -389,7 +389,7 @@ fn parts_of_values_that_are_not_whole_take_memory() {
     let partition = &mut bench.part.partitions[0];
     let mut done = |request| {
         partition.request(0, request);
-        volume::drive(partition, &bench._device);
+        store_file::drive(partition, &bench._device);
         partition.take_reply().expect("it is done").result.is_ok()
     };
     let mut store = |key: &[u8], bytes| {
@@ -467,7 +467,7 @@ fn store_long_keys_and_short_ones(bench: &mut Bench) -> Vec<Vec<u8>> {
         bench.part.partitions[place].request(0, store);
     }
     for partition in &mut bench.part.partitions {
-        volume::drive(partition, &bench._device);
+        store_file::drive(partition, &bench._device);
         std::iter::from_fn(|| partition.take_reply()).for_each(|reply| {
             reply.result.expect("there is room");
         });
@@ -488,7 +488,7 @@ fn a_list_looks_at_few_keys_at_a_time_and_lists_all() {
         if let Some(key) = listing.from.clone().filter(|key| key.len() > 16) {
             let partition = &mut bench.part.partitions[listing.number as usize];
             partition.request(0, partition::Request::Delete(key));
-            volume::drive(partition, &bench._device);
+            store_file::drive(partition, &bench._device);
         }
     }
     assert!(steps > 3, "{steps} steps");

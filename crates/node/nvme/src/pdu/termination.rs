@@ -1,6 +1,6 @@
 //! How a connection ends that one side can't go on with: H2CTermReq and C2HTermReq (TCP 3.6.2.4, 3.6.2.5).
 
-use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::le_fields::{put_u16, put_u32, u16_at, u32_at};
 
 /// The longest termination: 24 bytes, and up to 128 of the header it complains about.
 pub const TERM_BYTES_MAX: usize = 152;

@@ -1,7 +1,7 @@
 //! Commands of a queue under way: what was asked, and what came. No I/O.
 
 use crate::RemoteError;
-use crate::link::unexpected;
+use crate::sync_connection::unexpected;
 use esker_nvme::Cqe;
 use esker_nvme::pdu::{FromController, ReadyToTransfer};
 
@@ -20,7 +20,7 @@ pub(crate) struct Slot {
 }
 
 /// What a command's owner is to do next.
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     /// Its data is wanted.
     Transfer(ReadyToTransfer),
     /// It is done; the slot is free. The data is good unless damaged on the way.
@@ -29,14 +29,14 @@ pub(crate) enum Next {
     Wait,
 }
 
-pub(crate) struct Slots {
+pub(crate) struct CommandTable {
     slots: Vec<Option<Slot>>,
     free: Vec<u16>,
 }
 
-impl Slots {
+impl CommandTable {
     pub(crate) fn new(depth: u16) -> Self {
-        Slots { slots: (0..depth).map(|_| None).collect(), free: (0..depth).rev().collect() }
+        CommandTable { slots: (0..depth).map(|_| None).collect(), free: (0..depth).rev().collect() }
     }
 
     /// Takes a place for a command that reads up to `reads` bytes, if one is free.
@@ -60,16 +60,16 @@ impl Slots {
     }
 
     /// What the owner of `place` is to do.
-    pub(crate) fn next(&mut self, place: u16) -> Result<Next, RemoteError> {
+    pub(crate) fn next(&mut self, place: u16) -> Result<NextStep, RemoteError> {
         let slot = self.get(place)?;
         if let Some(ready) = slot.ready.take() {
-            return Ok(Next::Transfer(ready));
+            return Ok(NextStep::Transfer(ready));
         }
-        let Some(cqe) = slot.done else { return Ok(Next::Wait) };
+        let Some(cqe) = slot.done else { return Ok(NextStep::Wait) };
         let slot = self.slots[usize::from(place)].take();
         self.free.push(place);
         let (data, intact) = slot.map_or((Vec::new(), true), |slot| (slot.data, slot.intact));
-        Ok(Next::Done { cqe, data, intact })
+        Ok(NextStep::Done { cqe, data, intact })
     }
 
     /// A place whose owner sleeps and has nothing to do yet.
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn who_is_called_to_read_has_nothing_else_to_do() {
-        let mut slots = Slots::new(3);
+        let mut slots = CommandTable::new(3);
         let places: Vec<u16> = std::iter::from_fn(|| slots.take(0)).collect();
         assert_eq!(slots.sleeper(), None, "nobody sleeps");
         for &place in &places[..2] {

@@ -39,10 +39,10 @@ fn bytes_of_pieces(pieces: &[Extent]) -> usize {
 }
 
 /// The keys of a partition and the extents of their values.
-pub struct Directory {
+pub struct KeyDir {
     table: Table,
     /// During growth, the table that is left: `table` has the lower hashes.
-    old: Option<Old>,
+    old: Option<ShrinkingTable>,
     entries: usize,
     /// The bits of a hash that choose the partition, and so are the same for all.
     shared_bits: u32,
@@ -56,7 +56,7 @@ pub struct Directory {
 }
 
 /// A table whose entries are being moved.
-struct Old {
+struct ShrinkingTable {
     table: Table,
     /// The first slot that was not moved.
     from: usize,
@@ -73,32 +73,32 @@ struct Place {
 
 /// Extents of a value.
 #[derive(Debug)]
-pub enum Located<'a> {
+pub enum Lookup<'a> {
     /// It is in one piece.
     Whole([Extent; 1]),
     /// It is in several.
     InPieces(&'a [Extent]),
 }
 
-impl Deref for Located<'_> {
+impl Deref for Lookup<'_> {
     type Target = [Extent];
 
     fn deref(&self) -> &[Extent] {
         match self {
-            Located::Whole(extent) => extent,
-            Located::InPieces(extents) => extents,
+            Lookup::Whole(extent) => extent,
+            Lookup::InPieces(extents) => extents,
         }
     }
 }
 
-impl Directory {
+impl KeyDir {
     /// An empty directory for keys whose hashes have the first `shared_bits` bits in common.
     pub fn new(shared_bits: u32) -> Self {
         Self::with_hash(shared_bits, hash64)
     }
 
     fn with_hash(shared_bits: u32, hash: fn(&[u8]) -> u64) -> Self {
-        Directory {
+        KeyDir {
             table: Table::new(HOMES_MIN),
             old: None,
             entries: 0,
@@ -200,12 +200,12 @@ impl Directory {
     }
 
     /// All keys and their extents, in order of (hash, key).
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Located<'_>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Lookup<'_>)> {
         self.iter_from(None)
     }
 
     /// The same from `key` on, if there is one, whether or not it is in the directory.
-    pub fn iter_from(&self, key: Option<&[u8]>) -> impl Iterator<Item = (&[u8], Located<'_>)> {
+    pub fn iter_from(&self, key: Option<&[u8]>) -> impl Iterator<Item = (&[u8], Lookup<'_>)> {
         self.entries_from(key).map(|entry| (self.key_of(entry), self.extents_of(entry)))
     }
 
@@ -254,10 +254,10 @@ impl Directory {
         }
     }
 
-    fn extents_of(&self, entry: &Entry) -> Located<'_> {
+    fn extents_of(&self, entry: &Entry) -> Lookup<'_> {
         match entry.what & IN_PIECES {
-            0 => Located::Whole([entry.first()]),
-            _ => Located::InPieces(&self.pieces[&entry.start]),
+            0 => Lookup::Whole([entry.first()]),
+            _ => Lookup::InPieces(&self.pieces[&entry.start]),
         }
     }
 
@@ -303,7 +303,7 @@ impl Directory {
             }
             let homes = self.table.homes();
             let table = std::mem::replace(&mut self.table, Table::new(homes + homes / 4));
-            self.old = Some(Old { table, from: 0, hash_from: 0 });
+            self.old = Some(ShrinkingTable { table, from: 0, hash_from: 0 });
         }
         self.move_some();
     }
@@ -345,7 +345,7 @@ mod tests {
     }
 
     /// Random operations on few keys, against an ordered map.
-    fn agrees_with_a_map(mut directory: Directory, hash: fn(&[u8]) -> u64, seed: u64) {
+    fn agrees_with_a_map(mut directory: KeyDir, hash: fn(&[u8]) -> u64, seed: u64) {
         let (mut rng, mut map) = (Rng::new(seed), BTreeMap::new());
         for step in 0..6000u32 {
             let number = rng.below(700);
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn it_is_a_map_in_order_of_hashes() {
-        agrees_with_a_map(Directory::new(0), hash64, 1);
+        agrees_with_a_map(KeyDir::new(0), hash64, 1);
     }
 
     #[test]
@@ -388,17 +388,17 @@ mod tests {
         fn few(key: &[u8]) -> u64 {
             hash64(key) & (3 << 62)
         }
-        agrees_with_a_map(Directory::with_hash(0, few), few, 2);
+        agrees_with_a_map(KeyDir::with_hash(0, few), few, 2);
         fn last(_: &[u8]) -> u64 {
             u64::MAX
         }
-        agrees_with_a_map(Directory::with_hash(0, last), last, 3);
+        agrees_with_a_map(KeyDir::with_hash(0, last), last, 3);
     }
 
     /// Insertions and removals at each stage of growth.
     #[test]
     fn while_it_grows_it_is_a_map_in_order_of_hashes() {
-        let (mut directory, mut map, mut stages) = (Directory::new(0), BTreeMap::new(), 0);
+        let (mut directory, mut map, mut stages) = (KeyDir::new(0), BTreeMap::new(), 0);
         for number in 0..3000u32 {
             for number in [number, number / 2 * 7 % 3000] {
                 let key = number.to_le_bytes();
@@ -428,7 +428,7 @@ mod tests {
     /// Where the table that is left begins, entries lie behind their homes, which may be gone.
     #[test]
     fn while_it_grows_the_first_that_was_not_moved_is_found() {
-        let (mut directory, mut stages) = (Directory::new(0), 0);
+        let (mut directory, mut stages) = (KeyDir::new(0), 0);
         for number in 0..100_000u32 {
             directory.insert(&number.to_le_bytes(), &at(number));
             let Some(old) = &directory.old else { continue };
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_short_key_takes_27_to_34_bytes() {
-        let mut directory = Directory::new(0);
+        let mut directory = KeyDir::new(0);
         for number in 0..400_000u32 {
             directory.insert(&number.to_le_bytes(), &at(number));
             if number > 100_000 {
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn bits_that_all_hashes_share_do_not_crowd_the_table() {
-        let mut directory = Directory::new(4);
+        let mut directory = KeyDir::new(4);
         for number in 0..1_000_000u32 {
             if hash64(&number.to_le_bytes()) >> 60 == 5 {
                 directory.insert(&number.to_le_bytes(), &at(number));

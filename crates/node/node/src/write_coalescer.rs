@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 const ENOUGH_BYTES: u64 = 256 << 10;
 
 /// Writes one behind the other.
-struct Run {
+struct AdjacentWrites {
     /// Whose they are: what fails, fails for one alone.
     owner: usize,
     offset: u64,
@@ -22,13 +22,13 @@ struct Run {
 }
 
 /// A run that has begun.
-struct Begun {
+struct SubmittedWrite {
     end: u64,
     tags: Vec<u64>,
 }
 
 /// What is to be written at `offset`, all of it under the name `tag`: that of its first write.
-pub(crate) struct Gathered {
+pub(crate) struct CoalescedWrite {
     pub(crate) tag: u64,
     pub(crate) offset: u64,
     pub(crate) slices: Vec<Slice>,
@@ -36,18 +36,18 @@ pub(crate) struct Gathered {
 
 /// See the file's head.
 #[derive(Default)]
-pub(crate) struct Gather {
-    under_way: Vec<Begun>,
+pub(crate) struct WriteCoalescer {
+    under_way: Vec<SubmittedWrite>,
     /// Where each begins, something under way ends, but for what is to begin now.
-    waiting: VecDeque<Run>,
+    waiting: VecDeque<AdjacentWrites>,
 }
 
-impl Gather {
+impl WriteCoalescer {
     /// Takes a write on. [`next`](Self::next) says when it begins.
     pub(crate) fn add(&mut self, owner: usize, tag: u64, offset: u64, slice: Slice) {
         let end = offset + slice.len() as u64;
         // What is large enough begins as it is, whatever else came in the same round.
-        let goes_on = |run: &&mut Run| {
+        let goes_on = |run: &&mut AdjacentWrites| {
             (run.owner, run.end) == (owner, offset) && run.end - run.offset < ENOUGH_BYTES
         };
         match self.waiting.iter_mut().find(goes_on) {
@@ -58,23 +58,25 @@ impl Gather {
             }
             None => {
                 let (tags, slices) = (vec![tag], vec![slice]);
-                self.waiting.push_back(Run { owner, offset, end, tags, slices });
+                self.waiting.push_back(AdjacentWrites { owner, offset, end, tags, slices });
             }
         }
     }
 
     /// What begins now, if anything does.
-    pub(crate) fn next(&mut self) -> Option<Gathered> {
-        let begins = |run: &Run| run.end - run.offset >= ENOUGH_BYTES || !self.follows_another(run);
+    pub(crate) fn next(&mut self) -> Option<CoalescedWrite> {
+        let begins = |run: &AdjacentWrites| {
+            run.end - run.offset >= ENOUGH_BYTES || !self.follows_another(run)
+        };
         let place = self.waiting.iter().position(begins)?;
-        let Run { offset, end, tags, slices, .. } = self.waiting.remove(place)?;
+        let AdjacentWrites { offset, end, tags, slices, .. } = self.waiting.remove(place)?;
         let tag = *tags.first()?;
-        self.under_way.push(Begun { end, tags });
-        Some(Gathered { tag, offset, slices })
+        self.under_way.push(SubmittedWrite { end, tags });
+        Some(CoalescedWrite { tag, offset, slices })
     }
 
     /// Whether the neighbour in front is under way.
-    fn follows_another(&self, run: &Run) -> bool {
+    fn follows_another(&self, run: &AdjacentWrites) -> bool {
         self.under_way.iter().any(|begun| begun.end == run.offset)
     }
 
@@ -91,18 +93,18 @@ mod tests {
     use esker_uring::Buffer;
 
     /// The tags and places of what begins, and of how many writes each is.
-    fn begun(gather: &mut Gather) -> Vec<(u64, u64, usize)> {
+    fn begun(gather: &mut WriteCoalescer) -> Vec<(u64, u64, usize)> {
         let next = std::iter::from_fn(|| gather.next());
         next.map(|write| (write.tag, write.offset, write.slices.len())).collect()
     }
 
-    fn add(gather: &mut Gather, owner: usize, tag: u64, offset: u64, bytes: usize) {
+    fn add(gather: &mut WriteCoalescer, owner: usize, tag: u64, offset: u64, bytes: usize) {
         gather.add(owner, tag, offset, Buffer::zeroed(bytes).whole());
     }
 
     /// A gather with write 1 under way, of a byte at offset 0.
-    fn busy() -> Gather {
-        let mut gather = Gather::default();
+    fn busy() -> WriteCoalescer {
+        let mut gather = WriteCoalescer::default();
         add(&mut gather, 0, 1, 0, 1);
         assert_eq!(begun(&mut gather), [(1, 0, 1)]);
         gather
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_comes_at_once_begins_in_pieces_that_are_large_enough() {
-        let mut gather = Gather::default();
+        let mut gather = WriteCoalescer::default();
         let half = ENOUGH_BYTES / 2;
         for tag in 0..6 {
             add(&mut gather, 0, tag, tag * half, half as usize);

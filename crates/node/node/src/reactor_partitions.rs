@@ -18,10 +18,10 @@
 //! be lost, and the system tells of that once, to who happened to wait.
 
 mod listing;
-mod outcome;
+mod status_mapping;
 
-use crate::gather::{Gather, Gathered};
 use crate::hash_keys::Shared;
+use crate::write_coalescer::{CoalescedWrite, WriteCoalescer};
 use esker_base::hash64;
 use esker_hashstore::device::check_kept;
 use esker_hashstore::partition::{self, Io, IoKind, Item, Only, Partition};
@@ -31,7 +31,7 @@ use esker_nvme::command::kv::{Condition, Key, ListBuilder};
 use esker_target::{Answer, GroupSync, Outlet, Reply, Request, Resident};
 use esker_uring::{Buffer, Descriptor, Operation, Slice};
 use listing::{Listing, Step};
-use outcome::{again, answer_of, is_fault, reason};
+use status_mapping::{again, answer_of, is_fault, reason};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -87,14 +87,14 @@ impl Store {
     }
 }
 
-pub(crate) struct HashPart {
+pub(crate) struct ReactorPartitions {
     store: Store,
     /// Partition `p` is at place `p / reactors`.
     partitions: Vec<Partition>,
     /// Places of partitions that failed, a bit each.
     stopped: u64,
     /// Who asked, by the token that a partition was given; free ones are none.
-    callers: Vec<Option<Caller>>,
+    callers: Vec<Option<PendingCaller>>,
     free_callers: Vec<usize>,
     syncs: GroupSync<Waiter>,
     /// Reads that there is no memory for yet.
@@ -104,7 +104,7 @@ pub(crate) struct HashPart {
     /// What partitions hold of values that are not whole yet.
     held_bytes: usize,
     /// Writes that wait for others.
-    writes: Gather,
+    writes: WriteCoalescer,
     /// What is to be written since this round began, in its order.
     wanted: Vec<Wanted>,
     /// Places of partitions that may want something done, a bit each.
@@ -122,14 +122,14 @@ enum Waiter {
     Flush(Reply),
 }
 
-struct Caller {
+struct PendingCaller {
     reply: Reply,
     asked_for_presence: bool,
 }
 
-impl HashPart {
+impl ReactorPartitions {
     pub(crate) fn new(partitions: Vec<Partition>, store: Store) -> Self {
-        HashPart {
+        ReactorPartitions {
             store,
             partitions,
             stopped: 0,
@@ -139,7 +139,7 @@ impl HashPart {
             reads_waiting: VecDeque::new(),
             reading_bytes: 0,
             held_bytes: 0,
-            writes: Gather::default(),
+            writes: WriteCoalescer::default(),
             wanted: Vec::new(),
             touched: 0,
             changing: 0,
@@ -154,7 +154,7 @@ impl HashPart {
 
     fn ask(&mut self, key: &Key, request: partition::Request, reply: Reply) {
         let asked_for_presence = matches!(request, partition::Request::Exist(_));
-        let caller = Some(Caller { reply, asked_for_presence });
+        let caller = Some(PendingCaller { reply, asked_for_presence });
         let token = match self.free_callers.pop() {
             Some(token) => {
                 self.callers[token] = caller;
@@ -265,7 +265,7 @@ impl HashPart {
 
     /// Begins the writes that wait for no others.
     fn write(&mut self, out: &mut Outlet) {
-        while let Some(Gathered { tag, offset, mut slices }) = self.writes.next() {
+        while let Some(CoalescedWrite { tag, offset, mut slices }) = self.writes.next() {
             let file = self.store.file.clone();
             let write = match (slices.pop(), slices.is_empty()) {
                 (Some(from), true) => Operation::WriteAt { file, offset, from },
@@ -343,7 +343,7 @@ impl HashPart {
     }
 }
 
-impl HashPart {
+impl ReactorPartitions {
     /// Adds some keys to a list. The rest is later, or another part's.
     fn list(&mut self, mut listing: Listing, reply: Reply, out: &mut Outlet) {
         let (number, of) = (listing.number, self.store.layout.partitions);
@@ -374,7 +374,7 @@ impl HashPart {
     }
 }
 
-impl Resident for HashPart {
+impl Resident for ReactorPartitions {
     fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet) {
         match request {
             Request::Store { key, value, condition } => {

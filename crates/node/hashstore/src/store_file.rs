@@ -1,11 +1,11 @@
 //! A store on its device: made, opened, closed, with one call at a time.
 
 use crate::device::{Device, read, sync, write};
-use crate::directory::Directory;
 use crate::extent::{Extent, Extents};
 use crate::format::superblock::{
     DEVICE_BYTES_MIN, Layout, PAGE_BYTES, PARTITIONS_MAX, REGIONS_AT, SUPERBLOCKS,
 };
+use crate::keydir::KeyDir;
 use crate::partition::{IoKind, JournalState, Partition, Start};
 use crate::recover::{DamagedWrite, recover};
 use esker_base::{Error, Result, Rng};
@@ -91,7 +91,7 @@ pub fn create(
     sync(device)?;
     let layout = Arc::new(layout);
     for number in 0..layout.partitions {
-        let directory = Directory::new(layout.partition_bits());
+        let directory = KeyDir::new(layout.partition_bits());
         let free = Extents::of(Extent { start: 0, blocks: layout.blocks() });
         let journal = JournalState { half: 1, ..JournalState::default() };
         let start = Start { directory, entry_bytes: 0, free, seqno: 0, journal };

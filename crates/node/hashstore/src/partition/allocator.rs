@@ -33,7 +33,7 @@ const RELEASED_MORE: usize = 4;
 
 /// Why blocks can't be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NoSpace {
+pub(super) enum AllocError {
     /// There may be some after a checkpoint.
     Now,
     /// There are not so many.
@@ -63,7 +63,7 @@ impl Need {
 }
 
 #[derive(Debug)]
-pub(super) struct Space {
+pub(super) struct BlockAllocator {
     free: Extents,
     window: Extents,
     /// Chosen by the checkpoint that is under way.
@@ -82,11 +82,11 @@ pub(super) fn window_blocks_max(blocks: u32, block_bytes: u32) -> u64 {
     u64::from(blocks / WINDOW_SHARE).min(WINDOW_BYTES_MAX / u64::from(block_bytes)).max(8)
 }
 
-impl Space {
+impl BlockAllocator {
     /// Space of which `free` is free, in a partition of `blocks`.
     pub fn new(free: Extents, blocks: u32, block_bytes: u32) -> Self {
         let reserve = u64::from((blocks / RESERVE_SHARE).max(RESERVE_BLOCKS_MIN));
-        Space {
+        BlockAllocator {
             free,
             window: Extents::default(),
             next_window: Vec::new(),
@@ -104,10 +104,14 @@ impl Space {
     }
 
     /// Takes what a record needs, in as few extents as there can be.
-    pub fn allocate(&mut self, need: &Need, may_use_reserve: bool) -> Result<Vec<Extent>, NoSpace> {
+    pub fn allocate(
+        &mut self,
+        need: &Need,
+        may_use_reserve: bool,
+    ) -> Result<Vec<Extent>, AllocError> {
         let reserve = if may_use_reserve { 0 } else { self.reserve };
         if need.blocks(1) + reserve > self.unused() {
-            return Err(NoSpace::AtAll);
+            return Err(AllocError::AtAll);
         }
         let whole = u32::try_from(need.blocks(1)).ok();
         if let Some(extent) = whole.and_then(|blocks| self.window.take_best_fit(blocks)) {
@@ -125,7 +129,7 @@ impl Space {
             }
         }
         self.give_back(taken);
-        Err(NoSpace::Now)
+        Err(AllocError::Now)
     }
 
     /// Puts back what was allocated and not written.
@@ -211,8 +215,8 @@ fn blocks_of(extents: &[Extent]) -> u64 {
 mod tests {
     use super::*;
 
-    fn space(blocks: u32) -> Space {
-        let mut space = Space::new(Extents::of(Extent { start: 0, blocks }), blocks, 512);
+    fn space(blocks: u32) -> BlockAllocator {
+        let mut space = BlockAllocator::new(Extents::of(Extent { start: 0, blocks }), blocks, 512);
         space.begin_window(0);
         space.open_window();
         space
@@ -228,11 +232,11 @@ mod tests {
     fn what_is_freed_is_not_given_out_before_a_checkpoint_is_durable() {
         let mut space = space(160);
         let all = space.allocate(&blocks(10), false).unwrap();
-        assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
+        assert_eq!(space.allocate(&blocks(1), false), Err(AllocError::Now));
         space.free(&all, 0, 0);
-        assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
+        assert_eq!(space.allocate(&blocks(1), false), Err(AllocError::Now));
         space.begin_window(0);
-        assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
+        assert_eq!(space.allocate(&blocks(1), false), Err(AllocError::Now));
         space.open_window();
         assert!(space.allocate(&blocks(1), false).is_ok());
     }
@@ -276,8 +280,8 @@ mod tests {
         let pieces = space.allocate(&blocks(25), true).unwrap();
         assert_eq!(pieces.iter().map(|extent| extent.blocks).collect::<Vec<_>>(), [10, 10, 6]);
         let long_key = Need { key_bytes: 6000, value_bytes: 4000, block_bytes: 512 };
-        assert_eq!(space.allocate(&long_key, true), Err(NoSpace::Now));
-        assert_eq!(space.allocate(&blocks(26), true), Err(NoSpace::AtAll));
+        assert_eq!(space.allocate(&long_key, true), Err(AllocError::Now));
+        assert_eq!(space.allocate(&blocks(26), true), Err(AllocError::AtAll));
     }
 
     #[test]
@@ -287,11 +291,11 @@ mod tests {
         loop {
             match space.allocate(&blocks(1), false) {
                 Ok(_) => stored += 1,
-                Err(NoSpace::Now) => {
+                Err(AllocError::Now) => {
                     space.begin_window(0);
                     space.open_window();
                 }
-                Err(NoSpace::AtAll) => break,
+                Err(AllocError::AtAll) => break,
             }
         }
         assert_eq!(stored, 160 - u64::from(RESERVE_BLOCKS_MIN));

@@ -1,8 +1,8 @@
 //! The parts of namespaces that one reactor owns, and their I/O through its ring.
 
 use crate::limits::FILE_OPERATIONS;
-use crate::message::RESIDENT;
 use crate::namespace::{Outlet, Resident};
+use crate::reactor_message::RESIDENT;
 use crate::{Reply, Request};
 use esker_uring::{Completion, Operation, Reactor, Refused};
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const KIND_BITS: u32 = 3;
 const NUMBER_BITS: u32 = 8;
 
 #[derive(Default)]
-pub(crate) struct Residents {
+pub(crate) struct ReactorNamespaces {
     parts: Vec<Box<dyn Resident>>,
     out: Outlet,
     /// What the ring has no room for yet.
@@ -24,9 +24,9 @@ pub(crate) struct Residents {
     under_way: usize,
 }
 
-impl Residents {
+impl ReactorNamespaces {
     pub(crate) fn new(parts: Vec<Box<dyn Resident>>) -> Self {
-        Residents { parts, ..Residents::default() }
+        ReactorNamespaces { parts, ..ReactorNamespaces::default() }
     }
 
     /// Gives a request to part `number`.
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::Answer;
     use crate::limits::OPERATIONS;
-    use crate::message::Message;
+    use crate::reactor_message::Message;
     use esker_base::Threads;
     use esker_uring::{Buffer, Descriptor, mailbox};
     use std::io;
@@ -138,7 +138,8 @@ mod tests {
         let mut io = Reactor::new(OPERATIONS, &Threads).unwrap();
         let (sender, answers) = mailbox::<Message>(&io);
         let file = std::fs::File::open("/dev/null").unwrap().into();
-        let mut residents = Residents::new(vec![Box::new(Reads { file, replies: Vec::new() })]);
+        let mut residents =
+            ReactorNamespaces::new(vec![Box::new(Reads { file, replies: Vec::new() })]);
         for slot in 0..REQUESTS {
             residents.request(0, Request::Flush, Reply::new(sender.clone(), 0, slot), &mut io);
             assert!(io.in_flight() <= FILE_OPERATIONS);

@@ -1,8 +1,8 @@
 //! What all reactors of a target know.
 
-use crate::lost::LostChanges;
-use crate::proofs::Proofs;
-use crate::registry::Registry;
+use crate::controllers::Registry;
+use crate::dh_worker::DhWorker;
+use crate::orphaned_writes::OrphanedWrites;
 use crate::{Namespace, Settings, Subsystem};
 use esker_base::{Background, Clock, Entropy, Result};
 use esker_nvme::Nqn;
@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Constant after construction, but for who is connected, and who was.
-pub(crate) struct Shared {
+pub(crate) struct TargetState {
     pub(crate) settings: Settings,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
-    pub(crate) lost_changes: LostChanges,
+    pub(crate) lost_changes: OrphanedWrites,
     /// If there is a host that has to prove who it is.
-    pub(crate) proofs: Option<Proofs>,
+    pub(crate) proofs: Option<DhWorker>,
     /// The TLS keys of each subsystem's hosts, if there are any.
     pub(crate) host_keys: Option<Arc<HostKeys>>,
     /// The namespaces with parts in the reactors.
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     connections: AtomicU64,
 }
 
-impl Shared {
+impl TargetState {
     pub(crate) fn new(
         settings: Settings,
         address: SocketAddr,
@@ -40,13 +40,13 @@ impl Shared {
     ) -> Result<Self> {
         let (registry, lost_changes, connections) = Default::default();
         let has_secrets = settings.subsystems.iter().any(Subsystem::has_secrets);
-        let proofs = has_secrets.then(|| Proofs::start(background)).transpose()?;
+        let proofs = has_secrets.then(|| DhWorker::start(background)).transpose()?;
         let keys = settings
             .subsystems
             .iter()
             .map(|subsystem| (subsystem.nqn.clone(), subsystem.tls_keys()));
         let host_keys = HostKeys::new(keys.collect());
-        Ok(Shared {
+        Ok(TargetState {
             settings,
             address,
             clock,

@@ -7,7 +7,7 @@ use super::Partition;
 
 /// Which writes were acknowledged before they were safe. Without a cache there are none.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
+pub(super) struct UnflushedWrites {
     is_on: bool,
     /// The oldest write that was acknowledged, and that no sync covers yet.
     unsynced: Option<u64>,
@@ -26,7 +26,7 @@ impl Partition {
     }
 }
 
-impl Cache {
+impl UnflushedWrites {
     /// Whether a record that is written is acknowledged at once; it is taken note of then.
     pub(super) fn takes(&mut self, seqno: u64) -> bool {
         if self.is_on {
