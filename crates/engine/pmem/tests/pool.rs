@@ -106,7 +106,7 @@ fn opened_after(change: impl FnOnce(&mut Vec<u8>)) -> (Error, String) {
     let mut bytes = std::fs::read(&path).unwrap();
     change(&mut bytes);
     std::fs::write(&path, bytes).unwrap();
-    let error = Pool::open(&path, Accept::Emulated).err().expect("it is not as it was written");
+    let error = Pool::open(&path, Accept::Emulated).expect_err("it is not as it was written");
     let read_only = Pool::open_read_only(&path, Accept::Emulated).err().unwrap();
     assert_eq!(error.to_string(), read_only.to_string());
     let text = error.to_string();
