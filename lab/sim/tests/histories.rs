@@ -5,7 +5,7 @@ use esker_sim::campaign;
 use esker_sim::harness::Outcome;
 use esker_sim::operations::History;
 
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 1000;
 const DEEP_SEEDS: u64 = 200;
 
 fn run(seeds: u64, draw: fn(u64) -> History) -> Outcome {
