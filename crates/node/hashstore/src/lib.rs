@@ -14,11 +14,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`partition`] | one partition as a state machine without I/O: what a storage node's reactor runs |
-//! | `directory` | the index: an ordered hash table, 27 to 34 bytes a key of up to 16 bytes |
+//! | `keydir` | the index: an ordered hash table, 27 to 34 bytes a key of up to 16 bytes |
 //! | `extent` | runs of blocks and sets of them |
 //! | `format` | superblock, records, journal: bytes |
 //! | `recover` | from the device to a partition |
-//! | [`volume`] | making and opening a store, one call at a time |
+//! | [`store_file`] | making and opening a store, one call at a time |
 //! | [`check`] | looking a store over: check and scrub |
 //! | [`repair`] | keeping what is sound of a damaged store |
 //! | [`HashStore`] | all of it behind [`esker_api::Kv`], with threads |

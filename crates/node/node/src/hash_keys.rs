@@ -76,8 +76,8 @@ pub struct HashFigures {
 }
 
 impl HashKeys {
-    /// Opens the store at `path`, which [`volume::create`] has made. With `has_volatile_cache`, only a flush makes safe what was
-    /// acknowledged.
+    /// Opens the store at `path`, which [`store_file::create`] has made. With `has_volatile_cache`, only a
+    /// flush makes safe what was acknowledged.
     pub fn open(guid: [u8; 16], path: &Path, has_volatile_cache: bool) -> Result<Self> {
         let device = FileDevice::open(path)?;
         let (layout, mut partitions, opened) = store_file::open(&device)?;
