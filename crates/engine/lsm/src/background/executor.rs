@@ -597,5 +597,9 @@ mod tests {
         inner.commit.lock_tail().seal();
         fill(10_000);
         assert!(taken()[0] > SEGMENT, "{:?}", taken());
+        // Its log file still grows in steps, and no frame is reserved in what is not allocated.
+        let jobs = inner.schedule.jobs.lock();
+        let room = jobs.prepared[0].memtable.room();
+        assert!((room.bytes as usize) < SEGMENT / 2, "{room:?}");
     }
 }
