@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    esker_initiator::decoding::answers(bytes);
+    esker_initiator::fuzz_decode::answers(bytes);
 });

@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-static SAMPLE: LazyLock<Vec<u8>> = LazyLock::new(esker_hashstore::damaged::sample);
+static SAMPLE: LazyLock<Vec<u8>> = LazyLock::new(esker_hashstore::fuzz_corruption::sample);
 
 libfuzzer_sys::fuzz_target!(|changes: &[u8]| {
-    esker_hashstore::damaged::open(&SAMPLE, changes);
+    esker_hashstore::fuzz_corruption::open(&SAMPLE, changes);
 });

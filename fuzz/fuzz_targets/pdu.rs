@@ -6,7 +6,7 @@ use esker_nvme::command::admin::AdminCommand;
 use esker_nvme::command::fabrics::{ConnectData, FabricsCommand};
 use esker_nvme::command::kv::KvCommand;
 use esker_nvme::command::nvm::NvmCommand;
-use esker_nvme::pdu::{Decoder, Digests, Frame, FromHost, Limits, Sender};
+use esker_nvme::pdu::{Decoder, Digests, Frame, HostPdu, Limits, Sender};
 
 const LIMITS: Limits = Limits { command_data_bytes: 8192, data_bytes: 4096 };
 
@@ -37,7 +37,7 @@ fn frames(stream: &[u8], digests: Digests, cut: usize) -> Vec<Vec<u8>> {
 }
 
 fn read(frame: &Frame<'_>) {
-    let Ok(FromHost::Command(sqe, payload)) = FromHost::parse(frame) else { return };
+    let Ok(HostPdu::Command(sqe, payload)) = HostPdu::parse(frame) else { return };
     let _ = (AdminCommand::parse(&sqe), FabricsCommand::parse(&sqe));
     let _ = (KvCommand::parse(&sqe), NvmCommand::parse(&sqe));
     let _ = (ConnectData::parse(payload.bytes), Message::parse(payload.bytes));

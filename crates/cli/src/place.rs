@@ -8,8 +8,8 @@ use clap::Args;
 use esker::env::Env;
 use esker::inspect::{Inspector, Skipped};
 use esker::{Cursor, Db, KeyRange, Keyspace, Log, Recovery, Settings, Sync};
-use esker_flash::{FlashStorage, zones};
-use esker_pmem::pool::Inspect;
+use esker_flash::{FlashStorage, chunk_device};
+use esker_pmem::pool::PoolRepair;
 use esker_pmem::{Accept, Domain, Pool};
 use std::ffi::OsString;
 use std::ops::Bound;
@@ -55,8 +55,9 @@ pub struct LogPlace {
 impl Files {
     /// Looks at them to repair them, on a flash device, too.
     pub fn inspect_to_repair(&self) -> Outcome<Inspector> {
-        if zones::is_device(&self.db) {
-            let storage: Arc<FlashStorage> = Arc::new(FlashStorage::open(zones::open(&self.db)?)?);
+        if chunk_device::is_device(&self.db) {
+            let storage: Arc<FlashStorage> =
+                Arc::new(FlashStorage::open(chunk_device::open(&self.db)?)?);
             return Ok(Inspector::of(storage.clone(), storage));
         }
         self.inspect()
@@ -64,7 +65,7 @@ impl Files {
 
     /// Looks at them, without opening the database.
     pub fn inspect(&self) -> Outcome<Inspector> {
-        if zones::is_device(&self.db) {
+        if chunk_device::is_device(&self.db) {
             let reason =
                 "the files of a database on a device of chunks can't be looked at one by one";
             return Err(Failure::Usage(reason.to_owned()));
@@ -95,7 +96,7 @@ impl Home {
     /// The bytes of an extent of its pool, which is a segment there, if it has one that can be looked at. What is
     /// wrong with another is said when it is opened.
     pub fn extent_bytes(&self) -> Option<usize> {
-        let inspected = Pool::inspect(self.log.pool.as_ref()?, self.accept(), Inspect::Beside);
+        let inspected = Pool::inspect(self.log.pool.as_ref()?, self.accept(), PoolRepair::Beside);
         Some(inspected.ok()?.0.extent_bytes())
     }
 
@@ -128,7 +129,7 @@ impl Home {
 
     /// Whether it lies on a flash device.
     pub fn is_on_flash(&self) -> bool {
-        zones::is_device(&self.db)
+        chunk_device::is_device(&self.db)
     }
 
     /// Opens it for reading, which works beside a writer.
@@ -152,7 +153,7 @@ impl Home {
             && !self.db.exists()
         {
             // A pool that can't be used is refused before there is a directory.
-            let (found, _) = Pool::inspect(pool, self.accept(), Inspect::Beside)?;
+            let (found, _) = Pool::inspect(pool, self.accept(), PoolRepair::Beside)?;
             if found.domain() == Domain::Copy {
                 Pool::open(pool, self.accept())?;
             }
@@ -208,8 +209,8 @@ impl Home {
             return Err(Failure::Usage(reason.to_owned()));
         }
         let storage = match access {
-            Access::Read => FlashStorage::open_to_read(zones::open_to_look(&self.db)?)?,
-            Access::Write => FlashStorage::open(zones::open(&self.db)?)?,
+            Access::Read => FlashStorage::open_to_read(chunk_device::open_to_look(&self.db)?)?,
+            Access::Write => FlashStorage::open(chunk_device::open(&self.db)?)?,
         };
         if let Some(doubt) = storage.doubt() {
             tell(format_args!("{}: {doubt}: what is read may be older", self.db.display()));

@@ -1,7 +1,7 @@
 //! Checkpoints of a database that another process has open.
 
 use crate::Result;
-use esker_base::{SystemClock, ambient_seed};
+use esker_base::{SystemClock, seed_from_os};
 use std::path::Path;
 
 pub use esker_lsm::Requested;
@@ -38,6 +38,6 @@ pub fn request(
     target: impl AsRef<Path>,
     goes_on: impl Fn() -> bool,
 ) -> Result<Requested> {
-    let (clock, seed) = (SystemClock::new(), ambient_seed());
+    let (clock, seed) = (SystemClock::new(), seed_from_os());
     esker_lsm::request_checkpoint(dir.as_ref(), target.as_ref(), &clock, seed, &goes_on)
 }

@@ -101,14 +101,14 @@ pub mod api {
     pub use esker_api::*;
     pub use esker_base::{Entry, Kind};
     pub use esker_lsm::Store;
-    pub use esker_txn::{HeldNow, TransactionDb};
+    pub use esker_txn::{LockStats, TransactionDb};
 }
 
 /// The environment of a database, for tests and for storage that is not a directory: see
 /// [`Env`](env::Env).
 pub mod env {
     pub use esker_base::background::{Body, Running};
-    pub use esker_base::{Background, Clock, FileKind, Hint, Priority, SystemClock, Threads};
+    pub use esker_base::{Background, Clock, FileKind, Priority, SystemClock, Threads, WriteHint};
     pub use esker_lsm::Env;
     pub use esker_storage::{
         LogFile, MemoryStorage, Pace, PosixStorage, ReadableFile, Storage, WritableFile,
@@ -119,18 +119,18 @@ pub mod env {
 pub mod inspect {
     pub use esker_base::EntryCursor;
     pub use esker_lsm::KeyFormat;
-    pub use esker_lsm::inspect::check::Checked;
+    pub use esker_lsm::inspect::check::CheckReport;
     pub use esker_lsm::inspect::logs::LogDump;
     pub use esker_lsm::inspect::read_around::Skipped;
-    pub use esker_lsm::inspect::repair::{LostTable, MissingLogs, Repaired};
+    pub use esker_lsm::inspect::repair::{DroppedTable, MissingLogPolicy, RepairReport};
     pub use esker_lsm::inspect::{Inspector, LostKeys, ManifestDump, TablePlace};
     pub use esker_lsm::manifest::manifest_file::Record;
-    pub use esker_lsm::manifest::version_edit::{Change, Edit, LogEnd};
+    pub use esker_lsm::manifest::version_edit::{LogEnd, VersionChange, VersionEdit};
     pub use esker_lsm::version::dates::{Dates, Mark};
-    pub use esker_lsm::version::table_lifetimes::{Born, Lives};
+    pub use esker_lsm::version::table_lifetimes::{LifetimeEstimator, TableBirth};
     pub use esker_lsm::version::{TableId, TableMeta};
-    pub use esker_memtable::{FrameInfo, Later, Scan, SegmentHeader, Stop};
-    pub use esker_table::{CursorPurpose, Origin, Properties, Table, TableCursor};
+    pub use esker_memtable::{FrameInfo, FramesPastGap, ScanEnd, ScanResult, SegmentHeader};
+    pub use esker_table::{Origin, Properties, ReadPurpose, Table, TableIter};
 }
 
 /// Pools of persistent memory, which can hold the log: see [`Log::Pmem`].
@@ -140,12 +140,12 @@ pub mod pmem {
 
 /// Statistics and reports of an open database: the types in [`Stats`] and in the answers of [`Db`].
 pub mod stats {
-    pub use esker_lsm::compaction::plan::Reason as CompactionReason;
+    pub use esker_lsm::compaction::plan::CompactionReason;
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_lsm::{
-        Account, CompactionsDone, DoneFor, DramTableStats, FramesBehind, GoalInfo, KeyspaceLevels,
-        LevelInfo, LiveData, RECLAIM_PERCENTS, ReclaimErrors, RunInfo, SpaceSeen, TableGets,
-        TornLog, UnreadableTable,
+        CompactionCounts, CumulativeStats, DramTableStats, FramesBehind, KeyspaceLevels, LevelInfo,
+        LiveData, RECLAIM_PERCENTS, ReasonCount, ReclaimAccuracy, RunInfo, SpaceAmpSamples,
+        SpaceAmpStatus, TableReadStats, TornTail, UnreadableTable,
     };
 }
 

@@ -12,7 +12,7 @@
 //! on until it is killed, or something fails.
 
 use esker_base::{Rng, SystemClock, Threads};
-use esker_flash::{FlashStorage, zones};
+use esker_flash::{FlashStorage, chunk_device};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Sync};
 use std::error::Error;
 use std::path::Path;
@@ -75,7 +75,7 @@ impl Place<'_> {
 
     fn device(&self) -> Result<Env, Box<dyn Error>> {
         Ok(Env {
-            storage: Arc::new(FlashStorage::open(zones::open(self.path)?)?),
+            storage: Arc::new(FlashStorage::open(chunk_device::open(self.path)?)?),
             log_storage: None,
             pool: None,
             clock: Arc::new(SystemClock::new()),

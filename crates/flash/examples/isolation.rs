@@ -3,9 +3,9 @@
 //! `cargo run --release -p esker-flash --example isolation [SECONDS] [FILL] [POLICY]`
 
 use esker_base::{Clock, SystemClock};
-use esker_flash::placement::{Policy, Rotating, Shared, Static};
-use esker_flash::trial::{LEVELS, Measured, Trial};
-use esker_flash::{Form, Preset};
+use esker_flash::interference::{InterferenceTest, LEVELS, Measurement};
+use esker_flash::placement::{AllUnits, FixedSets, PlacementPolicy, Rotating};
+use esker_flash::{Preset, ReadPriority};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -18,9 +18,9 @@ fn main() {
     let preset = Preset::named("cnex-mlc").expect("it is there");
     let (geometry, channel_units) = (preset.geometry(), preset.channel_units());
     let clock = SystemClock::new();
-    let trial = Trial {
+    let trial = InterferenceTest {
         preset,
-        form: Form::HostOnly,
+        form: ReadPriority::HostOnly,
         reads: 64,
         slots: None,
         write_bytes_per_second: 0,
@@ -28,18 +28,18 @@ fn main() {
         measured_ns: (seconds * 1e9) as u64,
         seed: 1,
     };
-    let alone = trial.run(&mut Shared);
+    let alone = trial.run(&mut AllUnits);
     show("shared", "read-only", 0, &alone, &alone, 0.0);
-    let forms = Form::ALL;
+    let forms = ReadPriority::ALL;
     for (rate, small) in [(187_000_000, 6), (375_000_000, 12), (750_000_000, 24)] {
         for form in forms {
-            let policies: [Box<dyn Policy>; 4] = [
-                Box::new(Shared),
-                Box::new(Static::halves(&geometry)),
-                Box::new(Static::small_set(&geometry, small)),
+            let policies: [Box<dyn PlacementPolicy>; 4] = [
+                Box::new(AllUnits),
+                Box::new(FixedSets::halves(&geometry)),
+                Box::new(FixedSets::small_set(&geometry, small)),
                 Box::new(Rotating::new(
                     LEVELS,
-                    form != Form::HostOnly && form != Form::ReadsFirst,
+                    form != ReadPriority::HostOnly && form != ReadPriority::ReadsFirst,
                     channel_units,
                 )),
             ];
@@ -47,7 +47,8 @@ fn main() {
                 .into_iter()
                 .filter(|one| only.as_deref().is_none_or(|only| one.name() == only))
             {
-                let trial = Trial { form, write_bytes_per_second: rate, ..trial.clone() };
+                let trial =
+                    InterferenceTest { form, write_bytes_per_second: rate, ..trial.clone() };
                 let begin = clock.now();
                 let measured = trial.run(&mut *policy);
                 let took = (clock.now() - begin).as_secs_f64();
@@ -57,7 +58,14 @@ fn main() {
     }
 }
 
-fn show(policy: &str, form: &str, rate: u64, measured: &Measured, alone: &Measured, took: f64) {
+fn show(
+    policy: &str,
+    form: &str,
+    rate: u64,
+    measured: &Measurement,
+    alone: &Measurement,
+    took: f64,
+) {
     let drop = 100.0 * (1.0 - measured.reads_per_second / alone.reads_per_second);
     let micros = |part| f64::from(measured.latency(part)) / 1e3;
     println!(

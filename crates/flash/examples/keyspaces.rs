@@ -7,11 +7,11 @@
 //! takes time, and one thread does everything: what differs between two runs of a seed is what was told.
 
 use esker_base::background::Stepped;
-use esker_base::{Clock, Hint, Result, Rng};
-use esker_flash::zones::MemoryZones;
+use esker_base::{Clock, Result, Rng, WriteHint};
+use esker_flash::chunk_device::MemoryChunkDevice;
 use esker_flash::{FlashStorage, Geometry};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings};
-use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ struct Told {
     is_told: bool,
 }
 
-impl Layer for Told {
+impl FileSystemWrapper for Told {
     fn below(&self) -> &dyn Storage {
         &*self.below
     }
 
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let expected = hint.expected_lifetime.filter(|_| self.is_told);
         self.below.create(name, hint.living(expected))
     }
@@ -103,7 +103,7 @@ fn run(
     is_told: bool,
     seed: u64,
 ) -> Result<(f64, f64)> {
-    let zones = MemoryZones::new(geometry);
+    let zones = MemoryChunkDevice::new(geometry);
     active.into_iter().for_each(|most| zones.limit_active(most));
     let flash = Arc::new(FlashStorage::open(Arc::new(zones))?);
     let below: Arc<dyn Storage> = flash.clone();

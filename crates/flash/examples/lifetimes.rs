@@ -13,12 +13,12 @@
 //! Nothing takes time, and one thread does everything, so that runs are the same each time.
 
 use esker_base::background::Stepped;
-use esker_base::{Clock, FileKind, Hint, Result, Rng};
-use esker_flash::zones::MemoryZones;
+use esker_base::{Clock, FileKind, Result, Rng, WriteHint};
+use esker_flash::chunk_device::MemoryChunkDevice;
 use esker_flash::{FlashStorage, Geometry};
-use esker_lsm::version::table_lifetimes::Lives;
+use esker_lsm::version::table_lifetimes::LifetimeEstimator;
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
-use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,12 +51,12 @@ struct Writer {
     trace: Trace,
 }
 
-impl Layer for Noted {
+impl FileSystemWrapper for Noted {
     fn below(&self) -> &dyn Storage {
         &self.below
     }
 
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let below = self.below.create(name, hint)?;
         if hint.kind != FileKind::Table {
             return Ok(below);
@@ -212,11 +212,11 @@ fn replay(events: &[Event], told: Told, fill: f64, chunk_bytes: u32) -> Option<(
     const UNITS: u16 = 8;
     let bytes = peak(events).0 as f64 / fill;
     let chunks = (bytes / f64::from(chunk_bytes) / f64::from(UNITS)).ceil() as u16;
-    let zones = MemoryZones::new(Geometry::of_blocks(4, UNITS / 4, chunks, chunk_bytes));
+    let zones = MemoryChunkDevice::new(Geometry::of_blocks(4, UNITS / 4, chunks, chunk_bytes));
     let storage = FlashStorage::open(Arc::new(zones.clone())).expect("it is empty");
     let known = lives(events);
     let (mut seen, mut born, mut now) = (BTreeMap::new(), BTreeMap::new(), 0u64);
-    let mut learnt: BTreeMap<(usize, u8), Lives> = BTreeMap::new();
+    let mut learnt: BTreeMap<(usize, u8), LifetimeEstimator> = BTreeMap::new();
     for event in events {
         match event {
             Event::Written { table, level, bytes } => {
@@ -226,13 +226,13 @@ fn replay(events: &[Event], told: Told, fill: f64, chunk_bytes: u32) -> Option<(
                 let guess = lives.expected(alive.map(|(at, _)| *at), now);
                 let life = known.get(table).copied();
                 let hint = match told {
-                    Told::Alike => Hint::table(0),
-                    Told::Level => Hint::table(*level),
-                    Told::Learnt => Hint::table(*level).living(guess),
-                    Told::Seen => Hint::table(
+                    Told::Alike => WriteHint::table(0),
+                    Told::Level => WriteHint::table(*level),
+                    Told::Learnt => WriteHint::table(*level).living(guess),
+                    Told::Seen => WriteHint::table(
                         seen.get(&group).map_or(*level, |life: &f64| class(*life as u64)),
                     ),
-                    Told::Known => Hint::table(life.map_or(CLASSES as u8 - 1, class)),
+                    Told::Known => WriteHint::table(life.map_or(CLASSES as u8 - 1, class)),
                 };
                 let name = format!("{}-{}", table.0, table.1);
                 let mut file = storage.create(&name, hint).ok()?;

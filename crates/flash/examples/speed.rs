@@ -4,17 +4,17 @@
 //! `cargo run --release -p esker-flash --example speed [ROUNDS]`
 
 use esker_base::{Clock, SystemClock};
-use esker_flash::placement::{Policy, Rotating, Shared};
-use esker_flash::trial::{LEVELS, Trial};
-use esker_flash::{Form, Preset};
+use esker_flash::interference::{InterferenceTest, LEVELS};
+use esker_flash::placement::{AllUnits, PlacementPolicy, Rotating};
+use esker_flash::{Preset, ReadPriority};
 
 fn main() {
     let rounds = std::env::args().nth(1).map_or(5, |text| text.parse().expect("a number"));
     let preset = Preset::named("cnex-mlc").expect("it is there").with_chunks_per_unit(256);
     let channel_units = preset.channel_units();
     let clock = SystemClock::new();
-    for form in Form::ALL {
-        let trial = Trial {
+    for form in ReadPriority::ALL {
+        let trial = InterferenceTest {
             preset: preset.clone(),
             form,
             reads: 64,
@@ -27,10 +27,10 @@ fn main() {
         for is_shared in [true, false] {
             let mut least = f64::MAX;
             let mut events = 0;
-            let rotating = || Rotating::new(LEVELS, form != Form::HostOnly, channel_units);
+            let rotating = || Rotating::new(LEVELS, form != ReadPriority::HostOnly, channel_units);
             for _ in 0..rounds {
-                let mut policy: Box<dyn Policy> =
-                    if is_shared { Box::new(Shared) } else { Box::new(rotating()) };
+                let mut policy: Box<dyn PlacementPolicy> =
+                    if is_shared { Box::new(AllUnits) } else { Box::new(rotating()) };
                 let run = trial.prepare(&mut *policy);
                 let begin = clock.now();
                 events = run.measure().events;

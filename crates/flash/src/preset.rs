@@ -14,7 +14,7 @@ pub(crate) const PLANES_MAX: u16 = 16;
 /// A value and where it is from.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sourced<T> {
+pub struct Cited<T> {
     /// The value.
     pub value: T,
     /// Where it is from, or "assumed" and why.
@@ -43,18 +43,18 @@ pub struct Preset {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GeometryFields {
-    groups: Sourced<u16>,
-    units_per_group: Sourced<u16>,
-    chunks_per_unit: Sourced<u16>,
-    chunk_bytes: Sourced<u32>,
-    planes: Sourced<u16>,
-    independent_plane_reads: Sourced<bool>,
-    write_unit_bytes: Sourced<u32>,
-    sector_bytes: Sourced<u32>,
-    mw_cunits: Sourced<u32>,
-    pair_distance: Sourced<u32>,
-    endurance_erases: Sourced<u32>,
-    bad_chunks_per_mille: Sourced<u32>,
+    groups: Cited<u16>,
+    units_per_group: Cited<u16>,
+    chunks_per_unit: Cited<u16>,
+    chunk_bytes: Cited<u32>,
+    planes: Cited<u16>,
+    independent_plane_reads: Cited<bool>,
+    write_unit_bytes: Cited<u32>,
+    sector_bytes: Cited<u32>,
+    mw_cunits: Cited<u32>,
+    pair_distance: Cited<u32>,
+    endurance_erases: Cited<u32>,
+    bad_chunks_per_mille: Cited<u32>,
 }
 
 /// How long the medium takes, in nanoseconds. Reading and programming may differ by kind of page: the
@@ -63,11 +63,11 @@ struct GeometryFields {
 #[serde(deny_unknown_fields)]
 pub struct Timing {
     /// From cells into a die's register.
-    pub read_ns: Sourced<Vec<u64>>,
+    pub read_ns: Cited<Vec<u64>>,
     /// From a die's register into cells, a write unit.
-    pub program_ns: Sourced<Vec<u64>>,
+    pub program_ns: Cited<Vec<u64>>,
     /// A chunk.
-    pub erase_ns: Sourced<u64>,
+    pub erase_ns: Cited<u64>,
 }
 
 /// A channel, which its dies share.
@@ -75,9 +75,9 @@ pub struct Timing {
 #[serde(deny_unknown_fields)]
 pub struct Bus {
     /// Its bandwidth.
-    pub bytes_per_second: Sourced<u64>,
+    pub bytes_per_second: Cited<u64>,
     /// The most that is moved at a time: between two pieces, others have their turn.
-    pub piece_bytes: Sourced<u32>,
+    pub piece_bytes: Cited<u32>,
 }
 
 /// The way to the host, which all share. It carries as much in either direction at a time.
@@ -85,11 +85,11 @@ pub struct Bus {
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Its bandwidth.
-    pub bytes_per_second: Sourced<u64>,
+    pub bytes_per_second: Cited<u64>,
     /// From a read's arrival to its start on a die.
-    pub read_firmware_ns: Sourced<u64>,
+    pub read_firmware_ns: Cited<u64>,
     /// From a write's arrival to its place in the buffer, without the transfer.
-    pub write_firmware_ns: Sourced<u64>,
+    pub write_firmware_ns: Cited<u64>,
 }
 
 /// Memory in the device that takes writes until they are programmed.
@@ -97,9 +97,9 @@ pub struct Host {
 #[serde(deny_unknown_fields)]
 pub struct Buffer {
     /// Its size; 0 if a write is acknowledged when it is programmed.
-    pub bytes: Sourced<u64>,
+    pub bytes: Cited<u64>,
     /// Whether what is in it is programmed after all when power fails.
-    pub survives_power_loss: Sourced<bool>,
+    pub survives_power_loss: Cited<bool>,
 }
 
 const FILES: [&str; 4] = [
@@ -155,15 +155,15 @@ impl Preset {
     /// The same with another number of chunks a die: smaller devices fill sooner.
     pub fn with_chunks_per_unit(mut self, chunks: u16) -> Preset {
         let source = "chosen for the run".to_owned();
-        self.geometry.chunks_per_unit = Sourced { value: chunks, source };
+        self.geometry.chunks_per_unit = Cited { value: chunks, source };
         self.checked()
     }
 
     /// The same with other numbers of channels and dies on each: a part of it.
     pub fn with_units(mut self, groups: u16, units_per_group: u16) -> Preset {
         let source = || "chosen for the run".to_owned();
-        self.geometry.groups = Sourced { value: groups, source: source() };
-        self.geometry.units_per_group = Sourced { value: units_per_group, source: source() };
+        self.geometry.groups = Cited { value: groups, source: source() };
+        self.geometry.units_per_group = Cited { value: units_per_group, source: source() };
         self.checked()
     }
 
@@ -171,7 +171,7 @@ impl Preset {
     /// be written behind a page before it can be read, all but one write unit has to be.
     pub fn with_chunk_bytes(mut self, bytes: u32) -> Preset {
         let source = "chosen for the run".to_owned();
-        self.geometry.chunk_bytes = Sourced { value: bytes, source };
+        self.geometry.chunk_bytes = Cited { value: bytes, source };
         let most = self.geometry().write_units().saturating_sub(1);
         let later = &mut self.geometry.mw_cunits.value;
         *later = most.min(*later);
@@ -187,7 +187,7 @@ impl Preset {
     /// The same with planes that read independently, or not.
     pub fn with_independent_plane_reads(mut self, value: bool) -> Preset {
         let source = "chosen for the run".to_owned();
-        self.geometry.independent_plane_reads = Sourced { value, source };
+        self.geometry.independent_plane_reads = Cited { value, source };
         self.checked()
     }
 

@@ -3,8 +3,8 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Clock, Rng};
+use esker_flash::chunk_device::{ChunkDevice, MemoryChunkDevice};
 use esker_flash::storage::look;
-use esker_flash::zones::{MemoryZones, Zones};
 use esker_flash::{FlashStorage, Geometry};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
 
@@ -21,11 +21,11 @@ impl Clock for Standing {
     fn sleep(&self, _: Duration) {}
 }
 
-fn open(device: &MemoryZones) -> esker_base::Result<Db> {
+fn open(device: &MemoryChunkDevice) -> esker_base::Result<Db> {
     open_with(device, 64 << 10)
 }
 
-fn open_with(device: &MemoryZones, segment_bytes: usize) -> esker_base::Result<Db> {
+fn open_with(device: &MemoryChunkDevice, segment_bytes: usize) -> esker_base::Result<Db> {
     let env = Env {
         storage: Arc::new(FlashStorage::open(Arc::new(device.clone()))?),
         log_storage: None,
@@ -42,7 +42,11 @@ fn open_with(device: &MemoryZones, segment_bytes: usize) -> esker_base::Result<D
 }
 
 /// Overwrites keys at random until the device fails. Returns whether it did.
-fn load(device: &MemoryZones, rng: &mut Rng, known: &mut BTreeMap<u64, Vec<Vec<u8>>>) -> bool {
+fn load(
+    device: &MemoryChunkDevice,
+    rng: &mut Rng,
+    known: &mut BTreeMap<u64, Vec<Vec<u8>>>,
+) -> bool {
     let Ok(db) = open(device) else { return true };
     let Ok(keyspace) = db.keyspace("load", KeyspaceSettings::default()) else { return true };
     for _ in 0..600 {
@@ -58,7 +62,7 @@ fn load(device: &MemoryZones, rng: &mut Rng, known: &mut BTreeMap<u64, Vec<Vec<u
     false
 }
 
-fn check(device: &MemoryZones, known: &BTreeMap<u64, Vec<Vec<u8>>>, context: &str) {
+fn check(device: &MemoryChunkDevice, known: &BTreeMap<u64, Vec<Vec<u8>>>, context: &str) {
     let db = open(device).unwrap_or_else(|error| panic!("{context}: {error}"));
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for (key, values) in known {
@@ -72,7 +76,7 @@ fn check(device: &MemoryZones, known: &BTreeMap<u64, Vec<Vec<u8>>>, context: &st
 
 #[test]
 fn acknowledged_writes_are_there_after_power_loss_and_after_a_close() {
-    let device = MemoryZones::new(Geometry::of_blocks(2, 4, 32, 128 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(2, 4, 32, 128 << 10));
     let (mut rng, mut known) = (Rng::new(3), BTreeMap::new());
     assert!(!load(&device, &mut rng, &mut known));
     check(&device, &known, "after a close");
@@ -94,10 +98,10 @@ fn acknowledged_writes_are_there_after_power_loss_and_after_a_close() {
 }
 
 /// A device of 64 units, on which much lies in units that are written, and a tree of many levels.
-fn deep() -> (MemoryZones, KeyspaceSettings) {
+fn deep() -> (MemoryChunkDevice, KeyspaceSettings) {
     let shape = Shape::Leveled { ratio: 2 };
     let settings = KeyspaceSettings::default().shape(shape);
-    (MemoryZones::new(Geometry::of_blocks(8, 8, 32, 64 << 10)), settings)
+    (MemoryChunkDevice::new(Geometry::of_blocks(8, 8, 32, 64 << 10)), settings)
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn put_large(db: &Db, number: u64) -> esker_base::Result<()> {
 #[test]
 fn a_database_on_a_full_device_opens_and_what_is_deleted_makes_room() {
     const SEGMENT_BYTES: usize = 128 << 10;
-    let device = MemoryZones::new(Geometry::of_blocks(4, 4, 16, 128 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(4, 4, 16, 128 << 10));
     let mut held = 0;
     let full = {
         let db = open_with(&device, SEGMENT_BYTES).unwrap();
@@ -180,8 +184,8 @@ const VALUE_BYTES: usize = 8_000;
 
 /// The smallest device on which `esker flash create` finds nothing wrong: six segments and a chunk, beside the journal.
 /// A segment is sixteen chunks, as by default.
-fn smallest() -> MemoryZones {
-    MemoryZones::new(Geometry::of_blocks(1, 1, 4 + 6 * 16 + 1, 32 << 10))
+fn smallest() -> MemoryChunkDevice {
+    MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 4 + 6 * 16 + 1, 32 << 10))
 }
 
 /// Bytes that can't be compressed.
@@ -284,7 +288,7 @@ fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
 fn devices_of_40_to_64_chunks_that_are_full_open_again_and_take_deletes() {
     const SEGMENT_BYTES: usize = 128 << 10;
     for chunks in 40..=64 {
-        let device = MemoryZones::new(Geometry::of_blocks(1, 1, chunks, 32 << 10));
+        let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, chunks, 32 << 10));
         let mut from = 0u64;
         for round in 0..3 {
             let context = format!("{chunks} chunks, round {round}");
@@ -329,8 +333,8 @@ fn random_value(key: u64) -> Vec<u8> {
 }
 
 /// A device with a database of which everything is in tables of eight chunks.
-fn with_tables() -> MemoryZones {
-    let device = MemoryZones::new(Geometry::of_blocks(2, 4, 32, 256 << 10));
+fn with_tables() -> MemoryChunkDevice {
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(2, 4, 32, 256 << 10));
     let db = open_with(&device, SEGMENT_BYTES).unwrap();
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for key in 0..KEYS {
@@ -346,7 +350,7 @@ fn with_tables() -> MemoryZones {
 #[test]
 fn a_chunk_that_went_bad_costs_the_keys_that_lay_there_and_no_others() {
     // Chunks that are full, of which one is taken that a table has, and far from its end.
-    let full = |device: &MemoryZones, place: usize| {
+    let full = |device: &MemoryChunkDevice, place: usize| {
         let chunk = device.geometry().chunk(place);
         (device.written(chunk).unwrap() == 256 << 10).then_some(chunk)
     };

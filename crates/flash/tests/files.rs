@@ -1,25 +1,25 @@
 //! Files on chunks behave as files do, and are there again after the storage was closed.
 
-use esker_base::{Error, FileKind, Hint};
+use esker_base::{Error, FileKind, WriteHint};
+use esker_flash::chunk_device::{FileChunkDevice, MemoryChunkDevice};
 use esker_flash::storage::look;
-use esker_flash::zones::{FileZones, MemoryZones};
-use esker_flash::{FlashStorage, Geometry, Zones};
+use esker_flash::{ChunkDevice, FlashStorage, Geometry};
 use esker_storage::{MemoryStorage, Storage};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-const TABLE: Hint = Hint::table(1);
+const TABLE: WriteHint = WriteHint::table(1);
 
 /// 32 chunks of 64 KiB on 4 units.
 fn geometry() -> Geometry {
     Geometry::of_blocks(2, 2, 8, 64 << 10)
 }
 
-fn device() -> MemoryZones {
-    MemoryZones::new(geometry())
+fn device() -> MemoryChunkDevice {
+    MemoryChunkDevice::new(geometry())
 }
 
-fn open(device: &MemoryZones) -> FlashStorage {
+fn open(device: &MemoryChunkDevice) -> FlashStorage {
     FlashStorage::open(Arc::new(device.clone())).unwrap()
 }
 
@@ -168,12 +168,12 @@ fn a_copy_goes_to_another_storage() {
 #[test]
 fn files_on_a_directory_of_chunks_are_found_again() {
     let dir = tempfile::tempdir().unwrap();
-    let zones = Arc::new(FileZones::create(dir.path(), geometry()).unwrap());
+    let zones = Arc::new(FileChunkDevice::create(dir.path(), geometry()).unwrap());
     let storage = FlashStorage::open(zones).unwrap();
     write(&storage, "a", &pattern(200_000, 1));
     let log = storage.create_log("log", 10_000).unwrap();
     log.write_at(0, &[5; 10]).unwrap();
-    let second: Arc<dyn Zones> = Arc::new(FileZones::open(dir.path()).unwrap());
+    let second: Arc<dyn ChunkDevice> = Arc::new(FileChunkDevice::open(dir.path()).unwrap());
     assert!(matches!(FlashStorage::open(second.clone()), Err(Error::Locked { .. })));
     assert_eq!(look(&*second).unwrap().names, ["a", "log"]);
     drop((log, storage));
@@ -187,10 +187,10 @@ fn a_directory_whose_creation_was_cut_off_is_made_a_device_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let unfinished = dir.path().join("GEOMETRY.new");
     std::fs::write(&unfinished, "esker zones 1\ngro").unwrap();
-    assert!(!esker_flash::zones::is_device(dir.path()));
-    FileZones::create(dir.path(), geometry()).unwrap();
+    assert!(!esker_flash::chunk_device::is_device(dir.path()));
+    FileChunkDevice::create(dir.path(), geometry()).unwrap();
     assert!(!unfinished.exists());
-    assert_eq!(FileZones::open(dir.path()).unwrap().geometry(), geometry());
+    assert_eq!(FileChunkDevice::open(dir.path()).unwrap().geometry(), geometry());
 }
 
 #[test]
@@ -203,12 +203,12 @@ fn foreign_data_and_another_geometry_are_refused_and_left_as_they_are() {
     assert_eq!((device.calls(), device.written(chunk).unwrap()), (1, 4096));
 
     let dir = tempfile::tempdir().unwrap();
-    let zones = FileZones::create(dir.path(), geometry()).unwrap();
+    let zones = FileChunkDevice::create(dir.path(), geometry()).unwrap();
     drop(FlashStorage::open(Arc::new(zones)).unwrap());
     let text = std::fs::read_to_string(dir.path().join("GEOMETRY")).unwrap();
     let text = text.replace("groups 2", "groups 1");
     std::fs::write(dir.path().join("GEOMETRY"), text).unwrap();
-    let zones = FileZones::open(dir.path()).unwrap();
+    let zones = FileChunkDevice::open(dir.path()).unwrap();
     let refused = FlashStorage::open(Arc::new(zones)).err().unwrap();
     assert!(refused.to_string().contains("as it was made"), "{refused}");
 }
@@ -216,10 +216,10 @@ fn foreign_data_and_another_geometry_are_refused_and_left_as_they_are() {
 #[test]
 fn a_deep_table_is_settled_when_others_of_its_level_have_filled_a_unit() {
     // 64 units of 32 chunks.
-    let zones = MemoryZones::new(Geometry::of_blocks(8, 8, 32, 64 << 10));
+    let zones = MemoryChunkDevice::new(Geometry::of_blocks(8, 8, 32, 64 << 10));
     let storage = open(&zones);
     let write = |name: String, level| {
-        let mut file = storage.create(&name, Hint::table(level)).unwrap();
+        let mut file = storage.create(&name, WriteHint::table(level)).unwrap();
         file.append(&[1; 64 << 10]).unwrap();
         file.sync().unwrap();
         name
@@ -241,12 +241,12 @@ fn a_deep_table_is_settled_when_others_of_its_level_have_filled_a_unit() {
 
 #[test]
 fn nothing_waits_to_be_settled_on_a_device_without_room() {
-    let zones = MemoryZones::new(Geometry::of_blocks(8, 8, 32, 64 << 10));
+    let zones = MemoryChunkDevice::new(Geometry::of_blocks(8, 8, 32, 64 << 10));
     let storage = open(&zones);
     let mut unsettled = 0;
     for number in 0.. {
         let name = number.to_string();
-        let Ok(mut file) = storage.create(&name, Hint::table(6)) else { break };
+        let Ok(mut file) = storage.create(&name, WriteHint::table(6)) else { break };
         if file.append(&[1; 128 << 10]).and_then(|()| file.sync()).is_err() {
             break;
         }
@@ -261,10 +261,10 @@ fn nothing_waits_to_be_settled_on_a_device_without_room() {
 fn hints_decide_which_files_share_chunks() {
     let storage = open(&device());
     for (name, hint) in [
-        ("a", Hint::table(2)),
-        ("b", Hint::table(2)),
-        ("c", Hint::table(6)),
-        ("d", Hint::of(FileKind::Meta)),
+        ("a", WriteHint::table(2)),
+        ("b", WriteHint::table(2)),
+        ("c", WriteHint::table(6)),
+        ("d", WriteHint::of(FileKind::Meta)),
     ] {
         let mut file = storage.create(name, hint).unwrap();
         file.append(&[1; 5000]).unwrap();

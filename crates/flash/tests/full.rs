@@ -1,15 +1,15 @@
 //! A full device, one with bad chunks, and how much of it can be used.
 
-use esker_base::Hint;
-use esker_flash::placement::{Even, Policy, Rotating, Shared};
+use esker_base::WriteHint;
+use esker_flash::chunk_device::MemoryChunkDevice;
+use esker_flash::interference::Overwrite;
+use esker_flash::placement::{AllUnits, Balanced, PlacementPolicy, Rotating};
 use esker_flash::storage::LIFETIMES;
-use esker_flash::trial::Overwrite;
-use esker_flash::zones::MemoryZones;
 use esker_flash::{FlashStorage, Geometry};
 use esker_storage::Storage;
 use std::sync::Arc;
 
-fn open(device: &MemoryZones) -> FlashStorage {
+fn open(device: &MemoryChunkDevice) -> FlashStorage {
     FlashStorage::open(Arc::new(device.clone())).unwrap()
 }
 
@@ -21,7 +21,7 @@ fn write(
     len: usize,
     byte: u8,
 ) -> esker_base::Result<()> {
-    let mut file = storage.create(name, Hint::table(level))?;
+    let mut file = storage.create(name, WriteHint::table(level))?;
     let done = file.append(&vec![byte; len]).and_then(|()| file.sync());
     drop(file);
     if done.is_err() {
@@ -40,7 +40,7 @@ fn check(storage: &dyn Storage, name: &str, len: usize, byte: u8) {
 
 #[test]
 fn a_full_device_says_so_keeps_what_it_has_and_takes_more_when_something_is_removed() {
-    let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
     let storage = open(&device);
     let mut count = 0;
     let full = loop {
@@ -64,7 +64,7 @@ fn a_full_device_says_so_keeps_what_it_has_and_takes_more_when_something_is_remo
 #[test]
 fn tables_of_deeper_levels_leave_the_room_of_those_that_logs_become() {
     const LOG_BYTES: usize = 300_000;
-    let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
     let storage = open(&device);
     storage.create_log("log", LOG_BYTES as u64).unwrap();
     let mut count = 0;
@@ -81,7 +81,7 @@ fn tables_of_deeper_levels_leave_the_room_of_those_that_logs_become() {
 
 #[test]
 fn what_is_alive_is_moved_when_no_chunk_is_free_and_is_counted() {
-    let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
     let storage = open(&device);
     for number in 0..100u8 {
         write(&storage, &format!("{number}"), 3, 15_000, number).unwrap();
@@ -106,7 +106,7 @@ fn what_is_alive_is_moved_when_no_chunk_is_free_and_is_counted() {
 fn what_was_copied_when_a_move_failed_is_free_again() {
     let mut failed_moves = 0;
     for calls in 1..200 {
-        let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+        let device = MemoryChunkDevice::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
         let storage = open(&device);
         for number in 0..100u8 {
             write(&storage, &format!("{number}"), 3, 15_000, number).unwrap();
@@ -117,7 +117,7 @@ fn what_was_copied_when_a_move_failed_is_free_again() {
         storage.sync_names().unwrap();
         device.fail_after(calls);
         let mut number = 0..50u8;
-        let create = |number: u8| storage.create(&format!("new-{number}"), Hint::table(3));
+        let create = |number: u8| storage.create(&format!("new-{number}"), WriteHint::table(3));
         while let Some(Ok(mut file)) = number.next().map(create)
             && file.append(&[1; 15_000]).and_then(|()| file.sync()).is_ok()
         {}
@@ -140,7 +140,7 @@ fn what_was_copied_when_a_move_failed_is_free_again() {
 #[test]
 fn chunks_that_are_bad_or_go_bad_are_passed_over() {
     let geometry = Geometry::of_blocks(2, 2, 8, 64 << 10);
-    let device = MemoryZones::new(geometry);
+    let device = MemoryChunkDevice::new(geometry);
     for index in [0, 5, 9, 30] {
         device.break_chunk(geometry.chunk(index));
     }
@@ -172,12 +172,12 @@ fn chunks_that_are_bad_or_go_bad_are_passed_over() {
 #[test]
 fn tables_that_were_overwritten_five_times_fill_the_device() {
     let geometry = Geometry::of_blocks(4, 4, 64, 256 << 10);
-    let policies: [Box<dyn Policy + Send>; 3] =
-        [Box::new(Shared), Box::new(Rotating::new(LIFETIMES, false, 4)), Box::new(Even)];
+    let policies: [Box<dyn PlacementPolicy + Send>; 3] =
+        [Box::new(AllUnits), Box::new(Rotating::new(LIFETIMES, false, 4)), Box::new(Balanced)];
     for policy in policies {
         let name = policy.name();
         let overwrite = Overwrite { table_bytes: 2 << 20, kept: 0.85, times: 5, seed: 1 };
-        let filled = overwrite.run(&MemoryZones::new(geometry), policy).unwrap();
+        let filled = overwrite.run(&MemoryChunkDevice::new(geometry), policy).unwrap();
         println!("{name}: {filled:?}");
         assert!(filled.live >= 0.93, "{name}: {filled:?}");
         assert!(filled.media_over_host <= 1.02, "{name}: {filled:?}");
@@ -186,7 +186,7 @@ fn tables_that_were_overwritten_five_times_fill_the_device() {
 
 #[test]
 fn a_log_that_is_longer_than_the_device_is_refused_and_the_device_goes_on() {
-    let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
     let storage = open(&device);
     let free = storage.usage().free_chunks;
     for bytes in [33 * (64 << 10), 1 << 52, u64::MAX] {

@@ -2,9 +2,9 @@
 //! They never change. Before the format does, with the code that writes it:
 //! `ESKER_WRITE_GOLDEN=1 cargo test -p esker-flash --test golden` writes that of the version which is written now.
 
-use esker_base::Hint;
-use esker_flash::zones::MemoryZones;
-use esker_flash::{FlashStorage, Geometry, Zones};
+use esker_base::WriteHint;
+use esker_flash::chunk_device::MemoryChunkDevice;
+use esker_flash::{ChunkDevice, FlashStorage, Geometry};
 use esker_storage::Storage;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ const CHUNK_BYTES: u32 = 64 << 10;
 /// The version that is written.
 const NOW: u32 = 4;
 
-fn device() -> MemoryZones {
-    MemoryZones::new(Geometry::of_blocks(1, 2, 8, CHUNK_BYTES))
+fn device() -> MemoryChunkDevice {
+    MemoryChunkDevice::new(Geometry::of_blocks(1, 2, 8, CHUNK_BYTES))
 }
 
 fn path(version: u32) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/journal-v{version}.bin"))
 }
 
-fn open(device: &MemoryZones) -> FlashStorage {
+fn open(device: &MemoryChunkDevice) -> FlashStorage {
     FlashStorage::open(Arc::new(device.clone())).unwrap()
 }
 
 /// A table of two pieces, one that was renamed, one that was removed, and a log.
-fn fill(device: &MemoryZones) {
+fn fill(device: &MemoryChunkDevice) {
     let storage = open(device);
     for (name, level, len) in [("a", 3, 70_000), ("b", 3, 5_000), ("c", 1, 9_000)] {
         // Nobody could be told that before version 3; files that are all expected to live as long lie as they did.
-        let hint = Hint::table(level).living(Some(1 << 20));
+        let hint = WriteHint::table(level).living(Some(1 << 20));
         let mut file = storage.create(name, hint).unwrap();
         file.append(&vec![name.as_bytes()[0]; len]).unwrap();
         file.sync().unwrap();
@@ -43,7 +43,7 @@ fn fill(device: &MemoryZones) {
 }
 
 /// What was written into each chunk.
-fn content(device: &MemoryZones) -> Vec<Vec<u8>> {
+fn content(device: &MemoryChunkDevice) -> Vec<Vec<u8>> {
     let geometry = device.geometry();
     let of_one = |index| {
         let chunk = geometry.chunk(index);
@@ -55,7 +55,7 @@ fn content(device: &MemoryZones) -> Vec<Vec<u8>> {
 }
 
 /// A device as `fill` leaves it, whose journal is the golden one.
-fn device_of(version: u32) -> MemoryZones {
+fn device_of(version: u32) -> MemoryChunkDevice {
     let (now, then) = (device(), device());
     fill(&now);
     let journal = std::fs::read(path(version)).unwrap();

@@ -3,8 +3,8 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Clock, Error, Result};
+use esker_flash::chunk_device::{ChunkDevice, MemoryChunkDevice};
 use esker_flash::storage::look;
-use esker_flash::zones::{MemoryZones, Zones};
 use esker_flash::{FlashStorage, Geometry};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape, Sync};
 use esker_table::Compression;
@@ -36,7 +36,7 @@ const TABLES: [&str; 2] = ["00000003.tables", "00000005.tables"];
 const NEW: u32 = 2 * KEYS;
 
 /// Nothing is done in the background but by [`Db::step`].
-fn open(device: &MemoryZones) -> Result<Db> {
+fn open(device: &MemoryChunkDevice) -> Result<Db> {
     let env = Env {
         storage: Arc::new(FlashStorage::open(Arc::new(device.clone()))?),
         log_storage: None,
@@ -68,8 +68,8 @@ fn keys_of(table: u32) -> impl Iterator<Item = u32> {
 }
 
 /// A device with a database of two tables.
-fn device() -> MemoryZones {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, CHUNKS as u16, CHUNK_BYTES));
+fn device() -> MemoryChunkDevice {
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, CHUNKS as u16, CHUNK_BYTES));
     let db = open(&device).unwrap();
     let one = keyspace(&db);
     for table in 0..2 {
@@ -84,7 +84,7 @@ fn device() -> MemoryZones {
 }
 
 /// The keys of which a value, or a part of one, lies in a chunk.
-fn keys_in(device: &MemoryZones, place: usize) -> BTreeSet<u32> {
+fn keys_in(device: &MemoryChunkDevice, place: usize) -> BTreeSet<u32> {
     let chunk = device.geometry().chunk(place);
     let mut bytes = vec![0; device.written(chunk).unwrap() as usize];
     device.read(chunk, 0, &mut bytes).unwrap();
@@ -94,7 +94,7 @@ fn keys_in(device: &MemoryZones, place: usize) -> BTreeSet<u32> {
 }
 
 /// A chunk goes bad. Says which tables' files have lost something.
-fn lose(device: &MemoryZones, place: usize) -> Vec<String> {
+fn lose(device: &MemoryChunkDevice, place: usize) -> Vec<String> {
     let chunk = device.geometry().chunk(place);
     device.reset(chunk).unwrap();
     device.break_chunk(chunk);

@@ -1,7 +1,7 @@
 //! A device in a directory keeps to the directory that it opened, whatever happens to the path.
 
-use esker_base::{Error, Hint, Result};
-use esker_flash::zones::FileZones;
+use esker_base::{Error, Result, WriteHint};
+use esker_flash::chunk_device::FileChunkDevice;
 use esker_flash::{FlashStorage, Geometry};
 use esker_storage::Storage;
 use std::fs;
@@ -13,15 +13,15 @@ fn geometry() -> Geometry {
 }
 
 fn create(dir: &Path) -> FlashStorage {
-    FlashStorage::open(Arc::new(FileZones::create(dir, geometry()).unwrap())).unwrap()
+    FlashStorage::open(Arc::new(FileChunkDevice::create(dir, geometry()).unwrap())).unwrap()
 }
 
 fn open(dir: &Path) -> FlashStorage {
-    FlashStorage::open(Arc::new(FileZones::open(dir).unwrap())).unwrap()
+    FlashStorage::open(Arc::new(FileChunkDevice::open(dir).unwrap())).unwrap()
 }
 
 fn write(storage: &dyn Storage, name: &str, byte: u8) -> Result<()> {
-    let mut file = storage.create(name, Hint::table(1))?;
+    let mut file = storage.create(name, WriteHint::table(1))?;
     file.append(&[byte; 70_000])?;
     file.sync()
 }
@@ -62,11 +62,11 @@ fn two_devices_that_had_one_path_after_the_other_keep_to_their_own_files() {
 fn the_lock_is_that_of_the_directory_that_was_opened() {
     let dir = tempfile::tempdir().unwrap();
     let (path, moved) = (dir.path().join("device"), dir.path().join("moved"));
-    let first = FileZones::create(&path, geometry()).unwrap();
+    let first = FileChunkDevice::create(&path, geometry()).unwrap();
     fs::rename(&path, &moved).unwrap();
     let second = create(&path);
     let first = FlashStorage::open(Arc::new(first)).unwrap();
-    let taken = FlashStorage::open(Arc::new(FileZones::open(&moved).unwrap()));
+    let taken = FlashStorage::open(Arc::new(FileChunkDevice::open(&moved).unwrap()));
     assert!(matches!(taken, Err(Error::Locked { .. })));
     drop((first, second));
 }
@@ -120,7 +120,7 @@ fn a_chunk_that_was_removed_or_shortened_while_in_use_is_noticed_by_the_next_syn
     {
         let dir = tempfile::tempdir().unwrap();
         let storage = create(dir.path());
-        let mut file = storage.create("a", Hint::table(3)).unwrap();
+        let mut file = storage.create("a", WriteHint::table(3)).unwrap();
         file.append(&[1; 10_000]).and_then(|()| file.sync()).unwrap();
         let chunk = longest(dir.path());
         match is_removed {

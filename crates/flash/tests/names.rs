@@ -1,18 +1,18 @@
 //! More names than the journal takes: what is refused leaves nothing, and what was taken stays reachable.
 
-use esker_base::{Hint, Result};
-use esker_flash::zones::MemoryZones;
+use esker_base::{Result, WriteHint};
+use esker_flash::chunk_device::MemoryChunkDevice;
 use esker_flash::{FlashStorage, Geometry};
 use esker_storage::Storage;
 use std::sync::Arc;
 
-fn open(device: &MemoryZones) -> FlashStorage {
+fn open(device: &MemoryChunkDevice) -> FlashStorage {
     FlashStorage::open(Arc::new(device.clone())).unwrap()
 }
 
 /// Chunks of 32 KiB take few names.
-fn device() -> MemoryZones {
-    MemoryZones::new(Geometry::of_blocks(2, 2, 32, 32 << 10))
+fn device() -> MemoryChunkDevice {
+    MemoryChunkDevice::new(Geometry::of_blocks(2, 2, 32, 32 << 10))
 }
 
 fn name(number: usize) -> String {
@@ -32,7 +32,7 @@ fn fill(make: impl Fn(&str) -> Result<()>) -> usize {
 }
 
 fn create(storage: &FlashStorage, name: &str) -> Result<()> {
-    storage.create(name, Hint::table(1)).map(drop)
+    storage.create(name, WriteHint::table(1)).map(drop)
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Two that make a log of the same name at the same time. One that inspects a device while another writes it.
 
-use esker_base::{Hint, Result};
+use esker_base::{Result, WriteHint};
+use esker_flash::chunk_device::{ChunkDevice, MemoryChunkDevice};
 use esker_flash::storage::look;
-use esker_flash::zones::{MemoryZones, Zones};
 use esker_flash::{Chunk, FlashStorage, Geometry};
 use esker_storage::Storage;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 /// A device that does something else once: in the midst of a flush, or when it
 /// says how far a chunk was written.
 struct Interrupted {
-    device: MemoryZones,
+    device: MemoryChunkDevice,
     chunk: Option<Chunk>,
     work: OnceLock<Box<dyn Fn() + Send + Sync>>,
     is_done: OnceLock<()>,
@@ -26,7 +26,7 @@ impl Interrupted {
     }
 }
 
-impl Zones for Interrupted {
+impl ChunkDevice for Interrupted {
     fn describe(&self) -> String {
         self.device.describe()
     }
@@ -64,7 +64,7 @@ impl Zones for Interrupted {
 
 #[test]
 fn the_second_of_two_gives_its_chunks_back() {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 16, 32 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 16, 32 << 10));
     let (work, is_done) = Default::default();
     let zones = Arc::new(Interrupted { device, chunk: None, work, is_done });
     let storage = Arc::new(FlashStorage::open(zones.clone()).unwrap());
@@ -80,13 +80,13 @@ fn the_second_of_two_gives_its_chunks_back() {
 
 #[test]
 fn a_look_while_another_writes_has_no_doubt() {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 16, 32 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 16, 32 << 10));
     let storage = Arc::new(FlashStorage::open(Arc::new(device.clone())).unwrap());
     drop(storage.create_log("log", 30_000).unwrap());
     storage.sync_names().unwrap();
     let writer = storage.clone();
     let work = move || {
-        let mut file = writer.create("file", Hint::table(1)).unwrap();
+        let mut file = writer.create("file", WriteHint::table(1)).unwrap();
         file.append(&[1; 9_000]).and_then(|()| file.sync()).unwrap();
         let log = writer.open_log("log").unwrap();
         log.write_at(0, &[1; 100]).and_then(|()| log.sync()).unwrap();

@@ -1,24 +1,24 @@
 //! A device that is opened to be read: nothing on it is changed, and it may be one on which nothing can be.
 
-use esker_base::{Hint, Result};
+use esker_base::{Result, WriteHint};
+use esker_flash::chunk_device::MemoryChunkDevice;
 use esker_flash::storage::look;
-use esker_flash::zones::MemoryZones;
-use esker_flash::{FlashStorage, Geometry, Zones};
+use esker_flash::{ChunkDevice, FlashStorage, Geometry};
 use esker_storage::Storage;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-fn open(device: &MemoryZones) -> FlashStorage {
+fn open(device: &MemoryChunkDevice) -> FlashStorage {
     FlashStorage::open(Arc::new(device.clone())).unwrap()
 }
 
-fn open_to_read(device: &MemoryZones) -> FlashStorage {
+fn open_to_read(device: &MemoryChunkDevice) -> FlashStorage {
     FlashStorage::open_to_read(Arc::new(device.clone())).unwrap()
 }
 
 /// A device with a table and a log.
-fn device() -> MemoryZones {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
+fn device() -> MemoryChunkDevice {
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
     add(&device, "table");
     let log = open(&device).create_log("log", 10_000).unwrap();
     log.write_at(0, &[7; 100]).unwrap();
@@ -26,9 +26,9 @@ fn device() -> MemoryZones {
     device
 }
 
-fn add(device: &MemoryZones, name: &str) {
+fn add(device: &MemoryChunkDevice, name: &str) {
     let storage = open(device);
-    let mut file = storage.create(name, Hint::table(1)).unwrap();
+    let mut file = storage.create(name, WriteHint::table(1)).unwrap();
     file.append(&[9; 50_000]).unwrap();
     file.sync().unwrap();
     storage.sync_names().unwrap();
@@ -49,7 +49,7 @@ fn reading_changes_nothing_and_changes_are_refused() {
     let storage = open_to_read(&device);
     check(&storage);
     let refused: [Result<()>; 6] = [
-        storage.create("new", Hint::table(1)).map(drop),
+        storage.create("new", WriteHint::table(1)).map(drop),
         storage.create_log("new", 100).map(drop),
         storage.recycle_log("log", "new", 100).map(drop),
         storage.open_log("log").map(drop),
@@ -76,7 +76,7 @@ fn a_reader_and_a_writer_are_not_there_at_a_time() {
 
 #[test]
 fn a_device_that_was_never_written_is_read_as_empty_and_not_laid_out() {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
     assert!(open_to_read(&device).list().unwrap().is_empty());
     assert_eq!(device.calls(), 0);
 }
@@ -97,7 +97,7 @@ fn a_device_whose_journal_can_be_written_nowhere_can_be_read() {
     let storage = open(&device);
     let journal = [0, 1, 2, 3].map(|place| device.geometry().chunk(place));
     journal.iter().for_each(|chunk| device.break_chunk(*chunk));
-    let refused = storage.create("new", Hint::table(1)).err().unwrap();
+    let refused = storage.create("new", WriteHint::table(1)).err().unwrap();
     assert!(refused.to_string().contains("copy the files"), "{refused}");
     check(&storage);
     drop(storage);

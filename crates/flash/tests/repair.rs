@@ -1,9 +1,9 @@
 //! A device whose journal or whose chunks are damaged: the damage is told, a repair keeps what is sound, and nothing that is
 //! damaged passes for an older state.
 
-use esker_base::{Hint, Result};
-use esker_flash::storage::{Repaired, look, repair};
-use esker_flash::zones::FileZones;
+use esker_base::{Result, WriteHint};
+use esker_flash::chunk_device::FileChunkDevice;
+use esker_flash::storage::{RepairReport, look, repair};
 use esker_flash::{FlashStorage, Geometry};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
@@ -15,20 +15,20 @@ use std::sync::Arc;
 const BLOCK: u64 = 4096;
 
 fn open(dir: &Path) -> Result<FlashStorage> {
-    FlashStorage::open(Arc::new(FileZones::open(dir)?))
+    FlashStorage::open(Arc::new(FileChunkDevice::open(dir)?))
 }
 
-fn repaired(dir: &Path) -> Result<Repaired> {
-    let repaired = repair(Arc::new(FileZones::open(dir)?))?;
+fn repaired(dir: &Path) -> Result<RepairReport> {
+    let repaired = repair(Arc::new(FileChunkDevice::open(dir)?))?;
     // What is repaired needs no second repair.
-    let again = repair(Arc::new(FileZones::open(dir)?))?;
+    let again = repair(Arc::new(FileChunkDevice::open(dir)?))?;
     assert!(!again.is_changed, "{:?}", again.problems);
     assert_eq!(again.names, repaired.names);
     Ok(repaired)
 }
 
 fn write(storage: &FlashStorage, name: &str, byte: u8) {
-    let mut file = storage.create(name, Hint::table(1)).unwrap();
+    let mut file = storage.create(name, WriteHint::table(1)).unwrap();
     file.append(&[byte; 9_000]).and_then(|()| file.sync()).unwrap();
 }
 
@@ -48,7 +48,10 @@ fn content(storage: &FlashStorage) -> BTreeMap<String, Option<Vec<u8>>> {
 fn device() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let geometry = Geometry::of_blocks(1, 1, 40, 128 << 10);
-    drop(FlashStorage::open(Arc::new(FileZones::create(dir.path(), geometry).unwrap())).unwrap());
+    drop(
+        FlashStorage::open(Arc::new(FileChunkDevice::create(dir.path(), geometry).unwrap()))
+            .unwrap(),
+    );
     for round in 0..2 {
         let storage = open(dir.path()).unwrap();
         let count = if round == 0 { 3 } else { 10 };
@@ -118,7 +121,7 @@ fn a_damaged_block_of_the_newest_journal_refuses_writers_and_a_repair_keeps_all_
         } else {
             let refused = open(dir.path()).err().unwrap().to_string();
             assert!(refused.contains("is not what was written"), "{at}: {refused}");
-            let zones = FileZones::open_to_look(dir.path()).unwrap();
+            let zones = FileChunkDevice::open_to_look(dir.path()).unwrap();
             assert!(look(&zones).unwrap().doubt.is_some());
         }
         assert!(fs::read(dir.path().join(name)).unwrap() == before, "block {at}");
@@ -148,7 +151,8 @@ fn without_any_snapshot_a_repair_refuses_and_changes_nothing() {
     }
     let (path, _) = newest(dir.path());
     let before = fs::read(&path).unwrap();
-    let refused = repair(Arc::new(FileZones::open(dir.path()).unwrap())).unwrap_err().to_string();
+    let refused =
+        repair(Arc::new(FileChunkDevice::open(dir.path()).unwrap())).unwrap_err().to_string();
     assert!(refused.contains("restore a copy"), "{refused}");
     assert!(fs::read(&path).unwrap() == before);
 }
@@ -158,7 +162,7 @@ fn a_sound_device_is_not_changed_by_a_repair() {
     let dir = device();
     let (path, _) = newest(dir.path());
     let before = fs::read(&path).unwrap();
-    let repaired = repair(Arc::new(FileZones::open(dir.path()).unwrap())).unwrap();
+    let repaired = repair(Arc::new(FileChunkDevice::open(dir.path()).unwrap())).unwrap();
     assert!(!repaired.is_changed && repaired.problems.is_empty(), "{:?}", repaired.problems);
     assert_eq!(repaired.names.len(), 14);
     assert!(fs::read(&path).unwrap() == before && newest(dir.path()).0 == path);
@@ -169,14 +173,14 @@ fn what_a_device_is_made_of_is_found_in_its_journal_again() {
     let dir = device();
     let path = dir.path().join("GEOMETRY");
     let text = fs::read(&path).unwrap();
-    assert!(!FileZones::restore_geometry(dir.path()).unwrap());
+    assert!(!FileChunkDevice::restore_geometry(dir.path()).unwrap());
     for damaged in [None, Some(b"esker zones 1\ngroups 1\n".to_vec()), Some(vec![0; 60])] {
         match damaged {
             Some(bytes) => fs::write(&path, bytes).unwrap(),
             None => fs::remove_file(&path).unwrap(),
         }
-        assert!(FileZones::open(dir.path()).is_err());
-        assert!(FileZones::restore_geometry(dir.path()).unwrap());
+        assert!(FileChunkDevice::open(dir.path()).is_err());
+        assert!(FileChunkDevice::restore_geometry(dir.path()).unwrap());
         assert_eq!(fs::read(&path).unwrap(), text);
     }
     assert_eq!(content(&open(dir.path()).unwrap()).len(), 14);
@@ -224,7 +228,7 @@ fn a_chunk_that_was_shortened_loses_its_files_by_name_and_is_not_written_on() {
     let longest = longest.unwrap();
     let bytes = fs::metadata(&longest).unwrap().len();
     fs::File::options().write(true).open(&longest).unwrap().set_len(bytes - 2 * BLOCK).unwrap();
-    let lost = look(&FileZones::open_to_look(dir.path()).unwrap()).unwrap().lost;
+    let lost = look(&FileChunkDevice::open_to_look(dir.path()).unwrap()).unwrap().lost;
     assert!(!lost.is_empty() && lost.iter().all(|lost| !lost.is_log), "{lost:?}");
     let storage = open(dir.path()).unwrap();
     (0..5).for_each(|number| write(&storage, &format!("more-{number}"), 200 + number));
@@ -239,7 +243,7 @@ fn a_chunk_that_was_shortened_loses_its_files_by_name_and_is_not_written_on() {
         (0..5).all(|number| found[&format!("more-{number}")] == Some(vec![200 + number; 9_000]))
     );
     drop(storage);
-    let repaired = repair(Arc::new(FileZones::open(dir.path()).unwrap())).unwrap();
+    let repaired = repair(Arc::new(FileChunkDevice::open(dir.path()).unwrap())).unwrap();
     assert!(!repaired.problems.is_empty());
     assert!(found.keys().all(|name| repaired.names.contains(name)), "{:?}", repaired.names);
 }
@@ -249,7 +253,10 @@ fn a_chunk_that_was_shortened_loses_its_files_by_name_and_is_not_written_on() {
 fn device_with_an_abandoned_history(place: usize) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let geometry = Geometry::of_blocks(1, 1, 40, 128 << 10);
-    drop(FlashStorage::open(Arc::new(FileZones::create(dir.path(), geometry).unwrap())).unwrap());
+    drop(
+        FlashStorage::open(Arc::new(FileChunkDevice::create(dir.path(), geometry).unwrap()))
+            .unwrap(),
+    );
     // Each open begins a generation in the next chunk. The device was made with one in chunk 0.
     let opens = (place + 2) % 4;
     for number in 0..opens {
@@ -331,9 +338,10 @@ fn a_file_whose_removal_is_lost_never_reads_what_took_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let geometry = Geometry::of_blocks(1, 1, 24, 64 << 10);
     let storage =
-        FlashStorage::open(Arc::new(FileZones::create(dir.path(), geometry).unwrap())).unwrap();
+        FlashStorage::open(Arc::new(FileChunkDevice::create(dir.path(), geometry).unwrap()))
+            .unwrap();
     let write = |name: &str, pieces: usize| {
-        let mut file = storage.create(name, Hint::table(1)).unwrap();
+        let mut file = storage.create(name, WriteHint::table(1)).unwrap();
         let byte = name.as_bytes()[0];
         (0..pieces).for_each(|_| file.append(&[byte; PIECE]).unwrap());
         file.sync().unwrap();
@@ -411,7 +419,7 @@ fn a_journal_without_the_edits_that_a_log_proves_refuses_writers_and_is_repaired
         lose(&dir.path().join(name), at, is_cut);
         let refused = open(dir.path()).err().unwrap().to_string();
         assert!(refused.contains("durable"), "{at}, {is_cut}: {refused}");
-        assert!(look(&FileZones::open_to_look(dir.path()).unwrap()).unwrap().doubt.is_some());
+        assert!(look(&FileChunkDevice::open_to_look(dir.path()).unwrap()).unwrap().doubt.is_some());
         let repaired = repaired(dir.path()).unwrap();
         let is_told = repaired.problems.iter().any(|problem| problem.contains("are lost"));
         assert!(is_told || at == 0 && !is_cut, "{at}, {is_cut}: {:?}", repaired.problems);
@@ -431,7 +439,7 @@ fn no_lost_block_of_a_closed_journal_shows_an_older_directory() {
     write(&storage, "newest", 9);
     storage.remove("1-5").unwrap();
     // Several edits name its pieces, which are one piece of a chunk.
-    let mut file = storage.create("long", Hint::table(6)).unwrap();
+    let mut file = storage.create("long", WriteHint::table(6)).unwrap();
     (0..2).for_each(|_| file.append(&[5; 8192]).and_then(|()| file.sync()).unwrap());
     drop((file, user, storage));
     let expected = content(&open(copy(dir.path()).path()).unwrap());

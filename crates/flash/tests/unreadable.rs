@@ -1,15 +1,15 @@
 //! Devices of which something can't be read when they are opened: what it said may be newer than what can be read.
 
-use esker_base::Hint;
-use esker_flash::storage::{Lost, look, repair};
-use esker_flash::zones::{BLOCK_BYTES, MemoryZones, Zones};
+use esker_base::WriteHint;
+use esker_flash::chunk_device::{BLOCK_BYTES, ChunkDevice, MemoryChunkDevice};
+use esker_flash::storage::{LostFile, look, repair};
 use esker_flash::{Chunk, FlashStorage, Geometry};
 use esker_storage::Storage;
 use std::sync::Arc;
 
 const LOG_BYTES: u64 = 40_000;
 
-fn open(device: &MemoryZones) -> esker_base::Result<FlashStorage> {
+fn open(device: &MemoryChunkDevice) -> esker_base::Result<FlashStorage> {
     FlashStorage::open(Arc::new(device.clone()))
 }
 
@@ -26,11 +26,11 @@ fn content(storage: &FlashStorage) -> Vec<(String, Vec<u8>)> {
 }
 
 /// A device with three generations of the journal, files, and a log.
-fn device() -> MemoryZones {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
+fn device() -> MemoryChunkDevice {
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
     for round in 0..3u8 {
         let storage = open(&device).unwrap();
-        let mut file = storage.create(&format!("file-{round}"), Hint::table(1)).unwrap();
+        let mut file = storage.create(&format!("file-{round}"), WriteHint::table(1)).unwrap();
         file.append(&[round; 9_000]).unwrap();
         file.sync().unwrap();
         if round == 2 {
@@ -43,7 +43,7 @@ fn device() -> MemoryZones {
     device
 }
 
-fn blocks(device: &MemoryZones, chunk: Chunk) -> impl Iterator<Item = u64> {
+fn blocks(device: &MemoryChunkDevice, chunk: Chunk) -> impl Iterator<Item = u64> {
     (0..device.written(chunk).unwrap()).step_by(BLOCK_BYTES as usize)
 }
 
@@ -93,7 +93,7 @@ fn a_log_that_cannot_be_read_fails_the_open() {
     assert!(content(&open(&device).unwrap()) == expected);
 }
 
-fn take_offline(device: &MemoryZones, place: usize) {
+fn take_offline(device: &MemoryChunkDevice, place: usize) {
     let chunk = device.geometry().chunk(place);
     device.reset(chunk).unwrap();
     device.break_chunk(chunk);
@@ -128,7 +128,7 @@ fn journals_that_are_known_to_be_bad_are_passed_over() {
     let expected = content(&open(&device).unwrap());
     let begin_another = || {
         let storage = open(&device).unwrap();
-        drop(storage.create("passing", Hint::table(1)).unwrap());
+        drop(storage.create("passing", WriteHint::table(1)).unwrap());
         storage.remove("passing").unwrap();
         storage.sync_names().unwrap();
     };
@@ -147,12 +147,12 @@ fn journals_that_are_known_to_be_bad_are_passed_over() {
 
 #[test]
 fn a_new_device_with_bad_chunks_is_laid_out() {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
     [0, 2].iter().for_each(|place| device.break_chunk(device.geometry().chunk(*place)));
     for round in 0..5 {
         let storage = open(&device).unwrap();
         assert_eq!(storage.list().unwrap().len(), round);
-        drop(storage.create(&format!("file-{round}"), Hint::table(1)).unwrap());
+        drop(storage.create(&format!("file-{round}"), WriteHint::table(1)).unwrap());
         storage.sync_names().unwrap();
     }
 }
@@ -161,10 +161,10 @@ fn a_new_device_with_bad_chunks_is_laid_out() {
 #[test]
 fn room_is_made_elsewhere_if_a_chunk_cannot_be_moved() {
     const HALF: usize = 16 << 10;
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 12, 2 * HALF as u32));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 12, 2 * HALF as u32));
     let storage = open(&device).unwrap();
     let make = |number: u8| {
-        let mut file = storage.create(&format!("file-{number}"), Hint::table(6)).unwrap();
+        let mut file = storage.create(&format!("file-{number}"), WriteHint::table(6)).unwrap();
         file.append(&[number; HALF])?;
         file.sync()
     };
@@ -187,10 +187,10 @@ fn room_is_made_elsewhere_if_a_chunk_cannot_be_moved() {
 #[test]
 fn a_chunk_that_cannot_be_read_is_told_when_no_other_can_be_emptied() {
     const HALF: usize = 16 << 10;
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 12, 2 * HALF as u32));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 12, 2 * HALF as u32));
     let storage = open(&device).unwrap();
     let make = |number: u8| {
-        let mut file = storage.create(&format!("file-{number}"), Hint::table(6)).unwrap();
+        let mut file = storage.create(&format!("file-{number}"), WriteHint::table(6)).unwrap();
         let done = file.append(&[number; HALF]).and_then(|()| file.sync());
         drop(file);
         done.inspect_err(|_| storage.remove(&format!("file-{number}")).unwrap())
@@ -216,11 +216,11 @@ fn a_chunk_that_cannot_be_read_is_told_when_no_other_can_be_emptied() {
 const CHUNK: usize = 32 << 10;
 
 /// A device on which the files `0`, `1` and `2` have a chunk, two and three, one after the other.
-fn filled() -> MemoryZones {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, CHUNK as u32));
+fn filled() -> MemoryChunkDevice {
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 24, CHUNK as u32));
     let storage = open(&device).unwrap();
     for number in 0..3u8 {
-        let mut file = storage.create(&number.to_string(), Hint::table(6)).unwrap();
+        let mut file = storage.create(&number.to_string(), WriteHint::table(6)).unwrap();
         file.append(&vec![number; CHUNK * (1 + usize::from(number))]).unwrap();
         file.sync().unwrap();
     }
@@ -229,7 +229,7 @@ fn filled() -> MemoryZones {
 }
 
 /// The places of the chunks that have nothing but this, in the order in which they were written.
-fn chunks_of(device: &MemoryZones, number: u8) -> Vec<usize> {
+fn chunks_of(device: &MemoryChunkDevice, number: u8) -> Vec<usize> {
     let is_of = |place: &usize| {
         let mut found = vec![0; CHUNK];
         let read = device.read(device.geometry().chunk(*place), 0, &mut found);
@@ -269,7 +269,7 @@ fn what_is_lost_is_listed_file_by_file_until_the_files_are_removed() {
     [one, two].iter().for_each(|place| take_offline(&device, *place as usize));
     let lost = |name: &str, chunk| {
         let (name, chunks, bytes) = (name.to_owned(), vec![chunk], CHUNK as u64);
-        Lost { name, is_log: false, chunks, bytes }
+        LostFile { name, is_log: false, chunks, bytes }
     };
     assert_eq!(look(&device).unwrap().lost, [lost("1", one), lost("2", two)]);
     let storage = open(&device).unwrap();
@@ -287,7 +287,7 @@ fn a_device_that_lost_a_chunk_is_written_on() {
     let storage = open(&device).unwrap();
     let mut made = 0;
     let full = loop {
-        let mut file = storage.create(&format!("new-{made}"), Hint::table(6)).unwrap();
+        let mut file = storage.create(&format!("new-{made}"), WriteHint::table(6)).unwrap();
         match file.append(&[9; CHUNK]).and_then(|()| file.sync()) {
             Ok(()) => made += 1,
             Err(error) => break error,
@@ -303,8 +303,8 @@ fn a_device_that_lost_a_chunk_is_written_on() {
 }
 
 /// A device with a log of so many writes of 10,000 bytes, and the places of its chunks, in order.
-fn logged(writes: u64) -> (MemoryZones, Vec<usize>) {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, CHUNK as u32));
+fn logged(writes: u64) -> (MemoryChunkDevice, Vec<usize>) {
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 24, CHUNK as u32));
     let before = open(&device).unwrap();
     let log = before.create_log("log", 3 * CHUNK as u64).unwrap();
     (0..writes).for_each(|at| log.write_at(at * 10_000, &[7; 10_000]).unwrap());
@@ -364,7 +364,7 @@ fn a_log_that_went_on_behind_a_bad_chunk_is_opened_again_and_again() {
 }
 
 /// The places of the chunks that begin with a record of a log that names an edit of the journal.
-fn logs(device: &MemoryZones) -> Vec<usize> {
+fn logs(device: &MemoryChunkDevice) -> Vec<usize> {
     let is_log = |place: &usize| {
         let mut first = vec![0; BLOCK_BYTES as usize];
         let found = device.read(device.geometry().chunk(*place), 0, &mut first);
@@ -374,7 +374,7 @@ fn logs(device: &MemoryZones) -> Vec<usize> {
 }
 
 /// Empties the chunk with the newest generation of the journal.
-fn lose_newest(device: &MemoryZones) {
+fn lose_newest(device: &MemoryChunkDevice) {
     let geometry = device.geometry();
     let generation = |place: usize| {
         let mut header = vec![0; BLOCK_BYTES as usize];
@@ -425,12 +425,12 @@ fn a_log_proves_what_is_lost_in_a_chunk_that_the_journal_gives_to_another_file()
             log.write_at(0, &[1; 100]).and_then(|()| log.sync())
         }
         false => {
-            let mut file = storage.create(name, Hint::table(1)).unwrap();
+            let mut file = storage.create(name, WriteHint::table(1)).unwrap();
             file.append(&[1; CHUNK]).and_then(|()| file.sync())
         }
     };
     for is_log in [false, true] {
-        let device = MemoryZones::new(Geometry::of_blocks(1, 1, 12, CHUNK as u32));
+        let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 12, CHUNK as u32));
         let storage = open(&device).unwrap();
         let names: Vec<String> = (0..if is_log { 4 } else { 7 }).map(|it| it.to_string()).collect();
         names.iter().for_each(|name| fill(&storage, is_log, name).unwrap());
@@ -472,7 +472,7 @@ fn a_read_only_chunk_of_an_older_device_proves_nothing() {
 #[test]
 fn an_open_reads_a_block_of_what_no_file_has() {
     const CHUNK: u64 = 4 << 20;
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 32, CHUNK as u32));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 32, CHUNK as u32));
     let storage = open(&device).unwrap();
     for number in 0..10 {
         let name = number.to_string();
@@ -481,7 +481,7 @@ fn an_open_reads_a_block_of_what_no_file_has() {
         log.sync().unwrap();
         storage.remove(&name).unwrap();
     }
-    let last = storage.create("last", Hint::table(1)).unwrap();
+    let last = storage.create("last", WriteHint::table(1)).unwrap();
     drop((last, storage));
     let chunks = logs(&device);
     assert!(chunks.len() >= 10, "{chunks:?}");
@@ -503,7 +503,7 @@ fn an_open_reads_a_block_of_what_no_file_has() {
 
 #[test]
 fn a_log_anywhere_on_a_large_device_proves_what_is_lost() {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 20_000, CHUNK as u32));
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 20_000, CHUNK as u32));
     let storage = open(&device).unwrap();
     storage.create_log("log", CHUNK as u64).unwrap();
     storage.sync_names().unwrap();

@@ -34,9 +34,9 @@ pub struct Counters {
     /// Blocks that were not.
     pub cache_misses: Option<u64>,
     /// Point reads that tables answered.
-    pub table_hits: Option<TableGets>,
+    pub table_hits: Option<TableReadStats>,
     /// Point reads that came to tables, none of which had the key.
-    pub table_misses: Option<TableGets>,
+    pub table_misses: Option<TableReadStats>,
     /// What all of these cost, whether they found their key or not.
     pub table_cost: Option<TableCost>,
 }
@@ -90,14 +90,14 @@ impl Placed {
 
 /// Point reads that came to tables, and in how many tables these looked beyond the filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TableGets {
+pub struct TableReadStats {
     /// The point reads.
     pub gets: u64,
     /// The tables, summed over them.
     pub table_reads: u64,
 }
 
-impl TableGets {
+impl TableReadStats {
     /// Tables read by each. `None` if there was none.
     pub fn mean(&self) -> Option<f64> {
         (self.gets > 0).then(|| self.table_reads as f64 / self.gets as f64)
@@ -105,7 +105,7 @@ impl TableGets {
 
     fn since(now: Option<Self>, earlier: Option<Self>) -> Option<Self> {
         let (now, earlier) = (now?, earlier?);
-        Some(TableGets {
+        Some(TableReadStats {
             gets: now.gets.saturating_sub(earlier.gets),
             table_reads: now.table_reads.saturating_sub(earlier.table_reads),
         })
@@ -159,8 +159,8 @@ impl Counters {
             placed: Placed::since(self.placed, earlier.placed),
             cache_hits: since(self.cache_hits, earlier.cache_hits),
             cache_misses: since(self.cache_misses, earlier.cache_misses),
-            table_hits: TableGets::since(self.table_hits, earlier.table_hits),
-            table_misses: TableGets::since(self.table_misses, earlier.table_misses),
+            table_hits: TableReadStats::since(self.table_hits, earlier.table_hits),
+            table_misses: TableReadStats::since(self.table_misses, earlier.table_misses),
             table_cost: TableCost::since(self.table_cost, earlier.table_cost),
         }
     }
@@ -202,7 +202,7 @@ impl Counters {
 
 /// What the tables of a store take on its devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TableSpace {
+pub struct TableDiskUsage {
     /// Now.
     pub bytes: u64,
     /// The most that they took at any moment since the store was opened, if it keeps that.
@@ -456,7 +456,7 @@ mod tests {
 
     #[test]
     fn table_reads_are_told_for_each_read_of_a_load() {
-        let gets = |gets, table_reads| Some(TableGets { gets, table_reads });
+        let gets = |gets, table_reads| Some(TableReadStats { gets, table_reads });
         let before = Counters { table_hits: gets(10, 40), table_misses: gets(5, 5), ..NOTHING };
         let after = Counters { table_hits: gets(30, 65), table_misses: gets(5, 5), ..NOTHING };
         let during = after.since(&before);

@@ -1,7 +1,7 @@
 //! What a store's owner gives, so that the store can be measured.
 
 use crate::Counters;
-use crate::accounting::{Reclaim, TableSpace};
+use crate::accounting::{Reclaim, TableDiskUsage};
 use esker_api::{KeyRange, Ordered, Transactional};
 use esker_base::Result;
 
@@ -37,7 +37,7 @@ pub trait Engine: Sync {
 
     /// What its tables take, those included that are being written or not yet removed. Asked for a
     /// hundred times a second, if that takes no time to speak of.
-    fn table_space(&self) -> TableSpace;
+    fn table_space(&self) -> TableDiskUsage;
 
     /// What compactions were expected to free since the store was opened, and did, if it is known.
     fn reclaim(&self) -> Option<Reclaim> {

@@ -1,6 +1,6 @@
 //! A clock and an engine for tests.
 
-use crate::accounting::{Placed, TableSpace};
+use crate::accounting::{Placed, TableDiskUsage};
 use crate::{Counters, Engine};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{Clock, Error, Result};
@@ -108,9 +108,9 @@ impl Engine for Counting {
     fn disk_bytes(&self) -> u64 {
         self.user_bytes.load(Relaxed) + self.flushed_bytes.load(Relaxed)
     }
-    fn table_space(&self) -> TableSpace {
+    fn table_space(&self) -> TableDiskUsage {
         let bytes = self.flushed_bytes.load(Relaxed);
-        TableSpace { bytes, peak_bytes: self.keeps_peak.then_some(bytes + 1_000) }
+        TableDiskUsage { bytes, peak_bytes: self.keeps_peak.then_some(bytes + 1_000) }
     }
     fn flush(&self) -> Result<()> {
         self.flushed_bytes.store(self.user_bytes.load(Relaxed), Relaxed);

@@ -156,7 +156,7 @@ impl NoveLsm {
             let body = Box::new(move || shared.flush_all());
             Mutex::new(background.spawn("novelsm-flush", Priority::Normal, body)?)
         };
-        let writer = Mutex::new(Writer::new(esker_base::ambient_seed(), limits));
+        let writer = Mutex::new(Writer::new(esker_base::seed_from_os(), limits));
         Ok(NoveLsm { dir: dir.to_owned(), shared, writer, flusher })
     }
 

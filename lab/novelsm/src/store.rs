@@ -6,7 +6,7 @@ use crate::list::Found;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::Result;
 use esker_bench::Engine;
-use esker_bench::accounting::{Counters, Placed, TableSpace, disk_usage, table_usage};
+use esker_bench::accounting::{Counters, Placed, TableDiskUsage, disk_usage, table_usage};
 use std::sync::atomic::Ordering;
 
 impl Kv for NoveLsm {
@@ -112,8 +112,8 @@ impl Engine for NoveLsm {
         held + disk_usage(&self.dir)
     }
 
-    fn table_space(&self) -> TableSpace {
-        TableSpace { bytes: table_usage(&self.dir), peak_bytes: None }
+    fn table_space(&self) -> TableDiskUsage {
+        TableDiskUsage { bytes: table_usage(&self.dir), peak_bytes: None }
     }
 
     fn flush(&self) -> Result<()> {

@@ -4,13 +4,13 @@
 //! The fuzz targets call them with whatever the fuzzer finds; the tests with valid files that were
 //! damaged at random.
 
-use esker_base::{EntryCursor, FileKind, Hint, KeyspaceId, Kind, MAX_SEQNO, hash64};
+use esker_base::{EntryCursor, FileKind, KeyspaceId, Kind, MAX_SEQNO, WriteHint, hash64};
 use esker_lsm::manifest::manifest_file::read_manifest;
-use esker_lsm::manifest::version_edit::Edit;
+use esker_lsm::manifest::version_edit::VersionEdit;
 use esker_memtable::{HeapMemory, MemTable, SegmentHeader, scan};
 use esker_storage::{MemoryStorage, Storage};
 use esker_table::format::{BlockKind, FOOTER_BYTES, Footer, TRAILER_BYTES, block_checksum};
-use esker_table::{BlockCache, Compression, CursorPurpose, Table, TableOptions, TableWriter};
+use esker_table::{BlockCache, Compression, ReadPurpose, Table, TableOptions, TableWriter};
 use std::sync::Arc;
 
 const FILE_ID: u64 = 5;
@@ -52,7 +52,7 @@ pub fn table(bytes: &[u8]) {
     let Ok(table) = Table::open(file, FILE_ID, 0, bytes.len() as u64, cache) else { return };
     let table = Arc::new(table);
     table.verify(&mut |_| {});
-    let mut cursor = table.cursor(CursorPurpose::Read);
+    let mut cursor = table.cursor(ReadPurpose::Read);
     let mut forward = 0;
     let mut went = cursor.seek_first();
     while went.is_ok() && cursor.valid() {
@@ -91,8 +91,8 @@ pub fn block(body: &[u8]) {
 
 /// A manifest file; and its edits without the checksums around them.
 pub fn manifest(bytes: &[u8]) {
-    if let Ok(edit) = Edit::decode(bytes) {
-        let again = Edit::decode(&edit.encode()).expect("what was decoded can be encoded");
+    if let Ok(edit) = VersionEdit::decode(bytes) {
+        let again = VersionEdit::decode(&edit.encode()).expect("what was decoded can be encoded");
         assert_eq!(again, edit, "an edit survives encoding");
     }
     let storage = MemoryStorage::new();
@@ -103,14 +103,14 @@ pub fn manifest(bytes: &[u8]) {
 }
 
 fn write(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
-    let mut file = storage.create(name, Hint::of(FileKind::Meta)).expect("the name is free");
+    let mut file = storage.create(name, WriteHint::of(FileKind::Meta)).expect("the name is free");
     file.append(bytes).expect("memory takes all");
 }
 
 /// A small valid table of one data block.
 pub fn sample_table() -> Vec<u8> {
     let storage = MemoryStorage::new();
-    let mut file = storage.create("t", Hint::table(0)).expect("the name is free");
+    let mut file = storage.create("t", WriteHint::table(0)).expect("the name is free");
     let options = TableOptions {
         keyspace: KeyspaceId::DEFAULT,
         compression: Compression::None,

@@ -4,7 +4,7 @@
 
 use esker_base::{KeyspaceId, Rng};
 use esker_lsm::Settings;
-use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader};
+use esker_memtable::{FrameMode, HeapMemory, MemTable, SegmentHeader};
 use esker_sim::damage::damage;
 use esker_sim::decoders;
 
@@ -29,7 +29,7 @@ fn sample_segment() -> Vec<u8> {
         salt: 0,
         flags: 0,
     };
-    let memtable = MemTable::new(HeapMemory::new(CAPACITY), header, Frames::Logged);
+    let memtable = MemTable::new(HeapMemory::new(CAPACITY), header, FrameMode::Logged);
     let mut tail = memtable.activate(1);
     for number in 0..20u32 {
         let mut batch = esker_api::WriteBatch::new();

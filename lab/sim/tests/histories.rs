@@ -1,6 +1,6 @@
 //! Random histories with everything that can go wrong.
 
-use esker_lsm::compaction::plan::Reason;
+use esker_lsm::compaction::plan::CompactionReason;
 use esker_sim::campaign;
 use esker_sim::harness::Outcome;
 use esker_sim::operations::History;
@@ -16,7 +16,7 @@ fn run(seeds: u64, draw: fn(u64) -> History) -> Outcome {
 fn every_history_keeps_its_promises() {
     let total = run(SEEDS, History::draw);
     println!("{total:#?}");
-    let by_hand = total.compactions_done.of(Reason::Manual);
+    let by_hand = total.compactions_done.of(CompactionReason::Manual);
     assert!(by_hand.down > SEEDS && by_hand.in_place > 0, "{total:?}");
     // The histories are worth running only if things happen in them.
     assert!(total.crashes > SEEDS && total.failed_logs > 0, "{total:?}");
@@ -33,9 +33,9 @@ fn deep_trees_keep_their_promises_and_see_every_kind_of_compaction() {
     for (reason, done) in total.compactions_done.iter() {
         // Nobody asks for any here.
         let is_none = done.down + done.in_place + done.dropped == 0;
-        assert_eq!(is_none, reason == Reason::Manual, "{reason}: {total:?}");
+        assert_eq!(is_none, reason == CompactionReason::Manual, "{reason}: {total:?}");
     }
-    let deduplicated = total.compactions_done.of(Reason::Duplicates);
+    let deduplicated = total.compactions_done.of(CompactionReason::Duplicates);
     assert!(deduplicated.down > 0 && deduplicated.in_place > 0, "{total:?}");
     assert!(total.deferrals > 0 && total.crashes_before_force > 0, "{total:?}");
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{Pairs, disk, env, lose_power, pairs, pool, pool_env, pool_settings, put, settings};
 use esker_base::Result;
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::{MissingLogs, Repaired};
+use esker_lsm::inspect::repair::{MissingLogPolicy, RepairReport};
 use esker_lsm::{Db, Sync};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
@@ -54,7 +54,7 @@ fn what_a_repair_keeps_of_a_log_that_was_never_synced_is_durable() {
             next
         };
         damage_table(&disk);
-        let repaired = inspector(&disk).repair(MissingLogs::Refuse).unwrap();
+        let repaired = inspector(&disk).repair(MissingLogPolicy::Refuse).unwrap();
         assert_eq!((repaired.lost_tables.len(), repaired.log_entries), (1, 39), "{repaired:?}");
         let db = common::open(&disk, Sync::Os).unwrap();
         let expected = write_on(&db);
@@ -85,7 +85,7 @@ fn what_a_repair_keeps_of_a_pool_is_durable() {
     let memory = Arc::new(memory);
     assert!(memory.crash().unsettled() > 0, "the last write is not durable");
     damage_table(&disk);
-    let repaired = pool_inspector(&disk, &memory).repair(MissingLogs::Refuse).unwrap();
+    let repaired = pool_inspector(&disk, &memory).repair(MissingLogPolicy::Refuse).unwrap();
     assert_eq!((repaired.lost_tables.len(), repaired.log_entries), (1, 10), "{repaired:?}");
     let db = open_in_pool(&disk, &memory).unwrap();
     let expected = write_on(&db);
@@ -124,8 +124,8 @@ fn what_a_power_loss_leaves_of_a_pool_is_no_damage() {
             let mut problems = Vec::new();
             inspector.check(&mut |problem| problems.push(problem.to_string())).unwrap();
             assert!(problems.is_empty(), "seed {seed}: {problems:?}");
-            let repaired = inspector.repair(MissingLogs::Refuse).unwrap();
-            let Repaired { cut_logs, adopted_logs, lost_tables, set_aside, .. } = repaired;
+            let repaired = inspector.repair(MissingLogPolicy::Refuse).unwrap();
+            let RepairReport { cut_logs, adopted_logs, lost_tables, set_aside, .. } = repaired;
             assert!(cut_logs.is_empty() && adopted_logs.is_empty(), "seed {seed}: {cut_logs:?}");
             assert!(lost_tables.is_empty() && set_aside.is_empty(), "seed {seed}");
         }

@@ -6,7 +6,7 @@ use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
 use crate::units;
-use esker::inspect::Checked;
+use esker::inspect::CheckReport;
 use esker::pmem::Domain as PoolDomain;
 use serde_json::{Value as Json, json};
 
@@ -48,7 +48,7 @@ impl Check {
     }
 }
 
-fn json(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Json {
+fn json(checked: &CheckReport, problems: &[String], pool: Option<PoolDomain>) -> Json {
     json!({
         "keyspaces": checked.keyspaces,
         "tables": checked.tables,
@@ -68,7 +68,7 @@ fn json(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Jso
     })
 }
 
-fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> String {
+fn text(checked: &CheckReport, problems: &[String], pool: Option<PoolDomain>) -> String {
     let mut out = String::new();
     for problem in problems {
         out.push_str(&format!("{problem}\n"));

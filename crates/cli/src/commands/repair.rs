@@ -7,7 +7,7 @@ use crate::place::Files;
 use crate::progress::Progress;
 use crate::text::escape;
 use crate::units;
-use esker::inspect::{LostKeys, MissingLogs, Repaired};
+use esker::inspect::{LostKeys, MissingLogPolicy, RepairReport};
 use serde_json::{Map, Value as Json, json};
 
 /// Salvage a damaged database
@@ -30,7 +30,7 @@ pub struct Repair {
 impl Repair {
     pub fn run(self) -> Outcome {
         let missing_logs =
-            if self.give_up_logs { MissingLogs::GiveUp } else { MissingLogs::Refuse };
+            if self.give_up_logs { MissingLogPolicy::GiveUp } else { MissingLogPolicy::Refuse };
         let beyond_repair = |error: esker::Error| match error.is_corruption() {
             true => Failure::new(format!(
                 "{}; a repair finds nothing to go by: use a copy",
@@ -45,7 +45,7 @@ impl Repair {
     }
 }
 
-fn text(repaired: &Repaired) -> String {
+fn text(repaired: &RepairReport) -> String {
     let mut out = format!(
         "kept {}, and {} writes of the log, up to write {}\n",
         units::counted(repaired.tables, "table"),
@@ -90,7 +90,8 @@ fn text(repaired: &Repaired) -> String {
     for name in &repaired.set_aside {
         out.push_str(&format!("renamed {name} to {name}.damaged\n"));
     }
-    let Repaired { given_up_manifests, lost_tables, cut_logs, torn_log, rebuilt, .. } = repaired;
+    let RepairReport { given_up_manifests, lost_tables, cut_logs, torn_log, rebuilt, .. } =
+        repaired;
     for name in &repaired.kept_logs {
         out.push_str(&format!("kept what was rejected of a log in {name}\n"));
     }
@@ -133,7 +134,7 @@ fn keys_json(keys: &LostKeys) -> Json {
     object.into()
 }
 
-fn json(repaired: &Repaired) -> Json {
+fn json(repaired: &RepairReport) -> Json {
     let lost: Vec<_> = repaired
         .lost_tables
         .iter()

@@ -8,7 +8,7 @@ pub struct Rng {
 }
 
 /// A seed that nobody chose, different each time: where ambient chance enters.
-pub fn ambient_seed() -> u64 {
+pub fn seed_from_os() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()
 }

@@ -1,25 +1,27 @@
 //! Nanoseconds an entry of merging and compacting, in memory: `cargo run --release --example
 //! compaction_speed [merge|compact]`.
 
-use esker_base::{Clock, EntryCursor, Hint, KeyspaceId, Kind, Result, Rng, Seqno, SystemClock};
+use esker_base::{
+    Clock, EntryCursor, KeyspaceId, Kind, Result, Rng, Seqno, SystemClock, WriteHint,
+};
 use esker_lsm::compaction::execute::subcompaction::execute_part;
-use esker_lsm::compaction::in_progress::Busy;
+use esker_lsm::compaction::in_progress::InProgressCompactions;
 use esker_lsm::compaction::pick::pick;
-use esker_lsm::compaction::plan::Part;
-use esker_lsm::compaction::space::budget::Surroundings;
-use esker_lsm::options::sizes::Sizes;
+use esker_lsm::compaction::plan::SubcompactionRange;
+use esker_lsm::compaction::space::budget::PickerContext;
+use esker_lsm::options::sizes::SizeTargets;
 use esker_lsm::output::job_context::JobContext;
 use esker_lsm::output::output_files::write_table;
-use esker_lsm::output::version_filter::Fold;
-use esker_lsm::read::level_iter::RunCursor;
-use esker_lsm::read::merging_iter::MergeCursor;
-use esker_lsm::version::table_lifetimes::Born;
+use esker_lsm::output::version_filter::VersionFilter;
+use esker_lsm::read::level_iter::LevelIter;
+use esker_lsm::read::merging_iter::MergingIter;
+use esker_lsm::version::table_lifetimes::TableBirth;
 use esker_lsm::version::{
     KeyspaceVersion, Run, TableFile, TableHandle, TableMeta, table_file_name,
 };
 use esker_lsm::{KeyspaceSettings, Shape};
 use esker_storage::{Storage, memory::MemoryStorage};
-use esker_table::{BlockCache, Compression, CursorPurpose, TableOptions, TableWriter};
+use esker_table::{BlockCache, Compression, ReadPurpose, TableOptions, TableWriter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -151,7 +153,7 @@ impl Bench {
     /// Flushes a list to a run of level 0.
     fn flush(&mut self, mut keys: Keys) {
         let file_id = self.next_file.fetch_add(1, Ordering::Relaxed);
-        let mut file = self.storage.create(&table_file_name(file_id), Hint::table(0)).unwrap();
+        let mut file = self.storage.create(&table_file_name(file_id), WriteHint::table(0)).unwrap();
         let options = TableOptions {
             keyspace: KeyspaceId(0),
             compression: self.settings.compression,
@@ -162,7 +164,7 @@ impl Bench {
         };
         keys.seek_first().unwrap();
         let writer = TableWriter::new(&mut *file, options);
-        let mut fold = Fold::new(Vec::new(), false);
+        let mut fold = VersionFilter::new(Vec::new(), false);
         let meta = write_table(writer, &mut keys, Vec::new(), &mut fold);
         let table = self.handle(meta.unwrap().unwrap());
         self.keyspace.levels[0].runs.insert(0, Arc::new(Run::new(file_id, vec![table])));
@@ -170,11 +172,17 @@ impl Bench {
 
     fn handle(&self, meta: TableMeta) -> Arc<TableHandle> {
         let file = TableFile::new(self.storage.clone(), meta.id.file);
-        TableHandle::new(meta, Born::default(), file)
+        TableHandle::new(meta, TableBirth::default(), file)
     }
 
-    fn compact(&mut self, sizes: Sizes) -> u64 {
-        let plan = pick(&self.keyspace, &Busy::default(), sizes, &Surroundings::default()).unwrap();
+    fn compact(&mut self, sizes: SizeTargets) -> u64 {
+        let plan = pick(
+            &self.keyspace,
+            &InProgressCompactions::default(),
+            sizes,
+            &PickerContext::default(),
+        )
+        .unwrap();
         let context = JobContext {
             storage: self.storage.clone(),
             cache: self.cache.clone(),
@@ -189,7 +197,7 @@ impl Bench {
             expected_lifetime: None,
             origin: None,
         };
-        let outcome = execute_part(&plan, &Part::default(), &context).unwrap();
+        let outcome = execute_part(&plan, &SubcompactionRange::default(), &context).unwrap();
         let tables = outcome.outputs.into_iter().map(|meta| self.handle(meta)).collect();
         for input in &plan.inputs {
             self.keyspace.levels[input.level].runs.clear();
@@ -204,7 +212,7 @@ fn merges(clock: &SystemClock) {
     for decimal in [false, true] {
         let keys = if decimal { "decimal keys" } else { "random keys" };
         for many in [1, 2, 3, 5, 8, 20] {
-            let mut merge = MergeCursor::new(lists(many, decimal));
+            let mut merge = MergingIter::new(lists(many, decimal));
             report(clock, &format!("{keys}, merge of {many}"), || walk(&mut merge));
         }
     }
@@ -218,9 +226,9 @@ fn compactions(clock: &SystemClock, compression: Compression) {
         KEYS
     });
     let run = bench.keyspace.levels[0].runs[0].clone();
-    let mut cursor = RunCursor::new(run, bench.cache.clone(), CursorPurpose::Compaction);
+    let mut cursor = LevelIter::new(run, bench.cache.clone(), ReadPurpose::Compaction);
     report(clock, &format!("{compression}: read a run"), || walk(&mut cursor));
-    let sizes = Sizes { segment_bytes: 64 << 20 };
+    let sizes = SizeTargets { segment_bytes: 64 << 20 };
     report(clock, &format!("{compression}: compact 4 runs"), || bench.compact(sizes));
     second.into_iter().rev().for_each(|list| bench.flush(list));
     report(clock, &format!("{compression}: compact 4 runs and a level"), || bench.compact(sizes));

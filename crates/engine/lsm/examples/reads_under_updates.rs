@@ -11,7 +11,7 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Clock, Rng, SystemClock};
-use esker_lsm::{Db, Dedup, Env, KeyspaceSettings, Ratio, Settings, Shape, TableGets};
+use esker_lsm::{Db, Dedup, Env, KeyspaceSettings, Ratio, Settings, Shape, TableReadStats};
 use esker_storage::MemoryStorage;
 use esker_table::Compression;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn median(of: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// What a read cost: the part that came to tables, and of these runs visited, tables read, blocks read of files.
-fn costs(after: TableGets, before: TableGets, reads: u64) -> [f64; 4] {
+fn costs(after: TableReadStats, before: TableReadStats, reads: u64) -> [f64; 4] {
     let gets = after.gets() - before.gets();
     let each = |sum: u64| sum as f64 / gets.max(1) as f64;
     let tables = after.hit_reads + after.miss_reads - before.hit_reads - before.miss_reads;

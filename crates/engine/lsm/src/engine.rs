@@ -1,35 +1,35 @@
 //! The state that the handles and the background threads of one open database share.
 
-use crate::background::picker::bytes_by_keyspace;
+use crate::background::picker::keyspace_sizes;
 use crate::background::resources::{Charge, Resources, Share};
-use crate::background::{Jobs, Lane, Schedule};
-use crate::compaction::execute::l0_progress::UnderWay;
-use crate::compaction::pick::l0_delay::Arrival;
-use crate::compaction::space::budget::Surroundings;
-use crate::log::segment_provider::Logs;
-use crate::log::torn_tail::TornLog;
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::{Change, Edit};
-use crate::manifest::version_set::Installer;
+use crate::background::{JobClass, Scheduler, SchedulerState};
+use crate::compaction::execute::l0_progress::L0CompactionProgress;
+use crate::compaction::pick::l0_delay::FlushCadence;
+use crate::compaction::space::budget::PickerContext;
+use crate::log::segment_provider::SegmentProvider;
+use crate::log::torn_tail::TornTail;
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::manifest::version_set::VersionSet;
 use crate::options::settings::{Log, Settings, Sync};
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::options::sizes::segments_ahead;
-use crate::output::io_throttle::IoGate;
-use crate::read::db_iter::Walk;
+use crate::output::io_throttle::IoThrottle;
+use crate::read::db_iter::DbIter;
 use crate::read::get;
-use crate::recovery::open_tables::MayOpen;
+use crate::recovery::open_tables::OpenScope;
 use crate::stats;
 use crate::stats::Counters;
-use crate::stats::cumulative::{Account, SpaceSeen, Unwritten};
-use crate::stats::disk_usage::{MeteredStorage, TableSpace};
-use crate::stats::write_histories::Histories;
+use crate::stats::cumulative::{CumulativeStats, SpaceAmpSamples, UnpersistedStats};
+use crate::stats::disk_usage::{DiskUsageTracker, TableDiskUsage};
+use crate::stats::write_histories::WriteHistories;
 use crate::user_keys::KeyFormat;
 use crate::version::Version;
-use crate::version::pin_registry::Leases;
-use crate::version::snapshot_tracker::Snapshots;
-use crate::version::super_version::{View, ViewCell, pin_present};
-use crate::write::write_controller::Stall;
-use crate::write::{Commit, RANGE_DELETES_MAX};
+use crate::version::pin_registry::PinRegistry;
+use crate::version::snapshot_tracker::SnapshotTracker;
+use crate::version::super_version::{SuperVersion, SuperVersionCell, pin_present};
+use crate::write::write_controller::WriteController;
+use crate::write::{CommitPipeline, RANGE_DELETES_MAX};
 use esker_api::{KeyspaceRef, StoreId, WriteBatch, foreign};
 use esker_base::{Clock, Error, KeyspaceId, Kind, MAX_KEY_BYTES, Result, Seqno};
 use esker_memtable::{DramTable, MemTable};
@@ -47,7 +47,7 @@ use std::time::Duration;
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 
 /// See the file's head.
-pub(crate) struct Inner {
+pub(crate) struct Engine {
     // Constant after opening.
     /// What handles of this open are told by.
     pub(crate) store_id: StoreId,
@@ -55,11 +55,11 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     /// Of the segments that this process writes.
     pub(crate) salt: u64,
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: SizeTargets,
     pub(crate) storage: Arc<dyn Storage>,
     /// The process that opened the database.
     pub(crate) owner: OwnerProcess,
-    pub(crate) logs: Logs,
+    pub(crate) logs: SegmentProvider,
     pub(crate) clock: Arc<dyn Clock>,
     /// The database's share of memory and threads.
     pub(crate) share: Share,
@@ -67,25 +67,25 @@ pub(crate) struct Inner {
     pub(crate) dram_table: Option<DramTable>,
     pub(crate) read_only: bool,
     /// What opening gave up.
-    pub(crate) torn_log: Option<TornLog>,
+    pub(crate) torn_log: Option<TornTail>,
     /// Files that opening set aside, under their new names.
     pub(crate) set_aside: Vec<String>,
     /// The storage, as what knows how much its tables take. `None`: opened for reading.
-    pub(crate) meter: Option<Arc<MeteredStorage>>,
+    pub(crate) meter: Option<Arc<DiskUsageTracker>>,
 
     // Each protected by itself.
-    pub(crate) commit: Commit,
-    pub(crate) view: ViewCell,
-    pub(crate) installer: Installer,
-    pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) leases: Leases<Walk>,
-    pub(crate) schedule: Schedule,
-    pub(crate) stall: Stall,
-    pub(crate) under_way: UnderWay,
-    pub(crate) gate: IoGate,
+    pub(crate) commit: CommitPipeline,
+    pub(crate) view: SuperVersionCell,
+    pub(crate) installer: VersionSet,
+    pub(crate) snapshots: Arc<SnapshotTracker>,
+    pub(crate) leases: PinRegistry<DbIter>,
+    pub(crate) schedule: Scheduler,
+    pub(crate) stall: WriteController,
+    pub(crate) under_way: L0CompactionProgress,
+    pub(crate) gate: IoThrottle,
     pub(crate) counters: Counters,
-    pub(crate) unwritten: Unwritten,
-    pub(crate) histories: Histories,
+    pub(crate) unwritten: UnpersistedStats,
+    pub(crate) histories: WriteHistories,
     /// Made by the first transaction.
     pub(crate) transactions: OnceLock<TransactionManager>,
 
@@ -97,7 +97,7 @@ pub(crate) struct Inner {
     pub(crate) closed: AtomicBool,
 }
 
-impl Inner {
+impl Engine {
     /// Fails in a forked child, and once the database is closed.
     #[inline]
     pub(crate) fn check_usable(&self) -> Result<()> {
@@ -141,7 +141,7 @@ impl Inner {
     #[inline]
     pub(crate) fn fits_frame(&self, batch: &WriteBatch) -> bool {
         let bytes = batch.encoded().len();
-        MemTable::fits_ever(self.settings.segment_bytes, bytes, batch.len() as u32)
+        MemTable::batch_fits(self.settings.segment_bytes, bytes, batch.len() as u32)
     }
 
     /// Whether several frames can.
@@ -155,7 +155,7 @@ impl Inner {
 
     /// What a read at present looks at: see `super_version`.
     #[inline]
-    pub(crate) fn pin_present(&self) -> (arc_swap::Guard<Arc<View>>, Seqno) {
+    pub(crate) fn pin_present(&self) -> (arc_swap::Guard<Arc<SuperVersion>>, Seqno) {
         pin_present(|| self.view.pin(), || self.commit.visible())
     }
 
@@ -226,23 +226,23 @@ impl Inner {
     }
 
     /// Makes an edit that takes tables or MemTables away durable and puts it in force, as
-    /// [`Installer::install`] does, and sees to it that no idle cursor holds on to what is gone. With it
+    /// [`VersionSet::install`] does, and sees to it that no idle cursor holds on to what is gone. With it
     /// the manifest learns the `cost` of what was done, and what else was counted.
     pub(crate) fn install(
         &self,
-        cost: Account,
-        plan: impl FnOnce(&State) -> Result<Edit>,
-        change: impl FnOnce(&mut View),
+        cost: CumulativeStats,
+        plan: impl FnOnce(&ManifestState) -> Result<VersionEdit>,
+        change: impl FnOnce(&mut SuperVersion),
     ) -> Result<()> {
-        let mut counted = Account::default();
-        let plan = |state: &State| {
+        let mut counted = CumulativeStats::default();
+        let plan = |state: &ManifestState| {
             let mut edit = plan(state)?;
             counted = self.unwritten.take(self.counters.table_gets.sum());
             let mut account = state.account;
             account.add(counted);
             account.add(cost);
             account.segment_bytes = self.sizes.segment_bytes;
-            edit.changes.push(Change::Account(account));
+            edit.changes.push(VersionChange::Account(account));
             Ok(edit)
         };
         let installed = self.installer.install(&self.view, plan, change);
@@ -252,7 +252,7 @@ impl Inner {
     }
 
     /// What the database has cost up to now.
-    pub(crate) fn account(&self) -> Account {
+    pub(crate) fn account(&self) -> CumulativeStats {
         let mut account = self.installer.account();
         account.add(self.unwritten.peek(self.counters.table_gets.sum()));
         account
@@ -266,28 +266,28 @@ impl Inner {
         let version = self.view.load().version.clone();
         let Some(live) = stats::live_data(&version, &self.snapshots.list()) else { return };
         let (space, peak) = (meter.table_space(), meter.take_peak());
-        let look = SpaceSeen::look(space.bytes, peak, live.bytes, live.pinned_bytes);
+        let look = SpaceAmpSamples::look(space.bytes, peak, live.bytes, live.pinned_bytes);
         self.unwritten.look(look);
     }
 
     /// What pickers have to know beside the version of `view`.
-    pub(crate) fn surroundings(&self, view: &View, jobs: &Jobs) -> Surroundings {
+    pub(crate) fn surroundings(&self, view: &SuperVersion, jobs: &SchedulerState) -> PickerContext {
         let arrival = self.arrival(view, jobs);
         let (age, now) = (self.settings.delete_age_max, self.clock.calendar().as_secs());
         let aged_through = view.version.dates.aged(age, now);
         if !view.version.has_space_goal() {
             let snapshots = self.snapshots.list();
-            return Surroundings { snapshots, arrival, aged_through, ..Surroundings::default() };
+            return PickerContext { snapshots, arrival, aged_through, ..PickerContext::default() };
         }
         // Once its tables are there it is in no view any more.
         let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
         let flushing = view.memtables.last().filter(is_flushed);
         let flushing = flushing.map_or_else(Vec::new, |_| view.next_to_flush());
-        Surroundings {
+        PickerContext {
             snapshots: self.snapshots.list(),
-            left_bytes: self.installer.left_bytes(),
+            zombie_bytes: self.installer.zombie_bytes(),
             // Weighed before the flush was begun, if there was a goal then.
-            flushing_bytes: bytes_by_keyspace(&flushing),
+            flushing_bytes: keyspace_sizes(&flushing),
             histories: self.histories.all(),
             arrival,
             aged_through,
@@ -297,17 +297,22 @@ impl Inner {
     /// The last flush, if another one may follow soon. Nothing waits for it where somebody waits for all merges, where
     /// writers are held back by what is yet to be merged, nor where no flush can follow: if that is for want of room,
     /// merges may make some.
-    pub(crate) fn arrival(&self, view: &View, jobs: &Jobs) -> Option<Arrival> {
+    pub(crate) fn arrival(
+        &self,
+        view: &SuperVersion,
+        jobs: &SchedulerState,
+    ) -> Option<FlushCadence> {
         let flushed = jobs.flushed.filter(|_| !jobs.deferred.is_hurried())?;
-        let fails = |lane: Lane| jobs.lanes[lane as usize].error.is_some();
-        let is_last = fails(Lane::Flush) || fails(Lane::Prepare) || self.commit.failure().is_some();
+        let fails = |lane: JobClass| jobs.lanes[lane as usize].error.is_some();
+        let is_last =
+            fails(JobClass::Flush) || fails(JobClass::Prepare) || self.commit.failure().is_some();
         let since = self.clock.now().saturating_sub(flushed.at);
         if is_last || self.stall.waits_for_compaction() || since > ARRIVES_WITHIN {
             return None;
         }
         let waits = view.memtables.iter().any(|memtable| memtable.is_sealed());
         let drained_bytes = if waits { 0 } else { self.stall.could_drain_level_0(since) };
-        Some(Arrival { after: flushed.after, drained_bytes })
+        Some(FlushCadence { after: flushed.after, drained_bytes })
     }
 
     /// The size of the segments of whoever writes the database: this process, or by its newest log, or by
@@ -321,8 +326,8 @@ impl Inner {
     }
 
     /// What table files take.
-    pub(crate) fn table_space(&self) -> TableSpace {
-        self.meter.as_ref().map_or_else(TableSpace::default, |meter| meter.table_space())
+    pub(crate) fn table_space(&self) -> TableDiskUsage {
+        self.meter.as_ref().map_or_else(TableDiskUsage::default, |meter| meter.table_space())
     }
 
     /// Whether compactions pause for reads that wait for writes. While writers are slowed down by what compactions
@@ -345,12 +350,12 @@ impl Inner {
     pub(crate) fn open_new_tables(&self) {
         let may_open = self.schedule.jobs.lock().opening.leaves();
         match may_open {
-            MayOpen::All => {
+            OpenScope::All => {
                 if self.open_unopened().is_err() {
                     self.schedule.retry_tables(self.clock.now());
                 }
             }
-            MayOpen::After(file) => {
+            OpenScope::After(file) => {
                 let mut tables = self.view.load().version.unopened();
                 tables.retain(|table| table.meta.id.file > file);
                 for table in tables {
@@ -358,7 +363,7 @@ impl Inner {
                     let _ = table.reader(&self.cache);
                 }
             }
-            MayOpen::None => return,
+            OpenScope::None => return,
         }
         self.share_memory();
     }
@@ -444,7 +449,7 @@ impl Inner {
 
     /// What a database by itself charges for segments: the most that they usually take, and beyond
     /// that what large batches hold.
-    fn segments_charged_alone(&self, view: &View) -> usize {
+    fn segments_charged_alone(&self, view: &SuperVersion) -> usize {
         let usual = 1 + self.settings.sealed_segments + self.logs.segments_ahead();
         let jobs = self.schedule.jobs.lock();
         let beyond = held_segments(view, &jobs).skip(usual);
@@ -452,7 +457,7 @@ impl Inner {
     }
 
     /// What segments and their index take now, those that are prepared included.
-    pub(crate) fn segment_memory(&self, view: &View) -> usize {
+    pub(crate) fn segment_memory(&self, view: &SuperVersion) -> usize {
         let jobs = self.schedule.jobs.lock();
         let held = held_segments(view, &jobs).chain(&jobs.retired);
         held.map(|memtable| memtable.memory_bytes()).sum()
@@ -474,7 +479,10 @@ impl Inner {
 }
 
 /// The MemTables of `view`, and those that are prepared or were prepared for nothing.
-fn held_segments<'a>(view: &'a View, jobs: &'a Jobs) -> impl Iterator<Item = &'a Arc<MemTable>> {
+fn held_segments<'a>(
+    view: &'a SuperVersion,
+    jobs: &'a SchedulerState,
+) -> impl Iterator<Item = &'a Arc<MemTable>> {
     let prepared = jobs.prepared.iter().chain(&jobs.unneeded).map(|segment| &segment.memtable);
     view.memtables.iter().chain(prepared)
 }

@@ -8,18 +8,18 @@
 //! is verified before its bytes are used.
 
 use crate::compaction::pick;
-use crate::engine::Inner;
+use crate::engine::Engine;
 use crate::log::wal_files::log_file_name;
-use crate::manifest::version_edit::{Change, Edit};
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::output::filter_allocation;
 use crate::output::output_files;
-use crate::output::version_filter::Fold;
-use crate::stats::cumulative::Account;
+use crate::output::version_filter::VersionFilter;
+use crate::stats::cumulative::CumulativeStats;
 use crate::version::dates::Mark;
-use crate::version::key_bounds::Span;
-use crate::version::super_version::View;
+use crate::version::key_bounds::KeyBounds;
+use crate::version::super_version::SuperVersion;
 use crate::version::{TableMeta, table_file_name};
-use esker_base::{EntryCursor, Hint, KeyspaceId, RangeTombstone, Result, Seqno};
+use esker_base::{EntryCursor, KeyspaceId, RangeTombstone, Result, Seqno, WriteHint};
 use esker_memtable::{MemTable, MemTableCursor};
 use esker_storage::WritableFile;
 use esker_table::{Origin, TableOptions, TableWriter};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// The tables that a flush wrote.
 #[derive(Default)]
-struct Written {
+struct FlushOutput {
     /// The run that they are.
     run: u64,
     tables: Vec<(KeyspaceId, TableMeta)>,
@@ -40,15 +40,15 @@ struct Written {
     files: Vec<u64>,
 }
 
-impl Written {
+impl FlushOutput {
     fn add(&mut self, keyspace: KeyspaceId, meta: TableMeta) {
         self.bytes += meta.bytes;
         self.tables.push((keyspace, meta));
     }
 }
 
-/// Flushes the [next MemTables](View::next_to_flush) and takes them out of the view. Returns them.
-pub(crate) fn flush(inner: &Inner) -> Result<Vec<Arc<MemTable>>> {
+/// Flushes the [next MemTables](SuperVersion::next_to_flush) and takes them out of the view. Returns them.
+pub(crate) fn flush(inner: &Engine) -> Result<Vec<Arc<MemTable>>> {
     inner.installer.mend()?;
     let memtables = inner.view.load().next_to_flush();
     let mut written = Vec::new();
@@ -56,7 +56,7 @@ pub(crate) fn flush(inner: &Inner) -> Result<Vec<Arc<MemTable>>> {
         memtable.verify(&log_file_name(memtable.epoch()))?;
     }
     for memtable in &memtables {
-        let mut tables = Written { run: inner.installer.next_file(), ..Written::default() };
+        let mut tables = FlushOutput { run: inner.installer.next_file(), ..FlushOutput::default() };
         let outcome = write_tables(inner, memtable, &mut tables);
         written.push(tables);
         if let Err(error) = outcome {
@@ -84,12 +84,12 @@ fn last_seqno(memtables: &[Arc<MemTable>]) -> Seqno {
 
 /// Writes one file with a table a keyspace in it; and, of keyspaces with a goal for space, each part to a
 /// file of its own, so that it can go by itself.
-fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) -> Result<()> {
-    memtable.build_order(memtable.last_seqno());
+fn write_tables(inner: &Engine, memtable: &Arc<MemTable>, written: &mut FlushOutput) -> Result<()> {
+    memtable.sort_through(memtable.last_seqno());
     memtable.sound()?;
     let mut shared = None;
     for keyspace_id in memtable.keyspaces() {
-        let Some(mut content) = Content::of(inner, memtable, keyspace_id)? else { continue };
+        let Some(mut content) = KeyspaceSlice::of(inner, memtable, keyspace_id)? else { continue };
         if let Some(cuts) = content.cuts.take() {
             write_parts(inner, content, cuts, written)?;
             continue;
@@ -101,7 +101,7 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
         };
         let options = TableOptions { file_id, ..content.options };
         let range_bytes = content.range_bytes();
-        let Content { mut cursor, tombstones, mut fold, origin, .. } = content;
+        let KeyspaceSlice { mut cursor, tombstones, mut fold, origin, .. } = content;
         let writer = TableWriter::new(&mut **file, options).with_origin(Some(origin));
         let table = output_files::write_table(writer, &mut cursor, tombstones, &mut fold)?;
         written.seen.push((keyspace_id, fold.bytes_seen() + range_bytes));
@@ -118,13 +118,13 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
 }
 
 fn write_parts(
-    inner: &Inner,
-    content: Content,
-    Cuts { at, expected_lifetime }: Cuts,
-    written: &mut Written,
+    inner: &Engine,
+    content: KeyspaceSlice,
+    OutputSplit { at, expected_lifetime }: OutputSplit,
+    written: &mut FlushOutput,
 ) -> Result<()> {
     let range_bytes = content.range_bytes();
-    let Content { mut cursor, tombstones, mut fold, options, origin, .. } = content;
+    let KeyspaceSlice { mut cursor, tombstones, mut fold, options, origin, .. } = content;
     let next_file = || {
         let file_id = inner.installer.next_file();
         let file = create(inner, file_id, expected_lifetime, written)?;
@@ -146,43 +146,43 @@ fn write_parts(
 
 /// What a keyspace has in a MemTable, and how it is to be written. Holds no version: for as long as a
 /// flush takes, the files that compactions are done with would stay.
-struct Content {
+struct KeyspaceSlice {
     cursor: MemTableCursor,
     tombstones: Vec<RangeTombstone>,
-    fold: Fold,
+    fold: VersionFilter,
     /// If its tables are to be in files of their own.
-    cuts: Option<Cuts>,
+    cuts: Option<OutputSplit>,
     /// The file is still to be told.
     options: TableOptions,
     origin: Arc<Origin>,
 }
 
 /// Tables in files of their own.
-struct Cuts {
+struct OutputSplit {
     /// Where they are cut.
     at: Vec<Vec<u8>>,
     /// How long they live. Of tables that share a file the file tells it ([`shared_lifetime`]).
     expected_lifetime: Option<u64>,
 }
 
-impl Content {
+impl KeyspaceSlice {
     /// `None` if the keyspace was dropped meanwhile: it leaves entries that nobody can read.
-    fn of(inner: &Inner, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
+    fn of(inner: &Engine, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
         let view = inner.view.load();
         let Some(keyspace) = view.version.keyspaces.get(&id) else { return Ok(None) };
-        let mut cursor = memtable.cursor(id, memtable.last_seqno()).in_one_pass();
+        let mut cursor = memtable.cursor(id, memtable.last_seqno()).for_sequential_scan();
         let versions = cursor.versions() as u64;
         let span = span_of(&mut cursor)?;
         let bits = span.map(|span| filter_allocation::of_flush(keyspace, versions, &span));
         cursor.seek_first()?;
-        Ok(Some(Content {
+        Ok(Some(KeyspaceSlice {
             cursor,
             tombstones: memtable.range_deletes_in(id),
-            fold: Fold::new(inner.snapshots.list(), false),
+            fold: VersionFilter::new(inner.snapshots.list(), false),
             origin: inner.installer.origin(keyspace),
             cuts: pick::flush_cuts(keyspace, inner.sizes).map(|at| {
                 let now = inner.installer.account().table_bytes();
-                Cuts { at, expected_lifetime: keyspace.expected_lifetime(0, now) }
+                OutputSplit { at, expected_lifetime: keyspace.expected_lifetime(0, now) }
             }),
             options: TableOptions {
                 keyspace: id,
@@ -202,18 +202,18 @@ impl Content {
 }
 
 /// From the cursor's first key to its last.
-fn span_of(cursor: &mut MemTableCursor) -> Result<Option<Span>> {
+fn span_of(cursor: &mut MemTableCursor) -> Result<Option<KeyBounds>> {
     cursor.seek_last()?;
     if !cursor.valid() {
         return Ok(None);
     }
     let largest = cursor.key().to_vec();
     cursor.seek_first()?;
-    Ok(Some(Span { smallest: cursor.key().to_vec(), largest, largest_is_exclusive: false }))
+    Ok(Some(KeyBounds { smallest: cursor.key().to_vec(), largest, largest_is_exclusive: false }))
 }
 
 /// How long a file is expected to live that tables of all keyspaces share: as long as the one that lives longest.
-fn shared_lifetime(inner: &Inner, memtable: &MemTable) -> Option<u64> {
+fn shared_lifetime(inner: &Engine, memtable: &MemTable) -> Option<u64> {
     let (view, now) = (inner.view.load(), inner.installer.account().table_bytes());
     let all = memtable.keyspaces().into_iter();
     let all = all.filter_map(|id| view.version.keyspaces.get(&id));
@@ -223,13 +223,13 @@ fn shared_lifetime(inner: &Inner, memtable: &MemTable) -> Option<u64> {
 }
 
 fn create(
-    inner: &Inner,
+    inner: &Engine,
     file_id: u64,
     expected_lifetime: Option<u64>,
-    written: &mut Written,
+    written: &mut FlushOutput,
 ) -> Result<Box<dyn WritableFile>> {
-    inner.gate.pass_flush(&*inner.clock, || inner.storage.is_busy());
-    let hint = Hint::table(0).living(expected_lifetime);
+    inner.gate.throttle_flush(&*inner.clock, || inner.storage.is_busy());
+    let hint = WriteHint::table(0).living(expected_lifetime);
     let file = inner.storage.create(&table_file_name(file_id), hint)?;
     written.files.push(file_id);
     Ok(file)
@@ -237,46 +237,48 @@ fn create(
 
 /// Removes files that no edit has added and none will. One that cannot be removed now is found unused,
 /// and removed, at the next open.
-fn remove(inner: &Inner, files: impl Iterator<Item = u64>) {
+fn remove(inner: &Engine, files: impl Iterator<Item = u64>) {
     for file in files {
         let _ = inner.storage.remove(&table_file_name(file));
     }
 }
 
-fn install(inner: &Inner, memtables: &[Arc<MemTable>], written: &[Written]) -> Result<()> {
+fn install(inner: &Engine, memtables: &[Arc<MemTable>], written: &[FlushOutput]) -> Result<()> {
     let mut logged = Vec::new();
     let mut unused: Vec<u64> = written.iter().flat_map(|tables| &tables.files).copied().collect();
     let log_bytes = memtables.iter().map(|memtable| memtable.bytes_used()).sum();
-    let cost = Account {
+    let cost = CumulativeStats {
         user_bytes: written.iter().map(|tables| tables.user_bytes).sum(),
         log_bytes: if inner.logs.is_kept() { log_bytes } else { 0 },
         flushes: memtables.len() as u64,
         flush_bytes: written.iter().map(|tables| tables.bytes).sum(),
-        ..Account::default()
+        ..CumulativeStats::default()
     };
     inner.install(
         cost,
         |state| {
             let through = last_seqno(memtables);
             let at = inner.clock.calendar().as_secs();
-            let mut changes =
-                vec![Change::FlushedThrough(through), Change::Dates(Mark { through, at }.into())];
+            let mut changes = vec![
+                VersionChange::FlushedThrough(through),
+                VersionChange::Dates(Mark { through, at }.into()),
+            ];
             let epochs = memtables.iter().map(|memtable| memtable.epoch());
             logged.extend(epochs.filter(|epoch| state.logs.contains_key(epoch)));
-            changes.extend(logged.iter().map(|&epoch| Change::RemoveLog(epoch)));
-            for Written { run, tables, .. } in written {
+            changes.extend(logged.iter().map(|&epoch| VersionChange::RemoveLog(epoch)));
+            for FlushOutput { run, tables, .. } in written {
                 for (keyspace, meta) in tables {
                     // It may have been dropped meanwhile.
                     if state.version.keyspaces.contains_key(keyspace) {
                         unused.retain(|&file| file != meta.id.file);
                         let (keyspace, run, meta) = (*keyspace, *run, meta.clone());
-                        changes.push(Change::AddTable { keyspace, level: 0, run, meta });
+                        changes.push(VersionChange::AddTable { keyspace, level: 0, run, meta });
                     }
                 }
             }
-            Ok(Edit { changes })
+            Ok(VersionEdit { changes })
         },
-        |view: &mut View| {
+        |view: &mut SuperVersion| {
             view.memtables.retain(|one| !memtables.iter().any(|other| Arc::ptr_eq(one, other)));
         },
     )?;

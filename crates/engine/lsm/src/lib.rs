@@ -43,7 +43,7 @@ pub use db::kv_adapter::Store;
 pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
-pub use log::torn_tail::{FramesBehind, TornLog};
+pub use log::torn_tail::{FramesBehind, TornTail};
 pub use log::wal_files::{log_file_name, parse_log_file_name};
 pub use options::settings::{
     DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, Sync,
@@ -52,12 +52,12 @@ pub use options::space_policy::{Dedup, Ratio};
 pub use read::cursor::DbCursor;
 pub use read::range::Range;
 pub use recovery::env::Env;
-pub use stats::compaction_counts::{CompactionsDone, DoneFor};
-pub use stats::cumulative::{Account, SpaceSeen};
-pub use stats::disk_usage::TableSpace;
-pub use stats::reclaim_accuracy::{RECLAIM_PERCENTS, ReclaimErrors};
-pub use stats::table_reads::TableGets;
-pub use stats::{GoalInfo, KeyspaceLevels, LevelInfo, LiveData, RunInfo, Stats};
+pub use stats::compaction_counts::{CompactionCounts, ReasonCount};
+pub use stats::cumulative::{CumulativeStats, SpaceAmpSamples};
+pub use stats::disk_usage::TableDiskUsage;
+pub use stats::reclaim_accuracy::{RECLAIM_PERCENTS, ReclaimAccuracy};
+pub use stats::table_reads::TableReadStats;
+pub use stats::{KeyspaceLevels, LevelInfo, LiveData, RunInfo, SpaceAmpStatus, Stats};
 pub use user_keys::KeyFormat;
 pub use version::snapshot_tracker::Snapshot;
 pub use version::unreadable::UnreadableTable;

@@ -2,7 +2,7 @@
 
 mod killed;
 
-use esker_lsm::{Account, Db, Dedup, Env, KeyspaceSettings, Log, Ratio, Settings, Shape};
+use esker_lsm::{CumulativeStats, Db, Dedup, Env, KeyspaceSettings, Log, Ratio, Settings, Shape};
 use esker_storage::MemoryStorage;
 use std::path::Path;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ fn what_a_snapshot_pins_is_not_garbage() {
 
 #[test]
 fn a_database_that_wrote_nothing_has_no_ratios() {
-    let account = Account::default();
+    let account = CumulativeStats::default();
     assert_eq!((account.write_amp(7), account.space.amp_mean()), (None, None));
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(open(dir.path()).stats().account, account);

@@ -1,9 +1,9 @@
 //! Level 0 of a leveled keyspace while flushes follow each other: one merge for many runs.
 
 use esker_base::background::Stepped;
-use esker_base::{Clock, Error, FileKind, Hint, Result};
+use esker_base::{Clock, Error, FileKind, Result, WriteHint};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings};
-use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,11 +26,11 @@ struct Bad {
     refuses: Arc<AtomicBool>,
 }
 
-impl Layer for Bad {
+impl FileSystemWrapper for Bad {
     fn below(&self) -> &dyn Storage {
         &*self.below
     }
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let is_flush = hint.kind == FileKind::Table && hint.level == 0;
         if is_flush && self.refuses.load(Ordering::Relaxed) {
             let cause = std::io::Error::other("as it was told");

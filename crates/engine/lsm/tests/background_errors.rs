@@ -3,11 +3,11 @@
 mod killed;
 
 use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
-use esker_base::{Error, Hint, Result, Rng};
+use esker_base::{Error, Result, Rng, WriteHint};
 use esker_lsm::version::parse_table_file_name;
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
 use esker_storage::{
-    FaultStorage, Layer, LogFile, MemoryStorage, PosixStorage, Storage, WritableFile,
+    FaultStorage, FileSystemWrapper, LogFile, MemoryStorage, PosixStorage, Storage, WritableFile,
 };
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -36,11 +36,11 @@ impl Bad {
     }
 }
 
-impl Layer for Bad {
+impl FileSystemWrapper for Bad {
     fn below(&self) -> &dyn Storage {
         &*self.files
     }
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let is_table = parse_table_file_name(name).is_some();
         let is_merge = is_table && hint.level > 0;
         assert!(!(is_merge && self.panics_at_merges.load(Ordering::Relaxed)), "as it was told");
@@ -120,7 +120,7 @@ fn a_table_that_cannot_be_opened_is_reported_until_it_can_be_and_others_are_open
 #[derive(Default)]
 struct Narrow(MemoryStorage);
 
-impl Layer for Narrow {
+impl FileSystemWrapper for Narrow {
     fn below(&self) -> &dyn Storage {
         &self.0
     }

@@ -2,9 +2,9 @@
 
 use esker_api::Cursor;
 use esker_base::background::Stepped;
-use esker_base::{Clock, Error, Hint, Result};
+use esker_base::{Clock, Error, Result, WriteHint};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
-use esker_storage::{Layer, MemoryStorage, ReadableFile, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, ReadableFile, Storage, WritableFile};
 use esker_table::Compression;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -36,11 +36,11 @@ struct BadFile {
     places: Arc<Mutex<Vec<BadPlace>>>,
 }
 
-impl Layer for Bad {
+impl FileSystemWrapper for Bad {
     fn below(&self) -> &dyn Storage {
         &self.below
     }
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         match *self.is_full.lock().unwrap() && name.ends_with(".tables") && hint.level > 0 {
             true => Err(Error::io("create", name, ErrorKind::StorageFull.into())),
             false => self.below.create(name, hint),

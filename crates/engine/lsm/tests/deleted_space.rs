@@ -4,7 +4,7 @@
 use esker_api::Keyspaces;
 use esker_base::Clock;
 use esker_base::background::Stepped;
-use esker_lsm::compaction::plan::Reason;
+use esker_lsm::compaction::plan::CompactionReason;
 use esker_lsm::version::TableMeta;
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
 use esker_storage::MemoryStorage;
@@ -266,7 +266,7 @@ fn nothing_is_rewritten_for_deletes_while_flushes_follow_each_other() {
     let world = World::new(kinds()[0]);
     world.fill(3_000);
     let for_deletes = || {
-        let done = world.db.stats().compactions_done.of(Reason::Deletes);
+        let done = world.db.stats().compactions_done.of(CompactionReason::Deletes);
         done.down + done.in_place + done.moved
     };
     world.delete_each(0..3_000);

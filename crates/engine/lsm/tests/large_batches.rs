@@ -5,12 +5,12 @@ mod killed;
 use esker_base::background::Stepped;
 use esker_base::{Error, Rng};
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::MissingLogs;
+use esker_lsm::inspect::repair::MissingLogPolicy;
 use esker_lsm::manifest::manifest_file::read_current;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Recovery, Settings, Sync};
 use esker_memtable::{SegmentHeader, scan};
 use esker_storage::fault::FaultKind;
-use esker_storage::{FaultStorage, Layer, MemoryStorage, PosixStorage, Storage};
+use esker_storage::{FaultStorage, FileSystemWrapper, MemoryStorage, PosixStorage, Storage};
 use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
@@ -153,7 +153,7 @@ fn a_batch_that_is_cut_at_any_frame_is_left_out_whole() {
                 let storage = PosixStorage::open(copy.path()).unwrap();
                 storage.remove(&read_current(&storage).unwrap()).unwrap();
                 let inspector = Inspector::open(copy.path(), None).unwrap();
-                inspector.repair(MissingLogs::Refuse).unwrap();
+                inspector.repair(MissingLogPolicy::Refuse).unwrap();
             }
             let recovered = open(copy.path());
             assert_eq!(mark(&recovered, 30), Some(1), "cut at frame {at}");
@@ -198,7 +198,7 @@ fn a_rebuild_takes_the_writes_that_followed_an_unfinished_batch() {
     killed::copy_files(cut_dir.path(), copy.path());
     let storage = PosixStorage::open(copy.path()).unwrap();
     storage.remove(&read_current(&storage).unwrap()).unwrap();
-    Inspector::open(copy.path(), None).unwrap().repair(MissingLogs::Refuse).unwrap();
+    Inspector::open(copy.path(), None).unwrap().repair(MissingLogPolicy::Refuse).unwrap();
     let rebuilt = open(copy.path());
     let value = |key: &[u8]| rebuilt.get(&rebuilt.default_keyspace(), key).unwrap().unwrap();
     assert_eq!((&value(&key)[..], value(&1u16.to_be_bytes())[0]), (&b"later"[..], 1));
@@ -233,7 +233,7 @@ fn a_batch_with_a_damaged_frame_is_left_out_whole_and_kept_aside() {
         let inspector = Inspector::open(copy.path(), None).unwrap();
         let problems = inspector.check(&mut |_| ()).unwrap().problems;
         assert_eq!(problems, u64::from(!is_last), "frame {at}");
-        inspector.repair(MissingLogs::Refuse).unwrap();
+        inspector.repair(MissingLogPolicy::Refuse).unwrap();
         inspector.check(&mut |problem| panic!("frame {at}: {problem}")).unwrap();
         let repaired = try_open(copy.path(), Recovery::Strict).unwrap();
         // A last frame that does not hold is no damage: a crash leaves it so.
@@ -380,7 +380,7 @@ enum Removal {
     LetGo,
 }
 
-impl Layer for SlowRemoval {
+impl FileSystemWrapper for SlowRemoval {
     fn below(&self) -> &dyn Storage {
         &self.disk
     }

@@ -1,9 +1,9 @@
 //! What a storage is told of how long tables will live.
 
 use esker_base::background::Stepped;
-use esker_base::{Clock, FileKind, Hint, Result, Rng};
+use esker_base::{Clock, FileKind, Result, Rng, WriteHint};
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
-use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,15 +21,15 @@ impl Clock for Standing {
 #[derive(Clone, Default)]
 struct Noting {
     below: Arc<MemoryStorage>,
-    told: Arc<Mutex<BTreeMap<u64, Hint>>>,
+    told: Arc<Mutex<BTreeMap<u64, WriteHint>>>,
 }
 
-impl Layer for Noting {
+impl FileSystemWrapper for Noting {
     fn below(&self) -> &dyn Storage {
         &*self.below
     }
 
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         if let Some(number) = name.strip_suffix(".tables") {
             assert_eq!(hint.kind, FileKind::Table);
             self.told.lock().unwrap().insert(number.parse().unwrap(), hint);
@@ -41,7 +41,7 @@ impl Layer for Noting {
 }
 
 impl Noting {
-    fn hint(&self, file: u64) -> Hint {
+    fn hint(&self, file: u64) -> WriteHint {
         self.told.lock().unwrap()[&file]
     }
 }
@@ -117,8 +117,8 @@ fn nothing_is_told_before_it_was_learnt() {
     let storage = Noting::default();
     let db = open(&storage);
     load(&db, 0);
-    let all: Vec<Hint> = storage.told.lock().unwrap().values().copied().collect();
-    assert_eq!(all[0], Hint::table(0));
+    let all: Vec<WriteHint> = storage.told.lock().unwrap().values().copied().collect();
+    assert_eq!(all[0], WriteHint::table(0));
     assert_eq!(all.iter().find(|hint| hint.level > 0).unwrap().expected_lifetime, None);
     assert!(all.iter().any(|hint| hint.expected_lifetime.is_some()));
 }
@@ -139,7 +139,7 @@ fn merges_are_told_of_the_level_that_they_write() {
     let storage = Noting::default();
     let db = open(&storage);
     load(&db, 20_000);
-    let told: Vec<Hint> = storage.told.lock().unwrap().values().copied().collect();
+    let told: Vec<WriteHint> = storage.told.lock().unwrap().values().copied().collect();
     let merged = || told.iter().filter(|hint| hint.level > 0);
     // Nothing was ever written to the level above it, so that nothing is known of that.
     let highest = merged().map(|hint| hint.level).min().unwrap();
@@ -149,7 +149,7 @@ fn merges_are_told_of_the_level_that_they_write() {
 
 /// What is told of files while the first keyspace is written always and the second at every tenth flush: of the last file
 /// without the second one, and of the last with it.
-fn told_of_flushes(settings: KeyspaceSettings) -> [BTreeMap<u64, Hint>; 2] {
+fn told_of_flushes(settings: KeyspaceSettings) -> [BTreeMap<u64, WriteHint>; 2] {
     let storage = Noting::default();
     let (db, mut rng) = (open(&storage), Rng::new(1));
     let often = db.keyspace("often", KeyspaceSettings::default()).unwrap();
@@ -205,7 +205,7 @@ fn what_was_learnt_outlasts_an_open() {
     let cold = db.existing_keyspace("cold").unwrap();
     let first = *storage.told.lock().unwrap().last_key_value().unwrap().0;
     db.compact_keyspace(&cold).unwrap();
-    let hints: Vec<Hint> =
+    let hints: Vec<WriteHint> =
         storage.told.lock().unwrap().range(first + 1..).map(|(_, hint)| *hint).collect();
     let merged: Vec<_> = hints.iter().filter(|hint| hint.level == level).collect();
     assert!(!merged.is_empty(), "{hints:?}");

@@ -6,7 +6,7 @@ mod pool_place;
 
 use esker_base::Error;
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::MissingLogs;
+use esker_lsm::inspect::repair::MissingLogPolicy;
 use esker_lsm::{Db, Log, Settings, Sync};
 use pool_place::{Place, assert_all, killed, put_all};
 use std::path::Path;
@@ -44,8 +44,8 @@ fn expect_refusals(place: &Place, settings: Settings, inspector: &Inspector, opt
     let refusals = [
         Db::open(place.dir(), settings.clone()).err(),
         Db::open_read_only(place.dir(), settings).err(),
-        inspector.repair(MissingLogs::Refuse).err(),
-        inspector.repair(MissingLogs::GiveUp).err(),
+        inspector.repair(MissingLogPolicy::Refuse).err(),
+        inspector.repair(MissingLogPolicy::GiveUp).err(),
         inspector.check(&mut |_| {}).err(),
     ];
     for (number, refused) in refusals.into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn a_log_beside_the_tables_that_no_whole_edit_lists_is_not_given_up_for_a_pool()
 
     let before = logs_of(&place);
     let inspector = Inspector::open_with_pool(place.dir(), &place.pool(), true).unwrap();
-    let refused = inspector.repair(MissingLogs::GiveUp).unwrap_err();
+    let refused = inspector.repair(MissingLogPolicy::GiveUp).unwrap_err();
     assert!(refused.to_string().contains("leave --pool out"), "{refused}");
     let refused = place.open().err().unwrap();
     assert!(refused.to_string().contains("no edit accounts for"), "{refused}");

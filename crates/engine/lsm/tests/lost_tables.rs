@@ -1,11 +1,11 @@
 //! Tables of which a storage says that a part is lost for good: the database opens without them, and tells.
 
 use esker_base::background::{Background, Stepped, Threads};
-use esker_base::{Error, Hint, Result};
+use esker_base::{Error, Result, WriteHint};
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::MissingLogs;
+use esker_lsm::inspect::repair::MissingLogPolicy;
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
-use esker_storage::{Layer, MemoryStorage, ReadableFile, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, ReadableFile, Storage, WritableFile};
 use esker_table::Compression;
 use esker_table::format::FOOTER_BYTES;
 use std::ops::Range;
@@ -45,11 +45,11 @@ struct Holed {
     storage: Losing,
 }
 
-impl Layer for Losing {
+impl FileSystemWrapper for Losing {
     fn below(&self) -> &dyn Storage {
         &self.below
     }
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         self.made.fetch_add(1, Ordering::Relaxed);
         self.below.create(name, hint)
     }
@@ -263,12 +263,12 @@ fn an_orphan_that_cannot_be_read_is_set_aside() {
         let name = format!("0000090{number}.tables");
         let mut bytes = bytes.clone();
         damage(&sound, &name, &mut bytes);
-        sound.below.create(&name, Hint::table(0)).unwrap().append(&bytes).unwrap();
+        sound.below.create(&name, WriteHint::table(0)).unwrap().append(&bytes).unwrap();
         let storage: Arc<dyn Storage> = Arc::new(sound.clone());
         let inspector = Inspector::of(storage.clone(), storage);
         let checked = inspector.check(&mut |problem| panic!("{number}: {problem}")).unwrap();
         assert_eq!(checked.unknown, std::slice::from_ref(&name));
-        assert_eq!(inspector.repair(MissingLogs::Refuse).unwrap().set_aside, [""; 0]);
+        assert_eq!(inspector.repair(MissingLogPolicy::Refuse).unwrap().set_aside, [""; 0]);
         let db = sound.open(Arc::new(Stepped));
         assert_eq!(db.set_aside(), [format!("lost-{name}")]);
         db.close().unwrap();

@@ -3,9 +3,9 @@
 
 use esker_api::KeyRange;
 use esker_base::background::Stepped;
-use esker_base::{Clock, Error, FileKind, Hint};
+use esker_base::{Clock, Error, FileKind, WriteHint};
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::MissingLogs;
+use esker_lsm::inspect::repair::MissingLogPolicy;
 use esker_lsm::manifest::manifest_file::read_current;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
 use esker_storage::{MemoryStorage, Storage};
@@ -31,7 +31,7 @@ fn files(storage: &dyn Storage) -> Files {
 fn storage_of(files: &Files) -> Arc<MemoryStorage> {
     let storage = Arc::new(MemoryStorage::new());
     for (name, bytes) in files {
-        let mut file = storage.create(name, Hint::of(FileKind::Meta)).unwrap();
+        let mut file = storage.create(name, WriteHint::of(FileKind::Meta)).unwrap();
         file.append(bytes).unwrap();
         file.sync().unwrap();
     }
@@ -155,8 +155,8 @@ fn cut_everywhere(files: &Files, settings: &Settings) -> (u64, u64) {
         }
         assert_eq!(self::files(&*storage), cut, "cut at {length}: a file is gone");
         reported += 1;
-        let repaired = inspector.repair(MissingLogs::Refuse);
-        let repaired = repaired.or_else(|_| inspector.repair(MissingLogs::GiveUp));
+        let repaired = inspector.repair(MissingLogPolicy::Refuse);
+        let repaired = repaired.or_else(|_| inspector.repair(MissingLogPolicy::GiveUp));
         let repaired = repaired.unwrap_or_else(|error| panic!("cut at {length}: {error}"));
         for name in cut.keys().filter(|name| name.ends_with(".tables")) {
             let is_there = |name: &str| storage.exists(name).unwrap();
@@ -209,7 +209,7 @@ fn a_closed_manifest_whose_end_is_zeroed_is_always_reported() {
             assert!(open_read_only(Env::over(storage.clone()), &settings).is_err());
             let opened = open(&storage, settings.clone());
             assert!(opened.is_err_and(|error| error.is_corruption()), "zeros from {offset}");
-            let repaired = inspector.repair(MissingLogs::GiveUp).unwrap();
+            let repaired = inspector.repair(MissingLogPolicy::GiveUp).unwrap();
             let db = open(&storage, settings.clone()).unwrap();
             assert_eq!(pairs(&db), expected, "zeros from {offset}: {repaired:?}");
             db.close().unwrap();
@@ -273,7 +273,7 @@ fn a_manifest_that_is_cut_between_records_is_reported_if_logs_are_elsewhere() {
         assert!(checked.is_err() || !problems.is_empty(), "cut at {length}: check is happy");
         assert!(open_read_only(env(&storage, &logs), &logged()).is_err(), "cut at {length}");
         expect_skipped(&inspector, length as usize);
-        match inspector.repair(MissingLogs::Refuse) {
+        match inspector.repair(MissingLogPolicy::Refuse) {
             Ok(_) => {
                 let db = Db::open_with(env(&storage, &logs), logged()).unwrap();
                 assert_eq!(pairs(&db), expected, "cut at {length}");

@@ -2,7 +2,7 @@
 
 use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
 use esker_base::checksum::crc32c;
-use esker_base::{Clock, Error, Hint, Result, SystemClock};
+use esker_base::{Clock, Error, Result, SystemClock, WriteHint};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{MemoryStorage, Storage};
 use esker_table::format::{FOOTER_BYTES, FOOTER_TAIL_BYTES};
@@ -107,7 +107,7 @@ fn rewrite(storage: &MemoryStorage, name: &str, change: impl FnOnce(&mut Vec<u8>
     file.read_exact_at(0, &mut bytes).unwrap();
     change(&mut bytes);
     storage.remove(name).unwrap();
-    let mut file = storage.create(name, Hint::table(0)).unwrap();
+    let mut file = storage.create(name, WriteHint::table(0)).unwrap();
     file.append(&bytes).unwrap();
     file.sync().unwrap();
 }

@@ -6,8 +6,8 @@ use esker_api::WriteBatch;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Entry, Error, KeyspaceId, Kind};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Sync};
-use esker_memtable::{Frames, MemTable, Memory, SEGMENT_HEADER_BYTES, SegmentHeader};
-use esker_pmem::{Accept, Delays, Pool};
+use esker_memtable::{FrameMode, MemTable, Memory, SEGMENT_HEADER_BYTES, SegmentHeader};
+use esker_pmem::{Accept, InjectedLatency, Pool};
 use esker_storage::{MemoryStorage, PosixStorage};
 use pool_place::{POOL_BYTES, Place, assert_all, put_all};
 use std::sync::Arc;
@@ -77,7 +77,8 @@ impl Clock for Looks {
 fn a_slower_medium_holds_up_each_read_and_no_pass_over_a_segment() {
     let place = Place::new();
     let looks = Arc::new(Looks::default());
-    let delays = Delays { line_read: Duration::from_micros(1), ..Delays::default() };
+    let delays =
+        InjectedLatency { line_read: Duration::from_micros(1), ..InjectedLatency::default() };
     let pool = Pool::open_delayed(place.pool(), Accept::Emulated, delays, looks.clone()).unwrap();
     let env = Env { pool: Some(pool), ..Env::over(Arc::new(MemoryStorage::new())) };
     let db = Db::open_with(env, place.settings()).unwrap();
@@ -102,7 +103,7 @@ fn a_slower_medium_holds_up_each_read_and_no_pass_over_a_segment() {
 fn a_slower_fence_holds_up_each_commit_once() {
     let place = Place::new();
     let looks = Arc::new(Looks::default());
-    let delays = Delays { fence: Duration::from_micros(1), ..Delays::default() };
+    let delays = InjectedLatency { fence: Duration::from_micros(1), ..InjectedLatency::default() };
     let pool = Pool::open_delayed(place.pool(), Accept::Emulated, delays, looks.clone()).unwrap();
     // No other thread looks at the clock.
     let background = Arc::new(Stepped);
@@ -356,7 +357,7 @@ fn write_frames(pool: &Arc<Pool>, epoch: u32, seqnos: (u64, u64), keys: &[&[u8]]
     let mut header = [0; SEGMENT_HEADER_BYTES];
     extent.read(0, &mut header).unwrap();
     let header = SegmentHeader::decode(&header, "pool").unwrap();
-    let memtable = MemTable::new(Memory::Pmem(extent), header, Frames::Logged);
+    let memtable = MemTable::new(Memory::Pmem(extent), header, FrameMode::Logged);
     let mut tail = memtable.activate(first_seqno);
     for key in keys {
         let mut entry = Vec::new();

@@ -4,7 +4,7 @@ mod pool_place;
 
 use esker_base::Error;
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::MissingLogs;
+use esker_lsm::inspect::repair::MissingLogPolicy;
 use esker_lsm::{Db, Log, Settings, Sync};
 use esker_pmem::{Accept, Pool};
 use pool_place::{POOL_BYTES, Place, assert_all, killed, put_all};
@@ -33,7 +33,7 @@ fn an_older_copy_of_the_directory_frees_nothing_in_the_pool() {
         assert!(refused.to_string().contains("older copy"), "{refused}");
     }
     let inspector = Inspector::open_with_pool(older.path(), &newer.pool(), true).unwrap();
-    let refused = inspector.repair(MissingLogs::GiveUp).unwrap_err();
+    let refused = inspector.repair(MissingLogPolicy::GiveUp).unwrap_err();
     assert!(refused.to_string().contains("older copy"), "{refused}");
     let mut reported = Vec::new();
     inspector.check(&mut |error| reported.push(error.to_string())).unwrap();
@@ -47,7 +47,7 @@ fn an_older_copy_of_the_directory_frees_nothing_in_the_pool() {
 fn an_older_copy_goes_on_without_the_pool() {
     let (older, newer) = older_and_newer();
     let inspector = Inspector::open(older.path(), None).unwrap();
-    inspector.repair(MissingLogs::GiveUp).unwrap();
+    inspector.repair(MissingLogPolicy::GiveUp).unwrap();
     let fresh = newer.memory.path().join("fresh");
     drop(Pool::create(&fresh, POOL_BYTES, Accept::Emulated).unwrap());
     let log = Log::Pmem { pool: fresh, emulated: true };

@@ -3,10 +3,10 @@
 mod pool_place;
 
 use esker_base::background::Stepped;
-use esker_base::{Background, Clock, FileKind, Hint, Result, Threads};
+use esker_base::{Background, Clock, FileKind, Result, Threads, WriteHint};
 use esker_lsm::{Db, Env, Log, Settings};
 use esker_pmem::{Accept, Pool};
-use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
 use pool_place::{assert_all, put_all};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -84,11 +84,11 @@ struct Slowed {
     is_over: Arc<AtomicBool>,
 }
 
-impl Layer for Slowed {
+impl FileSystemWrapper for Slowed {
     fn below(&self) -> &dyn Storage {
         &self.storage
     }
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let is_of_flush = hint.kind == FileKind::Table && hint.level == 0;
         while is_of_flush && self.pool.free() > 0 && !self.is_over.load(Ordering::Relaxed) {
             std::thread::yield_now();

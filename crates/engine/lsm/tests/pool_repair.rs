@@ -6,9 +6,9 @@ use esker_api::{Cursor, KeyRange};
 use esker_base::Error;
 use esker_base::background::Stepped;
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::{MissingLogs, Repaired};
+use esker_lsm::inspect::repair::{MissingLogPolicy, RepairReport};
 use esker_lsm::manifest::manifest_file::Record;
-use esker_lsm::manifest::version_edit::Change;
+use esker_lsm::manifest::version_edit::VersionChange;
 use esker_lsm::{Db, Env, Log, Settings};
 use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::{Accept, Pool};
@@ -44,8 +44,8 @@ fn problems(place: &Place) -> Vec<String> {
     problems
 }
 
-fn repair(place: &Place) -> Repaired {
-    inspector(place).repair(MissingLogs::Refuse).unwrap()
+fn repair(place: &Place) -> RepairReport {
+    inspector(place).repair(MissingLogPolicy::Refuse).unwrap()
 }
 
 /// Flips a bit of the pool.
@@ -142,7 +142,7 @@ fn a_log_that_no_edit_lists_any_more_is_found_again() {
     };
     let lists = |record: &&Record| {
         record.edit.changes.iter().any(|change| match change {
-            Change::AddLog { epoch, .. } => holds_writes(*epoch),
+            VersionChange::AddLog { epoch, .. } => holds_writes(*epoch),
             _ => false,
         })
     };
@@ -229,8 +229,8 @@ fn a_segment_of_a_newer_format_in_an_extent_of_unknown_state_is_not_freed() {
     bytes[4096 + 8 * index as usize] ^= 0x40;
     std::fs::write(place.pool(), &bytes).unwrap();
     for refused in [
-        inspector(&place).repair(MissingLogs::Refuse).err(),
-        inspector(&place).repair(MissingLogs::GiveUp).err(),
+        inspector(&place).repair(MissingLogPolicy::Refuse).err(),
+        inspector(&place).repair(MissingLogPolicy::GiveUp).err(),
         inspector(&place).check(&mut |_| {}).err(),
     ] {
         let refused = refused.unwrap();
@@ -261,7 +261,7 @@ fn a_pool_that_is_in_use_is_neither_checked_nor_repaired() {
     let inspector = Inspector::open_with_pool(twin.path(), &place.pool(), true).unwrap();
     let locked = |error: Error| matches!(error, Error::Locked { dir, .. } if dir.contains("pool"));
     assert!(locked(inspector.check(&mut |_| {}).unwrap_err()));
-    assert!(locked(inspector.repair(MissingLogs::GiveUp).unwrap_err()));
+    assert!(locked(inspector.repair(MissingLogPolicy::GiveUp).unwrap_err()));
     assert_all(&db, 0..WRITES);
 }
 
@@ -284,11 +284,11 @@ fn of_a_database_whose_pool_is_lost_the_tables_are_kept() {
     says(place.open().err().unwrap(), &["writes in a log", "--give-up-logs"]);
 
     let without = Inspector::open(place.dir(), None).unwrap();
-    let refused = without.repair(MissingLogs::Refuse).unwrap_err().to_string();
+    let refused = without.repair(MissingLogPolicy::Refuse).unwrap_err().to_string();
     let asked = ["give --pool", "give --log-dir", "--give-up-logs", "after 100"];
     let order: Vec<_> = asked.iter().map(|what| refused.find(what)).collect();
     assert!(order.is_sorted() && order[0].is_some(), "{refused}");
-    without.repair(MissingLogs::GiveUp).unwrap();
+    without.repair(MissingLogPolicy::GiveUp).unwrap();
     goes_on(&place, IN_TABLES);
 }
 

@@ -5,7 +5,7 @@
 use esker_base::background::Stepped;
 use esker_base::{Result, Rng};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
-use esker_storage::{FaultStorage, Layer, LogFile, Storage};
+use esker_storage::{FaultStorage, FileSystemWrapper, LogFile, Storage};
 use std::array;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,7 +55,7 @@ impl SlowSyncs {
     }
 }
 
-impl Layer for SlowSyncs {
+impl FileSystemWrapper for SlowSyncs {
     fn below(&self) -> &dyn Storage {
         &self.disk
     }

@@ -1,9 +1,9 @@
 //! Databases that share memory and threads.
 
 use esker_base::background::{Body, Running};
-use esker_base::{Background, Hint, Priority, Result, Threads};
+use esker_base::{Background, Priority, Result, Threads, WriteHint};
 use esker_lsm::{Db, Env, Resources, Settings};
-use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -227,11 +227,11 @@ impl Held {
     }
 }
 
-impl Layer for Held {
+impl FileSystemWrapper for Held {
     fn below(&self) -> &dyn Storage {
         &self.storage
     }
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let mut state = self.state.0.lock();
         while name.ends_with(".tables") && state[0] {
             state[1] = true;

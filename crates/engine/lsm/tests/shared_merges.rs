@@ -1,8 +1,8 @@
 //! Merges that several threads do together.
 
-use esker_base::{Error, Hint, Result, Rng};
+use esker_base::{Error, Result, Rng, WriteHint};
 use esker_lsm::{Db, Env, Log, Settings};
-use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -64,12 +64,12 @@ impl Watched {
     }
 }
 
-impl Layer for Watched {
+impl FileSystemWrapper for Watched {
     fn below(&self) -> &dyn Storage {
         &self.storage
     }
 
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let (state, came) = &*self.state;
         let mut state = state.lock();
         match &mut state.creating {

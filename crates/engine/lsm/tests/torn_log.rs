@@ -5,7 +5,7 @@ mod killed;
 use esker_base::background::Stepped;
 use esker_base::{Error, Result};
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::MissingLogs;
+use esker_lsm::inspect::repair::MissingLogPolicy;
 use esker_lsm::{Db, Env, Recovery, Settings};
 use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader, scan};
 use esker_storage::PosixStorage;
@@ -147,7 +147,7 @@ fn a_log_of_which_nothing_is_accepted_is_kept_once() {
     let to_repair = tempfile::tempdir().unwrap();
     killed::copy_files(copy.path(), to_repair.path());
     let inspector = Inspector::open(to_repair.path(), None).unwrap();
-    let repaired = inspector.repair(MissingLogs::Refuse).unwrap();
+    let repaired = inspector.repair(MissingLogPolicy::Refuse).unwrap();
     assert_eq!(repaired.kept_logs, [format!("lost-{first}")]);
     assert!(!repaired.set_aside.is_empty(), "{repaired:?}");
     assert_eq!(prefix(&open(to_repair.path())), 1);
@@ -188,7 +188,7 @@ fn a_repair_settles_a_log_that_a_strict_open_refuses() {
     let mut problems = Vec::new();
     inspector.check(&mut |problem| problems.push(problem)).unwrap();
     assert!(matches!(&problems[..], [Error::TornLog { .. }]), "{problems:?}");
-    let repaired = inspector.repair(MissingLogs::Refuse).unwrap();
+    let repaired = inspector.repair(MissingLogPolicy::Refuse).unwrap();
     assert_eq!((repaired.log_entries, repaired.kept_logs.len()), (60, 1));
     assert_eq!(inspector.check(&mut |problem| panic!("{problem}")).unwrap().problems, 0);
     assert_eq!(prefix(&try_open(dir.path(), Recovery::Strict).unwrap()), 60);
@@ -217,7 +217,7 @@ fn a_log_that_is_cut_short_is_damage_and_repair_keeps_its_prefix() {
         assert_eq!(content(dir.path()), before, "nothing is changed");
 
         let left = frames[1..].iter().filter(|&&end| end <= cut).count();
-        let repaired = inspector.repair(MissingLogs::Refuse).unwrap();
+        let repaired = inspector.repair(MissingLogPolicy::Refuse).unwrap();
         assert_eq!((repaired.log_entries, repaired.cut_logs.len()), (left as u64, 1), "{cut}");
         assert_eq!(inspector.check(&mut |problem| panic!("{problem}")).unwrap().problems, 0);
         let db = try_open(dir.path(), Recovery::Strict).unwrap();

@@ -4,7 +4,7 @@ use esker_api::WriteBatch;
 use esker_base::background::Stepped;
 use esker_base::{Error, Result};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
-use esker_storage::{Layer, LogFile, MemoryStorage, Pace, Storage};
+use esker_storage::{FileSystemWrapper, LogFile, MemoryStorage, Pace, Storage};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +61,7 @@ impl Gated {
     }
 }
 
-impl Layer for Gated {
+impl FileSystemWrapper for Gated {
     fn below(&self) -> &dyn Storage {
         &self.storage
     }

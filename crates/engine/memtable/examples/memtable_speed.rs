@@ -4,7 +4,7 @@
 //! `cargo run --release -p esker-memtable --example memtable_speed [rounds]`
 
 use esker_base::{Clock, Entry, EntryCursor, KeyspaceId, Kind, Rng, SystemClock, hash64};
-use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader};
+use esker_memtable::{FrameMode, HeapMemory, MemTable, SegmentHeader};
 use std::sync::Arc;
 
 const SEGMENT_BYTES: usize = 64 << 20;
@@ -77,7 +77,7 @@ fn main() {
     let rounds: u32 = std::env::args().nth(1).map_or(3, |text| text.parse().expect("a number"));
     let clock = SystemClock::new();
     let start = clock.now();
-    let mut memtable = MemTable::new(HeapMemory::new(SEGMENT_BYTES), header(1), Frames::Logged);
+    let mut memtable = MemTable::new(HeapMemory::new(SEGMENT_BYTES), header(1), FrameMode::Logged);
     report(&clock, "allocate", start, 1);
     for round in 0..rounds {
         println!("-- round {round}");
@@ -113,7 +113,7 @@ fn main() {
         report(&clock, "get, absent", start, count);
 
         let start = clock.now();
-        shared.build_order(count);
+        shared.sort_through(count);
         report(&clock, "build_order, all at once", start, count);
         scan(&clock, "next, one run", &shared, count);
         println!("{:<28} {:>8.1}", "index and order bytes an entry", {

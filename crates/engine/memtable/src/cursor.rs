@@ -8,7 +8,7 @@
 //! After every move the entry stood on is looked at, and the move fails if the MemTable is not sound.
 
 use crate::MemTable;
-use crate::part::Part;
+use crate::sorted_run::KeyspaceRun;
 use esker_base::key::compare_versions;
 use esker_base::{Entry, EntryCursor, Kind, MAX_SEQNO, Result, Seqno};
 use std::cmp::Ordering;
@@ -38,19 +38,19 @@ enum Direction {
 
 /// A place in a part, or off its end: going back, the place before the first is `usize::MAX`.
 struct Lane {
-    part: Arc<Part>,
+    part: Arc<KeyspaceRun>,
     at: usize,
 }
 
 impl MemTableCursor {
-    pub(crate) fn new(memtable: Arc<MemTable>, numbers: u32, parts: Vec<Arc<Part>>) -> Self {
+    pub(crate) fn new(memtable: Arc<MemTable>, numbers: u32, parts: Vec<Arc<KeyspaceRun>>) -> Self {
         let lanes = parts.into_iter().map(|part| Lane { part, at: usize::MAX }).collect();
         let direction = Direction::Forward;
         MemTableCursor { memtable, numbers, lanes, current: None, direction, passes: false }
     }
 
     /// For a pass over everything, which the latency of a slower medium does not hold up at each entry.
-    pub fn in_one_pass(self) -> Self {
+    pub fn for_sequential_scan(self) -> Self {
         MemTableCursor { passes: true, ..self }
     }
 
@@ -67,7 +67,7 @@ impl MemTableCursor {
     }
 
     /// Places every lane at or after what `seek` says, and picks the smallest.
-    fn place_forward(&mut self, seek: impl Fn(&MemTable, &Part) -> usize) {
+    fn place_forward(&mut self, seek: impl Fn(&MemTable, &KeyspaceRun) -> usize) {
         self.direction = Direction::Forward;
         for lane in &mut self.lanes {
             lane.at = seek(&self.memtable, &lane.part);
@@ -77,7 +77,7 @@ impl MemTableCursor {
     }
 
     /// Places every lane before what `seek` says, and picks the greatest.
-    fn place_back(&mut self, seek: impl Fn(&MemTable, &Part) -> usize) {
+    fn place_back(&mut self, seek: impl Fn(&MemTable, &KeyspaceRun) -> usize) {
         self.direction = Direction::Back;
         for lane in &mut self.lanes {
             lane.at = seek(&self.memtable, &lane.part).wrapping_sub(1);

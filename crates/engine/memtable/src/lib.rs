@@ -5,9 +5,9 @@
 //! into the segment: a hash from key to newest version with chains to the older ones, and an
 //! order, sorted off the write path, for cursors and flushes.
 //!
-//! * [`frame`]: the bytes of segments and frames; [`scan`](mod@scan): reading them back after a crash.
+//! * [`frame`]: the bytes of segments and frames; [`log_reader`]: reading them back after a crash.
 //! * [`segment`]: memory, reservation, filling, and what is complete.
-//! * `index`: the hash. `order`: the sorted runs. `tombstones`: the range deletes.
+//! * `hash_index`: the hash. `sorted_index`: the sorted runs. `range_tombstones`: the range deletes.
 //! * [`memtable`]: all of it as one [`MemTable`]; [`cursor`]: its versions in order.
 //!
 //! Where a write goes: `reserve` (under the committer's lock) → `fill` (in parallel) → made durable
@@ -19,21 +19,24 @@ pub mod cursor;
 pub mod dram_table;
 pub mod frame;
 #[allow(unsafe_code)]
-mod index;
+mod hash_index;
+pub mod log_reader;
+mod loom_shim;
 pub mod memtable;
-mod order;
-mod part;
-pub mod scan;
+mod range_tombstones;
 #[allow(unsafe_code)]
 pub mod segment;
-mod sync;
-mod tombstones;
+mod sorted_index;
+mod sorted_run;
 
 pub use cursor::MemTableCursor;
 pub use dram_table::{DramTable, DramTableStats, Forwarding, Hit};
 pub use frame::{
     FRAME_HEADER_BYTES, GROUPS, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader, ZEROS_BEYOND,
 };
-pub use memtable::{Arrays, Found, MemTable, Met};
-pub use scan::{FrameInfo, Later, Scan, Stop, scan};
-pub use segment::{Filled, Frames, HeapMemory, Memory, Position, Reservation, Room, Tail, Written};
+pub use log_reader::{FrameInfo, FramesPastGap, ScanEnd, ScanResult, scan};
+pub use memtable::{FoundVersion, LookupOutcome, MemTable, RecycledArrays};
+pub use segment::{
+    FrameMode, HeapMemory, LogPosition, Memory, Reservation, Room, SegmentWriter, Written,
+    WrittenFrame,
+};

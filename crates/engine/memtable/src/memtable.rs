@@ -10,20 +10,21 @@
 
 mod frames;
 mod growth;
-mod recover;
-mod weights;
+mod keyspace_sizes;
+mod rebuild;
 
-use self::weights::Weights;
+use self::keyspace_sizes::KeyspaceSizes;
 use crate::cursor::MemTableCursor;
 use crate::frame::SegmentHeader;
-use crate::index::{Index, hash_in};
-use crate::order::{CHUNK_ENTRIES, Order};
-use crate::scan::recheck;
+use crate::hash_index::{HashIndex, hash_in};
+use crate::log_reader::recheck;
+use crate::loom_shim::Ordering;
+use crate::range_tombstones::Tombstones;
 use crate::segment::{
-    Filled, Frames, Memory, Nodes, Position, Reservation, Segment, Tail, Written,
+    EntryLinks, FrameMode, LogPosition, Memory, Reservation, Segment, SegmentWriter, Written,
+    WrittenFrame,
 };
-use crate::sync::Ordering;
-use crate::tombstones::Tombstones;
+use crate::sorted_index::{CHUNK_ENTRIES, SortedIndex};
 use esker_base::{
     Entry, Error, FragmentedTombstones, KeyspaceId, Kind, RangeTombstone, Result, Seqno, hash64,
 };
@@ -44,7 +45,7 @@ const CHAIN_STEPS: u32 = 32;
 
 /// The newest version of a key at a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found<'a> {
+pub struct FoundVersion<'a> {
     /// The version's seqno.
     pub seqno: Seqno,
     /// A put or a delete.
@@ -54,9 +55,9 @@ pub struct Found<'a> {
 }
 
 /// Where a version was met.
-pub enum Met<'a, C> {
+pub enum LookupOutcome<'a, C> {
     /// In the segment.
-    Here(Found<'a>),
+    Here(FoundVersion<'a>),
     /// Elsewhere: the copy that was asked for.
     Copy(C),
 }
@@ -65,22 +66,22 @@ pub enum Met<'a, C> {
 enum Never {}
 
 /// The arrays that a MemTable's index takes, to be used again.
-pub struct Arrays {
-    nodes: Nodes,
-    index: Index,
+pub struct RecycledArrays {
+    nodes: EntryLinks,
+    index: HashIndex,
 }
 
-impl Arrays {
+impl RecycledArrays {
     /// Empty arrays for `entries` entries, touched.
-    fn new(entries: usize) -> Arrays {
-        Arrays { nodes: Nodes::new(entries), index: Index::new(entries) }
+    fn new(entries: usize) -> RecycledArrays {
+        RecycledArrays { nodes: EntryLinks::new(entries), index: HashIndex::new(entries) }
     }
 
     /// Empty arrays for at least `entries` entries: these, unless they are too small, or so large that
     /// they would be spread over more cache lines than they need be.
-    fn again(mut self, entries: usize) -> Arrays {
+    fn again(mut self, entries: usize) -> RecycledArrays {
         if !(entries..=2 * entries).contains(&self.nodes.len()) || !self.index.is_one() {
-            return Arrays::new(entries);
+            return RecycledArrays::new(entries);
         }
         self.nodes.clear();
         self.index.clear();
@@ -93,10 +94,10 @@ pub struct MemTable {
     segment: Segment,
     /// Whether its memory is touched as it fills.
     grows: bool,
-    index: Index,
-    order: Order,
+    index: HashIndex,
+    order: SortedIndex,
     tombstones: Tombstones,
-    /// See [`MemTable::bytes_by_keyspace`].
+    /// See [`MemTable::keyspace_sizes`].
     weighed: OnceLock<Vec<(KeyspaceId, u64)>>,
 }
 
@@ -116,7 +117,7 @@ impl MemTable {
 
     /// An empty MemTable in `memory`, into which it writes `header`, for as many entries as a segment
     /// of its size takes at most. Allocates and touches the index: this is for the background.
-    pub fn new(memory: impl Into<Memory>, header: SegmentHeader, frames: Frames) -> MemTable {
+    pub fn new(memory: impl Into<Memory>, header: SegmentHeader, frames: FrameMode) -> MemTable {
         let entries = entry_cap(header.capacity as usize);
         MemTable::with_room_for(entries, memory, header, frames, None)
     }
@@ -127,23 +128,23 @@ impl MemTable {
         entries: usize,
         memory: impl Into<Memory>,
         header: SegmentHeader,
-        frames: Frames,
-        arrays: Option<Arrays>,
+        frames: FrameMode,
+        arrays: Option<RecycledArrays>,
     ) -> MemTable {
         let capacity = header.capacity as usize;
         let entries = entries.clamp(MemTable::max_frame_entries(capacity), entry_cap(capacity));
-        let Arrays { nodes, index } = match arrays {
+        let RecycledArrays { nodes, index } = match arrays {
             Some(arrays) => arrays.again(entries),
-            None => Arrays::new(entries),
+            None => RecycledArrays::new(entries),
         };
         MemTable::around(Segment::new(memory.into(), header, frames, nodes), index)
     }
 
     /// Takes the MemTable apart, to use its memory and its index's arrays again.
-    pub fn into_parts(self) -> (Memory, Arrays) {
+    pub fn into_parts(self) -> (Memory, RecycledArrays) {
         let MemTable { segment, index, .. } = self;
         let (memory, nodes) = segment.into_parts();
-        (memory, Arrays { nodes, index })
+        (memory, RecycledArrays { nodes, index })
     }
 
     /// Uses memory and arrays again, for a segment of the same size and a new epoch.
@@ -158,26 +159,32 @@ impl MemTable {
     ///
     /// An index that is no larger than need be is in fewer cache lines: each look into it is one miss,
     /// and a get looks into that of every MemTable.
-    pub fn room_wanted(&self, segment_bytes: usize) -> Option<usize> {
+    pub fn expected_entries(&self, segment_bytes: usize) -> Option<usize> {
         let entries = self.entries() * segment_bytes as u64 / self.bytes_used();
         (entries > 0).then_some((entries + entries / 2) as usize)
     }
 
-    fn around(segment: Segment, index: Index) -> MemTable {
-        let (order, tombstones, weighed) = (Order::new(), Tombstones::default(), OnceLock::new());
+    fn around(segment: Segment, index: HashIndex) -> MemTable {
+        let (order, tombstones, weighed) =
+            (SortedIndex::new(), Tombstones::default(), OnceLock::new());
         MemTable { segment, grows: false, index, order, tombstones, weighed }
     }
 
     /// Opens the MemTable for writing, once. The first entry will have the seqno `base_seqno`, at
     /// least 1. The tail belongs under the committer's lock.
-    pub fn activate(&self, base_seqno: Seqno) -> Tail {
+    pub fn activate(&self, base_seqno: Seqno) -> SegmentWriter {
         self.segment.activate(base_seqno)
     }
 
     /// Takes space and seqnos for a batch of `count` entries, `entry_bytes` long when encoded.
     /// `None` if it is full: seal it and go on with the next. Runs under the committer's lock.
     #[inline]
-    pub fn reserve(&self, tail: &mut Tail, entry_bytes: usize, count: u32) -> Option<Reservation> {
+    pub fn reserve(
+        &self,
+        tail: &mut SegmentWriter,
+        entry_bytes: usize,
+        count: u32,
+    ) -> Option<Reservation> {
         self.segment.reserve(tail, entry_bytes, count)
     }
 
@@ -205,18 +212,18 @@ impl MemTable {
     }
 
     /// The position before the first frame of an active MemTable.
-    pub fn start(&self) -> Position {
+    pub fn start(&self) -> LogPosition {
         self.segment.start()
     }
 
     /// The end of the contiguous filled frames from `from` on.
     #[inline]
-    pub fn completed(&self, from: Position) -> Position {
+    pub fn completed(&self, from: LogPosition) -> LogPosition {
         self.segment.completed(from)
     }
 
     /// The bytes of the frames from `from` to `to`, as they go to the log file at `from.offset()`.
-    pub fn bytes(&self, from: Position, to: Position) -> &[u8] {
+    pub fn bytes(&self, from: LogPosition, to: LogPosition) -> &[u8] {
         self.segment.bytes(from, to)
     }
 
@@ -229,7 +236,7 @@ impl MemTable {
     /// Indexes the entries of a frame that is durable. They can be read from here on, by whoever
     /// passes a snapshot that reaches them.
     #[inline]
-    pub fn insert(&self, filled: &Filled) {
+    pub fn insert(&self, filled: &WrittenFrame) {
         let mut numbers = filled.take_numbers(&self.segment);
         if numbers.is_empty() {
             return;
@@ -279,7 +286,7 @@ impl MemTable {
     }
 
     /// Ends writing: no reservation will follow. Those made may still be filled and inserted.
-    pub fn seal(&self, tail: Tail) {
+    pub fn seal(&self, tail: SegmentWriter) {
         self.segment.seal(tail);
     }
 
@@ -314,7 +321,7 @@ impl MemTable {
 
     /// The DRAM that index and order take.
     pub fn index_bytes(&self) -> usize {
-        self.held().entries as usize * Nodes::BYTES_AN_ENTRY
+        self.held().entries as usize * EntryLinks::BYTES_AN_ENTRY
             + self.index.memory_bytes()
             + self.order.memory_bytes()
     }
@@ -366,10 +373,10 @@ impl MemTable {
         key: &[u8],
         key_hash: u64,
         snapshot: Seqno,
-    ) -> Option<Found<'_>> {
-        match self.get_or_copy(keyspace, key, key_hash, snapshot, |_| None::<Never>)? {
-            Met::Here(found) => Some(found),
-            Met::Copy(never) => match never {},
+    ) -> Option<FoundVersion<'_>> {
+        match self.get_or_cached(keyspace, key, key_hash, snapshot, |_| None::<Never>)? {
+            LookupOutcome::Here(found) => Some(found),
+            LookupOutcome::Copy(never) => match never {},
         }
     }
 
@@ -377,14 +384,14 @@ impl MemTable {
     /// before it looks into the segment. `copy` answers only if it knows that `key` has a put with
     /// that very seqno.
     #[inline]
-    pub fn get_or_copy<C>(
+    pub fn get_or_cached<C>(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
         key_hash: u64,
         snapshot: Seqno,
         copy: impl Fn(Seqno) -> Option<C>,
-    ) -> Option<Met<'_, C>> {
+    ) -> Option<LookupOutcome<'_, C>> {
         let numbers = self.segment.numbers_through(snapshot);
         let hash = hash_in(keyspace, key_hash);
         let mut steps = 0;
@@ -394,17 +401,17 @@ impl MemTable {
                 let number = link - 1;
                 if number < numbers {
                     if let Some(copy) = copy(self.seqno(number)) {
-                        return Some(Met::Copy(copy));
+                        return Some(LookupOutcome::Copy(copy));
                     }
                     let entry = self.entry(number).expect("indexed entries are filled");
                     if entry.key == key && entry.keyspace == keyspace {
-                        return Some(Met::Here(self.found(number, entry)));
+                        return Some(LookupOutcome::Here(self.found(number, entry)));
                     }
                 }
                 steps += 1;
                 if steps == CHAIN_STEPS && numbers.min(number) <= self.order.covered() {
                     let found = self.find_in_order(keyspace, key, numbers.min(number));
-                    return found.map(Met::Here);
+                    return found.map(LookupOutcome::Here);
                 }
                 link = self.segment.nodes().node(number).older.load(Ordering::Acquire);
             }
@@ -414,7 +421,12 @@ impl MemTable {
 
     /// The newest version of `key` among the first `numbers` entries, which the order covers.
     #[cold]
-    fn find_in_order(&self, keyspace: KeyspaceId, key: &[u8], numbers: u32) -> Option<Found<'_>> {
+    fn find_in_order(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        numbers: u32,
+    ) -> Option<FoundVersion<'_>> {
         self.order.runs().iter().rev().find_map(|run| {
             let part = run.part(keyspace)?;
             let item = part.items().get(part.seek(&self.segment, key, numbers))?;
@@ -424,9 +436,9 @@ impl MemTable {
     }
 
     #[inline]
-    fn found<'a>(&self, number: u32, entry: Entry<'a>) -> Found<'a> {
+    fn found<'a>(&self, number: u32, entry: Entry<'a>) -> FoundVersion<'a> {
         self.segment.before_read(entry.key.len() + entry.value.len());
-        Found { seqno: self.seqno(number), kind: entry.kind, value: entry.value }
+        FoundVersion { seqno: self.seqno(number), kind: entry.kind, value: entry.value }
     }
 
     #[inline]
@@ -465,7 +477,7 @@ impl MemTable {
     /// Sorts the closed chunks at or below `visible` that are not sorted yet; of a sealed MemTable
     /// that is visible as a whole, makes one run of everything. Any thread may call this, any time.
     /// Entries may be met that do not hold: see [`MemTable::sound`].
-    pub fn build_order(&self, visible: Seqno) {
+    pub fn sort_through(&self, visible: Seqno) {
         let numbers = self.segment.numbers_through(visible);
         let entries = self.segment.entries();
         if self.is_sealed() && numbers >= entries {
@@ -478,9 +490,9 @@ impl MemTable {
         }
     }
 
-    /// Whether [`MemTable::build_order`] has something to do. What is not visible does not count: after a
+    /// Whether [`MemTable::sort_through`] has something to do. What is not visible does not count: after a
     /// failed log it never will be.
-    pub fn wants_order(&self, visible: Seqno) -> bool {
+    pub fn needs_sort(&self, visible: Seqno) -> bool {
         let numbers = self.segment.numbers_through(visible);
         let entries = self.segment.entries();
         if self.is_sealed() && numbers >= entries {
@@ -519,16 +531,16 @@ impl MemTable {
         keyspaces.into_iter().collect()
     }
 
-    /// Works out [`MemTable::bytes_by_keyspace`] of a sealed MemTable all of whose entries are filled. Reads
+    /// Works out [`MemTable::keyspace_sizes`] of a sealed MemTable all of whose entries are filled. Reads
     /// them all if they are of several keyspaces. Entries may be met that do not hold: see
     /// [`MemTable::sound`].
-    pub fn weigh_keyspaces(&self) {
+    pub fn compute_keyspace_sizes(&self) {
         debug_assert!(self.is_sealed(), "what is weighed does not grow");
         self.weighed.get_or_init(|| {
             if let [only] = self.keyspaces()[..] {
                 return vec![(only, self.bytes_used())];
             }
-            let mut weights = Weights::default();
+            let mut weights = KeyspaceSizes::default();
             for number in 0..self.segment.entries() {
                 let Some(entry) = self.entry(number) else { break };
                 weights.add(&entry);
@@ -538,15 +550,15 @@ impl MemTable {
     }
 
     /// What each keyspace that has entries here has of [`MemTable::bytes_used`], in proportion to its keys
-    /// and values, in order of keyspaces. `None` before that was [worked out](MemTable::weigh_keyspaces).
-    pub fn bytes_by_keyspace(&self) -> Option<&[(KeyspaceId, u64)]> {
+    /// and values, in order of keyspaces. `None` before that was [worked out](MemTable::compute_keyspace_sizes).
+    pub fn keyspace_sizes(&self) -> Option<&[(KeyspaceId, u64)]> {
         self.weighed.get().map(|weighed| &weighed[..])
     }
 
     /// Checks every complete frame against its checksum again, before its bytes become a table's.
     /// `file_name` is what a report names. Frames without checksums are taken as they are.
     pub fn verify(&self, file_name: &str) -> Result<()> {
-        if self.segment.base() == 0 || self.segment.frames() == Frames::Unlogged {
+        if self.segment.base() == 0 || self.segment.frames() == FrameMode::Unlogged {
             return Ok(());
         }
         let mut position = self.start();

@@ -1,9 +1,9 @@
 //! A segment: memory for frames, who may write where in it, and which of it is complete.
 //!
-//! 1. `Segment::activate` hands out the one [`Tail`]. Its holder, under the committer's lock, cuts
+//! 1. `Segment::activate` hands out the one [`SegmentWriter`]. Its holder, under the committer's lock, cuts
 //!    [`Reservation`]s off the free space, in order: a frame's bytes and its seqnos.
 //! 2. `Segment::fill` spends a reservation: it writes the frame, then stores where each of its
-//!    entries starts into their `Nodes`, the first entry's last, with release ordering. In persistent
+//!    entries starts into their `EntryLinks`, the first entry's last, with release ordering. In persistent
 //!    memory the frame is only on its way; [`Written::fence`] waits until it is there, and then stores
 //!    the same.
 //! 3. So a frame is complete when the node of its first entry names a place, and an entry may be
@@ -15,33 +15,33 @@
 //! 1. Space is reserved once: there is one tail, its offset only grows, a reservation can't be
 //!    copied and is spent by filling it, and all of them carry the identity of their segment.
 //! 2. A `Place` is made only from a node that was stored after its entry's bytes.
-//! 3. Bytes below a completed [`Position`] belong to filled frames.
+//! 3. Bytes below a completed [`LogPosition`] belong to filled frames.
 //! 4. Only this process's stores change the memory. The language cannot check that: a file that is mapped
 //!    can be written by a program that ignores its lock, and a medium can fail under it. Then a length that
 //!    an entry or a frame says of itself may lead to bytes that another thread writes at this moment. It
 //!    never leads out of the segment, and the frame's checksum refuses it at the flush.
 
+mod entry_links;
 mod head;
 mod heap;
 mod memory;
-mod nodes;
 mod room;
-mod ticket;
+mod writer;
 
+pub(crate) use entry_links::{EntryLinks, Place};
 pub use heap::HeapMemory;
-pub(crate) use heap::{Zeroable, Zeroed};
+pub(crate) use heap::{Zeroable, ZeroedVec};
 pub use memory::Memory;
-pub(crate) use nodes::{Nodes, Place};
 pub use room::Room;
-pub use ticket::{Filled, Position, Reservation, Tail, Written};
+pub use writer::{LogPosition, Reservation, SegmentWriter, Written, WrittenFrame};
 
-use self::head::Head;
+use self::head::EntryHeader;
 use self::room::Limit;
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, GROUPS, MIN_ENTRY_BYTES, SegmentHeader};
-use crate::scan::Scan;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Races};
+use crate::log_reader::ScanResult;
+use crate::loom_shim::{AtomicBool, AtomicU32, AtomicU64, Ordering, RaceCell};
 use esker_base::{Entry, KeyspaceId, Kind, MAX_SEQNO, Seqno};
-use esker_pmem::{Flushed, Span};
+use esker_pmem::{ExtentRange, Flushed};
 use std::cell::Cell;
 
 /// How many frames further on the first lines are asked for when a segment is recovered: of long frames, the
@@ -65,7 +65,7 @@ struct Reserved {
 
 /// Whether a segment's frames will ever be read back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Frames {
+pub enum FrameMode {
     /// By recovery, and by the flush: they carry checksums.
     Logged,
     /// Only by this process, as long as it lives: checksums would cost and say nothing.
@@ -78,10 +78,10 @@ pub(crate) struct Segment {
     memory: Memory,
     start: *mut u8,
     header: SegmentHeader,
-    frames: Frames,
+    frames: FrameMode,
     identity: u64,
-    nodes: Nodes,
-    races: Races,
+    nodes: EntryLinks,
+    races: RaceCell,
     /// The seqno of entry 0, or zero as long as the segment is not active.
     base: AtomicU64,
     /// The place of an entry that was found damaged, or zero as long as none was.
@@ -97,7 +97,12 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// An empty segment. On the heap it writes its header into `memory`; an extent of persistent
     /// memory has been given it when it was acquired.
-    pub fn new(memory: Memory, header: SegmentHeader, frames: Frames, nodes: Nodes) -> Segment {
+    pub fn new(
+        memory: Memory,
+        header: SegmentHeader,
+        frames: FrameMode,
+        nodes: EntryLinks,
+    ) -> Segment {
         let segment = Segment::over(memory, header, frames, nodes);
         let encoded = header.encode();
         if matches!(segment.memory, Memory::Heap(_)) {
@@ -118,11 +123,11 @@ impl Segment {
     pub fn recovered(
         memory: Memory,
         header: SegmentHeader,
-        nodes: Nodes,
-        scan: &Scan,
-        mut look: impl FnMut(&Nodes, u32, &Entry<'_>),
+        nodes: EntryLinks,
+        scan: &ScanResult,
+        mut look: impl FnMut(&EntryLinks, u32, &Entry<'_>),
     ) -> Segment {
-        let segment = Segment::over(memory, header, Frames::Logged, nodes);
+        let segment = Segment::over(memory, header, FrameMode::Logged, nodes);
         segment.races.read(0, header.capacity as usize);
         // Nobody writes to it any more: there is no tail.
         let bytes = &segment.memory.bytes()[..header.capacity as usize];
@@ -154,7 +159,12 @@ impl Segment {
         segment
     }
 
-    fn over(memory: Memory, header: SegmentHeader, frames: Frames, nodes: Nodes) -> Segment {
+    fn over(
+        memory: Memory,
+        header: SegmentHeader,
+        frames: FrameMode,
+        nodes: EntryLinks,
+    ) -> Segment {
         assert_eq!(header.flaw(), None, "the segment header is sound");
         assert!(memory.len() as u64 >= header.capacity, "the memory holds the whole segment");
         let start = memory.pointer();
@@ -166,9 +176,9 @@ impl Segment {
             start,
             header,
             frames,
-            identity: ticket::new_identity(),
+            identity: writer::new_identity(),
             nodes,
-            races: Races::new(header.capacity as usize),
+            races: RaceCell::new(header.capacity as usize),
             base: AtomicU64::new(0),
             damaged_at: AtomicU32::new(0),
             reserved: Reserved {
@@ -183,7 +193,7 @@ impl Segment {
     }
 
     /// Takes the segment apart, to use its memory and nodes again.
-    pub fn into_parts(self) -> (Memory, Nodes) {
+    pub fn into_parts(self) -> (Memory, EntryLinks) {
         (self.memory, self.nodes)
     }
 
@@ -194,7 +204,7 @@ impl Segment {
 
     /// The nodes of the entries.
     #[inline]
-    pub fn nodes(&self) -> &Nodes {
+    pub fn nodes(&self) -> &EntryLinks {
         &self.nodes
     }
 
@@ -220,7 +230,7 @@ impl Segment {
     }
 
     /// Whether frames carry checksums.
-    pub fn frames(&self) -> Frames {
+    pub fn frames(&self) -> FrameMode {
         self.frames
     }
 
@@ -240,18 +250,23 @@ impl Segment {
     }
 
     /// Opens the segment for writing; entry 0 gets `base`. Panics the second time.
-    pub fn activate(&self, base: Seqno) -> Tail {
+    pub fn activate(&self, base: Seqno) -> SegmentWriter {
         assert!(base > 0 && base <= MAX_SEQNO, "the first seqno is {base}");
         assert!(!self.sealed(), "a recovered segment is never appended to");
         let before = self.base.swap(base, Ordering::AcqRel);
         assert_eq!(before, 0, "a segment is activated once");
         let offset = self.header.first_frame() as u32;
-        Tail { identity: self.identity, first: offset, offset, number: 0, base }
+        SegmentWriter { identity: self.identity, first: offset, offset, number: 0, base }
     }
 
     /// Takes space and seqnos for a frame, or `None` if the segment is full.
     #[inline]
-    pub fn reserve(&self, tail: &mut Tail, bytes: usize, count: u32) -> Option<Reservation> {
+    pub fn reserve(
+        &self,
+        tail: &mut SegmentWriter,
+        bytes: usize,
+        count: u32,
+    ) -> Option<Reservation> {
         assert_eq!(tail.identity, self.identity, "the tail is another segment's");
         assert!(count > 0 && bytes / MIN_ENTRY_BYTES >= count as usize, "no such frame");
         let whole = self.header.frame_bytes(bytes);
@@ -283,7 +298,7 @@ impl Segment {
     /// batch's first seqno.
     pub fn reserve_part(
         &self,
-        tail: &mut Tail,
+        tail: &mut SegmentWriter,
         bytes: usize,
         count: u32,
         continues: Option<Seqno>,
@@ -305,7 +320,7 @@ impl Segment {
     }
 
     /// Gives the tail back: nothing more will be reserved.
-    pub fn seal(&self, tail: Tail) {
+    pub fn seal(&self, tail: SegmentWriter) {
         assert_eq!(tail.identity, self.identity, "the tail is another segment's");
         self.reserved.sealed.store(true, Ordering::Release);
     }
@@ -335,13 +350,20 @@ impl Segment {
         let mark = self.header.mark();
         let header = FrameHeader { mark, bytes, count, first_seqno, durable_through, continues };
         let encoded = match self.frames {
-            Frames::Logged => header.encode(&self.header, entries),
-            Frames::Unlogged => header.encode_unchecked(),
+            FrameMode::Logged => header.encode(&self.header, entries),
+            FrameMode::Unlogged => header.encode_unchecked(),
         };
         // SAFETY: the space is this reservation's, which is spent here.
         let on_its_way = unsafe { self.write(offset, &encoded, entries) };
-        let filled =
-            Filled { identity, offset, number, count, base, hash: None, indexed: Cell::new(false) };
+        let filled = WrittenFrame {
+            identity,
+            offset,
+            number,
+            count,
+            base,
+            hash: None,
+            indexed: Cell::new(false),
+        };
         match on_its_way {
             Some(on_its_way) => Written::on_its_way(filled, self, entries, on_its_way),
             None => {
@@ -362,7 +384,7 @@ impl Segment {
         offset: u32,
         header: &[u8; FRAME_HEADER_BYTES],
         entries: &[u8],
-    ) -> Option<Flushed<'_, Span>> {
+    ) -> Option<Flushed<'_, ExtentRange>> {
         let whole = self.header.frame_bytes(entries.len());
         self.races.write(offset as usize, whole);
         if let Memory::Pmem(extent) = &self.memory {
@@ -382,8 +404,8 @@ impl Segment {
 
     /// Stores where the entries of a written frame start, the first one last.
     #[inline]
-    fn mark(&self, filled: &Filled, entries: &[u8]) {
-        let &Filled { offset, number, count, .. } = filled;
+    fn mark(&self, filled: &WrittenFrame, entries: &[u8]) {
+        let &WrittenFrame { offset, number, count, .. } = filled;
         let start = offset + FRAME_HEADER_BYTES as u32;
         if count > 1 {
             let mut rest = entries;
@@ -398,15 +420,15 @@ impl Segment {
     }
 
     /// The position before the first frame.
-    pub fn start(&self) -> Position {
+    pub fn start(&self) -> LogPosition {
         let base = self.base();
         assert!(base > 0, "the segment is active");
         let offset = self.header.first_frame() as u32;
-        Position { identity: self.identity, offset, number: 0, base, whole: None }
+        LogPosition { identity: self.identity, offset, number: 0, base, whole: None }
     }
 
     /// The end of the contiguous complete frames from `from` on.
-    pub fn completed(&self, from: Position) -> Position {
+    pub fn completed(&self, from: LogPosition) -> LogPosition {
         assert_eq!(from.identity, self.identity, "the position is another segment's");
         let mut position = from;
         while let Some(next) = self.after_frame(position) {
@@ -416,7 +438,7 @@ impl Segment {
     }
 
     /// The end of the frame at `position`, if that is complete.
-    pub fn after_frame(&self, position: Position) -> Option<Position> {
+    pub fn after_frame(&self, position: LogPosition) -> Option<LogPosition> {
         self.nodes.place(position.number)?;
         let (header, _) = FrameHeader::decode(self.frame_header(position)?);
         // The memory may be damaged by now. What a frame says of itself leads no further than the
@@ -425,11 +447,11 @@ impl Segment {
         let offset = end.min(self.header.capacity as usize) as u32;
         let number = position.number.wrapping_add(header.count);
         let whole = if header.continues { position.whole } else { Some(number) };
-        Some(Position { offset, number, whole, ..position })
+        Some(LogPosition { offset, number, whole, ..position })
     }
 
     /// The header of the complete frame at `position`, unless the segment has no room for one there.
-    fn frame_header(&self, position: Position) -> Option<&[u8; FRAME_HEADER_BYTES]> {
+    fn frame_header(&self, position: LogPosition) -> Option<&[u8; FRAME_HEADER_BYTES]> {
         let start = position.offset as usize;
         if start + FRAME_HEADER_BYTES > self.header.capacity as usize {
             return None;
@@ -441,7 +463,7 @@ impl Segment {
     }
 
     /// The bytes of the complete frames from `from` to `to`.
-    pub fn bytes(&self, from: Position, to: Position) -> &[u8] {
+    pub fn bytes(&self, from: LogPosition, to: LogPosition) -> &[u8] {
         assert_eq!(from.identity, self.identity, "the position is another segment's");
         assert_eq!(to.identity, self.identity, "the position is another segment's");
         assert!(from.offset <= to.offset, "the range runs backwards");
@@ -460,7 +482,7 @@ impl Segment {
     pub fn entry(&self, place: Place) -> Entry<'_> {
         let start = place.offset() as usize;
         let Some(head) = self.head(start) else { return self.note_damage(place) };
-        let Head { keyspace, kind, key, key_bytes, value_bytes } = head;
+        let EntryHeader { keyspace, kind, key, key_bytes, value_bytes } = head;
         self.races.read(start, key - start + key_bytes + value_bytes);
         // SAFETY: `head` has checked that the bytes lie in the segment. They are a filled entry's, by
         // invariants 2 and 4, and never written again.

@@ -109,7 +109,7 @@ fn read_until(memtable: &Arc<MemTable>, published: &Published, done: &AtomicBool
         let visible = published.visible.load(Ordering::Acquire);
         let keyspace = KeyspaceId((visible % 3) as u32);
         if reader == 0 {
-            memtable.build_order(visible);
+            memtable.sort_through(visible);
         }
         let mut cursor = memtable.cursor(keyspace, visible);
         cursor.seek_first().unwrap();

@@ -70,7 +70,7 @@ fn a_read_that_met_several_entries_before_its_own_missed_once() {
         for seqno in [9, 7, 5] {
             assert!(table.get_exact(KS, b"k", hash, seqno, |_| ()).is_none());
         }
-        table.segment_read(KS, b"k", hash, 5, b"value");
+        table.record_pmem_read(KS, b"k", hash, 5, b"value");
         assert_eq!(table.stats().exact_misses, 1, "{forwarding:?}");
     }
 }
@@ -175,7 +175,7 @@ fn entries_below_the_floor_miss_and_those_vouched_for_beyond_it_do_not() {
     fill(&table, b"before", 5, 9);
     fill(&table, b"after", 5, 10);
     fill(&table, b"refreshed", 5, 9);
-    table.raise_floor(KS, 10);
+    table.raise_invalidation_floor(KS, 10);
     pass(&table, b"refreshed", 8, 12);
     assert_eq!(get(&table, b"before", 20), None);
     assert_eq!(get(&table, b"after", 20), version(5));
@@ -191,7 +191,7 @@ fn a_version_that_is_vouched_for_again_stays_through_a_floor_in_between() {
         assert!(fill(&table, b"read again", 5, snapshot));
     }
     fill(&table, b"read before", 5, 6);
-    table.raise_floor(KS, 10);
+    table.raise_invalidation_floor(KS, 10);
     assert_eq!(get(&table, b"passed", 20), version(5));
     assert_eq!(get(&table, b"read again", 20), version(5));
     assert_eq!(get(&table, b"read before", 20), None);
@@ -201,7 +201,7 @@ fn a_version_that_is_vouched_for_again_stays_through_a_floor_in_between() {
 fn no_fill_from_below_a_floor_comes_in_even_after_the_floor_is_forgotten() {
     let table = table();
     fill(&table, b"j", 5, 10);
-    table.raise_floor(KS, 10);
+    table.raise_invalidation_floor(KS, 10);
     table.collect();
     assert!(!fill(&table, b"k", 5, 9));
     assert!(!forward(&table, b"k", 9));
@@ -212,11 +212,11 @@ fn no_fill_from_below_a_floor_comes_in_even_after_the_floor_is_forgotten() {
 fn a_floor_is_not_forgotten_before_every_older_entry_was_seen() {
     let table = table();
     fill(&table, b"a", 1, 1);
-    table.raise_floor(OTHER, 2);
+    table.raise_invalidation_floor(OTHER, 2);
     // The collector is past the first slot now, and the table grows while it goes round again.
     table.collect();
     fill(&table, b"b", 3, 3);
-    table.raise_floor(KS, 4);
+    table.raise_invalidation_floor(KS, 4);
     fill(&table, b"c", 5, 5);
     assert_eq!(get(&table, b"a", 6), None);
 }
@@ -225,7 +225,7 @@ fn a_floor_is_not_forgotten_before_every_older_entry_was_seen() {
 fn a_floor_is_its_keyspaces_alone() {
     let table = table();
     fill(&table, b"k", 5, 9);
-    table.raise_floor(OTHER, 10);
+    table.raise_invalidation_floor(OTHER, 10);
     assert_eq!(get(&table, b"k", 20), version(5));
     table.drop_keyspace(OTHER);
     assert_eq!(get(&table, b"k", 20), version(5));
@@ -239,7 +239,7 @@ fn useless_entries_give_their_bytes_back_while_others_come_in() {
     let key = |n: u32| n.to_le_bytes();
     (0..1000).for_each(|n| assert!(fill(&table, &key(n), 5, 9)));
     let held = table.stats().bytes;
-    table.raise_floor(KS, 10);
+    table.raise_invalidation_floor(KS, 10);
     (1000..1200).for_each(|n| assert!(fill(&table, &key(n), 5, 20)));
     let stats = table.stats();
     assert_eq!((stats.collected, stats.entries, stats.evictions), (1000, 200, 0));
@@ -273,7 +273,7 @@ fn adaptive_forwards_what_is_read_in_memtables() {
     for _ in 0..1000 {
         let seqno = put(&table);
         if table.get_exact(KS, b"k", hash, seqno, |_| ()).is_none() {
-            table.segment_read(KS, b"k", hash, seqno, b"value");
+            table.record_pmem_read(KS, b"k", hash, seqno, b"value");
         }
     }
     let stats = table.stats();

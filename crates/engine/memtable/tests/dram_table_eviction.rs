@@ -123,7 +123,7 @@ proptest! {
                     bytes = to;
                     table.set_bytes(bytes);
                 }
-                Step::RaiseFloor => table.raise_floor(KS, seqno),
+                Step::RaiseFloor => table.raise_invalidation_floor(KS, seqno),
                 Step::Collect => table.collect(),
             }
             let stats = table.stats();

@@ -8,7 +8,7 @@ mod common;
 use common::*;
 use esker_base::Kind;
 use esker_memtable::{
-    Frames, GROUPS, HeapMemory, MemTable, SegmentHeader, Stop, ZEROS_BEYOND, scan,
+    FrameMode, GROUPS, HeapMemory, MemTable, ScanEnd, SegmentHeader, ZEROS_BEYOND, scan,
 };
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ const fn header_with(salt: u64, flags: u32) -> SegmentHeader {
 
 fn written(header: SegmentHeader) -> (Arc<MemTable>, Model) {
     let memory = HeapMemory::new(CAPACITY);
-    let memtable = Arc::new(MemTable::new(memory, header, Frames::Logged));
+    let memtable = Arc::new(MemTable::new(memory, header, FrameMode::Logged));
     let mut tail = memtable.activate(1000);
     let mut model = Model::default();
     for batch in batches() {
@@ -62,7 +62,7 @@ fn golden(name: &str, header: SegmentHeader) -> Vec<u8> {
 fn grouped() -> (SegmentHeader, Vec<u8>) {
     let header = header_with(SALT, ZEROS_BEYOND | GROUPS);
     let memory = HeapMemory::new(CAPACITY);
-    let memtable = Arc::new(MemTable::new(memory, header, Frames::Logged));
+    let memtable = Arc::new(MemTable::new(memory, header, FrameMode::Logged));
     let mut tail = memtable.activate(1000);
     for (batch, continues) in batches().into_iter().zip([true, false, true]) {
         let (bytes, count) = (encode(&batch), batch.len() as u32);
@@ -85,7 +85,7 @@ fn frames_of_groups_are_written_and_read_as_ever() {
     assert_eq!(file, std::fs::read(path).unwrap());
     let mut found = scan(&file, &header, Some(1000));
     let continues: Vec<_> = found.frames.iter().map(|frame| frame.continues).collect();
-    assert_eq!((&continues[..], &found.stop), (&[true, false, true][..], &Stop::Blank));
+    assert_eq!((&continues[..], &found.stop), (&[true, false, true][..], &ScanEnd::Blank));
     assert_eq!(found.leave_out_unfinished(), Some(1004));
     assert_eq!(found.frames.last().unwrap().next_seqno(), 1004);
     let ungrouped = SegmentHeader { flags: ZEROS_BEYOND, ..header };
@@ -106,7 +106,7 @@ fn each_version_is_read_as_ever() {
         let header = SegmentHeader::decode(&file, name).unwrap();
         assert_eq!(header, expected, "{name}");
         let found = scan(&file, &header, Some(1000));
-        assert_eq!((found.frames.len(), &found.stop, found.later), (3, &Stop::Blank, None));
+        assert_eq!((found.frames.len(), &found.stop, found.later), (3, &ScanEnd::Blank, None));
         let memtable = Arc::new(MemTable::recover(memory_with(&file), header, &found));
         assert_agrees(&memtable, &written(header).1, 1004);
     }

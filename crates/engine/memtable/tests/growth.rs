@@ -4,14 +4,14 @@ mod common;
 
 use common::{Write, get, header, write};
 use esker_base::Kind;
-use esker_memtable::{Frames, HeapMemory, MemTable, Room};
+use esker_memtable::{FrameMode, HeapMemory, MemTable, Room};
 use std::sync::Arc;
 
 const CAPACITY: usize = 8 << 20;
 
 fn growing() -> Arc<MemTable> {
     let memory = HeapMemory::reserve(CAPACITY);
-    Arc::new(MemTable::growing(100_000, memory, header(CAPACITY, 8, 1), Frames::Logged))
+    Arc::new(MemTable::growing(100_000, memory, header(CAPACITY, 8, 1), FrameMode::Logged))
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn every_version_is_found_across_the_parts_of_an_index_that_grew() {
 fn memory_that_is_there_as_a_whole_counts_whole_while_its_log_is_prepared() {
     let header = header(CAPACITY, 8, 1);
     let memory = HeapMemory::new(CAPACITY);
-    let memtable = MemTable::with_room_for(100_000, memory, header, Frames::Logged, None);
+    let memtable = MemTable::with_room_for(100_000, memory, header, FrameMode::Logged, None);
     memtable.begin_with(64 << 10);
     assert!(!memtable.is_whole() && memtable.memory_bytes() > CAPACITY);
     let mut tail = memtable.activate(1);

@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use esker_base::{EntryCursor, KeyspaceId, Kind, MAX_SEQNO};
-use esker_memtable::{Frames, HeapMemory, MemTable};
+use esker_memtable::{FrameMode, HeapMemory, MemTable};
 use std::sync::Arc;
 
 #[test]
@@ -37,16 +37,16 @@ fn the_entry_cap_seals_a_segment_of_tiny_entries() {
 fn an_index_has_room_for_the_like_of_what_came_before() {
     let before = memtable(65_536, 8);
     let mut tail = before.activate(1);
-    assert_eq!(before.room_wanted(65_536), None, "nothing to go by");
+    assert_eq!(before.expected_entries(65_536), None, "nothing to go by");
     while write(&before, &mut tail, &[Write::put(0, b"key", &[1; 200])]).is_some() {}
     let entries = before.entries() as usize;
-    let wanted = before.room_wanted(65_536).unwrap();
+    let wanted = before.expected_entries(65_536).unwrap();
     assert!((entries..2 * entries).contains(&wanted), "{wanted} for {entries}");
 
     let full = before.memory_bytes();
     let (memory, arrays) = Arc::into_inner(before).unwrap().into_parts();
     let header = header(65_536, 8, 2);
-    let next = MemTable::with_room_for(wanted, memory, header, Frames::Logged, Some(arrays));
+    let next = MemTable::with_room_for(wanted, memory, header, FrameMode::Logged, Some(arrays));
     assert!(next.memory_bytes() < full, "{} and {full}", next.memory_bytes());
     let mut tail = next.activate(1);
     while write(&next, &mut tail, &[Write::put(0, b"key", &[1; 200])]).is_some() {}
@@ -56,12 +56,16 @@ fn an_index_has_room_for_the_like_of_what_came_before() {
 #[test]
 fn an_index_has_room_for_the_largest_batch_whatever_was_expected() {
     let header = header(4096, 8, 1);
-    let memtable = MemTable::with_room_for(0, HeapMemory::new(4096), header, Frames::Logged, None);
+    let memtable =
+        MemTable::with_room_for(0, HeapMemory::new(4096), header, FrameMode::Logged, None);
     let batch: Vec<_> = (0..16).map(|n| Write::put(0, &[n], b"")).collect();
     let mut tail = memtable.activate(1);
     assert!(write(&memtable, &mut tail, &batch).is_some());
     assert!(write(&memtable, &mut tail, &batch[..1]).is_none(), "sealed by its entries");
-    assert!(memtable.room_wanted(4096).unwrap() > 64, "the next one has room for all it can take");
+    assert!(
+        memtable.expected_entries(4096).unwrap() > 64,
+        "the next one has room for all it can take"
+    );
 }
 
 #[test]
@@ -70,19 +74,19 @@ fn the_largest_batch_makes_the_index_of_a_large_segment_no_larger() {
     assert_eq!(MemTable::max_frame_entries(64 * MIB), 256 << 10);
     for mib in [128, 1024] {
         assert_eq!(MemTable::max_frame_entries(mib * MIB), 256 << 10);
-        assert!(!MemTable::fits_ever(mib * MIB, 1024, (256 << 10) + 1));
+        assert!(!MemTable::batch_fits(mib * MIB, 1024, (256 << 10) + 1));
     }
     let memory = HeapMemory::new(128 * MIB);
     let header = header(128 * MIB, 8, 1);
-    let memtable = MemTable::with_room_for(0, memory, header, Frames::Logged, None);
+    let memtable = MemTable::with_room_for(0, memory, header, FrameMode::Logged, None);
     assert!(memtable.index_bytes() < 8 * MIB, "{}", memtable.index_bytes());
 }
 
 #[test]
 fn a_batch_that_can_never_fit_is_known_beforehand() {
-    assert!(MemTable::fits_ever(4096, 1024, 16));
-    assert!(!MemTable::fits_ever(4096, 1025, 1));
-    assert!(!MemTable::fits_ever(4096, 1024, 17));
+    assert!(MemTable::batch_fits(4096, 1024, 16));
+    assert!(!MemTable::batch_fits(4096, 1025, 1));
+    assert!(!MemTable::batch_fits(4096, 1024, 17));
 }
 
 #[test]
@@ -166,14 +170,14 @@ fn an_empty_memtable_reads_as_empty() {
     assert_eq!(get(&memtable, 0, b"k", MAX_SEQNO), None);
     let tail = memtable.activate(5);
     memtable.seal(tail);
-    memtable.build_order(4);
+    memtable.sort_through(4);
     assert_eq!((memtable.entries(), memtable.last_seqno()), (0, 4));
     let mut cursor = memtable.cursor(KeyspaceId(0), 4);
     cursor.seek_first().unwrap();
     assert!(!cursor.valid());
     cursor.seek_last().unwrap();
     assert!(!cursor.valid());
-    assert!(memtable.keyspaces().is_empty() && !memtable.wants_order(4));
+    assert!(memtable.keyspaces().is_empty() && !memtable.needs_sort(4));
     memtable.verify("segment").unwrap();
 }
 
@@ -189,11 +193,10 @@ fn each_keyspace_has_its_part_of_the_bytes() {
         }
     }
     memtable.seal(tail);
-    assert_eq!(memtable.bytes_by_keyspace(), None, "nobody has weighed them");
-    memtable.weigh_keyspaces();
-    let [(KeyspaceId(3), more), (KeyspaceId(9), less)] = memtable.bytes_by_keyspace().unwrap()
-    else {
-        panic!("{:?}", memtable.bytes_by_keyspace())
+    assert_eq!(memtable.keyspace_sizes(), None, "nobody has weighed them");
+    memtable.compute_keyspace_sizes();
+    let [(KeyspaceId(3), more), (KeyspaceId(9), less)] = memtable.keyspace_sizes().unwrap() else {
+        panic!("{:?}", memtable.keyspace_sizes())
     };
     assert!(more.abs_diff(4 * less) <= 4, "{more}, {less}");
     assert!((more + less).abs_diff(memtable.bytes_used()) <= 2);
@@ -205,9 +208,9 @@ fn a_keyspace_that_is_alone_has_all_of_the_bytes() {
     let mut tail = memtable.activate(1);
     write(&memtable, &mut tail, &[Write::put(3, b"k", b"v")]).unwrap();
     memtable.seal(tail);
-    memtable.weigh_keyspaces();
+    memtable.compute_keyspace_sizes();
     let all = [(KeyspaceId(3), memtable.bytes_used())];
-    assert_eq!(memtable.bytes_by_keyspace(), Some(&all[..]));
+    assert_eq!(memtable.keyspace_sizes(), Some(&all[..]));
 }
 
 #[test]
@@ -218,13 +221,13 @@ fn a_closed_chunk_wants_sorting_once() {
     while last < 4095 {
         last = write(&memtable, &mut tail, &[Write::put(0, &last.to_be_bytes(), b"")]).unwrap();
     }
-    assert!(!memtable.wants_order(last));
+    assert!(!memtable.needs_sort(last));
     last = write(&memtable, &mut tail, &[Write::put(0, &last.to_be_bytes(), b"")]).unwrap();
-    assert!(!memtable.wants_order(last - 1), "what nobody sees is not sorted");
-    assert!(memtable.wants_order(last));
+    assert!(!memtable.needs_sort(last - 1), "what nobody sees is not sorted");
+    assert!(memtable.needs_sort(last));
     let before = memtable.memory_bytes();
-    memtable.build_order(last);
-    assert!(!memtable.wants_order(last) && memtable.memory_bytes() > before);
+    memtable.sort_through(last);
+    assert!(!memtable.needs_sort(last) && memtable.memory_bytes() > before);
 }
 
 /// Old snapshots of a hot key: the chain is long, and after some steps the order answers.
@@ -237,7 +240,7 @@ fn an_old_snapshot_of_a_hot_key_reads_right_with_and_without_an_order() {
     }
     for build in [false, true] {
         if build {
-            memtable.build_order(5000);
+            memtable.sort_through(5000);
         }
         for snapshot in (1..=5000u64).step_by(61) {
             let expected = (snapshot, Kind::Put, (snapshot - 1).to_le_bytes().to_vec());

@@ -11,14 +11,14 @@ mod common;
 
 use common::{Version, Write, encode, get, memtable};
 use esker_base::Kind;
-use esker_memtable::{Filled, MemTable, Tail};
+use esker_memtable::{MemTable, SegmentWriter, WrittenFrame};
 use loom::thread;
 
 /// Small, so that loom has few atomics to follow: 8 entries.
 const CAPACITY: usize = 512;
 
 /// Fills `n` frames of one version of the key `k` each, with the seqno as value.
-fn fill_versions(memtable: &MemTable, tail: &mut Tail, n: u8) -> Vec<Filled> {
+fn fill_versions(memtable: &MemTable, tail: &mut SegmentWriter, n: u8) -> Vec<WrittenFrame> {
     (1..=n)
         .map(|seqno| {
             let bytes = encode(&[Write::put(0, b"k", &[seqno])]);

@@ -77,8 +77,8 @@ proptest! {
             assert_agrees(&memtable, &model, snapshot);
         }
         memtable.seal(tail);
-        memtable.build_order(last);
-        assert!(!memtable.wants_order(last));
+        memtable.sort_through(last);
+        assert!(!memtable.needs_sort(last));
         for snapshot in (98..=last + 1).step_by(5) {
             assert_agrees(&memtable, &model, snapshot);
         }

@@ -28,7 +28,7 @@ const SHAPES: [(&str, Shape); 7] = [
     ("prefixes of each other", |rng| vec![0xff; rng.below(40) as usize + 1]),
 ];
 
-fn put(memtable: &MemTable, tail: &mut esker_memtable::Tail, key: &[u8]) -> u64 {
+fn put(memtable: &MemTable, tail: &mut esker_memtable::SegmentWriter, key: &[u8]) -> u64 {
     write(memtable, tail, &[Write::put(0, key, &[])]).expect("it fits")
 }
 
@@ -67,8 +67,8 @@ fn write_shape(
 fn one_sort_of_everything_is_in_order() {
     for (name, shape) in SHAPES {
         let (memtable, keys) = write_shape(shape, |_, _| ());
-        memtable.build_order(ENTRIES);
-        assert!(!memtable.wants_order(ENTRIES));
+        memtable.sort_through(ENTRIES);
+        assert!(!memtable.needs_sort(ENTRIES));
         assert!(rows(&memtable, ENTRIES) == in_order(keys), "{name}");
     }
 }
@@ -77,9 +77,9 @@ fn one_sort_of_everything_is_in_order() {
 fn merged_runs_are_in_order() {
     for (name, shape) in SHAPES {
         let (memtable, keys) = write_shape(shape, |memtable, visible| {
-            if memtable.wants_order(visible) {
-                memtable.build_order(visible);
-                assert!(!memtable.wants_order(visible));
+            if memtable.needs_sort(visible) {
+                memtable.sort_through(visible);
+                assert!(!memtable.needs_sort(visible));
             }
             if visible % 333 == 0 {
                 memtable.cursor(KeyspaceId(0), visible);
@@ -89,7 +89,7 @@ fn merged_runs_are_in_order() {
         let half = keys.iter().filter(|(_, seqno)| *seqno <= ENTRIES / 2).cloned().collect();
         assert!(rows(&memtable, ENTRIES / 2) == in_order(half), "{name}");
         assert!(rows(&memtable, ENTRIES) == in_order(keys), "{name}");
-        assert!(!memtable.wants_order(ENTRIES));
+        assert!(!memtable.needs_sort(ENTRIES));
     }
 }
 

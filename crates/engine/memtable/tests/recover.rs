@@ -46,8 +46,8 @@ fn what_each_keyspace_takes_is_known_from_the_start() {
     ];
     for batches in [&batches[..], &batches[2..], &[]] {
         let (written, recovered) = written_and_recovered(batches);
-        assert!(recovered.bytes_by_keyspace().is_some(), "nobody need weigh them");
-        written.weigh_keyspaces();
-        assert_eq!(recovered.bytes_by_keyspace(), written.bytes_by_keyspace());
+        assert!(recovered.keyspace_sizes().is_some(), "nobody need weigh them");
+        written.compute_keyspace_sizes();
+        assert_eq!(recovered.keyspace_sizes(), written.keyspace_sizes());
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use esker_memtable::{FRAME_HEADER_BYTES, MemTable, Scan, SegmentHeader, Stop, scan};
+use esker_memtable::{FRAME_HEADER_BYTES, MemTable, ScanEnd, ScanResult, SegmentHeader, scan};
 
 const CAPACITY: usize = 2048;
 
@@ -19,10 +19,10 @@ fn sample(frames: u64) -> (SegmentHeader, Vec<u8>) {
     (*memtable.header(), file_of(&memtable))
 }
 
-fn stop_offset(scan: &Scan) -> Option<u64> {
+fn stop_offset(scan: &ScanResult) -> Option<u64> {
     match scan.stop {
-        Stop::Bad { offset, .. } => Some(offset),
-        Stop::Full | Stop::Blank => None,
+        ScanEnd::Bad { offset, .. } => Some(offset),
+        ScanEnd::Full | ScanEnd::Blank => None,
     }
 }
 
@@ -31,7 +31,7 @@ fn an_undamaged_segment_scans_whole() {
     let (header, file) = sample(6);
     for expected in [None, Some(100)] {
         let found = scan(&file, &header, expected);
-        assert_eq!((found.frames.len(), found.stop, found.later), (6, Stop::Blank, None));
+        assert_eq!((found.frames.len(), found.stop, found.later), (6, ScanEnd::Blank, None));
         assert_eq!(found.frames.last().unwrap().next_seqno(), 112);
     }
 }
@@ -42,7 +42,7 @@ fn a_full_segment_stops_as_full() {
     let mut tail = memtable.activate(1);
     while write(&memtable, &mut tail, &[Write::put(0, b"key", &[5; 25])]).is_some() {}
     let found = scan(&file_of(&memtable), memtable.header(), Some(1));
-    assert_eq!((found.stop, found.later), (Stop::Full, None));
+    assert_eq!((found.stop, found.later), (ScanEnd::Full, None));
     assert_eq!(found.end, memtable.bytes_used());
 }
 
@@ -86,7 +86,7 @@ fn every_truncation_keeps_the_frames_before_it() {
 fn frames_of_an_earlier_epoch_are_blank() {
     let (header, file) = sample(6);
     let found = scan(&file, &SegmentHeader { epoch: 2, ..header }, Some(100));
-    assert_eq!((found.frames.len(), found.stop), (0, Stop::Blank));
+    assert_eq!((found.frames.len(), found.stop), (0, ScanEnd::Blank));
 
     let mut mixed = file.clone();
     let renewed =
@@ -96,7 +96,7 @@ fn frames_of_an_earlier_epoch_are_blank() {
     let used = renewed.bytes_used() as usize;
     mixed[..used].copy_from_slice(&file_of(&renewed)[..used]);
     let found = scan(&mixed, renewed.header(), Some(500));
-    assert_eq!((found.frames.len(), found.stop, found.later), (1, Stop::Blank, None));
+    assert_eq!((found.frames.len(), found.stop, found.later), (1, ScanEnd::Blank, None));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_forged_frame_inside_a_value_is_never_accepted() {
     write(&memtable, &mut tail, std::slice::from_ref(&carrier)).unwrap();
     let file = file_of(&memtable);
     let found = scan(&file, memtable.header(), Some(90));
-    assert_eq!((found.frames.len(), found.stop, found.later), (2, Stop::Blank, None));
+    assert_eq!((found.frames.len(), found.stop, found.later), (2, ScanEnd::Blank, None));
 
     let mut torn = file;
     let last = found.frames[1];

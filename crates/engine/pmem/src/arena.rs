@@ -9,8 +9,8 @@
 //! Thread safety: all methods may be called from any thread. Appends wait for one another.
 
 use crate::extent::Extent;
+use crate::persist_state::{Durable, Flushed};
 use crate::region::LINE_BYTES;
-use crate::state::{Durable, Flushed};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,8 +1,8 @@
 //! A handle on an extent: memory for one segment.
 
+use crate::persist_state::Flushed;
 use crate::pool::Pool;
 use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES};
-use crate::state::Flushed;
 use esker_base::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ unsafe impl Sync for Extent {}
 
 /// A range of an extent, in bytes from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
+pub struct ExtentRange {
     /// The segment.
     pub epoch: u32,
     /// Where it starts.
@@ -91,11 +91,11 @@ impl Extent {
     ///
     /// Nobody else reads or writes the range until the fence.
     #[inline]
-    pub unsafe fn write(&self, at: usize, bytes: &[u8]) -> Flushed<'_, Span> {
+    pub unsafe fn write(&self, at: usize, bytes: &[u8]) -> Flushed<'_, ExtentRange> {
         self.check(at, bytes.len());
         // SAFETY: in the extent, as checked, and the caller's alone.
         unsafe { self.pool.write(self.at + at, bytes) };
-        Flushed::new(&self.pool, Span { epoch: self.epoch, at, len: bytes.len() })
+        Flushed::new(&self.pool, ExtentRange { epoch: self.epoch, at, len: bytes.len() })
     }
 
     /// Stores `header`, `entries` and zeros, `whole` bytes in all, in whole cache lines, and starts
@@ -111,14 +111,14 @@ impl Extent {
         header: &[u8; FRAME_HEADER_BYTES],
         entries: &[u8],
         whole: usize,
-    ) -> Flushed<'_, Span> {
+    ) -> Flushed<'_, ExtentRange> {
         self.check(at, whole);
         assert!(whole > 0 && (at | whole).is_multiple_of(LINE_BYTES), "frames are whole lines");
         assert!(entries.len() <= whole - FRAME_HEADER_BYTES, "the frame has room for its parts");
         self.pool.counters.stored(whole, whole / LINE_BYTES);
         // SAFETY: in the extent and whole lines, as checked, and the caller's alone.
         unsafe { self.pool.region.write_frame(self.at + at, header, entries, whole) };
-        Flushed::new(&self.pool, Span { epoch: self.epoch, at, len: whole })
+        Flushed::new(&self.pool, ExtentRange { epoch: self.epoch, at, len: whole })
     }
 
     /// The word at `at`, which nobody stores to but by `store_word`.

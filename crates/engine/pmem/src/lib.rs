@@ -1,7 +1,7 @@
 //! Persistent memory: a pool of extents that survive power loss, and a simulator that loses power.
 //!
 //! * [`region`]: memory that can be made durable, behind one trait. [`MappedRegion`] is a mapped
-//!   file, [`Delayed`] adds latency for experiments, [`sim`] forgets whatever was not fenced.
+//!   file, [`LatencyRegion`] adds latency for experiments, [`sim`] forgets whatever was not fenced.
 //! * `persist`: the copies and flushes, chosen by what the processor has.
 //! * [`pool`]: a file of extents, each of which holds one use of a log segment. `format`: its bytes,
 //!   as `docs/formats/pool.md` has them.
@@ -18,18 +18,19 @@
 #![deny(unsafe_code)]
 
 mod arena;
-mod counters;
-#[allow(unsafe_code)]
-mod delayed;
 mod domain;
 #[allow(unsafe_code)]
 mod extent;
 mod format;
+#[allow(unsafe_code)]
+mod latency;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod mapped;
+mod media_counters;
 #[allow(unsafe_code)]
 mod persist;
+mod persist_state;
 #[allow(unsafe_code)]
 pub mod pool;
 #[allow(unsafe_code)]
@@ -38,17 +39,16 @@ mod process;
 pub mod region;
 #[allow(unsafe_code)]
 pub mod sim;
-mod state;
 
 pub use arena::Arena;
-pub use counters::Traffic;
-pub use delayed::{Delayed, Delays};
 pub use domain::{Accept, Domain};
-pub use extent::{Extent, Span};
+pub use extent::{Extent, ExtentRange};
+pub use latency::{InjectedLatency, LatencyRegion};
 #[cfg(target_os = "linux")]
 pub use mapped::MappedRegion;
+pub use media_counters::MediaWriteStats;
 pub use persist::{Flush, Persist, Stream};
+pub use persist_state::{Durable, Flushed};
 pub use pool::Pool;
 pub use process::OwnerProcess;
 pub use region::Region;
-pub use state::{Durable, Flushed};

@@ -14,9 +14,9 @@ mod machine;
 mod machine;
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
-mod steps;
+mod single_step_test;
 #[cfg(all(test, target_arch = "x86_64"))]
-mod trace;
+mod store_trace;
 
 pub(crate) use machine::REACHES_MEDIUM;
 pub use machine::{Flush, Stream};

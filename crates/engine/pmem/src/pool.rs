@@ -12,22 +12,22 @@
 //! Thread safety: all methods may be called from any thread. Those that change the pool are for the
 //! background; an [`Extent`] is written to without any lock.
 
-mod examine;
 #[cfg_attr(not(target_os = "linux"), path = "pool/no_file.rs")]
 mod file;
-mod mend;
 mod owner;
+mod repair;
+mod report;
 
-pub use examine::{Examined, ExtentInfo, examine};
-pub use mend::Inspect;
+pub use repair::PoolRepair;
+pub use report::{ExtentInfo, PoolReport, examine};
 
-use crate::counters::{Counters, Traffic};
 use crate::domain::Domain;
 use crate::extent::Extent;
 use crate::format::{
     ExtentState, HEADER_BYTES, Layout, OWNER_AT, OWNER_COMPLEMENT_AT, POOL_BYTES_MAX,
     POOL_BYTES_MIN, PoolHeader, TABLE_AT,
 };
+use crate::media_counters::{Counters, MediaWriteStats};
 use crate::region::{Region, lines_of};
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
@@ -159,7 +159,7 @@ impl Pool {
         Pool::over(self.region.clone(), &self.name)
     }
 
-    fn of(region: Arc<dyn Region>, name: &str, examined: &Examined) -> Arc<Pool> {
+    fn of(region: Arc<dyn Region>, name: &str, examined: &PoolReport) -> Arc<Pool> {
         let header = PoolHeader { identity: examined.identity, layout: examined.layout };
         let uses = examined.extents.iter().map(|extent| match extent.epoch {
             Some(epoch) => Use::Used(epoch),
@@ -248,7 +248,7 @@ impl Pool {
         let _slots = self.slots.lock();
         let header = (0..HEADER_BYTES).step_by(8).chain([OWNER_COMPLEMENT_AT, OWNER_AT]);
         for at in header.chain((0..self.layout.extents).map(state_at)) {
-            self.store_word(at, examine::word(&*self.region, at));
+            self.store_word(at, report::word(&*self.region, at));
         }
         self.fence();
         Ok(())
@@ -275,7 +275,7 @@ impl Pool {
     pub fn holds(&self, epoch: u32) -> bool {
         let index = self.slots.lock().iter().position(|slot| slot.state == Use::Used(epoch));
         index.is_some_and(|index| {
-            let word = examine::word(&*self.region, state_at(index as u32));
+            let word = report::word(&*self.region, state_at(index as u32));
             let state = ExtentState::decode(word, self.identity, index as u32);
             state.is_none_or(|state| state == ExtentState::Used(epoch))
         })
@@ -400,7 +400,7 @@ impl Pool {
 
     /// Returns what was stored, flushed and fenced since the pool was opened.
     #[doc(hidden)]
-    pub fn traffic(&self) -> Traffic {
+    pub fn traffic(&self) -> MediaWriteStats {
         self.counters.sum()
     }
 

@@ -1,7 +1,7 @@
 //! Memory that can be made durable.
 
-use crate::counters::lines;
 use crate::domain::Domain;
+use crate::media_counters::lines;
 use std::io;
 
 /// The unit that caches flush.

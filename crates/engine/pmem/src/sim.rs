@@ -13,28 +13,28 @@
 //!   was stored, but no fence of the next process counts for it.
 //! * [`SimRegion::interrupt_after`] stops the world between two events in the middle of a call.
 //! * [`SimRegion::watch_fences`] holds a writer up at its fence, so that others overtake it.
-//! * A [`Bench`] turns images into regions, one after another, at the cost of what differs.
+//! * A [`ImageLoader`] turns images into regions, one after another, at the cost of what differs.
 //! * [`SimRegion::drop_flush`] and [`SimRegion::drop_fence`] break a protocol on purpose.
 //!
 //! Words of one store are independent, so the images after a store include all images in the middle of
 //! it: crash states between events are all there are.
 
-mod bench;
 mod crash;
 mod history;
-mod interrupt;
+mod image_loader;
 mod medium;
+mod pause_point;
 
-pub use bench::Bench;
 pub use crash::{CrashState, Image};
 pub use history::{Event, History, Replay};
-pub use interrupt::{Moment, When};
+pub use image_loader::ImageLoader;
 pub use medium::Medium;
+pub use pause_point::{PausePoint, Trigger};
 
 use crate::domain::Domain;
 use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES, Region};
-use interrupt::{FenceWatch, Interrupt};
 use parking_lot::{Mutex, MutexGuard};
+use pause_point::{FenceWatch, Interrupt};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -52,7 +52,7 @@ pub struct SimRegion {
 struct Inner {
     medium: Medium,
     history: Option<History>,
-    /// Words stored to since an image was loaded, on a [`Bench`].
+    /// Words stored to since an image was loaded, on a [`ImageLoader`].
     touched: Option<Vec<u32>>,
     flushes: u64,
     fences: u64,
@@ -253,7 +253,7 @@ unsafe impl Region for SimRegion {
     fn fence(&self) {
         let watch = self.fence_watch.lock().clone();
         let tell = |when| watch.iter().for_each(|watch| watch(when));
-        tell(When::Before);
+        tell(Trigger::Before);
         let mut inner = self.lock();
         let number = inner.fences;
         inner.fences += 1;
@@ -261,7 +261,7 @@ unsafe impl Region for SimRegion {
             inner.happen(Event::Fence { thread: thread() });
         }
         drop(inner);
-        tell(When::After);
+        tell(Trigger::After);
     }
 }
 

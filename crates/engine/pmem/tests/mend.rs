@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use esker_base::Error;
-use esker_pmem::pool::Inspect;
+use esker_pmem::pool::PoolRepair;
 use esker_pmem::{Accept, Pool};
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ fn pool_after(change: impl FnOnce(&mut Vec<u8>)) -> (tempfile::TempDir, PathBuf)
 #[test]
 fn an_extent_of_unknown_state_is_neither_used_nor_free() {
     let (_dir, path) = pool_after(|bytes| bytes[4096] ^= 1);
-    let (pool, problems) = Pool::inspect(&path, Accept::Emulated, Inspect::Beside).unwrap();
+    let (pool, problems) = Pool::inspect(&path, Accept::Emulated, PoolRepair::Beside).unwrap();
     assert_eq!((problems.len(), pool.unknown(), pool.used()), (1, vec![0], vec![]));
     assert_eq!(pool.free(), pool.extents() - 1);
     let mut header = [0; 64];
@@ -35,13 +35,13 @@ fn an_extent_of_unknown_state_is_neither_used_nor_free() {
 fn what_was_presumed_holds_once_it_is_written() {
     for epoch in [Some(5), None] {
         let (_dir, path) = pool_after(|bytes| bytes[4096] ^= 1);
-        let (pool, _) = Pool::inspect(&path, Accept::Emulated, Inspect::ToMend).unwrap();
+        let (pool, _) = Pool::inspect(&path, Accept::Emulated, PoolRepair::ToMend).unwrap();
         pool.presume(0, epoch);
         assert_eq!(pool.holds(5), epoch.is_some());
         drop(pool);
         assert!(Pool::open(&path, Accept::Emulated).is_err(), "nothing was written");
 
-        let (pool, _) = Pool::inspect(&path, Accept::Emulated, Inspect::ToMend).unwrap();
+        let (pool, _) = Pool::inspect(&path, Accept::Emulated, PoolRepair::ToMend).unwrap();
         pool.presume(0, epoch);
         pool.write_presumed().unwrap();
         drop(pool);
@@ -54,7 +54,7 @@ fn what_was_presumed_holds_once_it_is_written() {
 fn either_word_says_whose_a_pool_is() {
     for at in [64, 72] {
         let (_dir, path) = pool_after(|bytes| bytes[at] ^= 1);
-        let (pool, _) = Pool::inspect(&path, Accept::Emulated, Inspect::ToMend).unwrap();
+        let (pool, _) = Pool::inspect(&path, Accept::Emulated, PoolRepair::ToMend).unwrap();
         assert_eq!(pool.owner(), None);
         assert!(!pool.presume_owner(78) && pool.presume_owner(77));
         pool.write_presumed().unwrap();
@@ -62,7 +62,7 @@ fn either_word_says_whose_a_pool_is() {
         assert_eq!(Pool::open(&path, Accept::Emulated).unwrap().owner(), Some(77));
     }
     let (_dir, path) = pool_after(|bytes| bytes[64..72].fill(0));
-    let (pool, _) = Pool::inspect(&path, Accept::Emulated, Inspect::ToMend).unwrap();
+    let (pool, _) = Pool::inspect(&path, Accept::Emulated, PoolRepair::ToMend).unwrap();
     assert!(!pool.presume_owner(77), "a complement alone is no claim");
 }
 
@@ -71,12 +71,12 @@ fn a_pool_is_inspected_alone_or_beside_its_writer() {
     let (_dir, path) = pool_after(|_| {});
     let writer = Pool::open(&path, Accept::Emulated).unwrap();
     let inspect = |how| Pool::inspect(&path, Accept::Emulated, how);
-    assert!(inspect(Inspect::Beside).is_ok());
-    for how in [Inspect::Alone, Inspect::ToMend] {
+    assert!(inspect(PoolRepair::Beside).is_ok());
+    for how in [PoolRepair::Alone, PoolRepair::ToMend] {
         assert!(matches!(inspect(how), Err(Error::Locked { .. })), "{how:?}");
     }
     drop(writer);
-    let alone = inspect(Inspect::Alone).unwrap();
+    let alone = inspect(PoolRepair::Alone).unwrap();
     assert!(matches!(Pool::open(&path, Accept::Emulated), Err(Error::Locked { .. })));
     assert!(matches!(alone.0.write_presumed(), Err(Error::ReadOnly)));
 }

@@ -2,9 +2,9 @@
 #![cfg(target_os = "linux")]
 
 use esker_base::{Clock, Error};
-use esker_pmem::pool::Inspect;
+use esker_pmem::pool::PoolRepair;
 use esker_pmem::sim::SimRegion;
-use esker_pmem::{Accept, Delays, Domain, Extent, Pool, Region};
+use esker_pmem::{Accept, Domain, Extent, InjectedLatency, Pool, Region};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -265,7 +265,7 @@ fn delays_hold_up_each_line_and_each_fence_and_change_nothing_else() {
     let (path, pool) = pool_in(&dir);
     drop(pool);
     let [line_read, line_write, fence] = [10, 100, 1000].map(Duration::from_micros);
-    let delays = Delays { line_read, line_write, fence };
+    let delays = InjectedLatency { line_read, line_write, fence };
     let looks = Arc::new(Looks::default());
     let pool = Pool::open_delayed(&path, Accept::Emulated, delays, looks.clone()).unwrap();
     let waits = || looks.0.swap(0, Ordering::Relaxed);
@@ -350,7 +350,7 @@ fn a_copy_with_holes_is_looked_at_without_filling_them() {
     file.set_len(BYTES).unwrap();
     let blocks = || file.metadata().unwrap().blocks();
     let before = blocks();
-    let (pool, _) = Pool::inspect(&copy, Accept::Emulated, Inspect::Alone).unwrap();
+    let (pool, _) = Pool::inspect(&copy, Accept::Emulated, PoolRepair::Alone).unwrap();
     for index in 0..pool.extents() as u32 {
         let mut bytes = vec![1; pool.extent_bytes()];
         pool.look_into(index).read(0, &mut bytes).unwrap();
@@ -406,7 +406,7 @@ fn who_has_a_pool_locked_only_to_look_at_it_is_named_to_the_next() {
     // As the writer before wrote it; and that process is alive, too.
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.write_all_at(&[b'1', 0, 0, 0, 0, 0, 0, 0], 128).unwrap();
-    let checking = Pool::inspect(&path, Accept::Emulated, Inspect::Alone).unwrap();
+    let checking = Pool::inspect(&path, Accept::Emulated, PoolRepair::Alone).unwrap();
     let Err(Error::Locked { pid, .. }) = Pool::open(&path, Accept::Emulated) else {
         panic!("the pool is locked")
     };

@@ -28,11 +28,11 @@
 //! calls of a run can repeat it and cut it at each of them:
 //!
 //! ```
-//! use esker_base::{FileKind, Hint, Rng};
+//! use esker_base::{FileKind, WriteHint, Rng};
 //! use esker_storage::{FaultStorage, Storage};
 //!
 //! fn run(storage: &FaultStorage) -> esker_base::Result<()> {
-//!     let mut file = storage.create("a", Hint::of(FileKind::Meta))?;
+//!     let mut file = storage.create("a", WriteHint::of(FileKind::Meta))?;
 //!     file.append(b"bytes")?;
 //!     file.sync()?;
 //!     storage.sync_names()

@@ -3,9 +3,10 @@
 //! The engine above sees only [`Storage`]. Three of them live here: [`posix`], a directory of the
 //! operating system; [`memory`], for tests and scratch stores; and [`fault`], which wraps neither
 //! but is a memory storage that can lose power, tear what was not synced, and fail any call. A fourth,
-//! [`blocks`], keeps files on a device of blocks without the help of an operating system. [`device`] wraps any
-//! of them and has the syncs of logs take as long as on a device of its choice: a [`Layer`], as is whatever
-//! else stands in front of another storage.
+//! [`blocks`], keeps files on a device of blocks without the help of an operating system.
+//! [`emulated_log_device`] wraps any of them and has the syncs of logs take as long as on a device
+//! of its choice. It is a [`FileSystemWrapper`], like anything that stands in front of another
+//! storage.
 //!
 //! Durability is explicit, and there are three promises:
 //!
@@ -22,23 +23,23 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
-mod copy;
-pub mod device;
+mod copy_file;
+pub mod emulated_log_device;
 pub mod fault;
-mod layer;
+mod file_name;
 pub mod memory;
-mod name;
 pub mod posix;
+mod wrapper;
 
 pub use blocks::BlockStorage;
-pub use device::{Device, DeviceStorage};
+pub use emulated_log_device::{Device, DeviceStorage};
 pub use fault::FaultStorage;
-pub use layer::Layer;
 pub use memory::MemoryStorage;
 pub use posix::PosixStorage;
-pub use {copy::copy_durably, name::check as check_name};
+pub use wrapper::FileSystemWrapper;
+pub use {copy_file::copy_durably, file_name::check as check_name};
 
-use esker_base::{Hint, Result};
+use esker_base::{Result, WriteHint};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub trait Storage: Send + Sync + 'static {
     }
 
     /// Creates a file to append to. Fails if the name is taken.
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>>;
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>>;
 
     /// Opens a finished, or still growing, file for reading. Of a growing file, at least what was
     /// synced is seen.

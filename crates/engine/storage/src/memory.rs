@@ -1,8 +1,8 @@
 //! Files in memory, for tests and scratch stores. Nothing survives the process, and every sync
 //! succeeds at once.
 
-use crate::{LogFile, ReadableFile, Storage, WritableFile, copy, name};
-use esker_base::{Error, Hint, Result};
+use crate::{LogFile, ReadableFile, Storage, WritableFile, copy_file, file_name};
+use esker_base::{Error, Result, WriteHint};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -30,7 +30,7 @@ impl MemoryStorage {
     }
 
     fn add(&self, name: &str, content: Vec<u8>) -> Result<MemoryFile> {
-        name::check(name)?;
+        file_name::check(name)?;
         let mut files = self.shared.files.lock();
         if files.contains_key(name) {
             return Err(failure("create", name, ErrorKind::AlreadyExists));
@@ -46,13 +46,13 @@ impl Storage for MemoryStorage {
         "memory".to_owned()
     }
 
-    fn create(&self, name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, _hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let file = self.add(name, Vec::new())?;
         Ok(Box::new(MemoryWriter { content: file.content, len: 0 }))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        name::check(name)?;
+        file_name::check(name)?;
         match self.shared.files.lock().get(name) {
             Some(content) => {
                 Ok(Arc::new(MemoryFile { content: content.clone(), name: name.to_owned() }))
@@ -68,7 +68,7 @@ impl Storage for MemoryStorage {
     }
 
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
-        name::check(new)?;
+        file_name::check(new)?;
         let mut files = self.shared.files.lock();
         let Some(content) = files.get(old).cloned() else {
             return Err(failure("open", old, ErrorKind::NotFound));
@@ -85,7 +85,7 @@ impl Storage for MemoryStorage {
     }
 
     fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
-        name::check(name)?;
+        file_name::check(name)?;
         match self.shared.files.lock().get(name).cloned() {
             Some(content) => Ok(Arc::new(MemoryFile { content, name: name.to_owned() })),
             None => Err(failure("open", name, ErrorKind::NotFound)),
@@ -97,12 +97,12 @@ impl Storage for MemoryStorage {
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        name::check(name)?;
+        file_name::check(name)?;
         Ok(self.shared.files.lock().contains_key(name))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        name::check(name)?;
+        file_name::check(name)?;
         match self.shared.files.lock().remove(name) {
             Some(_) => Ok(()),
             None => Err(failure("remove", name, ErrorKind::NotFound)),
@@ -110,7 +110,7 @@ impl Storage for MemoryStorage {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        name::check(to)?;
+        file_name::check(to)?;
         let mut files = self.shared.files.lock();
         match files.remove(from) {
             Some(content) => {
@@ -126,7 +126,7 @@ impl Storage for MemoryStorage {
     }
 
     fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
-        copy::copy_durably(self, name, target)
+        copy_file::copy_durably(self, name, target)
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {

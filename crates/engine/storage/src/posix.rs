@@ -10,16 +10,16 @@
 //!
 //! Linux is the first home; elsewhere on Unix the calls that only hint or preallocate do nothing.
 
-mod advice;
 mod directory;
+mod fadvise;
 mod lock;
 mod log;
 mod reader;
 mod writer;
 
-use crate::{LogFile, ReadableFile, Storage, WritableFile, copy};
+use crate::{LogFile, ReadableFile, Storage, WritableFile, copy_file};
 use directory::{Directory, checked, create_durably};
-use esker_base::{Error, Hint, Result};
+use esker_base::{Error, Result, WriteHint};
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl PosixStorage {
     pub fn remove_if_empty(&self) -> Result<()> {
         let is_empty = |names: Vec<String>| names.is_empty();
         if self.directory.list().is_ok_and(is_empty) {
-            let _ = self.directory.remove(crate::name::LOCK_NAME);
+            let _ = self.directory.remove(crate::file_name::LOCK_NAME);
         }
         let removed = self.directory.remove_if_empty();
         removed.map_err(|source| failure("remove", self.directory.path(), source))
@@ -70,7 +70,7 @@ impl Storage for PosixStorage {
         self.directory.path().display().to_string()
     }
 
-    fn create(&self, name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, _hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         Ok(Box::new(writer::PosixWriter::create(&self.directory, checked(name)?)?))
     }
 
@@ -129,14 +129,14 @@ impl Storage for PosixStorage {
     fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
         checked(name)?;
         let Some(directory) = target.directory() else {
-            return copy::copy_durably(self, name, target);
+            return copy_file::copy_durably(self, name, target);
         };
         match self.directory.link(name, directory) {
             Ok(()) => Ok(()),
             Err(source) if copying_would_fail_too(&source) => {
                 Err(Error::io("link", target.path_of(name), source))
             }
-            Err(_) => copy::copy_durably(self, name, target),
+            Err(_) => copy_file::copy_durably(self, name, target),
         }
     }
 

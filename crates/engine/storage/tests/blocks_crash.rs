@@ -2,13 +2,13 @@
 //! those that were synced, and no file has another's.
 
 use esker_base::background::Stepped;
-use esker_base::{FileKind, Hint, Rng};
+use esker_base::{FileKind, Rng, WriteHint};
 use esker_storage::blocks::MemoryDevice;
 use esker_storage::{BlockStorage, Storage, WritableFile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const TABLE: Hint = Hint::table(0);
+const TABLE: WriteHint = WriteHint::table(0);
 const DEVICE_BYTES: u64 = 24 << 20;
 
 /// What a file that is the `id`-th has at `offset`.
@@ -239,7 +239,7 @@ fn a_full_device_says_so_and_has_room_again_after_a_removal() {
     let device = MemoryDevice::new(DEVICE_BYTES);
     let storage = open(&device);
     let fill = |name: &str| {
-        let mut file = storage.create(name, Hint::of(FileKind::Table)).unwrap();
+        let mut file = storage.create(name, WriteHint::of(FileKind::Table)).unwrap();
         let written = file.append(&vec![1; 15 << 20]).and_then(|()| file.sync());
         (file, written)
     };

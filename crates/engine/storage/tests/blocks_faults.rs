@@ -1,7 +1,7 @@
 //! Files on blocks when a device does late what it said had failed, and when the directory is full.
 
 use esker_base::background::Stepped;
-use esker_base::{Error, Hint, Result};
+use esker_base::{Error, Result, WriteHint};
 use esker_storage::blocks::{BlockDevice, MemoryDevice};
 use esker_storage::{BlockStorage, Storage, WritableFile};
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-const TABLE: Hint = Hint::table(0);
+const TABLE: WriteHint = WriteHint::table(0);
 
 /// A file that takes all of the device but one chunk.
 const DEVICE_BYTES: u64 = 12 << 20;

@@ -1,8 +1,8 @@
 //! What every storage must do, run over each of them.
 
-use esker_base::{Error, FileKind, Hint, Rng, SystemClock, Threads};
+use esker_base::{Error, FileKind, Rng, SystemClock, Threads, WriteHint};
 use esker_storage::blocks::MemoryDevice;
-use esker_storage::device::Profile;
+use esker_storage::emulated_log_device::DeviceProfile;
 use esker_storage::{
     BlockStorage, Device, DeviceStorage, FaultStorage, MemoryStorage, Pace, PosixStorage,
     ReadableFile, Storage,
@@ -10,7 +10,7 @@ use esker_storage::{
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-const TABLE: Hint = Hint::table(0);
+const TABLE: WriteHint = WriteHint::table(0);
 
 macro_rules! conformance {
     ($($behaviour:ident)*) => {
@@ -83,7 +83,7 @@ fn on_blocks() -> BlockStorage {
 }
 
 fn on_a_device() -> DeviceStorage<MemoryStorage> {
-    let fastest = Profile::ALL[Profile::ALL.len() - 1];
+    let fastest = DeviceProfile::ALL[DeviceProfile::ALL.len() - 1];
     let device = Device::emulated(fastest, Arc::new(SystemClock::new()));
     DeviceStorage::new(MemoryStorage::new(), device)
 }
@@ -197,7 +197,7 @@ fn the_list_holds_all_names_and_no_lock(storage: &dyn Storage, _: &dyn Storage) 
     let _lock = storage.lock().unwrap();
     write(storage, "a", b"1");
     drop(storage.create_log("b", 100).unwrap());
-    drop(storage.create("c", Hint::of(FileKind::Meta)).unwrap());
+    drop(storage.create("c", WriteHint::of(FileKind::Meta)).unwrap());
     storage.remove("a").unwrap();
     let mut names = storage.list().unwrap();
     names.sort();
@@ -345,7 +345,7 @@ fn the_lock_is_held_once_and_released_on_drop(storage: &dyn Storage, other: &dyn
 
 #[test]
 fn a_log_is_charged_for_its_syncs_and_the_bytes_written_between_them() {
-    let fastest = Profile::ALL[Profile::ALL.len() - 1];
+    let fastest = DeviceProfile::ALL[DeviceProfile::ALL.len() - 1];
     let device = Device::emulated(fastest, Arc::new(SystemClock::new()));
     let storage = DeviceStorage::new(MemoryStorage::new(), device.clone());
     let log = storage.create_log("log", 4096).unwrap();

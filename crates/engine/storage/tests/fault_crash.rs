@@ -1,10 +1,10 @@
 //! What a power loss and a process death leave of bytes and names.
 
-use esker_base::{Hint, Rng};
+use esker_base::{Rng, WriteHint};
 use esker_storage::{FaultStorage, Storage, WritableFile, fault::FaultKind};
 use std::collections::BTreeSet;
 
-const TABLE: Hint = Hint::table(0);
+const TABLE: WriteHint = WriteHint::table(0);
 
 fn disk(seed: u64) -> FaultStorage {
     FaultStorage::new(Rng::new(seed))

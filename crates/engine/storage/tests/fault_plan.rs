@@ -1,9 +1,9 @@
 //! Faults that were planned strike where they were planned, and nowhere else.
 
-use esker_base::{Hint, Result, Rng};
+use esker_base::{Result, Rng, WriteHint};
 use esker_storage::{FaultStorage, Pace, Storage, fault::FaultKind};
 
-const TABLE: Hint = Hint::table(0);
+const TABLE: WriteHint = WriteHint::table(0);
 
 fn disk(seed: u64) -> FaultStorage {
     FaultStorage::new(Rng::new(seed))

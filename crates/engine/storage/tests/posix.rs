@@ -1,6 +1,6 @@
 //! What only a directory of the operating system does.
 
-use esker_base::{Error, Hint};
+use esker_base::{Error, WriteHint};
 use esker_storage::{Pace, PosixStorage, Storage};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::ErrorKind;
@@ -59,7 +59,7 @@ fn a_link_shares_the_blocks() {
     use std::os::unix::fs::MetadataExt;
     let [here, there] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let storage = PosixStorage::open(here.path()).unwrap();
-    let mut file = storage.create("a", Hint::table(1)).unwrap();
+    let mut file = storage.create("a", WriteHint::table(1)).unwrap();
     file.append(b"bytes").unwrap();
     file.sync().unwrap();
     storage.link_to("a", &PosixStorage::open(there.path()).unwrap()).unwrap();
@@ -100,7 +100,7 @@ fn a_log_has_all_its_blocks_from_the_start() {
 
 /// Every call on a storage, each with a sign of where it took place.
 fn use_every_call(storage: &PosixStorage) {
-    let mut table = storage.create("table", Hint::table(1)).unwrap();
+    let mut table = storage.create("table", WriteHint::table(1)).unwrap();
     table.append(b"bytes").unwrap();
     table.sync().unwrap();
     assert_eq!(storage.open("table").unwrap().len().unwrap(), 5);
@@ -108,7 +108,7 @@ fn use_every_call(storage: &PosixStorage) {
     storage.open_log("log").unwrap().sync().unwrap();
     assert!(storage.recycle_log("log", "next", 4096).unwrap().is_some());
     storage.rename("table", "kept").unwrap();
-    drop(storage.create("gone", Hint::table(1)).unwrap());
+    drop(storage.create("gone", WriteHint::table(1)).unwrap());
     storage.remove("gone").unwrap();
     storage.sync_names().unwrap();
     let mut found = storage.list().unwrap();
@@ -156,7 +156,7 @@ fn a_link_goes_to_the_directory_that_was_opened() {
     let parent = tempfile::tempdir().unwrap();
     let [path, moved] = ["copy", "moved"].map(|name| parent.path().join(name));
     let storage = PosixStorage::create(parent.path().join("d")).unwrap();
-    storage.create("a", Hint::table(1)).unwrap().sync().unwrap();
+    storage.create("a", WriteHint::table(1)).unwrap().sync().unwrap();
     let target = PosixStorage::create(&path).unwrap();
     std::fs::rename(&path, &moved).unwrap();
     std::fs::create_dir(&path).unwrap();
@@ -173,7 +173,7 @@ fn nothing_is_created_in_a_directory_that_was_removed() {
     std::fs::remove_dir_all(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     let refused = [
-        storage.create("a", Hint::table(1)).err(),
+        storage.create("a", WriteHint::table(1)).err(),
         storage.create_log("a", 4096).err(),
         storage.lock().err(),
     ];

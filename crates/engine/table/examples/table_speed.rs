@@ -7,7 +7,7 @@ use esker_base::{
 };
 use esker_storage::{ReadableFile, WritableFile};
 use esker_table::{
-    BlockCache, Compression, CursorPurpose, Table, TableInfo, TableOptions, TableWriter,
+    BlockCache, Compression, ReadPurpose, Table, TableInfo, TableOptions, TableWriter,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -103,9 +103,9 @@ fn measure(compression: Compression) -> Result<()> {
     );
 
     for (purpose, what) in [
-        (CursorPurpose::Compaction, "scan, read ahead"),
-        (CursorPurpose::Read, "scan, cold cache"),
-        (CursorPurpose::Read, "scan, warm cache"),
+        (ReadPurpose::Compaction, "scan, read ahead"),
+        (ReadPurpose::Read, "scan, cold cache"),
+        (ReadPurpose::Read, "scan, warm cache"),
     ] {
         timed(what, ENTRIES, &mut || scan(&table, purpose))?;
     }
@@ -145,7 +145,7 @@ fn write(file: &mut File, compression: Compression, fingerprint_bits: u8) -> Res
     writer.finish()
 }
 
-fn scan(table: &Arc<Table>, purpose: CursorPurpose) -> Result<()> {
+fn scan(table: &Arc<Table>, purpose: ReadPurpose) -> Result<()> {
     let mut cursor = table.cursor(purpose);
     let mut seen = 0u64;
     cursor.seek_first()?;
@@ -158,7 +158,7 @@ fn scan(table: &Arc<Table>, purpose: CursorPurpose) -> Result<()> {
 }
 
 fn scan_back(table: &Arc<Table>) -> Result<()> {
-    let mut cursor = table.cursor(CursorPurpose::Read);
+    let mut cursor = table.cursor(ReadPurpose::Read);
     let mut seen = 0u64;
     cursor.seek_last()?;
     while cursor.valid() {
@@ -180,7 +180,7 @@ fn gets(table: &Table, count: u64, odd: u64, rng: &mut Rng) -> Result<()> {
 }
 
 fn seeks(table: &Arc<Table>, rng: &mut Rng) -> Result<()> {
-    let mut cursor = table.cursor(CursorPurpose::Read);
+    let mut cursor = table.cursor(ReadPurpose::Read);
     for _ in 0..GETS {
         cursor.seek(&key(2 * rng.below(ENTRIES) + 1), MAX_SEQNO)?;
         black_box(cursor.valid());

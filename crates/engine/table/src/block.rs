@@ -76,23 +76,23 @@ pub(crate) struct RawEntry {
 
 /// Where an entry, and where its value starts in the block.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Place {
+pub(crate) struct EntryPosition {
     pub(crate) entry: usize,
     pub(crate) value: usize,
 }
 
-impl Place {
+impl EntryPosition {
     /// The place behind `entry`, which lies here.
     #[inline]
-    pub(crate) fn after(self, entry: &RawEntry) -> Place {
-        Place { entry: entry.end, value: self.value + entry.value_len }
+    pub(crate) fn after(self, entry: &RawEntry) -> EntryPosition {
+        EntryPosition { entry: entry.end, value: self.value + entry.value_len }
     }
 }
 
 /// Where a search ends: at the first version at or after its target.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Landing {
-    pub(crate) place: Place,
+pub(crate) struct SeekResult {
+    pub(crate) place: EntryPosition,
     pub(crate) entry: RawEntry,
     /// Whether the entry's key is the target's.
     pub(crate) same_key: bool,
@@ -127,9 +127,9 @@ impl Block {
 
     /// Where the first entry and the first value are.
     #[inline]
-    pub(crate) fn first(&self) -> Place {
+    pub(crate) fn first(&self) -> EntryPosition {
         let entry = HEADER_BYTES + RESTART_BYTES * self.restarts();
-        Place { entry, value: self.entries_end() }
+        EntryPosition { entry, value: self.entries_end() }
     }
 
     /// Where the entries end.
@@ -146,10 +146,10 @@ impl Block {
 
     /// Restart `n`, below [`Block::restarts`].
     #[inline]
-    pub(crate) fn restart(&self, n: usize) -> Place {
+    pub(crate) fn restart(&self, n: usize) -> EntryPosition {
         let at = HEADER_BYTES + RESTART_BYTES * n;
         let first = self.first();
-        Place {
+        EntryPosition {
             entry: first.entry + u32_at(&self.bytes, at) as usize,
             value: first.value + u32_at(&self.bytes, at + 4) as usize,
         }
@@ -157,7 +157,11 @@ impl Block {
 
     /// Where the value of `entry` lies, which is at `place`.
     #[inline]
-    pub(crate) fn value(&self, place: Place, entry: &RawEntry) -> Result<Range<usize>, BadEntry> {
+    pub(crate) fn value(
+        &self,
+        place: EntryPosition,
+        entry: &RawEntry,
+    ) -> Result<Range<usize>, BadEntry> {
         let end = place.value + entry.value_len;
         if end > self.values_end as usize {
             return Err(BadEntry { at: place.entry });
@@ -198,11 +202,11 @@ impl Block {
     #[inline]
     fn decode(&self, at: usize) -> Option<RawEntry> {
         let Some(window) = self.bytes.get(at..)?.first_chunk::<ENTRY_WINDOW>() else {
-            return self.decode_slowly(at);
+            return self.decode_long_entry(at);
         };
         let lengths = u32::from_le_bytes([window[0], window[1], window[2], window[3]]);
         if lengths & 0x8080_8000 != 0 {
-            return self.decode_slowly(at);
+            return self.decode_long_entry(at);
         }
         let seqno = u64::from_le_bytes(window[4..].try_into().ok()?);
         let lengths = [usize::from(window[1]), usize::from(window[2]), usize::from(window[3])];
@@ -210,7 +214,7 @@ impl Block {
     }
 
     /// As [`Block::decode`], for an entry with a length of 128 or more, or at the very end.
-    fn decode_slowly(&self, at: usize) -> Option<RawEntry> {
+    fn decode_long_entry(&self, at: usize) -> Option<RawEntry> {
         let entries = &self.bytes[..self.entries_end()];
         let (tag, mut rest) = entries.get(at..)?.split_first()?;
         let mut length = || take_varint32(&mut rest).map(|length| length as usize);
@@ -293,7 +297,7 @@ impl Block {
 
     /// The first version at or after `(key, seqno)`, if the block has one.
     #[inline]
-    pub(crate) fn seek(&self, key: &[u8], seqno: Seqno) -> Result<Option<Landing>, BadEntry> {
+    pub(crate) fn seek(&self, key: &[u8], seqno: Seqno) -> Result<Option<SeekResult>, BadEntry> {
         let restarts_before = self.restarts_before(key, seqno)?;
         let at_restart = restarts_before < self.restarts();
         if restarts_before > 0 {
@@ -310,23 +314,23 @@ impl Block {
         let place = self.restart(restarts_before);
         let entry = self.entry(place.entry)?;
         let same_key = self.suffix(&entry) == key;
-        Ok(Some(Landing { place, entry, same_key }))
+        Ok(Some(SeekResult { place, entry, same_key }))
     }
 
     /// The first version at or after `(key, seqno)` in the restart interval from `place` to `end`.
     #[inline]
     fn scan(
         &self,
-        mut place: Place,
+        mut place: EntryPosition,
         end: usize,
         key: &[u8],
         seqno: Seqno,
-    ) -> Result<Option<Landing>, BadEntry> {
+    ) -> Result<Option<SeekResult>, BadEntry> {
         let mut matched = 0;
         while place.entry < end {
             let entry = self.entry(place.entry)?;
             if entry.shared < matched {
-                return Ok(Some(Landing { place, entry, same_key: false }));
+                return Ok(Some(SeekResult { place, entry, same_key: false }));
             }
             if entry.shared == matched {
                 let (suffix, rest) = (self.suffix(&entry), &key[matched..]);
@@ -335,10 +339,10 @@ impl Block {
                 if common == rest.len() {
                     let same_key = common == suffix.len();
                     if !same_key || entry.seqno <= seqno {
-                        return Ok(Some(Landing { place, entry, same_key }));
+                        return Ok(Some(SeekResult { place, entry, same_key }));
                     }
                 } else if common < suffix.len() && suffix[common] > rest[common] {
-                    return Ok(Some(Landing { place, entry, same_key: false }));
+                    return Ok(Some(SeekResult { place, entry, same_key: false }));
                 }
             }
             place = place.after(&entry);

@@ -4,7 +4,7 @@
 //! undone, so the first step back decodes the restart interval before the position once, keeps its
 //! at most 16 keys, and the following steps take them off again.
 
-use crate::block::{BadEntry, Block, Place, RawEntry};
+use crate::block::{BadEntry, Block, EntryPosition, RawEntry};
 use esker_base::{Kind, Seqno};
 use std::ops::Range;
 
@@ -12,16 +12,16 @@ use std::ops::Range;
 /// to seek.
 pub(crate) struct BlockCursor {
     /// Where the current entry is.
-    place: Place,
+    place: EntryPosition,
     /// Where the next is.
-    next: Place,
+    next: EntryPosition,
     key: Vec<u8>,
     seqno: Seqno,
     kind: Kind,
     value: Range<usize>,
     /// The entries of this restart interval before the current one: place, and where in `back_keys`
     /// their key starts. Empty if not known.
-    back: Vec<(Place, usize)>,
+    back: Vec<(EntryPosition, usize)>,
     back_keys: Vec<u8>,
 }
 
@@ -29,8 +29,8 @@ impl BlockCursor {
     /// A cursor that stands nowhere: seek first.
     pub(crate) fn new() -> Self {
         BlockCursor {
-            place: Place { entry: 0, value: 0 },
-            next: Place { entry: 0, value: 0 },
+            place: EntryPosition { entry: 0, value: 0 },
+            next: EntryPosition { entry: 0, value: 0 },
             key: Vec::new(),
             seqno: 0,
             kind: Kind::Delete,
@@ -62,7 +62,7 @@ impl BlockCursor {
 
     /// Where the next entry is.
     #[inline]
-    pub(crate) fn next_place(&self) -> Place {
+    pub(crate) fn next_place(&self) -> EntryPosition {
         self.next
     }
 
@@ -73,7 +73,7 @@ impl BlockCursor {
         key: &[u8],
         seqno: Seqno,
     ) -> Result<bool, BadEntry> {
-        self.forget_back();
+        self.clear_backward();
         let Some(landing) = block.seek(key, seqno)? else {
             return Ok(false);
         };
@@ -82,7 +82,7 @@ impl BlockCursor {
         self.key.clear();
         self.key.extend_from_slice(shared);
         self.key.extend_from_slice(block.suffix(&landing.entry));
-        self.stand_on(block, landing.place, &landing.entry)?;
+        self.set_position(block, landing.place, &landing.entry)?;
         Ok(true)
     }
 
@@ -101,7 +101,7 @@ impl BlockCursor {
 
     /// Goes behind the last entry: only `prev` may follow.
     pub(crate) fn seek_end(&mut self, block: &Block) {
-        self.forget_back();
+        self.clear_backward();
         self.place.entry = block.entries_end();
     }
 
@@ -112,14 +112,14 @@ impl BlockCursor {
         if place.entry == block.entries_end() {
             return Ok(false);
         }
-        self.forget_back();
+        self.clear_backward();
         let entry = block.entry(place.entry)?;
         if entry.shared > self.key.len() {
             return Err(BadEntry { at: place.entry });
         }
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(block.suffix(&entry));
-        self.stand_on(block, place, &entry)?;
+        self.set_position(block, place, &entry)?;
         Ok(true)
     }
 
@@ -130,19 +130,24 @@ impl BlockCursor {
             return Ok(false);
         }
         if self.back.is_empty() {
-            self.learn_back(block)?;
+            self.decode_interval_backward(block)?;
         }
         let (place, key_start) = self.back.pop().ok_or(BadEntry { at: self.place.entry })?;
         self.key.clear();
         self.key.extend_from_slice(&self.back_keys[key_start..]);
         self.back_keys.truncate(key_start);
         let entry = block.entry(place.entry)?;
-        self.stand_on(block, place, &entry)?;
+        self.set_position(block, place, &entry)?;
         Ok(true)
     }
 
     #[inline]
-    fn stand_on(&mut self, block: &Block, place: Place, entry: &RawEntry) -> Result<(), BadEntry> {
+    fn set_position(
+        &mut self,
+        block: &Block,
+        place: EntryPosition,
+        entry: &RawEntry,
+    ) -> Result<(), BadEntry> {
         self.value = block.value(place, entry)?;
         self.place = place;
         self.next = place.after(entry);
@@ -152,13 +157,13 @@ impl BlockCursor {
     }
 
     #[inline]
-    fn forget_back(&mut self) {
+    fn clear_backward(&mut self) {
         self.back.clear();
         self.back_keys.clear();
     }
 
     /// Decodes what lies between the restart before the current entry and that entry.
-    fn learn_back(&mut self, block: &Block) -> Result<(), BadEntry> {
+    fn decode_interval_backward(&mut self, block: &Block) -> Result<(), BadEntry> {
         let (mut low, mut high) = (0, block.restarts());
         while low + 1 < high {
             let middle = (low + high) / 2;

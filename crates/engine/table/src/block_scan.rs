@@ -4,7 +4,7 @@
 //! So a cursor hands out the entries of a block without a lock, whatever flush and compaction do
 //! meanwhile. It needs the table again at the end of the block only.
 
-use crate::block::{Block, Place};
+use crate::block::{Block, EntryPosition};
 use esker_base::{Kind, Seqno};
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub struct BlockScan {
     block: Option<Block>,
     snapshot: Seqno,
     /// The entry to decode next.
-    next: Place,
+    next: EntryPosition,
     /// The scan ends before the entry that starts here.
     end: usize,
     /// The first `key_bytes` bytes are the current key.
@@ -51,7 +51,7 @@ pub(crate) struct Position<'a> {
     pub(crate) seqno: Seqno,
     pub(crate) kind: Kind,
     pub(crate) value: Range<usize>,
-    pub(crate) next: Place,
+    pub(crate) next: EntryPosition,
 }
 
 impl BlockScan {
@@ -76,7 +76,7 @@ impl BlockScan {
         self.set_block(block, block.first(), end);
     }
 
-    fn set_block(&mut self, block: &Block, next: Place, end: usize) {
+    fn set_block(&mut self, block: &Block, next: EntryPosition, end: usize) {
         if !self.block.as_ref().is_some_and(|other| other.is(block)) {
             self.block = Some(block.clone());
         }

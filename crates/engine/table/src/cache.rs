@@ -30,7 +30,7 @@ type Blocks = Cache<
     OwnedKey,
     Block,
     BlockWeighter,
-    BuildHasherDefault<PlaceHasher>,
+    BuildHasherDefault<BlockKeyHasher>,
     DefaultLifecycle<OwnedKey, Block>,
 >;
 
@@ -70,9 +70,9 @@ impl Hash for OwnedKey {
 /// Folds two numbers into well-mixed bits. Unkeyed, so that the same operations meet the same
 /// cache in every run.
 #[derive(Default, Clone, Copy)]
-pub(crate) struct PlaceHasher(u64);
+pub(crate) struct BlockKeyHasher(u64);
 
-impl Hasher for PlaceHasher {
+impl Hasher for BlockKeyHasher {
     #[inline]
     fn write_u64(&mut self, word: u64) {
         let wide = u128::from(self.0 ^ word ^ 0x2d35_8dcc_aa6c_78a5) * 0x8bb8_4b93_962e_acc9;

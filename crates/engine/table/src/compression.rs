@@ -77,7 +77,7 @@ impl std::str::FromStr for Compression {
 }
 
 /// Packs block after block, keeping its tables.
-pub(crate) struct Packer {
+pub(crate) struct BlockCompressor {
     method: Method,
     packed: Vec<u8>,
 }
@@ -88,7 +88,7 @@ enum Method {
     Zstd(Box<zstd::bulk::Compressor<'static>>),
 }
 
-impl Packer {
+impl BlockCompressor {
     pub(crate) fn new(compression: Compression) -> Self {
         let method = match compression {
             Compression::None => Method::None,
@@ -97,12 +97,12 @@ impl Packer {
             Compression::Zstd => zstd::bulk::Compressor::new(ZSTD_LEVEL)
                 .map_or(Method::None, |compressor| Method::Zstd(Box::new(compressor))),
         };
-        Packer { method, packed: Vec::new() }
+        BlockCompressor { method, packed: Vec::new() }
     }
 
     /// Appends `block` to `out`, packed if that saves enough, and says how.
-    pub(crate) fn pack(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
-        let used = match self.pack_aside(block) {
+    pub(crate) fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
+        let used = match self.compress_into_spare(block) {
             Some(used) if self.packed.len() <= block.len() - block.len() / LEAST_SAVING => used,
             _ => Compression::None,
         };
@@ -111,7 +111,7 @@ impl Packer {
     }
 
     /// Packs `block` into `self.packed`, if it can be.
-    fn pack_aside(&mut self, block: &[u8]) -> Option<Compression> {
+    fn compress_into_spare(&mut self, block: &[u8]) -> Option<Compression> {
         if block.len() > UNPACKED_BYTES_MAX {
             return None;
         }
@@ -140,7 +140,7 @@ impl Packer {
 }
 
 /// Unpacks a block that `compression`, not `None`, packed. `None` if the bytes are not such a block.
-pub(crate) fn unpack(compression: Compression, packed: &[u8]) -> Option<Arc<[u8]>> {
+pub(crate) fn decompress(compression: Compression, packed: &[u8]) -> Option<Arc<[u8]>> {
     let (unpacked_bytes, packed) = packed.split_first_chunk::<4>()?;
     let unpacked_bytes = u32::from_le_bytes(*unpacked_bytes) as usize;
     let possible = match compression {
@@ -197,13 +197,13 @@ mod tests {
     #[test]
     fn blocks_round_trip_at_every_size() {
         for compression in [Compression::Lz4, Compression::Zstd] {
-            let mut packer = Packer::new(compression);
+            let mut packer = BlockCompressor::new(compression);
             for bytes in [100, 4096, 70_000, 4097, 1 << 20] {
                 let block: Vec<u8> = (0..bytes).map(|at| (at / 50) as u8).collect();
                 let mut out = Vec::new();
-                assert_eq!(packer.pack(&block, &mut out), compression, "{bytes} bytes");
+                assert_eq!(packer.compress(&block, &mut out), compression, "{bytes} bytes");
                 assert!(out.len() < block.len());
-                assert_eq!(unpack(compression, &out), Some(block.into()));
+                assert_eq!(decompress(compression, &out), Some(block.into()));
             }
         }
     }
@@ -214,7 +214,10 @@ mod tests {
         Rng::new(1).fill(&mut block);
         for compression in [Compression::Lz4, Compression::Zstd] {
             let mut out = Vec::new();
-            assert_eq!(Packer::new(compression).pack(&block, &mut out), Compression::None);
+            assert_eq!(
+                BlockCompressor::new(compression).compress(&block, &mut out),
+                Compression::None
+            );
             assert_eq!(out, block);
         }
     }
@@ -224,14 +227,14 @@ mod tests {
         let block: Vec<u8> = (0..4096).map(|at| (at / 50) as u8).collect();
         for compression in [Compression::Lz4, Compression::Zstd] {
             let mut packed = Vec::new();
-            Packer::new(compression).pack(&block, &mut packed);
+            BlockCompressor::new(compression).compress(&block, &mut packed);
             for len in 0..packed.len() {
-                assert_eq!(unpack(compression, &packed[..len]), None, "{compression} {len}");
+                assert_eq!(decompress(compression, &packed[..len]), None, "{compression} {len}");
             }
             for at in 0..packed.len() {
                 let mut bad = packed.clone();
                 bad[at] ^= 0xff;
-                let _ = unpack(compression, &bad);
+                let _ = decompress(compression, &bad);
             }
         }
     }

@@ -163,11 +163,11 @@ impl Index {
         if self.heads.get(low) != Some(&head) {
             return low;
         }
-        self.find_among_equal_heads(low, head, tail, seqno)
+        self.find_among_equal_prefixes(low, head, tail, seqno)
     }
 
     /// As [`Index::find`], when separator `low` is the first with this head.
-    fn find_among_equal_heads(&self, low: usize, head: u64, tail: &[u8], seqno: Seqno) -> usize {
+    fn find_among_equal_prefixes(&self, low: usize, head: u64, tail: &[u8], seqno: Seqno) -> usize {
         let mut high = low + self.heads[low..].partition_point(|&other| other == head);
         let mut low = low;
         while low < high {

@@ -1,15 +1,15 @@
 //! An open table: what is held in memory of it, and the lookup of one key.
 
 use crate::block::{BadEntry, Block};
+use crate::block_fetcher::BlockFetcher;
 use crate::cache::{BlockCache, BlockKey};
 use crate::compression::zeroed;
-use crate::cursor::{CursorPurpose, TableCursor};
 use crate::filter::Filter;
 use crate::format::{BlockKind, FOOTER_BYTES, FOOTER_BYTES_MAX, Footer};
 use crate::index::Index;
 use crate::sketch::Sketches;
-use crate::source::Source;
-use crate::{Properties, tombstones};
+use crate::table_iter::{ReadPurpose, TableIter};
+use crate::{Properties, range_del_block};
 use esker_base::{Error, FragmentedTombstones, Kind, MAX_SEQNO, Result, Seqno};
 use esker_storage::ReadableFile;
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub struct Found {
 
 /// What lookups read of files because no cache had it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Loaded {
+pub struct BlockReadStats {
     /// Data blocks.
     pub blocks: u64,
     /// Their bytes, as stored.
@@ -43,7 +43,7 @@ pub struct Loaded {
 ///
 /// Index, filter and range tombstones are in memory. Data blocks are read through the block cache.
 pub struct Table {
-    pub(crate) source: Source,
+    pub(crate) source: BlockFetcher,
     pub(crate) bytes: u64,
     pub(crate) index: Index,
     filter: Filter,
@@ -56,7 +56,7 @@ pub struct Table {
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Source { file, offset, .. } = &self.source;
+        let BlockFetcher { file, offset, .. } = &self.source;
         write!(f, "Table({} at {offset}, {} bytes)", file.name(), self.bytes)
     }
 }
@@ -76,8 +76,8 @@ impl Table {
         bytes: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Table> {
-        let source = Source { file, file_id, offset };
-        let sections = Sections::read(&source, bytes)?;
+        let source = BlockFetcher { file, file_id, offset };
+        let sections = MetaBlocks::read(&source, bytes)?;
         let decoded = |kind: BlockKind| {
             let (at, stored) = sections.get(kind);
             source.section(kind, at, stored).map(|body| (at, body))
@@ -108,7 +108,7 @@ impl Table {
         };
         let tombstones = if sections.has(BlockKind::Tombstones) {
             let (at, body) = decoded(BlockKind::Tombstones)?;
-            tombstones::decode(&body).ok_or_else(|| impossible(at, BlockKind::Tombstones))?
+            range_del_block::decode(&body).ok_or_else(|| impossible(at, BlockKind::Tombstones))?
         } else {
             FragmentedTombstones::default()
         };
@@ -135,7 +135,7 @@ impl Table {
         offset: u64,
         bytes: u64,
     ) -> Result<u64> {
-        let source = Source { file, file_id, offset };
+        let source = BlockFetcher { file, file_id, offset };
         let end = end_of(&source, bytes)?;
         // Of a newer version, it may be longer than that of this one.
         let tail_bytes = bytes.min(FOOTER_BYTES_MAX as u64);
@@ -148,14 +148,19 @@ impl Table {
     #[doc(hidden)]
     #[inline]
     pub fn get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
-        let found = || self.find(key, snapshot, &mut Loaded::default());
+        let found = || self.find(key, snapshot, &mut BlockReadStats::default());
         if self.may_contain(key_hash) { found() } else { Ok(None) }
     }
 
     /// As [`Table::get`], without asking the filter. Adds to `loaded` what it reads of the file.
     #[doc(hidden)]
     #[inline]
-    pub fn find(&self, key: &[u8], snapshot: Seqno, loaded: &mut Loaded) -> Result<Option<Found>> {
+    pub fn find(
+        &self,
+        key: &[u8],
+        snapshot: Seqno,
+        loaded: &mut BlockReadStats,
+    ) -> Result<Option<Found>> {
         self.lookup(key, snapshot, |table, n| {
             if let Some(block) = table.cache.get(table.block_key(n)) {
                 return Ok(block);
@@ -238,7 +243,7 @@ impl Table {
         size_of::<Table>()
             + self.index.memory_bytes()
             + self.filter.memory_bytes()
-            + tombstones::memory_bytes(&self.tombstones)
+            + range_del_block::memory_bytes(&self.tombstones)
             + self.properties.memory_bytes()
     }
 
@@ -248,8 +253,8 @@ impl Table {
     }
 
     /// Returns a cursor over all versions.
-    pub fn cursor(self: &Arc<Self>, purpose: CursorPurpose) -> TableCursor {
-        TableCursor::new(self.clone(), purpose)
+    pub fn cursor(self: &Arc<Self>, purpose: ReadPurpose) -> TableIter {
+        TableIter::new(self.clone(), purpose)
     }
 
     /// Bits of a filter fingerprint, 0 without a filter.
@@ -306,21 +311,21 @@ impl Table {
 }
 
 /// Where a table of `bytes` bytes ends in its file.
-pub(crate) fn end_of(source: &Source, bytes: u64) -> Result<u64> {
+pub(crate) fn end_of(source: &BlockFetcher, bytes: u64) -> Result<u64> {
     let file_bytes = source.file.len()?;
     let end = source.offset.checked_add(bytes).filter(|&end| end <= file_bytes);
     end.ok_or_else(|| source.damaged(file_bytes, "the file ends before the table in it does"))
 }
 
 /// The footer that ends at `end` of a file, of whatever table.
-pub(crate) fn footer_before(source: &Source, end: u64) -> Result<Footer> {
+pub(crate) fn footer_before(source: &BlockFetcher, end: u64) -> Result<Footer> {
     let tail_bytes = end.min(FOOTER_BYTES_MAX as u64);
     let tail = source.read(end - tail_bytes, tail_bytes as usize)?;
     Footer::decode(&tail, source.file.name(), end)
 }
 
 /// The footer in `tail`, the last bytes of a table of `bytes` bytes that ends at `end` of its file.
-fn footer_in(source: &Source, tail: &[u8], end: u64, bytes: u64) -> Result<Footer> {
+fn footer_in(source: &BlockFetcher, tail: &[u8], end: u64, bytes: u64) -> Result<Footer> {
     let footer_tail = &tail[tail.len().saturating_sub(FOOTER_BYTES_MAX)..];
     let footer = Footer::decode(footer_tail, source.file.name(), end)?;
     if (footer.file_id, footer.offset) != (source.file_id, source.offset) {
@@ -339,15 +344,15 @@ fn footer_in(source: &Source, tail: &[u8], end: u64, bytes: u64) -> Result<Foote
 }
 
 /// The end of a table, read: footer and all sections but the data blocks, as stored.
-pub(crate) struct Sections {
+pub(crate) struct MetaBlocks {
     pub(crate) footer: Footer,
     stored: Vec<u8>,
     /// Where `stored` starts in the file: behind the data blocks.
     start: u64,
 }
 
-impl Sections {
-    pub(crate) fn read(source: &Source, bytes: u64) -> Result<Sections> {
+impl MetaBlocks {
+    pub(crate) fn read(source: &BlockFetcher, bytes: u64) -> Result<MetaBlocks> {
         let end = end_of(source, bytes)?;
         let mut tail_bytes = bytes.min(TAIL_BYTES);
         let mut tail = source.read(end - tail_bytes, tail_bytes as usize);
@@ -363,7 +368,7 @@ impl Sections {
             tail = source.read(end - wanted, wanted as usize)?;
         }
         let stored = tail.split_off(tail.len() - wanted as usize);
-        Ok(Sections { footer, stored, start: end - wanted })
+        Ok(MetaBlocks { footer, stored, start: end - wanted })
     }
 
     fn place(&self, kind: BlockKind) -> Range<usize> {

@@ -9,11 +9,11 @@
 
 use crate::block::Block;
 use crate::block_cursor::BlockCursor;
+use crate::block_fetcher::BlockFetcher;
 use crate::format::{BlockKind, MAGIC, TRAILER_BYTES, block_checksum};
 use crate::index::Index;
-use crate::reader::{Sections, end_of};
-use crate::source::Source;
-use crate::{Properties, tombstones};
+use crate::reader::{MetaBlocks, end_of};
+use crate::{Properties, range_del_block};
 use esker_base::checksum::crc32c_append;
 use esker_base::coding::u32_at;
 use esker_base::key::compare_versions;
@@ -36,7 +36,7 @@ pub struct LostKeys {
 
 /// What can be read of a table.
 pub struct SalvagedTable {
-    source: Source,
+    source: BlockFetcher,
     /// Where the data blocks lie in the file.
     blocks: Vec<Range<u64>>,
     /// Which blocks these are, in keys.
@@ -56,7 +56,7 @@ impl SalvagedTable {
         offset: u64,
         bytes: u64,
     ) -> Result<Arc<SalvagedTable>> {
-        let source = Source { file, file_id, offset };
+        let source = BlockFetcher { file, file_id, offset };
         let mut table = SalvagedTable {
             source,
             blocks: Vec::new(),
@@ -65,7 +65,7 @@ impl SalvagedTable {
             tombstones: None,
             properties: None,
         };
-        let sections = unless_damaged(Sections::read(&table.source, bytes))?;
+        let sections = unless_damaged(MetaBlocks::read(&table.source, bytes))?;
         match sections {
             Ok(sections) => table.take_sections(&sections)?,
             Err(damage) => table.search(bytes, None, damage)?,
@@ -73,14 +73,16 @@ impl SalvagedTable {
         Ok(Arc::new(table))
     }
 
-    fn take_sections(&mut self, sections: &Sections) -> Result<()> {
+    fn take_sections(&mut self, sections: &MetaBlocks) -> Result<()> {
         let decoded = |kind: BlockKind| {
             let (at, stored) = sections.get(kind);
             unless_damaged(self.source.section(kind, at, stored))
         };
         let index = decoded(BlockKind::Index)?;
         let tombstones = match sections.has(BlockKind::Tombstones) {
-            true => decoded(BlockKind::Tombstones)?.ok().and_then(|body| tombstones::decode(&body)),
+            true => {
+                decoded(BlockKind::Tombstones)?.ok().and_then(|body| range_del_block::decode(&body))
+            }
             false => Some(FragmentedTombstones::default()),
         };
         let properties = decoded(BlockKind::Properties)?.ok();
@@ -130,7 +132,7 @@ impl SalvagedTable {
                 let body = self.source.section(kind, place, &stored[from..end])?;
                 match kind {
                     BlockKind::Tombstones => {
-                        tombstones = tombstones::decode(&body).unwrap_or_default();
+                        tombstones = range_del_block::decode(&body).unwrap_or_default();
                     }
                     BlockKind::Sketches => has_sketches = true,
                     BlockKind::Properties => self.properties = Properties::decode(&body).ok(),
@@ -330,7 +332,7 @@ pub fn tables_in(file: &Arc<dyn ReadableFile>, file_id: u64) -> Result<Option<Ve
     let mut tables = Vec::new();
     let mut end = file.len()?;
     while end > 0 {
-        let source = Source { file: file.clone(), file_id, offset: 0 };
+        let source = BlockFetcher { file: file.clone(), file_id, offset: 0 };
         let footer = match crate::reader::footer_before(&source, end) {
             Ok(footer) => footer,
             Err(error) if error.is_corruption() => return Ok(None),
@@ -339,7 +341,7 @@ pub fn tables_in(file: &Arc<dyn ReadableFile>, file_id: u64) -> Result<Option<Ve
         let Some(bytes) = end.checked_sub(footer.offset).filter(|bytes| *bytes > 0) else {
             return Ok(None);
         };
-        let placed = Source { file: file.clone(), file_id, offset: footer.offset };
+        let placed = BlockFetcher { file: file.clone(), file_id, offset: footer.offset };
         if end_of(&placed, bytes).is_err() {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// What is gathered while all blocks are read.
-struct Audit {
+struct TableVerifier {
     /// The version read last, of whatever block.
     last: Option<(Vec<u8>, Seqno)>,
     found: Properties,
@@ -28,7 +28,7 @@ impl Table {
     /// report names the place. Gives the number of versions read.
     pub fn verify(&self, report: &mut dyn FnMut(Error)) -> u64 {
         let trusted = self.properties();
-        let mut audit = Audit {
+        let mut audit = TableVerifier {
             last: None,
             found: Properties::before_first(trusted.keyspace, trusted.level, trusted.file_id),
             sketches: Sketches::default(),
@@ -68,7 +68,12 @@ impl Table {
         }
     }
 
-    fn verify_block(&self, n: usize, block: &Block, audit: &mut Audit) -> Result<(), Error> {
+    fn verify_block(
+        &self,
+        n: usize,
+        block: &Block,
+        audit: &mut TableVerifier,
+    ) -> Result<(), Error> {
         let damaged = |what: &str| {
             Err(self.source.damaged(self.block_place(n).start, format!("data block: {what}")))
         };
@@ -102,7 +107,7 @@ impl Table {
         Ok(())
     }
 
-    fn verify_properties(&self, mut audit: Audit, report: &mut dyn FnMut(Error)) {
+    fn verify_properties(&self, mut audit: TableVerifier, report: &mut dyn FnMut(Error)) {
         let trusted = self.properties();
         let last = audit.last.as_ref().map(|(key, _)| &key[..]);
         audit.found.complete(last, self.tombstones());
@@ -129,7 +134,7 @@ impl Table {
     }
 }
 
-impl Audit {
+impl TableVerifier {
     fn note(&mut self, (key, seqno): (&[u8], Seqno), kind: Kind, value_len: usize) {
         let found = &mut self.found;
         if found.entries == 0 {

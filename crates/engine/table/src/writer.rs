@@ -2,7 +2,7 @@
 
 use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
-use crate::compression::Packer;
+use crate::compression::BlockCompressor;
 use crate::format::{
     BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, SAMPLES_AS_BITS, VALUE_BYTES_MAX,
     put_trailer,
@@ -10,7 +10,7 @@ use crate::format::{
 use crate::index_builder::IndexBuilder;
 use crate::properties::Origin;
 use crate::sketch::Sketches;
-use crate::{Compression, Properties, filter, tombstones};
+use crate::{Compression, Properties, filter, range_del_block};
 use esker_base::{
     FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, hash64,
 };
@@ -64,7 +64,7 @@ pub struct TableWriter<'f> {
     /// File length up to which writeback was asked for.
     written_back: u64,
     block: BlockBuilder,
-    packer: Packer,
+    packer: BlockCompressor,
     index: IndexBuilder,
     /// A finished block waits for the next key, which its separator must stay below.
     unindexed_block_bytes: Option<u64>,
@@ -89,7 +89,7 @@ impl<'f> TableWriter<'f> {
             pending: Vec::with_capacity(APPEND_BYTES + 2 * BLOCK_TARGET_BYTES),
             written_back: offset,
             block: BlockBuilder::default(),
-            packer: Packer::new(options.compression),
+            packer: BlockCompressor::new(options.compression),
             index: IndexBuilder::default(),
             unindexed_block_bytes: None,
             last_seqno: 0,
@@ -197,7 +197,7 @@ impl<'f> TableWriter<'f> {
     fn finish_block(&mut self) -> Result<()> {
         let start = self.pending.len();
         let place = (self.options.file_id, self.offset + self.bytes(), BlockKind::Data);
-        let compression = self.packer.pack(self.block.finish(), &mut self.pending);
+        let compression = self.packer.compress(self.block.finish(), &mut self.pending);
         put_trailer(&mut self.pending, start, place, compression);
         self.block.clear();
         self.unindexed_block_bytes = Some((self.pending.len() - start) as u64);
@@ -261,7 +261,7 @@ impl<'f> TableWriter<'f> {
         if list.is_empty() {
             return 0;
         }
-        self.put_section(BlockKind::Tombstones, &tombstones::encode(&list))
+        self.put_section(BlockKind::Tombstones, &range_del_block::encode(&list))
     }
 
     fn put_sketches(&mut self) -> u64 {

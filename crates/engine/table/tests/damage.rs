@@ -6,7 +6,7 @@ mod support;
 use esker_base::{Error, Kind, MAX_SEQNO, RangeTombstone};
 use esker_table::format::{BlockKind, block_checksum};
 use esker_table::{
-    BlockCache, Compression, CursorPurpose, SalvagedTable, Table, TableInfo, TableOptions,
+    BlockCache, Compression, ReadPurpose, SalvagedTable, Table, TableInfo, TableOptions,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -53,7 +53,7 @@ fn check_damaged(bytes: Vec<u8>, info: &TableInfo, versions: &[Version], what: &
             Err(error) => assert!(error.is_corruption(), "{what}: {error}"),
         }
     }
-    for purpose in [CursorPurpose::Read, CursorPurpose::Compaction] {
+    for purpose in [ReadPurpose::Read, ReadPurpose::Compaction] {
         let error = scan(&table, purpose).expect_err("a scan meets every data block");
         assert!(error.is_corruption(), "{what}: {error}");
     }

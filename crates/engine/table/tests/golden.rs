@@ -4,7 +4,7 @@
 mod support;
 
 use esker_base::{Kind, MAX_SEQNO, RangeTombstone};
-use esker_table::{BlockCache, Compression, CursorPurpose, Table, TableOptions};
+use esker_table::{BlockCache, Compression, ReadPurpose, Table, TableOptions};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn dump(table: &Arc<Table>) -> String {
         let (start, end) = (tombstone.start.escape_ascii(), tombstone.end.escape_ascii());
         writeln!(out, "tombstone {start}..{end} at {}", tombstone.seqno).unwrap();
     }
-    for (key, seqno, kind, value) in scan(table, CursorPurpose::Read).unwrap() {
+    for (key, seqno, kind, value) in scan(table, ReadPurpose::Read).unwrap() {
         let (key, value) = (key.escape_ascii(), value.escape_ascii());
         writeln!(out, "{key} {seqno} {kind:?} {value}").unwrap();
     }
@@ -85,7 +85,7 @@ fn check(name: &str, compression: Compression, fingerprint_bits: u8) {
     let cache = Arc::new(BlockCache::new(1 << 20));
     let table = Arc::new(Table::open(file, FILE_ID, 0, len, cache).unwrap());
     assert_eq!(dump(&table), std::fs::read_to_string(name("txt")).unwrap());
-    assert_eq!(scan(&table, CursorPurpose::Read).unwrap(), versions());
+    assert_eq!(scan(&table, ReadPurpose::Read).unwrap(), versions());
     for (key, seqno, ..) in versions() {
         assert_eq!(get(&table, &key, seqno).unwrap().unwrap().seqno, seqno);
     }

@@ -3,7 +3,7 @@
 mod support;
 
 use esker_base::{EntryCursor, Kind, MAX_SEQNO, RangeTombstone};
-use esker_table::{Compression, CursorPurpose, Table, TableOptions};
+use esker_table::{Compression, ReadPurpose, Table, TableOptions};
 use proptest::prelude::*;
 use std::sync::Arc;
 use support::*;
@@ -87,7 +87,7 @@ fn check_gets(table: &Table, versions: &[Version]) {
     }
 }
 
-fn check_cursor(table: &Arc<Table>, versions: &[Version], purpose: CursorPurpose) {
+fn check_cursor(table: &Arc<Table>, versions: &[Version], purpose: ReadPurpose) {
     assert_eq!(scan(table, purpose).unwrap(), versions);
     let mut cursor = table.cursor(purpose);
     let mut backward = Vec::new();
@@ -112,7 +112,7 @@ fn check_cursor(table: &Arc<Table>, versions: &[Version], purpose: CursorPurpose
 }
 
 fn check_walk(table: &Arc<Table>, versions: &[Version], steps: &[bool]) {
-    let mut cursor = table.cursor(CursorPurpose::Read);
+    let mut cursor = table.cursor(ReadPurpose::Read);
     let mut at = versions.len() / 2;
     let Some((key, seqno, ..)) = versions.get(at) else { return };
     cursor.seek(key, *seqno).unwrap();
@@ -141,8 +141,8 @@ proptest! {
         prop_assert_eq!(table.properties(), &info.properties);
         prop_assert_eq!(info.properties.entries, versions.len() as u64);
         check_gets(&table, &versions);
-        check_cursor(&table, &versions, CursorPurpose::Read);
-        check_cursor(&table, &versions, CursorPurpose::Compaction);
+        check_cursor(&table, &versions, ReadPurpose::Read);
+        check_cursor(&table, &versions, ReadPurpose::Compaction);
         check_walk(&table, &versions, &steps);
         prop_assert!(complaints(&table).is_empty(), "{:?}", complaints(&table));
     }
@@ -161,7 +161,7 @@ proptest! {
         let (table, info) = table(TableOptions { compression, ..options() }, &versions, &[]);
         prop_assert_eq!(info.properties.keys, 3);
         check_gets(&table, &versions);
-        check_cursor(&table, &versions, CursorPurpose::Read);
+        check_cursor(&table, &versions, ReadPurpose::Read);
     }
 
     #[test]

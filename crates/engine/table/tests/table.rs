@@ -4,7 +4,7 @@ mod support;
 
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_KEY_BYTES, MAX_SEQNO, RangeTombstone};
 use esker_table::{
-    BlockCache, Compression, CursorPurpose, Loaded, Table, TableOptions, TableWriter,
+    BlockCache, BlockReadStats, Compression, ReadPurpose, Table, TableOptions, TableWriter,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ fn several_tables_share_one_file() {
         let table = open_bytes(file.0.clone(), info).unwrap();
         assert_eq!(table.properties().keyspace, KeyspaceId(n as u32));
         let expected = versions(&format!("table{n}/"), 50 * n as u64);
-        assert_eq!(scan(&table, CursorPurpose::Read).unwrap(), expected);
+        assert_eq!(scan(&table, ReadPurpose::Read).unwrap(), expected);
         assert!(complaints(&table).is_empty());
     }
 }
@@ -64,7 +64,7 @@ fn try_find_blocks_only_for_what_is_not_cached() {
 #[test]
 fn a_lookup_tells_what_it_read_of_the_file() {
     let (table, file, _) = large();
-    let mut loaded = Loaded::default();
+    let mut loaded = BlockReadStats::default();
     let mut find = |key: &[u8]| {
         table.find(key, MAX_SEQNO, &mut loaded).unwrap().unwrap();
         loaded
@@ -90,20 +90,20 @@ fn the_filter_spares_reads_of_absent_keys() {
 #[test]
 fn the_cache_is_filled_by_readers_and_stays_bounded() {
     let (table, file, cache) = large();
-    scan(&table, CursorPurpose::Read).unwrap();
+    scan(&table, ReadPurpose::Read).unwrap();
     assert_eq!(file.reads.load(Ordering::Relaxed), table.properties().data_blocks);
     assert!(cache.used_bytes() > 500_000 && cache.used_bytes() <= 1 << 20);
     cache.set_capacity(8 << 20);
-    scan(&table, CursorPurpose::Read).unwrap();
+    scan(&table, ReadPurpose::Read).unwrap();
     file.reads.store(0, Ordering::Relaxed);
-    scan(&table, CursorPurpose::Read).unwrap();
+    scan(&table, ReadPurpose::Read).unwrap();
     assert_eq!(file.reads.load(Ordering::Relaxed), 0, "all of it fits now");
 }
 
 #[test]
 fn compaction_reads_large_pieces_past_the_cache() {
     let (table, file, cache) = large();
-    scan(&table, CursorPurpose::Compaction).unwrap();
+    scan(&table, ReadPurpose::Compaction).unwrap();
     assert_eq!((cache.used_bytes(), cache.misses()), (0, 0));
     let pieces = table.properties().data_bytes.div_ceil(200 << 10);
     assert!(file.reads.load(Ordering::Relaxed) <= pieces);
@@ -112,7 +112,7 @@ fn compaction_reads_large_pieces_past_the_cache() {
 #[test]
 fn a_cursor_keeps_its_table_and_block() {
     let (table, _, cache) = large();
-    let mut cursor = table.cursor(CursorPurpose::Read);
+    let mut cursor = table.cursor(ReadPurpose::Read);
     cursor.seek(b"key000100", MAX_SEQNO).unwrap();
     drop(table);
     cache.set_capacity(0);
@@ -138,8 +138,8 @@ fn tables_without_versions_or_without_anything_are_tables() {
     assert_eq!((info.properties.smallest_seqno, info.properties.largest_seqno), (0, 0));
     for table in [only_tombstones, nothing] {
         assert_eq!(get(&table, b"c", MAX_SEQNO).unwrap(), None);
-        assert_eq!(scan(&table, CursorPurpose::Compaction).unwrap(), []);
-        let mut cursor = table.cursor(CursorPurpose::Read);
+        assert_eq!(scan(&table, ReadPurpose::Compaction).unwrap(), []);
+        let mut cursor = table.cursor(ReadPurpose::Read);
         cursor.seek_last().unwrap();
         assert!(!cursor.valid());
         assert!(complaints(&table).is_empty());

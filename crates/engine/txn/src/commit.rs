@@ -1,6 +1,6 @@
 //! A commit: lock what is not locked yet, test what has to be tested, write.
 
-use crate::in_flight::Footprint;
+use crate::committing::WriteFootprint;
 use crate::locks::LockKey;
 use crate::transaction::{StoreTransaction, conflict};
 use esker_api::{Concurrency, KeyRange, Keyspaces};
@@ -13,15 +13,15 @@ impl<S: Keyspaces> StoreTransaction<S> {
     pub(crate) fn write_all(&mut self) -> Result<()> {
         if self.options.concurrency == Concurrency::Optimistic {
             self.lock_writes()?;
-            self.test_writes()?;
+            self.validate_writes()?;
         }
         let store = &self.store;
         let batch = self.writes.batch();
         if self.reads.is_empty() {
             return if batch.is_empty() { Ok(()) } else { store.write(batch) };
         }
-        let on_its_way = self.held.table().in_flight().enter(Footprint::of(batch));
-        self.test_reads(&on_its_way.earlier)?;
+        let on_its_way = self.held.table().in_flight().enter(WriteFootprint::of(batch));
+        self.validate_reads(&on_its_way.earlier)?;
         if batch.is_empty() { Ok(()) } else { store.write(batch) }
     }
 
@@ -34,7 +34,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
 
     /// Nobody has written what this transaction writes since its moment, if it has one, nor what it read
     /// for update since it did.
-    fn test_writes(&self) -> Result<()> {
+    fn validate_writes(&self) -> Result<()> {
         let store = &self.store;
         if let Some(moment) = &self.moment {
             for entry in self.writes.batch().iter() {
@@ -52,7 +52,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
     }
 
     /// Nobody has written what this transaction read since its moment; see `in_flight`.
-    fn test_reads(&self, earlier: &[Arc<Footprint>]) -> Result<()> {
+    fn validate_reads(&self, earlier: &[Arc<WriteFootprint>]) -> Result<()> {
         let store = &self.store;
         let moment = self.moment.as_ref().expect("what was read was read at a moment");
         for (keyspace, key) in self.reads.keys() {

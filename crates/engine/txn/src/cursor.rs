@@ -5,7 +5,7 @@
 //! the cursor's pair, unless it is a delete, which hides the other's pair of that key, or is that pair.
 //! A change of direction seeks both again.
 
-use crate::read_set::Stretch;
+use crate::read_set::ScannedRange;
 use crate::write_set::{Keys, Place};
 use esker_api::{Cursor, KeyRange};
 use esker_base::Result;
@@ -18,14 +18,14 @@ pub(crate) struct TransactionCursor<'t> {
     writes: Option<(&'t Keys, &'t [u8])>,
     ours: Option<(&'t [u8], &'t Place)>,
     range: KeyRange,
-    stand: Stand,
+    stand: IterState,
     direction: Direction,
     /// Of a serializable transaction.
-    stretch: Option<Stretch<'t>>,
+    stretch: Option<ScannedRange<'t>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum IterState {
     Nowhere,
     Theirs,
     Ours,
@@ -44,16 +44,16 @@ impl<'t> TransactionCursor<'t> {
         theirs: Box<dyn Cursor + 't>,
         writes: Option<(&'t Keys, &'t [u8])>,
         range: KeyRange,
-        stretch: Option<Stretch<'t>>,
+        stretch: Option<ScannedRange<'t>>,
     ) -> Self {
-        let (ours, stand, direction) = (None, Stand::Nowhere, Forward);
+        let (ours, stand, direction) = (None, IterState::Nowhere, Forward);
         TransactionCursor { theirs, writes, ours, range, stand, direction, stretch }
     }
 
     /// Goes to the first pair from `key` on, or to the last one up to it; without a key, from the
     /// range's end that it starts at.
     fn seek_to(&mut self, direction: Direction, key: Option<&[u8]>) -> Result<()> {
-        self.stand = Stand::Nowhere;
+        self.stand = IterState::Nowhere;
         self.direction = direction;
         match (direction, key) {
             (Forward, None) => self.theirs.seek_first()?,
@@ -90,11 +90,11 @@ impl<'t> TransactionCursor<'t> {
 
     /// Finds out which of the two positions is the cursor's, past what is deleted.
     fn land(&mut self) -> Result<()> {
-        self.stand = Stand::Nowhere;
+        self.stand = IterState::Nowhere;
         loop {
             let theirs = self.theirs.current().map(|(key, _)| key);
             let Some((key, place)) = self.ours else {
-                self.stand = if theirs.is_some() { Stand::Theirs } else { Stand::Nowhere };
+                self.stand = if theirs.is_some() { IterState::Theirs } else { IterState::Nowhere };
                 return Ok(());
             };
             let order = theirs.map_or(Ordering::Less, |theirs| match self.direction {
@@ -102,8 +102,8 @@ impl<'t> TransactionCursor<'t> {
                 Back => theirs.cmp(key),
             });
             match (order, place) {
-                (Ordering::Greater, _) => self.stand = Stand::Theirs,
-                (_, Place::Put(_)) => self.stand = Stand::Ours,
+                (Ordering::Greater, _) => self.stand = IterState::Theirs,
+                (_, Place::Put(_)) => self.stand = IterState::Ours,
                 (_, Place::Deleted) => {
                     if order == Ordering::Equal {
                         self.step_theirs()?;
@@ -118,13 +118,13 @@ impl<'t> TransactionCursor<'t> {
 
     /// Goes to the next pair in `direction`.
     fn step(&mut self, direction: Direction) -> Result<()> {
-        if self.stand != Stand::Nowhere && self.direction != direction {
+        if self.stand != IterState::Nowhere && self.direction != direction {
             let key = self.current().map(|(key, _)| key.to_vec());
             self.seek_to(direction, key.as_deref())?;
         }
-        match (std::mem::replace(&mut self.stand, Stand::Nowhere), self.ours) {
-            (Stand::Nowhere, _) => return Ok(()),
-            (Stand::Ours, Some((key, _))) => {
+        match (std::mem::replace(&mut self.stand, IterState::Nowhere), self.ours) {
+            (IterState::Nowhere, _) => return Ok(()),
+            (IterState::Ours, Some((key, _))) => {
                 if self.theirs.current().is_some_and(|(theirs, _)| theirs == key) {
                     self.step_theirs()?;
                 }
@@ -147,7 +147,7 @@ impl<'t> TransactionCursor<'t> {
     }
 
     /// Tells the stretch, if there is one, where the cursor is now.
-    fn note(&mut self, note: impl FnOnce(&mut Stretch<'t>, Option<&[u8]>)) {
+    fn note(&mut self, note: impl FnOnce(&mut ScannedRange<'t>, Option<&[u8]>)) {
         let Some(mut stretch) = self.stretch.take() else { return };
         note(&mut stretch, self.current().map(|(key, _)| key));
         self.stretch = Some(stretch);
@@ -180,27 +180,27 @@ impl Cursor for TransactionCursor<'_> {
     }
 
     fn next(&mut self) -> Result<()> {
-        let stood = self.stand != Stand::Nowhere;
+        let stood = self.stand != IterState::Nowhere;
         self.step(Forward)?;
         if stood {
-            self.note(Stretch::went_on);
+            self.note(ScannedRange::record_next);
         }
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        let stood = self.stand != Stand::Nowhere;
+        let stood = self.stand != IterState::Nowhere;
         self.step(Back)?;
         if stood {
-            self.note(Stretch::went_back);
+            self.note(ScannedRange::went_back);
         }
         Ok(())
     }
 
     fn current(&self) -> Option<(&[u8], &[u8])> {
         match (self.stand, self.ours, self.writes) {
-            (Stand::Theirs, ..) => self.theirs.current(),
-            (Stand::Ours, Some((key, Place::Put(value))), Some((_, encoded))) => {
+            (IterState::Theirs, ..) => self.theirs.current(),
+            (IterState::Ours, Some((key, Place::Put(value))), Some((_, encoded))) => {
                 Some((key, &encoded[value.clone()]))
             }
             _ => None,

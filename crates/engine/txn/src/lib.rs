@@ -9,7 +9,7 @@
 //! * `transaction`: what a transaction does between its begin and its end.
 //! * `write_set`: its own writes, and how they are found again; `cursor` merges them with the store's.
 //! * `locks`: who holds which key, who waits for it, and deadlocks.
-//! * `read_set`, `commit`, `in_flight`: the test at the commit.
+//! * `read_set`, `commit`, `committing`: the test at the commit.
 //!
 //! # The moment
 //!
@@ -29,15 +29,15 @@
 #![forbid(unsafe_code)]
 
 mod commit;
+mod committing;
 mod cursor;
-mod in_flight;
+mod db;
 mod locks;
 mod manager;
 mod read_set;
-mod store;
 mod transaction;
 mod write_set;
 
-pub use manager::{HeldNow, TransactionManager};
-pub use store::TransactionDb;
+pub use db::TransactionDb;
+pub use manager::{LockStats, TransactionManager};
 pub use transaction::StoreTransaction;

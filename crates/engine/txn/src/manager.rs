@@ -1,7 +1,7 @@
 //! What all transactions over one store share.
 
-use crate::in_flight::InFlight;
-use crate::locks::{LockTable, Locks};
+use crate::committing::CommittingSet;
+use crate::locks::{LockManager, Locks};
 use crate::transaction::StoreTransaction;
 use esker_api::{BatchLimits, Keyspaces, TransactionOptions};
 use esker_base::{Clock, Result};
@@ -16,16 +16,16 @@ pub struct TransactionManager(Arc<Shared>);
 
 struct Shared {
     limits: BatchLimits,
-    locks: LockTable,
-    in_flight: InFlight,
+    locks: LockManager,
+    in_flight: CommittingSet,
 }
 
 impl TransactionManager {
     /// Returns a manager for a store that takes batches up to `limits`. `clock` times the waits for
     /// locks.
     pub fn new(limits: BatchLimits, clock: Arc<dyn Clock>) -> Self {
-        let locks = LockTable::new(clock);
-        TransactionManager(Arc::new(Shared { limits, locks, in_flight: InFlight::default() }))
+        let locks = LockManager::new(clock);
+        TransactionManager(Arc::new(Shared { limits, locks, in_flight: CommittingSet::default() }))
     }
 
     /// Begins a transaction over `store`: a handle to the one store that this manager is for.
@@ -43,8 +43,8 @@ impl TransactionManager {
     }
 
     /// Returns what live transactions and writes hold now.
-    pub fn held(&self) -> HeldNow {
-        HeldNow {
+    pub fn held(&self) -> LockStats {
+        LockStats {
             keys: self.0.locks.len(),
             ranges: self.0.locks.ranges_len(),
             commits: self.0.in_flight.len(),
@@ -56,14 +56,14 @@ impl TransactionManager {
         &self.0.limits
     }
 
-    pub(crate) fn in_flight(&self) -> &InFlight {
+    pub(crate) fn in_flight(&self) -> &CommittingSet {
         &self.0.in_flight
     }
 }
 
 impl Locks for TransactionManager {
     #[inline]
-    fn locks(&self) -> &LockTable {
+    fn locks(&self) -> &LockManager {
         &self.0.locks
     }
 }
@@ -76,7 +76,7 @@ impl std::fmt::Debug for TransactionManager {
 
 /// What transactions hold: see [`TransactionManager::held`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct HeldNow {
+pub struct LockStats {
     /// Locked keys.
     pub keys: usize,
     /// Plain batches with range deletes under way.

@@ -46,16 +46,16 @@ impl ReadSet {
 }
 
 /// The stretch that a cursor has gone over since it was last sent somewhere.
-pub(crate) struct Stretch<'a> {
+pub(crate) struct ScannedRange<'a> {
     reads: &'a mut ReadSet,
     keyspace: KeyspaceId,
     range: KeyRange,
     seen: Option<KeyRange>,
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> ScannedRange<'a> {
     pub(crate) fn new(reads: &'a mut ReadSet, keyspace: KeyspaceId, range: KeyRange) -> Self {
-        Stretch { reads, keyspace, range, seen: None }
+        ScannedRange { reads, keyspace, range, seen: None }
     }
 
     /// The cursor looked for the first pair from `key` on, or from the range's start, and landed.
@@ -77,7 +77,7 @@ impl<'a> Stretch<'a> {
     }
 
     /// The cursor went on and landed.
-    pub(crate) fn went_on(&mut self, landed: Option<&[u8]>) {
+    pub(crate) fn record_next(&mut self, landed: Option<&[u8]>) {
         let Some(seen) = &mut self.seen else { return };
         if landed.is_none_or(|key| seen.ends_before(key)) {
             seen.end = bound(landed, &self.range.end);
@@ -104,7 +104,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-impl Drop for Stretch<'_> {
+impl Drop for ScannedRange<'_> {
     fn drop(&mut self) {
         self.finish();
     }

@@ -1,10 +1,10 @@
 //! A transaction between its begin and its end.
 
 use crate::cursor::TransactionCursor;
-use crate::locks::{Got, Held, LockKey, Locks};
+use crate::db::check_key;
+use crate::locks::{Acquired, HeldLocks, LockKey, Locks};
 use crate::manager::TransactionManager;
-use crate::read_set::{ReadSet, Stretch};
-use crate::store::check_key;
+use crate::read_set::{ReadSet, ScannedRange};
 use crate::write_set::WriteSet;
 use esker_api::{
     Concurrency, Cursor, Isolation, KeyRange, KeyspaceRef, Keyspaces, Transaction,
@@ -22,7 +22,7 @@ pub struct StoreTransaction<S: Keyspaces> {
     /// What its reads see, from the first on; always `None` under read committed.
     pub(crate) moment: Option<S::Snapshot>,
     pub(crate) writes: WriteSet,
-    pub(crate) held: Held<TransactionManager>,
+    pub(crate) held: HeldLocks<TransactionManager>,
     /// Of an optimistic one: keys that were read for update, and when.
     pub(crate) guarded: Vec<(KeyspaceId, Box<[u8]>, S::Snapshot)>,
     /// Of a serializable one.
@@ -39,7 +39,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
             ended: None,
             moment: None,
             writes: WriteSet::default(),
-            held: Held::new(manager),
+            held: HeldLocks::new(manager),
             guarded: Vec::new(),
             reads: ReadSet::default(),
             known_keyspace: None,
@@ -72,13 +72,13 @@ impl<S: Keyspaces> StoreTransaction<S> {
         self.moment.get_or_insert_with(|| self.store.snapshot())
     }
 
-    fn sees_one_moment(&self) -> bool {
+    fn uses_snapshot(&self) -> bool {
         self.options.isolation != Isolation::ReadCommitted
     }
 
     /// What is committed, as this transaction sees it.
     fn get_committed(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
-        if self.sees_one_moment() {
+        if self.uses_snapshot() {
             let moment = self.moment.get_or_insert_with(|| self.store.snapshot());
             self.store.get_at(keyspace, key, moment)
         } else {
@@ -91,7 +91,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
     fn lock(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
         let lock = LockKey::new(keyspace, key);
         let got = self.held.lock(lock, self.options.lock_timeout)?;
-        let (Some(moment), Got::Now) = (&self.moment, got) else { return Ok(()) };
+        let (Some(moment), Acquired::Now) = (&self.moment, got) else { return Ok(()) };
         let changed = self.store.changed_since(keyspace, key, moment);
         if !matches!(changed, Ok(false)) {
             // The next try has to look again.
@@ -110,8 +110,8 @@ impl<S: Keyspaces> StoreTransaction<S> {
     }
 
     /// Reads `key` at a moment that its guard remembers.
-    fn get_guarded(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
-        let moment = match self.sees_one_moment() {
+    fn get_tracked(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        let moment = match self.uses_snapshot() {
             true => self.moment().clone(),
             false => self.store.snapshot(),
         };
@@ -152,7 +152,7 @@ impl<S: Keyspaces> Transaction for StoreTransaction<S> {
                 self.lock(keyspace, key)?;
                 self.get_committed(keyspace, key)?
             }
-            Concurrency::Optimistic => self.get_guarded(keyspace, key)?,
+            Concurrency::Optimistic => self.get_tracked(keyspace, key)?,
         };
         match self.writes.get(keyspace, key) {
             Some(own) => Ok(own.map(Value::from)),
@@ -174,9 +174,9 @@ impl<S: Keyspaces> Transaction for StoreTransaction<S> {
     fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         self.check_live()?;
         let keyspace = self.store.resolve(keyspace)?;
-        let sees_one_moment = self.sees_one_moment();
+        let uses_snapshot = self.uses_snapshot();
         let store = &self.store;
-        let theirs = if sees_one_moment {
+        let theirs = if uses_snapshot {
             let moment = self.moment.get_or_insert_with(|| store.snapshot());
             store.cursor_at(keyspace, range.clone(), moment)?
         } else {
@@ -184,7 +184,7 @@ impl<S: Keyspaces> Transaction for StoreTransaction<S> {
         };
         let writes = self.writes.keys(keyspace);
         let stretch = (self.options.isolation == Isolation::Serializable)
-            .then(|| Stretch::new(&mut self.reads, keyspace, range.clone()));
+            .then(|| ScannedRange::new(&mut self.reads, keyspace, range.clone()));
         if writes.is_none() && stretch.is_none() {
             return Ok(theirs);
         }

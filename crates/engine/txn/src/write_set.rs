@@ -71,7 +71,7 @@ impl WriteSet {
         if self.batch.is_empty() {
             return None;
         }
-        self.bring_up_to_date();
+        self.index_pending();
         Some(match self.index.get(&keyspace)?.get(key)? {
             Place::Put(value) => Some(&self.batch.encoded()[value.clone()]),
             Place::Deleted => None,
@@ -80,11 +80,11 @@ impl WriteSet {
 
     /// The writes to `keyspace` in key order, and the bytes that their places are in.
     pub(crate) fn keys(&mut self, keyspace: KeyspaceId) -> Option<(&Keys, &[u8])> {
-        self.bring_up_to_date();
+        self.index_pending();
         Some((self.index.get(&keyspace)?, self.batch.encoded()))
     }
 
-    fn bring_up_to_date(&mut self) {
+    fn index_pending(&mut self) {
         let encoded = self.batch.encoded();
         let mut rest = &encoded[self.indexed_bytes..];
         while let Some(Entry { keyspace, kind, key, value }) = Entry::decode_unstored(&mut rest) {

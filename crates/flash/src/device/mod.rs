@@ -1,12 +1,12 @@
-//! Devices: the rules of the medium ([`media`]), a timing model ([`sim`]), zoned disks ([`zoned`]),
-//! and disks with flexible data placement ([`fdp`]).
+//! Devices: the rules of the medium ([`chunk_rules`]), a timing model ([`sim`]), zoned disks
+//! ([`zoned`]), and disks with flexible data placement ([`fdp`]).
 
-mod block;
+mod block_limits;
+pub mod chunk_rules;
 pub mod fdp;
-pub mod media;
 mod nvme;
 pub mod sim;
 pub mod zoned;
 
-pub use media::{Media, Place, Refused};
-pub use sim::{Form, Sim};
+pub use chunk_rules::{Media, MediaError, Place};
+pub use sim::{ReadPriority, Sim};

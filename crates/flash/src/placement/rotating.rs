@@ -14,7 +14,7 @@
 //! Short-lived data becomes obsolete as fast as it is written, so its units serve few reads.
 //! Long-lived data would be read as soon as its tables are closed, while its units are still being
 //! written. The engine should therefore keep reading the compaction's inputs until about one unit
-//! is full ([`Policy::held_chunks`]). [`Rotating::eager`] is the variant for an engine that cannot
+//! is full ([`PlacementPolicy::settle_distance_chunks`]). [`Rotating::eager`] is the variant for an engine that cannot
 //! do this.
 //!
 //! Reads spread over the most units if all units outside the write set are equally full. A unit
@@ -24,8 +24,10 @@
 //! A unit that is never filled would wear out first. A unit erased far more often than the rest is
 //! replaced as well.
 
-use super::{Admission, Lifetime, Policy, Reading, Sending, State, UnitState};
-use crate::{Form, Geometry, Unit};
+use super::{
+    DeviceLoad, Lifetime, PlacementPolicy, ReadScheduling, UnitState, WriteAdmission, WriteDispatch,
+};
+use crate::{Geometry, ReadPriority, Unit};
 
 /// Parameters that depend on how a device treats reads during writes.
 #[derive(Debug)]
@@ -74,14 +76,14 @@ pub struct Rotating {
     channel_units: usize,
     holds_writers: bool,
     reads_at_once: bool,
-    reading: Reading,
+    reading: ReadScheduling,
     // What changes: the units of all short lifetimes, and those of each long one.
     sets: Vec<Vec<Unit>>,
 }
 
 /// The state in which a unit is chosen.
 struct Scene<'a> {
-    state: &'a State,
+    state: &'a DeviceLoad,
     reads_mean: f64,
     /// The free chunks that a unit is left with.
     spare: u32,
@@ -93,7 +95,7 @@ impl Rotating {
     pub fn new(lifetimes: usize, gives_way: bool, channel_units: usize) -> Self {
         let sets = vec![Vec::new(); lifetimes.min(LONG + 1)];
         let fit = if gives_way { GIVES_WAY } else { WAITS };
-        let (holds_writers, reads_at_once, reading) = (true, false, Reading::ByFreeTime);
+        let (holds_writers, reads_at_once, reading) = (true, false, ReadScheduling::ByFreeTime);
         Rotating { lifetimes, fit, channel_units, holds_writers, reads_at_once, reading, sets }
     }
 
@@ -109,7 +111,7 @@ impl Rotating {
 
     /// The same, and reads are sent as they come: to see what it is worth to choose.
     pub fn in_order(self) -> Self {
-        Rotating { reading: Reading::InOrder, ..self }
+        Rotating { reading: ReadScheduling::InOrder, ..self }
     }
 
     /// The units that are being written.
@@ -133,7 +135,7 @@ impl Rotating {
         ((needed * together as f64 * slack).ceil() as usize).max(1)
     }
 
-    fn scene<'a>(&self, state: &'a State) -> Scene<'a> {
+    fn scene<'a>(&self, state: &'a DeviceLoad) -> Scene<'a> {
         let reads_mean = state.reads_mean().max(f64::MIN_POSITIVE);
         let mut is_written = vec![false; state.units.len()];
         self.write_set().for_each(|unit| is_written[usize::from(unit.0)] = true);
@@ -189,21 +191,21 @@ fn per_channel(geometry: &Geometry, units: impl Iterator<Item = Unit>) -> Vec<us
     counts
 }
 
-impl Policy for Rotating {
+impl PlacementPolicy for Rotating {
     fn name(&self) -> &'static str {
         match (self.holds_writers, self.reads_at_once, self.reading) {
-            (true, false, Reading::ByFreeTime) => "rotating",
-            (true, false, Reading::InOrder) => "rotating-in-order",
+            (true, false, ReadScheduling::ByFreeTime) => "rotating",
+            (true, false, ReadScheduling::InOrder) => "rotating-in-order",
             (true, true, _) => "rotating-eager",
             (false, ..) => "rotating-unheld",
         }
     }
 
-    fn admission(&self, form: Form) -> Option<Admission> {
-        if self.holds_writers { Admission::of(form) } else { None }
+    fn admission(&self, form: ReadPriority) -> Option<WriteAdmission> {
+        if self.holds_writers { WriteAdmission::of(form) } else { None }
     }
 
-    fn stripe(&mut self, state: &State, lifetime: Lifetime, needed: f64) -> Vec<Unit> {
+    fn stripe(&mut self, state: &DeviceLoad, lifetime: Lifetime, needed: f64) -> Vec<Unit> {
         let (own, scene) = (self.set(lifetime), self.scene(state));
         let width = self.width(&scene, lifetime, needed);
         let erases: u64 = state.units.iter().map(|unit| unit.erases).sum();
@@ -224,7 +226,7 @@ impl Policy for Rotating {
         set
     }
 
-    fn held_chunks(&self, state: &State, lifetime: Lifetime, needed: f64) -> usize {
+    fn settle_distance_chunks(&self, state: &DeviceLoad, lifetime: Lifetime, needed: f64) -> usize {
         let has_others = state.units.len() >= FEW_OF_UNITS * self.sets.len();
         let is_long = !self.reads_at_once && has_others && lifetime + LONG >= self.lifetimes;
         // A set has a unit at the least.
@@ -233,11 +235,11 @@ impl Policy for Rotating {
         (self.fit.held_sets * set) as usize
     }
 
-    fn sending(&self) -> Sending {
-        Sending::ReadsFirst
+    fn sending(&self) -> WriteDispatch {
+        WriteDispatch::ReadsFirst
     }
 
-    fn reading(&self) -> Reading {
+    fn reading(&self) -> ReadScheduling {
         self.reading
     }
 
@@ -251,8 +253,8 @@ mod tests {
     use super::*;
     use crate::Preset;
 
-    fn state() -> State {
-        let mut state = State::new(Preset::named("cnex-mlc").unwrap().geometry());
+    fn state() -> DeviceLoad {
+        let mut state = DeviceLoad::new(Preset::named("cnex-mlc").unwrap().geometry());
         for unit in &mut state.units {
             (unit.reads, unit.free_chunks) = (100.0, 10);
         }
@@ -335,14 +337,14 @@ mod tests {
     #[test]
     fn the_two_longest_lifetimes_are_held_where_sets_are_a_small_part_of_the_units() {
         let (state, policy) = (state(), Rotating::new(5, false, 6));
-        let held = |lifetime| policy.held_chunks(&state, lifetime, 1.0);
+        let held = |lifetime| policy.settle_distance_chunks(&state, lifetime, 1.0);
         let chunks = usize::from(state.geometry.chunks_per_unit);
         assert_eq!([0, 1, 2].map(held), [0; 3]);
         assert!([3, 4].map(held).iter().all(|held| (chunks / 2..chunks).contains(held)));
-        assert_eq!(Rotating::new(5, false, 6).eager().held_chunks(&state, 4, 1.0), 0);
+        assert_eq!(Rotating::new(5, false, 6).eager().settle_distance_chunks(&state, 4, 1.0), 0);
         let held_of = |units| {
-            let state = State::new(Geometry::of_blocks(units, 1, 64, 32 << 10));
-            policy.held_chunks(&state, 4, 1.0)
+            let state = DeviceLoad::new(Geometry::of_blocks(units, 1, 64, 32 << 10));
+            policy.settle_distance_chunks(&state, 4, 1.0)
         };
         assert_eq!([1, 16, 47].map(held_of), [0; 3]);
         assert!(held_of(48) > 0);

@@ -15,19 +15,19 @@ pub struct UnitState {
 
 /// What is known of all units.
 #[derive(Clone, PartialEq, Debug)]
-pub struct State {
+pub struct DeviceLoad {
     /// What the device is made of.
     pub geometry: Geometry,
     /// By unit.
     pub units: Vec<UnitState>,
 }
 
-impl State {
+impl DeviceLoad {
     /// Nothing was written yet.
     pub fn new(geometry: Geometry) -> Self {
         let free_chunks = u32::from(geometry.chunks_per_unit);
         let unit = UnitState { free_chunks, ..UnitState::default() };
-        State { geometry, units: vec![unit; geometry.units()] }
+        DeviceLoad { geometry, units: vec![unit; geometry.units()] }
     }
 
     /// What is known of a unit.

@@ -1,13 +1,13 @@
 //! The on-device format of the journal and of logs: `docs/formats/flash.md`.
 
-mod ops;
+mod journal_record;
 
 use crate::Geometry;
-use crate::zones::BLOCK_BYTES;
+use crate::chunk_device::BLOCK_BYTES;
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::{u32_at, u64_at};
-pub(super) use ops::{Extent, Made, Op, Resets};
-use ops::{put_op, take_op};
+pub(super) use journal_record::{CreateRecord, Extent, JournalRecord, Resets};
+use journal_record::{put_op, take_op};
 
 const HEADER_MAGIC: &[u8; 8] = b"ESKRFLSH";
 const VERSION: u32 = 4;
@@ -97,7 +97,7 @@ pub(crate) fn geometry_in(block: &[u8]) -> Option<Geometry> {
 }
 
 /// Changes as bytes: whole blocks. All edits up to `durable` survive power loss when this is written.
-pub(super) fn encode_edit(sequence: u64, durable: u64, ops: &[Op]) -> Vec<u8> {
+pub(super) fn encode_edit(sequence: u64, durable: u64, ops: &[JournalRecord]) -> Vec<u8> {
     let mut payload = Vec::new();
     ops.iter().for_each(|op| put_op(&mut payload, op));
     let mut out = Vec::with_capacity(EDIT_HEADER + payload.len());
@@ -136,7 +136,7 @@ pub(super) fn edit_bytes(input: &[u8], sequence: u64) -> Option<usize> {
 
 /// The edit of this sequence number at the beginning of `input`, and the bytes that it takes. `None` if it is not
 /// whole.
-pub(super) fn decode_edit(input: &[u8], sequence: u64) -> Option<(Vec<Op>, usize)> {
+pub(super) fn decode_edit(input: &[u8], sequence: u64) -> Option<(Vec<JournalRecord>, usize)> {
     let end = edit_bytes(input, sequence)?;
     let head = &input[..EDIT_HEADER];
     let mut payload = input.get(EDIT_HEADER..end)?;
@@ -227,27 +227,28 @@ pub(super) fn edit_behind(record: &[u8], last: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stay::Stay;
+    use super::super::lifetime::LifetimeClassifier;
     use super::*;
 
-    fn ops() -> Vec<Op> {
-        let made = Made {
+    fn ops() -> Vec<JournalRecord> {
+        let made = CreateRecord {
             id: 7,
-            stay: Stay::decode(0x53),
+            stay: LifetimeClassifier::decode(0x53),
             log_bytes: None,
             name: "000007.table".to_owned(),
         };
-        let log = Made { id: 300, log_bytes: Some(0), name: "log".to_owned(), ..made.clone() };
+        let log =
+            CreateRecord { id: 300, log_bytes: Some(0), name: "log".to_owned(), ..made.clone() };
         let extent = Extent { chunk: 900, block: 12, bytes: 70_001 };
         vec![
-            Op::Create(made),
-            Op::Create(log),
-            Op::Extend(7, vec![extent, Extent { chunk: 3, ..extent }]),
-            Op::Rename("000007.table".to_owned(), "b".to_owned()),
-            Op::Remove("log".to_owned()),
-            Op::Replace(7, vec![extent]),
-            Op::Reset(vec![900, 3]),
-            Op::Resets(Resets { chunks_each: 2, counts: vec![0, 300, 7] }),
+            JournalRecord::Create(made),
+            JournalRecord::Create(log),
+            JournalRecord::Extend(7, vec![extent, Extent { chunk: 3, ..extent }]),
+            JournalRecord::Rename("000007.table".to_owned(), "b".to_owned()),
+            JournalRecord::Remove("log".to_owned()),
+            JournalRecord::Replace(7, vec![extent]),
+            JournalRecord::Reset(vec![900, 3]),
+            JournalRecord::Resets(Resets { chunks_each: 2, counts: vec![0, 300, 7] }),
         ]
     }
 

@@ -16,10 +16,10 @@
 //!   of these chunks were bad when it was written. The next generation can only be in the first
 //!   following chunk that was not.
 
-use super::content::Content;
-use super::directory;
-use super::format::{self, Header, Op};
-use crate::zones::{BLOCK_BYTES, Zones};
+use super::chunk_reader::Content;
+use super::format::{self, Header, JournalRecord};
+use super::replay;
+use crate::chunk_device::{BLOCK_BYTES, ChunkDevice};
 use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
@@ -36,7 +36,7 @@ const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 const LOOKED_BEHIND_BYTES: u64 = 8 << 20;
 
 pub(super) struct Journal {
-    zones: Arc<dyn Zones>,
+    zones: Arc<dyn ChunkDevice>,
     generation: u64,
     /// Which of the journal's chunks is written, and where.
     current: usize,
@@ -71,7 +71,7 @@ impl Marks {
     }
 
     /// Makes all that was written on a device survive power loss.
-    pub(super) fn flush(&self, zones: &dyn Zones) -> Result<()> {
+    pub(super) fn flush(&self, zones: &dyn ChunkDevice) -> Result<()> {
         let written = self.written.load(Ordering::Acquire);
         zones.flush()?;
         self.durable.fetch_max(written, Ordering::AcqRel);
@@ -101,12 +101,12 @@ pub(super) struct Found {
     /// Why there may have been a newer one.
     pub(super) doubt: Option<String>,
     /// All changes that lead to the directory as it is.
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<JournalRecord>,
 }
 
 impl Found {
     /// Refuses to write to a device whose newest state may have been lost.
-    pub(super) fn check(&self, zones: &dyn Zones) -> Result<()> {
+    pub(super) fn check(&self, zones: &dyn ChunkDevice) -> Result<()> {
         let Some(doubt) = &self.doubt else { return Ok(()) };
         let what = format!(
             "{doubt}; nothing was changed. Restore a copy to another device, or run `esker flash repair`"
@@ -116,7 +116,7 @@ impl Found {
 }
 
 /// Reads the journal of a device. Changes nothing.
-pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
+pub(super) fn find(zones: &dyn ChunkDevice) -> Result<Found> {
     let geometry = zones.geometry();
     let mut found = Found::nothing();
     let (mut has_header, mut has_other) = (false, false);
@@ -167,7 +167,7 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
 }
 
 /// Why the generation after the one that was found may have been lost.
-fn doubt(zones: &dyn Zones, current: usize, bad: u16) -> Option<String> {
+fn doubt(zones: &dyn ChunkDevice, current: usize, bad: u16) -> Option<String> {
     for place in following(current) {
         let chunk = zones.geometry().chunk(place);
         let is_known = bad & 1 << place != 0;
@@ -190,7 +190,7 @@ fn following(current: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Whether nothing but, perhaps, a journal was ever written into what can be emptied.
-fn is_empty(zones: &dyn Zones, has_header: bool) -> Result<bool> {
+fn is_empty(zones: &dyn ChunkDevice, has_header: bool) -> Result<bool> {
     let geometry = zones.geometry();
     let first = if has_header { JOURNAL_CHUNKS } else { 0 };
     for chunk in (first..geometry.chunks()).map(|index| geometry.chunk(index)) {
@@ -203,7 +203,7 @@ fn is_empty(zones: &dyn Zones, has_header: bool) -> Result<bool> {
 
 /// The journal's chunks, in the order in which they can be emptied one after the other: what is left is never an older
 /// directory without the newer one. What can't be read may be the newest.
-pub(crate) fn from_the_oldest(zones: &dyn Zones) -> Vec<Chunk> {
+pub(crate) fn from_the_oldest(zones: &dyn ChunkDevice) -> Vec<Chunk> {
     let geometry = zones.geometry();
     let generation = |chunk: &Chunk| -> Result<u64> {
         let mut content = Content::of(zones, *chunk)?;
@@ -248,7 +248,7 @@ impl Found {
 /// Why the newest edit may have been lost, other than by a power loss. One that power loss cut off was never durable: no edit
 /// behind it says so, and of a single block nothing is left or all.
 fn damage(
-    zones: &dyn Zones,
+    zones: &dyn ChunkDevice,
     found: &Found,
     current: usize,
     suspects: &[(usize, u64)],
@@ -267,7 +267,7 @@ fn damage(
                 && has_header
                 && at == BLOCK_BYTES
                 && edit.sequence > last
-                && !directory::is_same(&zones.geometry(), &found.ops, &edit.ops);
+                && !replay::is_same(&zones.geometry(), &found.ops, &edit.ops);
             if is_proof || is_newer_snapshot {
                 return Ok(Some(format!(
                     "an edit of the journal behind edit {last}, which was durable, is not what was written: edit {} is, at \
@@ -304,7 +304,7 @@ pub(super) struct WholeEdit {
     pub(super) sequence: u64,
     /// The last edit that was durable when this was written, if it says so.
     pub(super) durable: Option<u64>,
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<JournalRecord>,
 }
 
 /// The whole edits in a chunk, from the block at `from` on, and where they begin. Looks at `most` bytes.
@@ -337,7 +337,7 @@ pub(super) fn scan(
 struct Edits {
     sequence: u64,
     end: u64,
-    ops: Vec<Op>,
+    ops: Vec<JournalRecord>,
 }
 
 /// The edits in a chunk up to the first that is not whole. `None` without a whole snapshot.
@@ -357,7 +357,11 @@ fn edits(content: &mut Content<'_>) -> Result<Option<Edits>> {
 }
 
 /// The edit of this sequence number at a place in a chunk, and the bytes that it takes. `None` if it is not whole.
-fn edit(content: &mut Content<'_>, at: u64, sequence: u64) -> Result<Option<(Vec<Op>, usize)>> {
+fn edit(
+    content: &mut Content<'_>,
+    at: u64,
+    sequence: u64,
+) -> Result<Option<(Vec<JournalRecord>, usize)>> {
     let Some(len) = format::edit_bytes(content.from(at, BLOCK_BYTES as usize)?, sequence) else {
         return Ok(None);
     };
@@ -367,7 +371,7 @@ fn edit(content: &mut Content<'_>, at: u64, sequence: u64) -> Result<Option<(Vec
 impl Journal {
     /// Goes on after what was found, in a new generation, which begins with the first change, or now on a device that
     /// has none. What was found is the newest: see [`Found::check`].
-    pub(super) fn begin(zones: Arc<dyn Zones>, found: &Found) -> Result<Self> {
+    pub(super) fn begin(zones: Arc<dyn ChunkDevice>, found: &Found) -> Result<Self> {
         // What a process before this one wrote may be in the device's cache still.
         zones.flush()?;
         let mut journal = Journal::after(zones, found);
@@ -379,7 +383,11 @@ impl Journal {
     }
 
     /// Writes a snapshot as the generation after what was found.
-    pub(super) fn rewrite(zones: Arc<dyn Zones>, found: &Found, snapshot: &[Op]) -> Result<()> {
+    pub(super) fn rewrite(
+        zones: Arc<dyn ChunkDevice>,
+        found: &Found,
+        snapshot: &[JournalRecord],
+    ) -> Result<()> {
         zones.flush()?;
         let mut journal = Journal::after(zones, found);
         let edit = journal.snapshot_edit(snapshot, journal.chunk_bytes())?;
@@ -387,13 +395,13 @@ impl Journal {
     }
 
     /// What was found, to be read only: every change is refused.
-    pub(super) fn to_read(zones: Arc<dyn Zones>, found: &Found) -> Self {
+    pub(super) fn to_read(zones: Arc<dyn ChunkDevice>, found: &Found) -> Self {
         let source = io::Error::new(ErrorKind::ReadOnlyFilesystem, "it was opened to be read");
         let refusal = Error::io("write to", zones.describe(), source);
         Journal { failed: Some(refusal), ..Journal::after(zones, found) }
     }
 
-    fn after(zones: Arc<dyn Zones>, found: &Found) -> Self {
+    fn after(zones: Arc<dyn ChunkDevice>, found: &Found) -> Self {
         let &Found { generation, sequence, .. } = found;
         let current = found.current.unwrap_or(JOURNAL_CHUNKS - 1);
         // What is written next has to be a snapshot.
@@ -428,7 +436,11 @@ impl Journal {
     /// A change that makes the directory larger is refused as out of space if as much again would not fit behind the
     /// snapshot, as every edit would soon write one. Then nothing was written, and the journal goes on; any other
     /// failure is for good.
-    pub(super) fn write(&mut self, ops: &[Op], snapshot: impl FnOnce() -> Vec<Op>) -> Result<()> {
+    pub(super) fn write(
+        &mut self,
+        ops: &[JournalRecord],
+        snapshot: impl FnOnce() -> Vec<JournalRecord>,
+    ) -> Result<()> {
         self.check()?;
         let bytes = format::encode_edit(self.sequence + 1, self.durable(), ops);
         let written = if self.at + bytes.len() as u64 <= self.chunk_bytes() {
@@ -440,7 +452,10 @@ impl Journal {
                 self.marks.written.store(self.sequence, Ordering::Release);
             }
             written
-        } else if ops.iter().any(|op| matches!(op, Op::Create(_) | Op::Extend(..))) {
+        } else if ops
+            .iter()
+            .any(|op| matches!(op, JournalRecord::Create(_) | JournalRecord::Extend(..)))
+        {
             // The caller may have parts of the change still: what is written next has to be a snapshot.
             self.at = self.chunk_bytes();
             // What a process before this one had may fill a chunk: it goes on where that did.
@@ -459,11 +474,12 @@ impl Journal {
     /// as much room again. What is written and finds none gives the journal up.
     pub(super) fn check_room_for(
         &self,
-        ops: &[Op],
-        before: impl FnOnce() -> Vec<Op>,
+        ops: &[JournalRecord],
+        before: impl FnOnce() -> Vec<JournalRecord>,
     ) -> Result<()> {
-        let bytes_of =
-            |ops: &[Op]| format::encode_edit(self.sequence + 1, self.durable(), ops).len() as u64;
+        let bytes_of = |ops: &[JournalRecord]| {
+            format::encode_edit(self.sequence + 1, self.durable(), ops).len() as u64
+        };
         let bytes = bytes_of(ops);
         let has_room = self.at + bytes <= self.chunk_bytes()
             || BLOCK_BYTES + bytes_of(&before()) + bytes <= self.chunk_bytes() / 2;
@@ -485,7 +501,7 @@ impl Journal {
 
     /// Writes the directory once more, into another chunk, if this process changed it: then no damage to one chunk of the
     /// journal loses it. If there is no chunk for that, the journal is left as it was; after a failed write, as after a crash.
-    pub(super) fn close(&mut self, snapshot: impl FnOnce() -> Vec<Op>) {
+    pub(super) fn close(&mut self, snapshot: impl FnOnce() -> Vec<JournalRecord>) {
         if !self.is_begun || self.closed == Some(self.sequence) || self.flush().is_err() {
             return;
         }
@@ -497,11 +513,11 @@ impl Journal {
     }
 
     /// A snapshot, as an edit. Refused if a chunk that begins with it has more bytes than `most`.
-    fn snapshot_edit(&self, snapshot: &[Op], most: u64) -> Result<Vec<u8>> {
+    fn snapshot_edit(&self, snapshot: &[JournalRecord], most: u64) -> Result<Vec<u8>> {
         let mut edit = format::encode_edit(self.sequence + 1, self.durable(), snapshot);
         if BLOCK_BYTES + edit.len() as u64 > most
             && most == self.chunk_bytes()
-            && let Some((Op::Resets(_), names)) = snapshot.split_last()
+            && let Some((JournalRecord::Resets(_), names)) = snapshot.split_last()
         {
             // What names there are must be kept: they are worth more than how often chunks were reset.
             edit = format::encode_edit(self.sequence + 1, self.durable(), names);
@@ -591,14 +607,14 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zones::MemoryZones;
+    use crate::chunk_device::MemoryChunkDevice;
 
     #[test]
     fn an_edit_is_not_durable_after_a_flush_that_failed() {
-        let zones = MemoryZones::new(Geometry::of_blocks(1, 1, 8, 32 << 10));
+        let zones = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 8, 32 << 10));
         let found = find(&zones).unwrap();
         let mut journal = Journal::begin(Arc::new(zones.clone()), &found).unwrap();
-        journal.write(&[Op::Remove("a".to_owned())], Vec::new).unwrap();
+        journal.write(&[JournalRecord::Remove("a".to_owned())], Vec::new).unwrap();
         zones.fail_after(1);
         journal.flush().unwrap_err();
         zones.fail_after(u64::MAX);
@@ -608,13 +624,13 @@ mod tests {
 
     #[test]
     fn a_close_without_a_chunk_for_the_directory_leaves_the_journal_as_it_was() {
-        let zones = MemoryZones::new(Geometry::of_blocks(1, 1, 8, 32 << 10));
+        let zones = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 8, 32 << 10));
         let found = find(&zones).unwrap();
         let mut journal = Journal::begin(Arc::new(zones.clone()), &found).unwrap();
         let others = following(journal.current).map(|place| zones.geometry().chunk(place));
         others.for_each(|chunk| zones.break_chunk(chunk));
         for name in ["a", "b"] {
-            journal.write(&[Op::Remove(name.to_owned())], Vec::new).unwrap();
+            journal.write(&[JournalRecord::Remove(name.to_owned())], Vec::new).unwrap();
             journal.close(Vec::new);
             journal.check().unwrap();
         }

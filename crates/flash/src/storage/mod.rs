@@ -2,66 +2,66 @@
 //! layer.
 //!
 //! ```text
-//!   name ──► body ──► pieces: contiguous bytes of one chunk ──► chunks of units
+//!   name ──► file ──► pieces: contiguous bytes of one chunk ──► chunks of units
 //!    │                                                          │
-//!    └── journal: the names and pieces, on the device           └── space: who writes which chunk next
+//!    └── journal: the names and pieces, on the device           └── chunk table: who writes which chunk next
 //! ```
 //!
-//! Files with similar lifetimes, as given by their hints, share chunks (`space`). When files are
+//! Files with similar lifetimes, as given by their hints, share chunks (`chunk_table`). When files are
 //! removed, whole chunks become free. Data is moved only in two cases, both counted: when no chunk
-//! is free (`room`), and occasionally for wear leveling (`levelling`).
+//! is free (`gc`), and occasionally for wear leveling (`wear_leveling`).
 //!
-//! * `writer`: appended bytes go to a few chunks in rotation. A log has its own chunks (`log`).
-//! * `settling`: tracks when the units that contain a file are no longer written.
-//! * `journal`: edits and snapshots of the names (`directory`) and of the chunks' wear (`wear`).
-//! * `heat`: the access frequency of chunks, for the policy.
+//! * `writer`: appended bytes go to a few chunks in rotation. A log has its own chunks (`log_file`).
+//! * `quiescence`: tracks when the units that contain a file are no longer written.
+//! * `journal`: edits and snapshots of the names (`replay`) and of the chunks' wear (`erase_counts`).
+//! * `read_heat`: the access frequency of chunks, for the policy.
 //! * `format`: the on-device format, described in `docs/formats/flash.md`.
 //!
 //! Nothing is cached here: a caller that reads the same bytes again caches them itself.
 
-#[cfg(test)]
-mod apart;
-mod body;
-mod content;
-mod core;
-mod directory;
+mod active_zones;
+mod chunk_reader;
+mod chunk_table;
+mod erase_counts;
+mod file_meta;
 mod format;
-mod heat;
+mod gc;
 mod journal;
-mod levelling;
-mod log;
+mod lifetime;
+#[cfg(test)]
+mod lifetime_separation_test;
+mod log_file;
 mod proof;
+mod quiescence;
+mod read_heat;
 mod repair;
-mod room;
-mod settling;
-mod slots;
-mod space;
-mod stay;
-mod wear;
+mod replay;
+mod shared_device;
+mod wear_leveling;
 mod writer;
 
-use self::core::{Core, State};
+use self::shared_device::{SharedDevice, State};
 use crate::Geometry;
-use crate::in_use::InUse;
-use crate::placement::{Lifetime, Policy, Rotating};
-use crate::zones::Zones;
-use body::{Body, Reader, Source};
-use directory::Files;
-pub use directory::Lost;
-use esker_base::{Error, Hint, Result};
+use crate::chunk_device::ChunkDevice;
+use crate::exclusive::ExclusiveUse;
+use crate::placement::{Lifetime, PlacementPolicy, Rotating};
+pub use chunk_table::{EraseCounts, LIFETIMES};
+use esker_base::{Error, Result, WriteHint};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile, check_name, copy_durably};
+use file_meta::{FileMeta, Reader, Source};
 pub(crate) use format::geometry_in;
-use format::{Made, Op};
+use format::{CreateRecord, JournalRecord};
 pub(crate) use journal::{JOURNAL_CHUNKS, from_the_oldest};
-use log::Log;
+use lifetime::LifetimeClassifier;
+use log_file::FlashLog;
 use parking_lot::MutexGuard;
-pub use repair::{Repaired, repair};
-pub use space::{Erases, LIFETIMES};
-use stay::Stay;
+pub use repair::{RepairReport, repair};
+use replay::Files;
+pub use replay::LostFile;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use writer::Writer;
+use writer::FlashWriter;
 
 /// Files on a flash device.
 ///
@@ -69,8 +69,8 @@ use writer::Writer;
 /// lock ([`Storage::lock`]) is released, the directory is written a second time: from then on,
 /// damage to one journal chunk does not lose it.
 pub struct FlashStorage {
-    core: Arc<Core>,
-    locked: InUse,
+    core: Arc<SharedDevice>,
+    locked: ExclusiveUse,
 }
 
 /// The content of a device, inspected without changing it.
@@ -79,7 +79,7 @@ pub struct Content {
     /// The names of the files.
     pub names: Vec<String>,
     /// Those that are not whole.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostFile>,
     /// Bytes of chunks that are good and not the journal's.
     pub good_bytes: u64,
     /// Bytes of these that files have.
@@ -87,17 +87,17 @@ pub struct Content {
     /// Chunks in which nothing is alive.
     pub free_chunks: u32,
     /// How often chunks were reset.
-    pub erases: Erases,
+    pub erases: EraseCounts,
     /// Why this may not be the newest state, if that is so.
     pub doubt: Option<String>,
 }
 
 /// Inspects the content of a device. While another process writes to it, the result may be
 /// outdated, or an error.
-pub fn look(zones: &dyn Zones) -> Result<Content> {
+pub fn look(zones: &dyn ChunkDevice) -> Result<Content> {
     let mut found = journal::find(zones)?;
     let Files { names, space, lost, lost_edit, .. } =
-        directory::files(zones, rotating(&zones.geometry()), &mut found)?;
+        replay::files(zones, rotating(&zones.geometry()), &mut found)?;
     if found.doubt.is_some() {
         // A writer may have written meanwhile what was not found.
         let again = journal::find(zones)?;
@@ -134,7 +134,7 @@ pub struct Usage {
     /// Bytes of the journal.
     pub journal_bytes: u64,
     /// How often chunks were reset since the device was laid out.
-    pub erases: Erases,
+    pub erases: EraseCounts,
 }
 
 impl Usage {
@@ -149,7 +149,7 @@ impl Usage {
 impl FlashStorage {
     /// Opens the files on a device. One that was never written is laid out first; one that holds something else is
     /// refused, and left as it is.
-    pub fn open(zones: Arc<dyn Zones>) -> Result<Self> {
+    pub fn open(zones: Arc<dyn ChunkDevice>) -> Result<Self> {
         let policy = rotating(&zones.geometry());
         FlashStorage::placed_by(zones, policy)
     }
@@ -157,17 +157,20 @@ impl FlashStorage {
     /// Opens the files on a device for reading. The device is never changed and may be read-only:
     /// every change is rejected. No other process may use it meanwhile, as a writer would reset
     /// chunks that are being read.
-    pub fn open_to_read(zones: Arc<dyn Zones>) -> Result<Self> {
+    pub fn open_to_read(zones: Arc<dyn ChunkDevice>) -> Result<Self> {
         let policy = rotating(&zones.geometry());
-        let core = Arc::new(Core::open(zones, policy, true)?);
-        Ok(FlashStorage { core, locked: InUse::default() })
+        let core = Arc::new(SharedDevice::open(zones, policy, true)?);
+        Ok(FlashStorage { core, locked: ExclusiveUse::default() })
     }
 
     /// As [`open`](FlashStorage::open), and data is placed by a policy, which knows [`LIFETIMES`] lifetimes. One
     /// policy may go on where another did.
-    pub fn placed_by(zones: Arc<dyn Zones>, policy: Box<dyn Policy + Send>) -> Result<Self> {
-        let core = Arc::new(Core::open(zones, policy, false)?);
-        Ok(FlashStorage { core, locked: InUse::default() })
+    pub fn placed_by(
+        zones: Arc<dyn ChunkDevice>,
+        policy: Box<dyn PlacementPolicy + Send>,
+    ) -> Result<Self> {
+        let core = Arc::new(SharedDevice::open(zones, policy, false)?);
+        Ok(FlashStorage { core, locked: ExclusiveUse::default() })
     }
 
     /// Why what is read may not be the newest state, if that is so. A device like that can only be read.
@@ -215,14 +218,14 @@ impl FlashStorage {
         }
     }
 
-    fn find(&self, action: &'static str, name: &str) -> Result<Arc<Body>> {
+    fn find(&self, action: &'static str, name: &str) -> Result<Arc<FileMeta>> {
         check_name(name)?;
         let found = self.core.state.lock().names.get(name).cloned();
         found.ok_or_else(|| self.failure(action, name, ErrorKind::NotFound))
     }
 
-    fn log(&self, body: Arc<Body>, name: &str) -> Arc<dyn LogFile> {
-        Arc::new(Log { core: self.core.clone(), body, name: name.to_owned() })
+    fn log(&self, body: Arc<FileMeta>, name: &str) -> Arc<dyn LogFile> {
+        Arc::new(FlashLog { core: self.core.clone(), body, name: name.to_owned() })
     }
 
     fn failure(&self, action: &'static str, name: &str, kind: ErrorKind) -> Error {
@@ -231,7 +234,7 @@ impl FlashStorage {
 }
 
 /// The default policy: a device of unknown timing may be written on all units of a channel at once.
-fn rotating(geometry: &Geometry) -> Box<dyn Policy + Send> {
+fn rotating(geometry: &Geometry) -> Box<dyn PlacementPolicy + Send> {
     Box::new(Rotating::new(LIFETIMES, false, geometry.units_per_group.into()))
 }
 
@@ -250,18 +253,18 @@ impl Storage for FlashStorage {
         self.core.zones.describe()
     }
 
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let mut state = self.free("create", name)?;
         self.core.settling.forget(name);
         let (id, stay) = (state.next_id, state.usual.stay(hint, &self.core.zones.geometry()));
         state.next_id += 1;
-        let made = Made { id, stay, log_bytes: None, name: name.to_owned() };
-        let body = Body::new(&made);
+        let made = CreateRecord { id, stay, log_bytes: None, name: name.to_owned() };
+        let body = FileMeta::new(&made);
         state.names.insert(name.to_owned(), body.clone());
-        state.write_made(name, &[Op::Create(made)])?;
+        state.write_made(name, &[JournalRecord::Create(made)])?;
         drop(state);
         let width = width_of(stay.level);
-        Ok(Box::new(Writer::new(self.core.clone(), body, name, width)))
+        Ok(Box::new(FlashWriter::new(self.core.clone(), body, name, width)))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
@@ -277,27 +280,33 @@ impl Storage for FlashStorage {
         if count > geometry.chunks() as u64 {
             return Err(self.failure("create", name, ErrorKind::StorageFull));
         }
-        let kept = self.core.make_room_for_log(bytes, count as u32)?;
+        let kept = self.core.reserve_log_space(bytes, count as u32)?;
         let mut extents = Vec::with_capacity(count as usize);
         for _ in 0..count {
-            match log::take_chunk(&self.core, kept) {
+            match log_file::take_chunk(&self.core, kept) {
                 Ok(extent) => extents.push(extent),
                 Err(error) => {
-                    self.core.forsake(&extents);
+                    self.core.discard_extents(&extents);
                     return Err(error);
                 }
             }
         }
         let free = self.free("create", name);
-        let mut state = free.inspect_err(|_| self.core.forsake(&extents))?;
+        let mut state = free.inspect_err(|_| self.core.discard_extents(&extents))?;
         let id = state.next_id;
         state.next_id += 1;
-        let made = Made { id, stay: Stay::SHORTEST, log_bytes: Some(bytes), name: name.to_owned() };
-        let body = Body::new(&made);
+        let made = CreateRecord {
+            id,
+            stay: LifetimeClassifier::SHORTEST,
+            log_bytes: Some(bytes),
+            name: name.to_owned(),
+        };
+        let body = FileMeta::new(&made);
         extents.iter().for_each(|extent| body.push(*extent));
         body.record();
         state.names.insert(name.to_owned(), body.clone());
-        state.write_made(name, &[Op::Create(made), Op::Extend(id, extents)])?;
+        state
+            .write_made(name, &[JournalRecord::Create(made), JournalRecord::Extend(id, extents)])?;
         drop(state);
         Ok(self.log(body, name))
     }
@@ -332,7 +341,7 @@ impl Storage for FlashStorage {
         let mut state = self.changeable()?;
         self.core.settling.forget(name);
         match state.take_out(name) {
-            true => state.write(&[Op::Remove(name.to_owned())]),
+            true => state.write(&[JournalRecord::Remove(name.to_owned())]),
             false => Err(self.failure("remove", name, ErrorKind::NotFound)),
         }
     }
@@ -349,7 +358,7 @@ impl Storage for FlashStorage {
             state.take_out(to);
         }
         state.names.insert(to.to_owned(), body);
-        state.write(&[Op::Rename(from.to_owned(), to.to_owned())])
+        state.write(&[JournalRecord::Rename(from.to_owned(), to.to_owned())])
     }
 
     fn sync_names(&self) -> Result<()> {
@@ -376,7 +385,7 @@ impl Storage for FlashStorage {
 
 /// The user of a storage. When it goes, the journal is closed.
 struct User {
-    core: Arc<Core>,
+    core: Arc<SharedDevice>,
     /// A forked child has a copy, and writes nothing.
     process: u32,
     _taken: Box<dyn Send + Sync>,
@@ -393,15 +402,15 @@ impl Drop for User {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zones::MemoryZones;
+    use crate::chunk_device::MemoryChunkDevice;
     use esker_base::FileKind;
     use std::collections::BTreeSet;
 
     const PIECE_BYTES: usize = 256 << 10;
 
     /// The number of chunks on which a file of this size is stored, if each could contain it whole.
-    fn chunks_of(hint: Hint, bytes: usize) -> usize {
-        let zones = MemoryZones::new(Geometry::of_blocks(2, 4, 4, 2 << 20));
+    fn chunks_of(hint: WriteHint, bytes: usize) -> usize {
+        let zones = MemoryChunkDevice::new(Geometry::of_blocks(2, 4, 4, 2 << 20));
         let storage = FlashStorage::open(Arc::new(zones)).unwrap();
         let mut file = storage.create("a", hint).unwrap();
         file.append(&vec![1; bytes]).and_then(|()| file.sync()).unwrap();
@@ -411,14 +420,14 @@ mod tests {
 
     #[test]
     fn tables_lie_on_four_chunks_at_level_0_on_two_at_level_1_and_on_one_below() {
-        let chunks = |level| chunks_of(Hint::table(level), 6 * PIECE_BYTES);
+        let chunks = |level| chunks_of(WriteHint::table(level), 6 * PIECE_BYTES);
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(chunks), [4, 2, 1, 1, 1, 1, 1, 1]);
-        assert_eq!(chunks_of(Hint::of(FileKind::Meta), 6 * PIECE_BYTES), 1);
+        assert_eq!(chunks_of(WriteHint::of(FileKind::Meta), 6 * PIECE_BYTES), 1);
     }
 
     /// The chunks of small tables, made in this order.
-    fn chunks_of_all<const N: usize>(hints: [Hint; N]) -> [u32; N] {
-        let zones = MemoryZones::new(Geometry::of_blocks(2, 4, 4, 2 << 20));
+    fn chunks_of_all<const N: usize>(hints: [WriteHint; N]) -> [u32; N] {
+        let zones = MemoryChunkDevice::new(Geometry::of_blocks(2, 4, 4, 2 << 20));
         let storage = FlashStorage::open(Arc::new(zones)).unwrap();
         let mut names = 0..;
         hints.map(|hint| {
@@ -433,21 +442,21 @@ mod tests {
     fn tables_of_one_level_share_chunks_if_they_are_expected_to_live_about_as_long() {
         // Equal at first, and separated from the third on.
         let hints = [1 << 20, 3 << 19, 1 << 30, 1 << 30, 1 << 20, 3 << 19];
-        let chunks = chunks_of_all(hints.map(|bytes| Hint::table(3).living(Some(bytes))));
+        let chunks = chunks_of_all(hints.map(|bytes| WriteHint::table(3).living(Some(bytes))));
         assert_eq!(chunks, [0, 0, 2, 2, 4, 4].map(|like| chunks[like]));
         assert_eq!(chunks.into_iter().collect::<BTreeSet<_>>().len(), 3);
     }
 
     #[test]
     fn tables_of_several_levels_do_not_share_chunks_whatever_they_are_expected_to_live() {
-        let hint = |level, bytes| Hint::table(level).living(Some(bytes));
+        let hint = |level, bytes| WriteHint::table(level).living(Some(bytes));
         let chunks = chunks_of_all([hint(3, 1), hint(4, 1), hint(3, 1 << 30), hint(4, 1 << 30)]);
         assert_eq!(chunks.into_iter().collect::<BTreeSet<_>>().len(), 4);
     }
 
     #[test]
     fn a_file_of_fewer_pieces_than_its_level_has_chunks_lies_on_as_many_chunks() {
-        let chunks = |bytes| chunks_of(Hint::table(0), bytes);
+        let chunks = |bytes| chunks_of(WriteHint::table(0), bytes);
         let sizes = [1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES + 1, 4 * PIECE_BYTES];
         assert_eq!(sizes.map(chunks), [1, 1, 2, 3, 4]);
     }

@@ -5,9 +5,9 @@
 //! written. The log itself may be named only by the missing edits. An open reads the first block of
 //! every chunk, and reads further only if that block is a record of a log that may be in use.
 
-use super::content::Content;
+use super::chunk_reader::Content;
 use super::format::{self, LOG_HEADER};
-use crate::zones::{BLOCK_BYTES, Zones};
+use crate::chunk_device::{BLOCK_BYTES, ChunkDevice};
 
 /// The longest record that is read in a chunk in which no log in use has records: its length may be damaged.
 const FIRST_RECORD_BYTES_MAX: usize = 1 << 20;
@@ -65,7 +65,7 @@ impl Proof {
     /// proves nothing.
     pub(super) fn seek(
         &mut self,
-        zones: &dyn Zones,
+        zones: &dyn ChunkDevice,
         places: impl Iterator<Item = Place>,
         ids: &Ids<impl Fn(u64) -> bool>,
     ) {
@@ -74,7 +74,7 @@ impl Proof {
 
     fn seek_in(
         &mut self,
-        zones: &dyn Zones,
+        zones: &dyn ChunkDevice,
         Place { index, is_free }: Place,
         ids: &Ids<impl Fn(u64) -> bool>,
     ) {
@@ -113,7 +113,7 @@ impl Proof {
     }
 
     /// Reads the record of a log that begins with this block.
-    fn learn_first(&mut self, zones: &dyn Zones, mut record: Vec<u8>, index: u32, id: u64) {
+    fn learn_first(&mut self, zones: &dyn ChunkDevice, mut record: Vec<u8>, index: u32, id: u64) {
         let Some(len) = format::log_bytes(&record, id) else { return };
         let bytes = len.next_multiple_of(BLOCK_BYTES as usize);
         if bytes > FIRST_RECORD_BYTES_MAX {

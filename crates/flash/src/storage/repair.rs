@@ -14,12 +14,12 @@
 
 mod pieces;
 
-use super::content::Content;
-use super::directory::{self, snapshot};
-use super::format::{self, Extent, Made, Op};
+use super::chunk_reader::Content;
+use super::format::{self, CreateRecord, Extent, JournalRecord};
 use super::journal::{self, Found, JOURNAL_CHUNKS, Journal, WholeEdit};
+use super::replay::{self, snapshot};
 use super::rotating;
-use crate::zones::{BLOCK_BYTES, Zones};
+use crate::chunk_device::{BLOCK_BYTES, ChunkDevice};
 use esker_base::{Error, Result};
 use pieces::{Known, Pieces};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// What a repair found and kept.
 #[derive(Clone, Default, PartialEq, Debug)]
-pub struct Repaired {
+pub struct RepairReport {
     /// The names of the files that are there now.
     pub names: Vec<String>,
     /// What was not as it must be, and what follows from that.
@@ -42,15 +42,15 @@ pub struct Repaired {
 /// # Errors
 ///
 /// Fails if another process has the device, if no snapshot of the journal is whole, or if the device cannot be written.
-pub fn repair(zones: Arc<dyn Zones>) -> Result<Repaired> {
+pub fn repair(zones: Arc<dyn ChunkDevice>) -> Result<RepairReport> {
     let _lock = zones.lock()?;
-    let mut repaired = Repaired::default();
+    let mut repaired = RepairReport::default();
     if let Some(names) = names_as_they_are(&*zones, &mut repaired.problems) {
-        return Ok(Repaired { names, ..repaired });
+        return Ok(RepairReport { names, ..repaired });
     }
     let (mut found, edits, first_lost) = read(&*zones, &mut repaired.problems)?;
     found.ops = mend(&*zones, edits, first_lost, &mut repaired.problems)?;
-    let files = directory::files(&*zones, rotating(&zones.geometry()), &mut found)?;
+    let files = replay::files(&*zones, rotating(&zones.geometry()), &mut found)?;
     if let Some(edit) = files.lost_edit {
         repaired.problems.push(lost_edits(found.sequence() + 1, edit));
         found.skip_to(edit);
@@ -64,12 +64,12 @@ pub fn repair(zones: Arc<dyn Zones>) -> Result<Repaired> {
 
 /// The names on a device of which the journal is sound, and all logs are. Parts of other files may be lost: nothing can be
 /// done about that here.
-fn names_as_they_are(zones: &dyn Zones, problems: &mut Vec<String>) -> Option<Vec<String>> {
+fn names_as_they_are(zones: &dyn ChunkDevice, problems: &mut Vec<String>) -> Option<Vec<String>> {
     let files = journal::find(zones).and_then(|mut found| {
         if found.is_new() {
             return Ok(None);
         }
-        let files = directory::files(zones, rotating(&zones.geometry()), &mut found);
+        let files = replay::files(zones, rotating(&zones.geometry()), &mut found);
         problems.extend(found.doubt);
         files.map(Some)
     });
@@ -94,7 +94,10 @@ fn names_as_they_are(zones: &dyn Zones, problems: &mut Vec<String>) -> Option<Ve
 
 /// Where the next generation is to be written; the changes of all whole edits; and the lowest number that a file may have which
 /// a lost edit made.
-fn read(zones: &dyn Zones, problems: &mut Vec<String>) -> Result<(Found, Vec<Vec<Op>>, u64)> {
+fn read(
+    zones: &dyn ChunkDevice,
+    problems: &mut Vec<String>,
+) -> Result<(Found, Vec<Vec<JournalRecord>>, u64)> {
     let geometry = zones.geometry();
     let mut parts = Vec::new();
     for place in 0..JOURNAL_CHUNKS {
@@ -125,7 +128,7 @@ fn read(zones: &dyn Zones, problems: &mut Vec<String>) -> Result<(Found, Vec<Vec
             first_lost = first_lost.min(next_id);
         }
         let made = edit.ops.iter().filter_map(|op| match op {
-            Op::Create(made) => Some(made.id + 1),
+            JournalRecord::Create(made) => Some(made.id + 1),
             _ => None,
         });
         next_id = made.fold(next_id, u64::max);
@@ -154,7 +157,7 @@ struct Part {
 }
 
 impl Part {
-    fn read(zones: &dyn Zones, place: usize) -> Result<Self> {
+    fn read(zones: &dyn ChunkDevice, place: usize) -> Result<Self> {
         let geometry = zones.geometry();
         let mut content = Content::of(zones, geometry.chunk(place))?;
         let mut generation = None;
@@ -232,45 +235,45 @@ fn lost_edits(first: u64, last: u64) -> String {
 
 /// The changes as a journal without damage has them.
 fn mend(
-    zones: &dyn Zones,
-    edits: Vec<Vec<Op>>,
+    zones: &dyn ChunkDevice,
+    edits: Vec<Vec<JournalRecord>>,
     first_lost: u64,
     problems: &mut Vec<String>,
-) -> Result<Vec<Op>> {
+) -> Result<Vec<JournalRecord>> {
     let mut names: BTreeMap<String, u64> = BTreeMap::new();
     let mut files = Pieces::default();
     let (mut wear, mut known) = (Vec::new(), BTreeSet::new());
     for edit in edits {
         // An edit reports the resets before it, also of chunks that it uses.
         for op in &edit {
-            if let Op::Reset(chunks) = op {
+            if let JournalRecord::Reset(chunks) = op {
                 chunks.iter().for_each(|chunk| files.reset(*chunk));
             }
         }
         for op in edit {
             // Files that were removed while they were written are extended still.
-            if let Op::Extend(id, _) | Op::Replace(id, _) = &op
+            if let JournalRecord::Extend(id, _) | JournalRecord::Replace(id, _) = &op
                 && *id >= first_lost
                 && known.insert(*id)
             {
-                let made = Made::unnamed(*id);
+                let made = CreateRecord::unnamed(*id);
                 names.insert(made.name.clone(), *id);
                 files.create(made);
             }
             match op {
-                Op::Create(made) => {
+                JournalRecord::Create(made) => {
                     known.insert(made.id);
                     if let Some(before) = names.insert(made.name.clone(), made.id) {
                         files.remove(before);
                     }
                     files.create(made);
                 }
-                Op::Extend(id, pieces) => files.extend(id, pieces),
-                Op::Replace(id, pieces) => files.replace(id, pieces),
-                Op::Remove(name) => {
+                JournalRecord::Extend(id, pieces) => files.extend(id, pieces),
+                JournalRecord::Replace(id, pieces) => files.replace(id, pieces),
+                JournalRecord::Remove(name) => {
                     names.remove(&name).into_iter().for_each(|id| files.remove(id));
                 }
-                Op::Rename(from, to) => match names.remove(&from) {
+                JournalRecord::Rename(from, to) => match names.remove(&from) {
                     Some(id) => {
                         if let Some(before) = names.insert(to.clone(), id).filter(|it| *it != id) {
                             files.remove(before);
@@ -281,7 +284,7 @@ fn mend(
                     }
                     None => problems.push(format!("{to}: it was {from} before, which is lost")),
                 },
-                Op::Reset(_) | Op::Resets(_) => wear.push(op),
+                JournalRecord::Reset(_) | JournalRecord::Resets(_) => wear.push(op),
             }
         }
     }
@@ -298,8 +301,8 @@ fn mend(
                 continue;
             }
         }
-        mended.push(Op::Create(made));
-        mended.push(Op::Extend(id, pieces));
+        mended.push(JournalRecord::Create(made));
+        mended.push(JournalRecord::Extend(id, pieces));
     }
     mended.extend(wear);
     Ok(mended)
@@ -307,7 +310,7 @@ fn mend(
 
 /// Whether a piece can belong to a file. A log drops chunks that became bad; otherwise the device
 /// would stay read-only.
-fn is_possible(zones: &dyn Zones, piece: &Extent, is_log: bool) -> bool {
+fn is_possible(zones: &dyn ChunkDevice, piece: &Extent, is_log: bool) -> bool {
     let geometry = zones.geometry();
     let index = piece.chunk as usize;
     (JOURNAL_CHUNKS..geometry.chunks()).contains(&index)
@@ -318,7 +321,7 @@ fn is_possible(zones: &dyn Zones, piece: &Extent, is_log: bool) -> bool {
 /// Gives logs the chunks back that no file has and that begin with one of their records. A log that a lost edit made is known by
 /// its number alone.
 fn adopt(
-    zones: &dyn Zones,
+    zones: &dyn ChunkDevice,
     files: &mut Pieces,
     first_lost: u64,
     known: &BTreeSet<u64>,
@@ -334,7 +337,7 @@ fn adopt(
         let mut content = Content::of(zones, chunk)?;
         let Some(id) = format::log_of(content.from(0, BLOCK_BYTES as usize)?) else { continue };
         if id >= first_lost && !known.contains(&id) && files.get_mut(id).is_none() {
-            files.create(Made::unnamed(id));
+            files.create(CreateRecord::unnamed(id));
         }
         let Some(Known { made, pieces, .. }) = files.get_mut(id) else { continue };
         if pieces.is_empty() || made.log_bytes.is_some() {

@@ -3,11 +3,11 @@
 //! A sync writes the rest, with the last block padded with zeros; later data starts in a new block.
 //! It then makes the bytes durable, and only after that records their location in the journal.
 
-use super::body::Body;
-use super::core::Core;
-use super::format::{Extent, Op};
-use super::space::Lease;
-use crate::zones::BLOCK_BYTES;
+use super::chunk_table::OpenChunk;
+use super::file_meta::FileMeta;
+use super::format::{Extent, JournalRecord};
+use super::shared_device::SharedDevice;
+use crate::chunk_device::BLOCK_BYTES;
 use esker_base::{Error, Result};
 use esker_storage::WritableFile;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use std::sync::atomic::Ordering;
 /// Large enough that a piece costs little more than its bytes, small enough that a table is on all of its chunks.
 const PIECE_BYTES: usize = 256 << 10;
 
-pub(super) struct Writer {
-    core: Arc<Core>,
-    body: Arc<Body>,
+pub(super) struct FlashWriter {
+    core: Arc<SharedDevice>,
+    body: Arc<FileMeta>,
     name: String,
     /// The chunks that it writes in turn, and whose turn it is.
-    lanes: Vec<Option<Lease>>,
+    lanes: Vec<Option<OpenChunk>>,
     turn: usize,
     buffer: Vec<u8>,
     /// Bytes on the device.
@@ -31,14 +31,29 @@ pub(super) struct Writer {
     failed: Option<Error>,
 }
 
-impl Writer {
+impl FlashWriter {
     /// Writes `body`, on `width` chunks at once if the device does not limit open chunks.
-    pub(super) fn new(core: Arc<Core>, body: Arc<Body>, name: &str, width: usize) -> Self {
+    pub(super) fn new(
+        core: Arc<SharedDevice>,
+        body: Arc<FileMeta>,
+        name: &str,
+        width: usize,
+    ) -> Self {
         let width = if core.zones.active_max().is_some() { 1 } else { width };
         let (lanes, buffer) = (vec![None; width], Vec::new());
         body.open.store(true, Ordering::Release);
         let name = name.to_owned();
-        Writer { core, body, name, lanes, turn: 0, buffer, written: 0, synced: 0, failed: None }
+        FlashWriter {
+            core,
+            body,
+            name,
+            lanes,
+            turn: 0,
+            buffer,
+            written: 0,
+            synced: 0,
+            failed: None,
+        }
     }
 
     fn unless_failed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
@@ -61,7 +76,7 @@ impl Writer {
             let mut lease = match self.lanes[lane].take() {
                 Some(lease) => lease,
                 None => {
-                    self.core.level_wear(self.body.stay.level);
+                    self.core.run_if_due(self.body.stay.level);
                     self.core.lease(self.body.stay)?
                 }
             };
@@ -83,7 +98,7 @@ impl Writer {
         Ok(())
     }
 
-    fn keep(&mut self, lane: usize, lease: Lease, extent: Extent, chunk_bytes: u64) {
+    fn keep(&mut self, lane: usize, lease: OpenChunk, extent: Extent, chunk_bytes: u64) {
         let mut state = self.core.state.lock();
         state.space.add(&extent);
         self.body.push(extent);
@@ -116,9 +131,9 @@ impl Writer {
         }
         self.core.zones.flush()?;
         let mut state = self.core.state.lock();
-        let ops = [Op::Extend(self.body.id, self.body.unrecorded())];
+        let ops = [JournalRecord::Extend(self.body.id, self.body.unrecorded())];
         self.body.record();
-        if self.body.has_name() {
+        if self.body.is_linked() {
             state.write(&ops)?;
             state.journal.flush()?;
             self.core.settling.ended(&self.name, self.body.stay.level);
@@ -128,7 +143,7 @@ impl Writer {
     }
 }
 
-impl WritableFile for Writer {
+impl WritableFile for FlashWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.unless_failed(|writer| writer.try_append(bytes))
     }
@@ -138,11 +153,11 @@ impl WritableFile for Writer {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.unless_failed(Writer::try_sync)
+        self.unless_failed(FlashWriter::try_sync)
     }
 }
 
-impl Drop for Writer {
+impl Drop for FlashWriter {
     fn drop(&mut self) {
         let mut state = self.core.state.lock();
         for lease in self.lanes.drain(..).flatten() {

@@ -5,11 +5,11 @@ mod engine;
 mod open_channel;
 mod zoned;
 
-use esker_base::{Hint, Result, Rng};
+use esker_base::{Result, Rng, WriteHint};
+use esker_flash::chunk_device::MemoryChunkDevice;
 use esker_flash::device::fdp::EmulatedDisk;
 use esker_flash::storage::Usage;
-use esker_flash::zones::MemoryZones;
-use esker_flash::{FlashStorage, Geometry, PlacedDisk, Zones};
+use esker_flash::{ChunkDevice, FdpDevice, FlashStorage, Geometry};
 use esker_storage::{Storage, WritableFile};
 use open_channel::{OpenChannel, Seen};
 use std::cell::{Cell, RefCell};
@@ -17,20 +17,20 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use zoned::{LossyDisk, SeenZoned, Shared};
+use zoned::{AllUnits, LossyDisk, SeenZoned};
 
 /// The journal's are the first.
 const JOURNAL_CHUNKS: usize = 4;
 
 /// 12 chunks, so small that everything happens soon: turns of the journal, moves, a full device.
-fn device() -> MemoryZones {
-    MemoryZones::new(Geometry::of_blocks(1, 3, 4, 32 << 10))
+fn device() -> MemoryChunkDevice {
+    MemoryChunkDevice::new(Geometry::of_blocks(1, 3, 4, 32 << 10))
 }
 
 /// A device that can fail and lose power. Clones share it.
 trait Device: Clone {
     /// The device as a process finds it that is started now.
-    fn zones(&self) -> Arc<dyn Zones>;
+    fn zones(&self) -> Arc<dyn ChunkDevice>;
     fn fail_after(&self, calls: u64);
     fn lose_power(&self, rng: &mut Rng);
 
@@ -50,21 +50,21 @@ trait Device: Clone {
     }
 }
 
-impl Device for MemoryZones {
-    fn zones(&self) -> Arc<dyn Zones> {
+impl Device for MemoryChunkDevice {
+    fn zones(&self) -> Arc<dyn ChunkDevice> {
         Arc::new(self.clone())
     }
     fn fail_after(&self, calls: u64) {
-        MemoryZones::fail_after(self, calls);
+        MemoryChunkDevice::fail_after(self, calls);
     }
     fn lose_power(&self, rng: &mut Rng) {
-        MemoryZones::lose_power(self, rng);
+        MemoryChunkDevice::lose_power(self, rng);
     }
 }
 
 impl Device for EmulatedDisk {
-    fn zones(&self) -> Arc<dyn Zones> {
-        Arc::new(PlacedDisk::of(self.clone()).unwrap())
+    fn zones(&self) -> Arc<dyn ChunkDevice> {
+        Arc::new(FdpDevice::of(self.clone()).unwrap())
     }
     fn fail_after(&self, calls: u64) {
         EmulatedDisk::fail_after(self, calls);
@@ -141,7 +141,7 @@ impl History<'_> {
                 known.names.insert(name.clone(), id);
                 known.moments.push(known.names.clone());
                 known.synced.insert(id, 0);
-                let writer = self.storage.create(&name, Hint::table(rng.below(3) as u8))?;
+                let writer = self.storage.create(&name, WriteHint::table(rng.below(3) as u8))?;
                 self.writers.insert(id, writer);
             }
             3 if known.names.contains_key(&name) => {
@@ -263,7 +263,7 @@ fn lose_power_after(device: impl Device, calls: u64, seed: u64, steps: u64) -> O
     // What is left can be written on, once there is room.
     let again = device.open().unwrap();
     again.list().unwrap().iter().for_each(|name| again.remove(name).unwrap());
-    let mut file = again.create("new", Hint::table(1)).unwrap();
+    let mut file = again.create("new", WriteHint::table(1)).unwrap();
     let written = file.append(&bytes(77, 0..150_000)).and_then(|()| file.sync());
     written.unwrap_or_else(|error| panic!("{context}: {error}, {:?}", again.usage()));
     again.sync_names().unwrap();
@@ -285,8 +285,8 @@ fn power_loss_in_long_histories_leaves_what_was_promised() {
 }
 
 /// Twice as many chunks, of which five may be written in part.
-fn narrow_device() -> MemoryZones {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
+fn narrow_device() -> MemoryChunkDevice {
+    let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
     device.limit_active(5);
     device
 }
@@ -315,7 +315,7 @@ fn power_loss_on_a_device_with_few_active_chunks_leaves_what_was_promised() {
 fn placed_device() -> EmulatedDisk {
     const HEADER_UNITS: usize = 32;
     let disk = EmulatedDisk::new(12 + HEADER_UNITS, 32 << 10, 4);
-    let zones = PlacedDisk::lay_out(disk.clone()).unwrap();
+    let zones = FdpDevice::lay_out(disk.clone()).unwrap();
     drop(FlashStorage::open(Arc::new(zones)).unwrap());
     disk
 }
@@ -361,7 +361,7 @@ struct SeenFull {
 }
 
 impl<D: Device> Device for NearlyFull<D> {
-    fn zones(&self) -> Arc<dyn Zones> {
+    fn zones(&self) -> Arc<dyn ChunkDevice> {
         self.device.zones()
     }
     fn fail_after(&self, calls: u64) {
@@ -381,7 +381,7 @@ impl<D: Device> Device for NearlyFull<D> {
         let storage = self.open().unwrap();
         let name = |id: u64| format!("kept-{id}");
         let write = |id: u64| {
-            let mut file = storage.create(&name(id), Hint::table(6))?;
+            let mut file = storage.create(&name(id), WriteHint::table(6))?;
             file.append(&bytes(id, 0..FILE_BYTES)).and_then(|()| file.sync())
         };
         let mut next = 1;
@@ -428,12 +428,12 @@ fn reclaim_on_a_full_device_with_bad_chunks_and_interrupted_erases_loses_nothing
 #[test]
 fn reclaim_on_a_full_device_whose_chunks_lose_what_was_not_flushed_one_by_one_loses_nothing() {
     let full = Rc::<RefCell<SeenFull>>::default();
-    let wear = |device: &MemoryZones| {
+    let wear = |device: &MemoryChunkDevice| {
         let worn = (JOURNAL_CHUNKS..16).step_by(4);
         worn.for_each(|index| device.break_chunk(device.geometry().chunk(index)));
     };
     let device = || {
-        let device = MemoryZones::new(Geometry::of_blocks(1, 2, 8, 64 << 10));
+        let device = MemoryChunkDevice::new(Geometry::of_blocks(1, 2, 8, 64 << 10));
         NearlyFull { device, wear, seen: full.clone() }
     };
     lose_power_everywhere(device, 900..904, 1_000..1_040);
@@ -451,7 +451,7 @@ struct Worn<D> {
 }
 
 impl<D: Device> Device for Worn<D> {
-    fn zones(&self) -> Arc<dyn Zones> {
+    fn zones(&self) -> Arc<dyn ChunkDevice> {
         self.device.zones()
     }
     fn fail_after(&self, calls: u64) {
@@ -472,7 +472,7 @@ impl<D: Device> Device for Worn<D> {
         let storage = self.open().unwrap();
         let name = |id: u64| format!("kept-{id}");
         let write = |name: &str, id: u64| {
-            let mut file = storage.create(name, Hint::table(6)).unwrap();
+            let mut file = storage.create(name, WriteHint::table(6)).unwrap();
             file.append(&bytes(id, 0..FILE_BYTES)).and_then(|()| file.sync()).unwrap();
         };
         (1..=KEPT).for_each(|id| write(&name(id), id));
@@ -496,7 +496,7 @@ impl<D: Device> Device for Worn<D> {
 /// What is moved so that chunks wear alike is where it was, or where it is going, whenever the power is lost.
 #[test]
 fn power_loss_while_data_are_moved_for_wear_loses_nothing() {
-    let device = || MemoryZones::new(Geometry::of_blocks(1, 2, 8, 32 << 10));
+    let device = || MemoryChunkDevice::new(Geometry::of_blocks(1, 2, 8, 32 << 10));
     lose_power_where_chunks_wear(device, 1_700..1_701, 1_800..1_920);
     lose_power_where_chunks_wear(narrow_device, 0..0, 2_000..2_060);
     lose_power_where_chunks_wear(|| LossyDisk::new(true), 0..0, 2_100..2_160);
@@ -548,7 +548,7 @@ fn lose_power_on_zoned_disks(appends: bool) {
 #[test]
 fn what_somebody_else_writes_into_a_zone_is_told_left_alone_and_costs_nothing_that_was_promised() {
     for appends in [true, false] {
-        let shared = || Shared(LossyDisk::new(appends));
+        let shared = || AllUnits(LossyDisk::new(appends));
         lose_power_everywhere(shared, 1_500..1_504, 1_600..1_630);
     }
 }
@@ -562,7 +562,7 @@ fn a_log_made_anew_has_nothing_of_a_removed_one_after_power_loss() {
         let device = device();
         let storage = device.open().unwrap();
         for name in ["first", "second"] {
-            storage.create(name, Hint::table(3)).and_then(|mut file| file.sync()).unwrap();
+            storage.create(name, WriteHint::table(3)).and_then(|mut file| file.sync()).unwrap();
         }
         let log = storage.create_log("old", BYTES).unwrap();
         log.write_at(0, &[7; 100]).unwrap();
@@ -597,7 +597,7 @@ fn chunks_of_files_that_a_dead_process_removed_are_not_reset_before_that_is_safe
         let storage = device.open().unwrap();
         let log = storage.create_log("log", 20_000).unwrap();
         for id in 0..FILES {
-            let mut file = storage.create(&format!("{id}"), Hint::table(id as u8)).unwrap();
+            let mut file = storage.create(&format!("{id}"), WriteHint::table(id as u8)).unwrap();
             file.append(&bytes(id, 0..FILE_BYTES)).and_then(|()| file.sync()).unwrap();
         }
         storage.sync_names().unwrap();

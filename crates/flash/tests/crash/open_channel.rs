@@ -14,10 +14,10 @@
 
 use super::{Device, JOURNAL_CHUNKS};
 use esker_base::{Error, Result, Rng};
+use esker_flash::chunk_device::BLOCK_BYTES;
 use esker_flash::device::sim::Kind;
-use esker_flash::device::{Place, Refused};
-use esker_flash::zones::BLOCK_BYTES;
-use esker_flash::{Chunk, Form, Geometry, Preset, Sim, Zones};
+use esker_flash::device::{MediaError, Place};
+use esker_flash::{Chunk, ChunkDevice, Geometry, Preset, ReadPriority, Sim};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -71,7 +71,7 @@ pub struct OpenChannel {
 }
 
 /// Write units by number.
-type Units = BTreeMap<u32, Vec<u8>>;
+type ReclaimUnits = BTreeMap<u32, Vec<u8>>;
 
 struct State {
     sim: Sim,
@@ -119,11 +119,11 @@ struct Content {
     /// Bytes that were written.
     written: u64,
     /// What was sent to the medium.
-    sent: Units,
+    sent: ReclaimUnits,
     /// What can't be read there yet, the last perhaps in part.
-    unsafe_yet: Units,
+    unsafe_yet: ReclaimUnits,
     /// The same as it was at the last flush: this survives.
-    kept: Units,
+    kept: ReclaimUnits,
 }
 
 impl OpenChannel {
@@ -158,7 +158,7 @@ impl OpenChannel {
     }
 
     fn of(preset: &Preset, seed: u64, pause_ns_max: u64) -> Self {
-        let sim = Sim::new(preset, Form::HostOnly, seed);
+        let sim = Sim::new(preset, ReadPriority::HostOnly, seed);
         let geometry = *sim.media().geometry();
         // What can be read is safe, too.
         assert!(geometry.mw_cunits >= geometry.pair_distance);
@@ -180,7 +180,7 @@ impl OpenChannel {
 }
 
 impl Device for OpenChannel {
-    fn zones(&self) -> Arc<dyn Zones> {
+    fn zones(&self) -> Arc<dyn ChunkDevice> {
         Arc::new(self.clone())
     }
     fn fail_after(&self, calls: u64) {
@@ -258,7 +258,7 @@ impl State {
         self.resetting.clear();
         for index in 0..self.chunks.len() {
             let chunk = geometry.chunk(index);
-            if self.sim.media().read(chunk, 0) == Err(Refused::HalfReset(chunk)) {
+            if self.sim.media().read(chunk, 0) == Err(MediaError::HalfReset(chunk)) {
                 self.seen.half_reset += 1;
                 self.sim.reset(chunk, index as u32).expect("it is good");
                 self.wait_until(|state| !state.is_half_reset(chunk));
@@ -267,7 +267,7 @@ impl State {
             let content = &mut self.chunks[index];
             content.unsafe_yet = content.kept.clone();
             for number in 0..self.sim.media().written(chunk) {
-                if matches!(self.sim.media().read(chunk, number), Err(Refused::Lost { .. })) {
+                if matches!(self.sim.media().read(chunk, number), Err(MediaError::Lost { .. })) {
                     self.seen.lost += 1;
                     self.seen.lost_and_kept += u64::from(content.kept.contains_key(&number));
                 }
@@ -299,7 +299,7 @@ impl State {
     }
 
     fn is_half_reset(&self, chunk: Chunk) -> bool {
-        self.sim.media().read(chunk, 0) == Err(Refused::HalfReset(chunk))
+        self.sim.media().read(chunk, 0) == Err(MediaError::HalfReset(chunk))
     }
 
     /// Writes on a chunk until nothing is on it that can't be read and that the host does not have.
@@ -313,7 +313,7 @@ impl State {
             };
             (0..media.written(chunk)).any(|number| {
                 let place = media.read(chunk, number);
-                matches!(place, Err(Refused::TooEarly { .. })) && !has_all(number)
+                matches!(place, Err(MediaError::TooEarly { .. })) && !has_all(number)
             })
         };
         while missing(self) {
@@ -331,7 +331,7 @@ impl State {
         let (number, skip) = ((at / unit_bytes) as u32, (at % unit_bytes) as usize);
         let content = &self.chunks[self.sim.media().geometry().index(chunk)];
         let place = self.sim.media().read(chunk, number);
-        self.seen.too_early += u64::from(matches!(place, Err(Refused::TooEarly { .. })));
+        self.seen.too_early += u64::from(matches!(place, Err(MediaError::TooEarly { .. })));
         let unit = match place {
             Ok(Place::Medium) => content.sent.get(&number),
             _ => content.unsafe_yet.get(&number),
@@ -339,7 +339,10 @@ impl State {
         match unit.and_then(|unit| unit.get(skip..skip + BLOCK)) {
             Some(found) => out.copy_from_slice(found),
             None => {
-                assert!(matches!(place, Err(Refused::Lost { .. })), "{chunk:?}, {at}: {place:?}");
+                assert!(
+                    matches!(place, Err(MediaError::Lost { .. })),
+                    "{chunk:?}, {at}: {place:?}"
+                );
                 out.fill(0);
             }
         }
@@ -352,7 +355,7 @@ impl OpenChannel {
     }
 }
 
-impl Zones for OpenChannel {
+impl ChunkDevice for OpenChannel {
     fn describe(&self) -> String {
         "an open-channel device".to_owned()
     }

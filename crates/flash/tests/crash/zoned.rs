@@ -1,5 +1,5 @@
 //! A zoned disk that loses power: blocks of 512 bytes, zones that take less than they are long, and few that may be
-//! active at a time. What loses power is the disk, under [`ZonedDisk`] and the engine's blocks of 4 KiB.
+//! active at a time. What loses power is the disk, under [`ZnsDevice`] and the engine's blocks of 4 KiB.
 //!
 //! It is written at write pointers, or by appends, as NVMe disks are; and somebody else may write it beside.
 //!
@@ -8,9 +8,9 @@
 
 use super::{Device, Known};
 use esker_base::Rng;
+use esker_flash::chunk_device::BLOCK_BYTES;
 use esker_flash::device::zoned::{Condition, Disk, Zone};
-use esker_flash::zones::BLOCK_BYTES;
-use esker_flash::{ZonedDisk, Zones};
+use esker_flash::{ChunkDevice, ZnsDevice};
 use esker_uring::Buffer;
 use parking_lot::Mutex;
 use std::io;
@@ -90,8 +90,8 @@ impl LossyDisk {
 }
 
 impl Device for LossyDisk {
-    fn zones(&self) -> Arc<dyn Zones> {
-        Arc::new(ZonedDisk::of(self.clone()).unwrap())
+    fn zones(&self) -> Arc<dyn ChunkDevice> {
+        Arc::new(ZnsDevice::of(self.clone()).unwrap())
     }
     fn fail_after(&self, calls: u64) {
         self.0.lock().calls_left = Some(calls);
@@ -107,10 +107,10 @@ impl Device for LossyDisk {
 
 /// A disk that does not fail: somebody else writes it instead.
 #[derive(Clone)]
-pub struct Shared(pub LossyDisk);
+pub struct AllUnits(pub LossyDisk);
 
-impl Device for Shared {
-    fn zones(&self) -> Arc<dyn Zones> {
+impl Device for AllUnits {
+    fn zones(&self) -> Arc<dyn ChunkDevice> {
         self.0.zones()
     }
     fn fail_after(&self, calls: u64) {

@@ -5,7 +5,7 @@
 
 use esker_base::{Clock, Rng, SystemClock, hash64};
 use esker_hashstore::device::FileDevice;
-use esker_hashstore::partition::{IoKind, Item, Only, Partition, Request};
+use esker_hashstore::partition::{IoKind, Item, Partition, Request, StoreCondition};
 use esker_hashstore::{CreateSettings, store_file};
 use std::path::Path;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Calls {
     fn store(&mut self, partition: &mut Partition, number: u64) {
         let key = hash64(&number.to_le_bytes()).to_le_bytes();
         let item = Item::new(&[key, number.to_le_bytes()].concat(), 0, 512);
-        self.time(|| partition.request(0, Request::Store(item, Only::Always)));
+        self.time(|| partition.request(0, Request::Store(item, StoreCondition::Always)));
         loop {
             let mut taken = None;
             self.time(|| taken = partition.take_io());

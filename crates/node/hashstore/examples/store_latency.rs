@@ -5,7 +5,7 @@
 
 use esker_base::{Clock, Rng, SystemClock, Threads, hash64};
 use esker_hashstore::device::{Device, FileDevice};
-use esker_hashstore::partition::{Item, Only, Partition, Request};
+use esker_hashstore::partition::{Item, Partition, Request, StoreCondition};
 use esker_hashstore::{CreateSettings, HashStore, store_file};
 use esker_uring::Buffer;
 use std::path::Path;
@@ -39,7 +39,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 match which {
                     0 => write_and_sync(&plain, number)?,
                     1 => put(&mut partition, &device, &key(number))?,
-                    _ => drop(store.store(&key(number), &[7; VALUE_BYTES], Only::Always)?),
+                    _ => drop(store.store(
+                        &key(number),
+                        &[7; VALUE_BYTES],
+                        StoreCondition::Always,
+                    )?),
                 }
                 times.push(clock.now() - began);
             }
@@ -90,7 +94,7 @@ fn write_and_sync(device: &FileDevice, number: u64) -> std::io::Result<()> {
 fn put(partition: &mut Partition, device: &FileDevice, key: &[u8]) -> esker_base::Result<()> {
     let mut item = Item::new(key, VALUE_BYTES, device.block_bytes());
     item.value_mut().fill(7);
-    partition.request(0, Request::Store(item, Only::Always));
+    partition.request(0, Request::Store(item, StoreCondition::Always));
     store_file::drive(partition, device);
     partition.take_reply().expect("all was done").result.map(drop)
 }

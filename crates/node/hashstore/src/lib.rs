@@ -29,11 +29,11 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
-#[doc(hidden)]
-pub mod damaged;
 pub mod device;
 mod extent;
 mod format;
+#[doc(hidden)]
+pub mod fuzz_corruption;
 mod keydir;
 mod lock_owner;
 pub mod partition;

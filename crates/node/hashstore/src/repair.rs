@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// What a repair found and kept.
 #[derive(Clone, Default, Debug)]
-pub struct Repaired {
+pub struct RepairReport {
     /// Keys that are there now.
     pub keys: u64,
     /// Keys that were dropped, as their values are damaged.
@@ -44,9 +44,9 @@ pub struct Repaired {
 ///
 /// Fails if there is no store, if neither copy of its superblock is sound, if the device cannot be written, or if it cannot be read
 /// and `unreadable` gives nothing up. Each partition that was repaired before the error stays repaired.
-pub fn repair(device: &dyn Device, unreadable: Unreadable) -> Result<Repaired> {
+pub fn repair(device: &dyn Device, unreadable: Unreadable) -> Result<RepairReport> {
     let layout = Arc::new(store_file::layout(device)?);
-    let mut repaired = Repaired { partitions: layout.partitions, ..Repaired::default() };
+    let mut repaired = RepairReport { partitions: layout.partitions, ..RepairReport::default() };
     repair_superblock(device, &layout, unreadable, &mut repaired)?;
     for number in 0..layout.partitions {
         repair_partition(device, &layout, number, unreadable, &mut repaired)?;
@@ -59,7 +59,7 @@ fn repair_superblock(
     device: &dyn Device,
     layout: &Layout,
     unreadable: Unreadable,
-    repaired: &mut Repaired,
+    repaired: &mut RepairReport,
 ) -> Result<()> {
     let sound = layout.encode();
     for offset in SUPERBLOCKS {
@@ -84,7 +84,7 @@ fn repair_partition(
     layout: &Arc<Layout>,
     number: u32,
     unreadable: Unreadable,
-    repaired: &mut Repaired,
+    repaired: &mut RepairReport,
 ) -> Result<()> {
     let given_up = GivenUp::none(device);
     let reads: &dyn Device = match unreadable {
@@ -125,7 +125,7 @@ fn damaged_keys(
     layout: &Layout,
     number: u32,
     directory: &KeyDir,
-    repaired: &mut Repaired,
+    repaired: &mut RepairReport,
 ) -> Result<Vec<(Vec<u8>, Error)>> {
     let mut damaged = Vec::new();
     let mut free = Extents::of(Extent { start: 0, blocks: layout.blocks() });

@@ -3,7 +3,7 @@
 
 use crate::device::FileDevice;
 use crate::format::superblock::Layout;
-use crate::partition::{Answer, Item, Only, Reply, Request};
+use crate::partition::{Answer, Item, Reply, Request, StoreCondition};
 use crate::stats::PartitionStats;
 use crate::store_file::{self, CreateSettings, Opened};
 use crate::worker::{Call, FileHandles, Message, Worker};
@@ -72,7 +72,7 @@ impl HashStore {
     }
 
     /// Stores a value on a condition. Says whether it was done.
-    pub fn store(&self, key: &[u8], value: &[u8], only: Only) -> Result<bool> {
+    pub fn store(&self, key: &[u8], value: &[u8], only: StoreCondition) -> Result<bool> {
         let mut item = Item::new(key, value.len(), self.layout.block_bytes);
         item.value_mut().copy_from_slice(value);
         let answer = self.call(key, Request::Store(item, only))?;
@@ -215,13 +215,15 @@ impl Kv for HashStore {
         }
         match batch.iter().next() {
             Some(Entry { kind: Kind::Delete, key, .. }) => self.remove(key).map(drop),
-            Some(Entry { key, value, .. }) => self.store(key, value, Only::Always).map(drop),
+            Some(Entry { key, value, .. }) => {
+                self.store(key, value, StoreCondition::Always).map(drop)
+            }
             None => Ok(()),
         }
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.store(key, value, Only::Always).map(drop)
+        self.store(key, value, StoreCondition::Always).map(drop)
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {

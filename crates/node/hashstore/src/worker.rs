@@ -12,7 +12,7 @@ use crate::stats::PartitionStats;
 use esker_base::background::Running;
 use esker_base::{Background, Error, Priority, Result, Threads};
 use esker_uring::{
-    Buffer, Completion, Descriptor, Inbox, Operation, Reactor, Refused, Sender, Slice, mailbox,
+    Buffer, Completion, Descriptor, Inbox, Operation, Reactor, Sender, Slice, SubmitError, mailbox,
 };
 use std::collections::VecDeque;
 use std::io;
@@ -198,7 +198,7 @@ impl Worker {
             }
         }
         while let Some((token, operation)) = self.backlog.pop_front() {
-            if let Err(Refused(operation)) = self.reactor.submit(token, operation) {
+            if let Err(SubmitError(operation)) = self.reactor.submit(token, operation) {
                 self.backlog.push_front((token, operation));
                 break;
             }

@@ -4,7 +4,7 @@ use esker_api::{Kv, WriteBatch};
 use esker_base::{Error, KeyspaceId, Rng, Threads, hash64};
 use esker_hashstore::check::{check, scrub};
 use esker_hashstore::device::FileDevice;
-use esker_hashstore::partition::Only;
+use esker_hashstore::partition::StoreCondition;
 use esker_hashstore::repair::repair;
 use esker_hashstore::{CreateSettings, HashStore, Unreadable, store_file};
 use std::os::unix::fs::FileExt;
@@ -60,10 +60,10 @@ fn what_is_stored_is_there_until_it_is_deleted() {
 fn a_store_may_be_on_a_condition() {
     let place = Place::new(8 << 20, 2);
     let store = place.open();
-    assert!(!store.store(b"k", b"1", Only::IfPresent).unwrap());
-    assert!(store.store(b"k", b"2", Only::IfAbsent).unwrap());
-    assert!(!store.store(b"k", b"3", Only::IfAbsent).unwrap());
-    assert!(store.store(b"k", b"4", Only::IfPresent).unwrap());
+    assert!(!store.store(b"k", b"1", StoreCondition::IfPresent).unwrap());
+    assert!(store.store(b"k", b"2", StoreCondition::IfAbsent).unwrap());
+    assert!(!store.store(b"k", b"3", StoreCondition::IfAbsent).unwrap());
+    assert!(store.store(b"k", b"4", StoreCondition::IfPresent).unwrap());
     assert_eq!(store.get(b"k").unwrap().unwrap(), b"4");
 }
 

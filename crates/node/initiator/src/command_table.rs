@@ -3,7 +3,7 @@
 use crate::RemoteError;
 use crate::sync_connection::unexpected;
 use esker_nvme::Cqe;
-use esker_nvme::pdu::{FromController, ReadyToTransfer};
+use esker_nvme::pdu::{ControllerPdu, ReadyToTransfer};
 
 /// A command under way. Its id is its place.
 pub(crate) struct Slot {
@@ -81,9 +81,9 @@ impl CommandTable {
     }
 
     /// A PDU came. Says whose owner has something to do.
-    pub(crate) fn received(&mut self, pdu: FromController<'_>) -> Result<Option<u16>, RemoteError> {
+    pub(crate) fn received(&mut self, pdu: ControllerPdu<'_>) -> Result<Option<u16>, RemoteError> {
         match pdu {
-            FromController::Data { header, payload, success, .. } => {
+            ControllerPdu::Data { header, payload, success, .. } => {
                 let slot = self.get(header.command_id)?;
                 let end = slot.data.len() + payload.bytes.len();
                 if header.offset as usize != slot.data.len() || end > slot.reads {
@@ -97,16 +97,16 @@ impl CommandTable {
                 }
                 Ok(None)
             }
-            FromController::Response(cqe) => self.done(cqe),
-            FromController::ReadyToTransfer(ready) => {
+            ControllerPdu::Response(cqe) => self.done(cqe),
+            ControllerPdu::ReadyToTransfer(ready) => {
                 let slot = self.get(ready.command_id)?;
                 if slot.ready.replace(ready).is_some() {
                     return Err(unexpected("more R2Ts than this host takes"));
                 }
                 Ok(Some(ready.command_id))
             }
-            FromController::Terminate(by) => Err(RemoteError::terminated(by)),
-            FromController::Initialize(_) => Err(unexpected("a second ICResp")),
+            ControllerPdu::Terminate(by) => Err(RemoteError::terminated(by)),
+            ControllerPdu::Initialize(_) => Err(unexpected("a second ICResp")),
         }
     }
 
@@ -132,7 +132,7 @@ mod tests {
         for &place in &places[..2] {
             slots.get(place).unwrap().waits = true;
         }
-        let answer = |place| FromController::Response(Cqe::new(place, Status::SUCCESS));
+        let answer = |place| ControllerPdu::Response(Cqe::new(place, Status::SUCCESS));
         assert_eq!(slots.received(answer(places[0])).unwrap(), Some(places[0]));
         assert_eq!(slots.sleeper(), Some(places[1]));
         slots.received(answer(places[1])).unwrap();

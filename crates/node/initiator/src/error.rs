@@ -1,7 +1,7 @@
 //! What can go wrong with a node.
 
 use esker_nvme::Status;
-use esker_nvme::pdu::{Fatal, Termination};
+use esker_nvme::pdu::{FatalError, Termination};
 use std::io;
 use std::sync::Arc;
 
@@ -153,8 +153,8 @@ impl RemoteError {
     }
 }
 
-impl From<Fatal> for RemoteError {
-    fn from(fatal: Fatal) -> Self {
+impl From<FatalError> for RemoteError {
+    fn from(fatal: FatalError) -> Self {
         RemoteError::Protocol { what: fatal.what.to_owned() }
     }
 }

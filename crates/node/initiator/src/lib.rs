@@ -24,11 +24,11 @@ mod auth;
 mod blocks;
 mod command_table;
 mod deadline;
-#[doc(hidden)]
-pub mod decoding;
 mod discovery;
 mod error;
 mod flush_tracker;
+#[doc(hidden)]
+pub mod fuzz_decode;
 mod keep_alive;
 mod key_encoding;
 mod keys;

@@ -15,7 +15,7 @@ use crate::deadline::{WAIT_TIME, left};
 use crate::sync_connection::{self, Outgoing, SyncConnection, UnsentCommand};
 use crate::wire::Wire;
 use esker_base::Clock;
-use esker_nvme::pdu::{Decoder, Encoder, FromController, ReadyToTransfer};
+use esker_nvme::pdu::{ControllerPdu, Decoder, Encoder, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::io::Errno;
@@ -368,7 +368,7 @@ fn hand_out(
     answered: &mut Vec<u16>,
 ) -> Result<(), RemoteError> {
     while let Some(frame) = decoder.next_frame()? {
-        answered.extend(slots.received(FromController::parse(&frame)?)?);
+        answered.extend(slots.received(ControllerPdu::parse(&frame)?)?);
     }
     Ok(())
 }

@@ -7,8 +7,7 @@ use esker_base::Clock;
 use esker_nvme::command::Sgl;
 use esker_nvme::command::fabrics::{Connect, ConnectData, FabricsCommand};
 use esker_nvme::pdu::{
-    DataHeader, Decoder, Encoder, FromController, InitializeRequest, Limits, ReadyToTransfer,
-    Sender,
+    ControllerPdu, DataHeader, Decoder, Encoder, InitializeRequest, Limits, ReadyToTransfer, Sender,
 };
 use esker_nvme::tls::TlsPsk;
 use esker_nvme::{Cqe, Nqn, Sqe, Status};
@@ -117,9 +116,9 @@ impl SyncConnection {
         self.write(&[request])?;
         let response = loop {
             if let Some(frame) = self.decoder.next_frame()? {
-                match FromController::parse(&frame)? {
-                    FromController::Initialize(response) => break response,
-                    FromController::Terminate(by) => return Err(RemoteError::terminated(by)),
+                match ControllerPdu::parse(&frame)? {
+                    ControllerPdu::Initialize(response) => break response,
+                    ControllerPdu::Terminate(by) => return Err(RemoteError::terminated(by)),
                     _ => return Err(unexpected("another PDU than ICResp")),
                 }
             }
@@ -172,10 +171,8 @@ impl SyncConnection {
                 self.fill()?;
                 continue;
             };
-            match FromController::parse(&frame)? {
-                FromController::Data { header, payload, success, .. }
-                    if header.command_id == id =>
-                {
+            match ControllerPdu::parse(&frame)? {
+                ControllerPdu::Data { header, payload, success, .. } if header.command_id == id => {
                     if !payload.is_intact() || header.offset as usize != read.len() {
                         return Err(unexpected("data that is damaged or out of order"));
                     }
@@ -188,15 +185,15 @@ impl SyncConnection {
                         return Ok((Cqe::new(id, Status::SUCCESS), read));
                     }
                 }
-                FromController::Response(cqe) if cqe.command_id() == id => {
+                ControllerPdu::Response(cqe) if cqe.command_id() == id => {
                     let status = cqe.status();
                     return match status.is_success() {
                         true => Ok((cqe, read)),
                         false => Err(RemoteError::Refused { action, status }),
                     };
                 }
-                FromController::Terminate(by) => return Err(RemoteError::terminated(by)),
-                FromController::ReadyToTransfer(ready) if ready.command_id == id => {
+                ControllerPdu::Terminate(by) => return Err(RemoteError::terminated(by)),
+                ControllerPdu::ReadyToTransfer(ready) if ready.command_id == id => {
                     let out = transfer(&self.encoder, self.data_bytes_max, &ready, data)?;
                     self.write(&out)?;
                 }

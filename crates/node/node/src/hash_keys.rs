@@ -8,7 +8,7 @@ use esker_hashstore::partition::{Item, Partition};
 use esker_hashstore::{Layout, Opened, store_file};
 use esker_nvme::command::kv::Key;
 use esker_nvme::limits::VALUE_BYTES;
-use esker_target::{Description, Failures, Namespace, Request, Resident};
+use esker_target::{Description, Namespace, NamespaceHealth, PerCoreNamespace, Request};
 use esker_uring::Slice;
 use parking_lot::Mutex;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     /// A sync or a durable write failed, in whichever part. The system may tell only one of an error.
     pub(crate) failed: AtomicBool,
     /// For those who look after the node.
-    pub(crate) failures: Failures,
+    pub(crate) failures: NamespaceHealth,
 }
 
 /// What a partition last told of itself.
@@ -158,7 +158,7 @@ impl Namespace for HashKeys {
         self.has_volatile_cache
     }
 
-    fn failures(&self) -> Option<&Failures> {
+    fn failures(&self) -> Option<&NamespaceHealth> {
         Some(&self.shared.failures)
     }
 
@@ -170,7 +170,7 @@ impl Namespace for HashKeys {
         Item::place(key.as_bytes().len())
     }
 
-    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
+    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn PerCoreNamespace>>> {
         let partitions = std::mem::take(&mut *self.partitions.lock());
         if partitions.is_empty() {
             return Err(Error::Closed);
@@ -179,7 +179,7 @@ impl Namespace for HashKeys {
         for (number, partition) in partitions.into_iter().enumerate() {
             shares[number % reactors].push(partition);
         }
-        let part = |share| -> Result<Box<dyn Resident>> {
+        let part = |share| -> Result<Box<dyn PerCoreNamespace>> {
             let (file, durable) = (self.device.descriptor()?, self.device.descriptor()?);
             let store = Store {
                 reactors,

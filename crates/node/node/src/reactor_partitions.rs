@@ -24,11 +24,11 @@ use crate::hash_keys::Shared;
 use crate::write_coalescer::{CoalescedWrite, WriteCoalescer};
 use esker_base::hash64;
 use esker_hashstore::device::check_kept;
-use esker_hashstore::partition::{self, Io, IoKind, Item, Only, Partition};
+use esker_hashstore::partition::{self, Io, IoKind, Item, Partition, StoreCondition};
 use esker_hashstore::{Layout, PARTITIONS_MAX};
 use esker_nvme::Status;
 use esker_nvme::command::kv::{Condition, Key, ListBuilder};
-use esker_target::{Answer, GroupSync, Outlet, Reply, Request, Resident};
+use esker_target::{Answer, GroupCommit, OperationSink, PerCoreNamespace, Reply, Request};
 use esker_uring::{Buffer, Descriptor, Operation, Slice};
 use listing::{Listing, Step};
 use status_mapping::{again, answer_of, is_fault, reason};
@@ -96,7 +96,7 @@ pub(crate) struct ReactorPartitions {
     /// Who asked, by the token that a partition was given; free ones are none.
     callers: Vec<Option<PendingCaller>>,
     free_callers: Vec<usize>,
-    syncs: GroupSync<Waiter>,
+    syncs: GroupCommit<Waiter>,
     /// Reads that there is no memory for yet.
     reads_waiting: VecDeque<WaitingRead>,
     /// What those on their way read.
@@ -135,7 +135,7 @@ impl ReactorPartitions {
             stopped: 0,
             callers: Vec::new(),
             free_callers: Vec::new(),
-            syncs: GroupSync::default(),
+            syncs: GroupCommit::default(),
             reads_waiting: VecDeque::new(),
             reading_bytes: 0,
             held_bytes: 0,
@@ -234,7 +234,7 @@ impl ReactorPartitions {
     }
 
     /// Begins the reads that there is memory for, in their order. One always is.
-    fn read(&mut self, out: &mut Outlet) {
+    fn read(&mut self, out: &mut OperationSink) {
         while let Some(next) = self.reads_waiting.front()
             && (self.reading_bytes == 0
                 || self.reading_bytes + self.held_bytes + next.bytes <= READ_BYTES)
@@ -249,7 +249,7 @@ impl ReactorPartitions {
     }
 
     /// Begins what was wanted in this round. A record that is alone here, too, is written durably.
-    fn write_wanted(&mut self, out: &mut Outlet) {
+    fn write_wanted(&mut self, out: &mut OperationSink) {
         let is_alone = self.wanted.len() == 1 && self.changing == 0;
         for Wanted { tag, offset, from, durably } in std::mem::take(&mut self.wanted) {
             if is_alone && durably {
@@ -264,7 +264,7 @@ impl ReactorPartitions {
     }
 
     /// Begins the writes that wait for no others.
-    fn write(&mut self, out: &mut Outlet) {
+    fn write(&mut self, out: &mut OperationSink) {
         while let Some(CoalescedWrite { tag, offset, mut slices }) = self.writes.next() {
             let file = self.store.file.clone();
             let write = match (slices.pop(), slices.is_empty()) {
@@ -279,12 +279,12 @@ impl ReactorPartitions {
     }
 
     /// Submits a write or a sync.
-    fn change(&mut self, token: u64, operation: Operation, out: &mut Outlet) {
+    fn change(&mut self, token: u64, operation: Operation, out: &mut OperationSink) {
         self.changing += 1;
         out.submit(token, operation);
     }
 
-    fn sync(&mut self, out: &mut Outlet) {
+    fn sync(&mut self, out: &mut OperationSink) {
         if self.syncs.begins() {
             let file = self.store.file.clone();
             self.change(SYNC, Operation::SyncData { file }, out);
@@ -345,7 +345,7 @@ impl ReactorPartitions {
 
 impl ReactorPartitions {
     /// Adds some keys to a list. The rest is later, or another part's.
-    fn list(&mut self, mut listing: Listing, reply: Reply, out: &mut Outlet) {
+    fn list(&mut self, mut listing: Listing, reply: Reply, out: &mut OperationSink) {
         let (number, of) = (listing.number, self.store.layout.partitions);
         let step = listing.step(&self.partitions, self.store.reactors, of);
         if step == Step::IsDone {
@@ -363,7 +363,7 @@ impl ReactorPartitions {
     }
 
     /// A list that has waited for its turn goes on.
-    fn list_on(&mut self, out: &mut Outlet) {
+    fn list_on(&mut self, out: &mut OperationSink) {
         let Some((listing, reply)) = self.lists.pop_front() else { return };
         let others = !self.lists.is_empty();
         self.list(listing, reply, out);
@@ -374,15 +374,15 @@ impl ReactorPartitions {
     }
 }
 
-impl Resident for ReactorPartitions {
-    fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet) {
+impl PerCoreNamespace for ReactorPartitions {
+    fn request(&mut self, request: Request, reply: Reply, out: &mut OperationSink) {
         match request {
             Request::Store { key, value, condition } => {
                 let item = Item::of(key.as_bytes(), value, self.store.layout.block_bytes);
                 let only = match condition {
-                    Condition::Always => Only::Always,
-                    Condition::IfExists => Only::IfPresent,
-                    Condition::IfAbsent => Only::IfAbsent,
+                    Condition::Always => StoreCondition::Always,
+                    Condition::IfExists => StoreCondition::IfPresent,
+                    Condition::IfAbsent => StoreCondition::IfAbsent,
                 };
                 self.ask(&key, partition::Request::Store(item, only), reply);
             }
@@ -418,7 +418,7 @@ impl Resident for ReactorPartitions {
         tag: u64,
         result: io::Result<usize>,
         operation: Operation,
-        out: &mut Outlet,
+        out: &mut OperationSink,
     ) {
         if tag == LIST {
             return self.list_on(out);
@@ -455,7 +455,7 @@ impl Resident for ReactorPartitions {
     }
 
     /// What came together begins together: the fewest writes, and a sync for all that is written.
-    fn end_round(&mut self, out: &mut Outlet) {
+    fn end_round(&mut self, out: &mut OperationSink) {
         for place in 0..self.partitions.len() {
             if self.touched & 1 << place != 0 {
                 self.take_io(place);
@@ -468,7 +468,7 @@ impl Resident for ReactorPartitions {
     }
 
     /// A checkpoint leaves nothing to replay.
-    fn close(&mut self, _: &mut Outlet) {
+    fn close(&mut self, _: &mut OperationSink) {
         self.closing = true;
         self.touched = (0..self.partitions.len()).fold(0, |touched, place| touched | 1 << place);
     }

@@ -4,7 +4,7 @@ mod support;
 
 use esker_base::hash64;
 use esker_hashstore::device::FileDevice;
-use esker_hashstore::partition::{self, Item, Only};
+use esker_hashstore::partition::{self, Item, StoreCondition};
 use esker_hashstore::store_file;
 use esker_initiator::RemoteError;
 use esker_node::HashKeys;
@@ -111,7 +111,7 @@ fn a_list_has_all_keys_that_lie_between_longer_ones() {
             key.resize(if number % 500 == 0 { 4 } else { 20 }, b'.');
             let partition = &mut parts[layout.partition_of(hash64(&key)) as usize];
             let item = Item::new(&key, 0, layout.block_bytes);
-            partition.request(0, partition::Request::Store(item, Only::Always));
+            partition.request(0, partition::Request::Store(item, StoreCondition::Always));
         }
         for partition in &mut parts {
             store_file::drive(partition, &device);

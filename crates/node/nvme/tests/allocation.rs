@@ -5,7 +5,7 @@ use esker_nvme::command::kv::{Condition, Key, KvCommand};
 use esker_nvme::command::nvm::{Blocks, NvmCommand};
 use esker_nvme::command::{Sgl, Sqe};
 use esker_nvme::pdu::{
-    DataHeader, Digests, Encoder, FromController, FromHost, InitializeRequest, InitializeResponse,
+    ControllerPdu, DataHeader, Digests, Encoder, HostPdu, InitializeRequest, InitializeResponse,
     Limits, ReadyToTransfer, Scanner, Sender,
 };
 use esker_nvme::{Cqe, Status};
@@ -99,7 +99,7 @@ fn what_a_host_sends_is_parsed_without_allocation() {
             while let Some(frame) = scanner.scan(rest).unwrap() {
                 rest = &rest[frame.header.pdu_bytes..];
                 parsed += 1;
-                let FromHost::Command(sqe, payload) = FromHost::parse(&frame).unwrap() else {
+                let HostPdu::Command(sqe, payload) = HostPdu::parse(&frame).unwrap() else {
                     continue;
                 };
                 assert!(payload.is_intact());
@@ -134,7 +134,7 @@ fn what_a_controller_sends_is_built_and_parsed_without_allocation() {
             while let Some(frame) = scanner.scan(rest).unwrap() {
                 rest = &rest[frame.header.pdu_bytes..];
                 parsed += 1;
-                let _ = black_box(FromController::parse(&frame).unwrap());
+                let _ = black_box(ControllerPdu::parse(&frame).unwrap());
             }
         });
         assert_eq!(parsed, 3);

@@ -51,8 +51,8 @@ mod target_state;
 mod workers;
 
 pub use namespace::{
-    Answer, Description, DeviceBlocks, FailedNamespace, Failures, GroupSync, LongKeys,
-    MemoryBlocks, MemoryKeys, Namespace, OrderedKeys, Outlet, Request, Resident,
+    Answer, Description, DeviceBlocks, FailedNamespace, GroupCommit, LongKeys, MemoryBlocks,
+    MemoryKeys, Namespace, NamespaceHealth, OperationSink, OrderedKeys, PerCoreNamespace, Request,
 };
 pub use responder::Reply;
 pub use settings::{Access, HostAccess, Settings, Subsystem};

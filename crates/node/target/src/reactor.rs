@@ -10,7 +10,7 @@ mod traffic;
 use crate::connection::{Abandoned, Connection};
 use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME};
 use crate::memory::{Account, Memory};
-use crate::namespace::Resident;
+use crate::namespace::PerCoreNamespace;
 use crate::orphaned_writes::Host;
 use crate::poll_backoff::PollBackoff;
 use crate::reactor_message::{
@@ -46,7 +46,7 @@ pub(crate) struct Start {
     /// The reactor that has it accepts for all.
     pub(crate) listener: Option<TcpListener>,
     /// Its parts of the namespaces that have parts.
-    pub(crate) parts: Vec<Box<dyn Resident>>,
+    pub(crate) parts: Vec<Box<dyn PerCoreNamespace>>,
     pub(crate) background: Arc<dyn Background>,
 }
 

@@ -1,10 +1,10 @@
 //! The parts of namespaces that one reactor owns, and their I/O through its ring.
 
 use crate::limits::FILE_OPERATIONS;
-use crate::namespace::{Outlet, Resident};
+use crate::namespace::{OperationSink, PerCoreNamespace};
 use crate::reactor_message::RESIDENT;
 use crate::{Reply, Request};
-use esker_uring::{Completion, Operation, Reactor, Refused};
+use esker_uring::{Completion, Operation, Reactor, SubmitError};
 use std::collections::VecDeque;
 
 /// How many namespaces with parts a target may have: what a token has bits for.
@@ -16,8 +16,8 @@ const NUMBER_BITS: u32 = 8;
 
 #[derive(Default)]
 pub(crate) struct ReactorNamespaces {
-    parts: Vec<Box<dyn Resident>>,
-    out: Outlet,
+    parts: Vec<Box<dyn PerCoreNamespace>>,
+    out: OperationSink,
     /// What the ring has no room for yet.
     backlog: VecDeque<(u64, Operation)>,
     /// The backlog's included.
@@ -25,7 +25,7 @@ pub(crate) struct ReactorNamespaces {
 }
 
 impl ReactorNamespaces {
-    pub(crate) fn new(parts: Vec<Box<dyn Resident>>) -> Self {
+    pub(crate) fn new(parts: Vec<Box<dyn PerCoreNamespace>>) -> Self {
         ReactorNamespaces { parts, ..ReactorNamespaces::default() }
     }
 
@@ -95,7 +95,7 @@ impl ReactorNamespaces {
         while self.under_way - self.backlog.len() < FILE_OPERATIONS
             && let Some((token, operation)) = self.backlog.pop_front()
         {
-            if let Err(Refused(operation)) = io.submit(token, operation) {
+            if let Err(SubmitError(operation)) = io.submit(token, operation) {
                 self.backlog.push_front((token, operation));
                 return;
             }
@@ -119,14 +119,20 @@ mod tests {
         replies: Vec<Option<Reply>>,
     }
 
-    impl Resident for Reads {
-        fn request(&mut self, _: Request, reply: Reply, out: &mut Outlet) {
+    impl PerCoreNamespace for Reads {
+        fn request(&mut self, _: Request, reply: Reply, out: &mut OperationSink) {
             let (file, into) = (self.file.clone(), Buffer::zeroed(512).whole());
             out.submit(self.replies.len() as u64, Operation::ReadAt { file, offset: 0, into });
             self.replies.push(Some(reply));
         }
 
-        fn completed(&mut self, tag: u64, _: io::Result<usize>, _: Operation, _: &mut Outlet) {
+        fn completed(
+            &mut self,
+            tag: u64,
+            _: io::Result<usize>,
+            _: Operation,
+            _: &mut OperationSink,
+        ) {
             let reply = self.replies[tag as usize].take().expect("each is completed once");
             reply.send(Answer::Done);
         }

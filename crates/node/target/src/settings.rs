@@ -1,6 +1,6 @@
 //! What a target serves, where, and to whom.
 
-use crate::{Failures, Namespace};
+use crate::{Namespace, NamespaceHealth};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
 use esker_nvme::tls::TlsKey;
@@ -113,13 +113,13 @@ impl Subsystem {
     /// Grows with each failure of one of its namespaces; zero while there is none.
     pub(crate) fn failures(&self) -> u64 {
         let failures = self.namespaces.iter().filter_map(|namespace| namespace.failures());
-        failures.map(Failures::count).sum()
+        failures.map(NamespaceHealth::count).sum()
     }
 
     /// How many reads and writes of its namespaces failed, or found damage.
     pub(crate) fn faults(&self) -> u64 {
         let failures = self.namespaces.iter().filter_map(|namespace| namespace.failures());
-        failures.map(Failures::faults).sum()
+        failures.map(NamespaceHealth::faults).sum()
     }
 
     /// The namespace with this id.

@@ -1,6 +1,6 @@
 //! Starts and stops a target.
 
-use crate::namespace::Resident;
+use crate::namespace::PerCoreNamespace;
 use crate::reactor;
 use crate::reactor_message::Message;
 use crate::reactor_namespaces::RESIDENTS_MAX;
@@ -153,7 +153,7 @@ impl Drop for Target {
 fn parts(
     settings: &Settings,
     reactors: usize,
-) -> Result<(Vec<Arc<dyn Namespace>>, Vec<Vec<Box<dyn Resident>>>)> {
+) -> Result<(Vec<Arc<dyn Namespace>>, Vec<Vec<Box<dyn PerCoreNamespace>>>)> {
     let mut residents: Vec<Arc<dyn Namespace>> = Vec::new();
     let mut shares: Vec<Vec<_>> = (0..reactors).map(|_| Vec::new()).collect();
     for namespace in settings.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces) {

@@ -10,7 +10,7 @@ mod workers;
 use crate::operation::cancelled;
 use crate::pending::{Next, Pending};
 use crate::slots::Slots;
-use crate::{Completion, Descriptor, Operation, OperationId, Refused, Waker};
+use crate::{Completion, Descriptor, Operation, OperationId, SubmitError, Waker};
 use esker_base::Background;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -64,7 +64,7 @@ impl Blocking {
         self.slots.len() + self.done.len()
     }
 
-    pub fn submit(&mut self, token: u64, operation: Operation) -> Result<OperationId, Refused> {
+    pub fn submit(&mut self, token: u64, operation: Operation) -> Result<OperationId, SubmitError> {
         let is_file = matches!(
             operation,
             Operation::ReadAt { .. }
@@ -75,7 +75,7 @@ impl Blocking {
                 | Operation::Deallocate { .. }
         );
         let id = self.slots.insert(State::Away).map_err(|_| ());
-        let Ok(id) = id else { return Err(Refused(operation)) };
+        let Ok(id) = id else { return Err(SubmitError(operation)) };
         let pending = Pending::new(token, operation);
         if is_file {
             self.workers.give(id, pending);

@@ -45,7 +45,7 @@ const KEPT_BYTES: std::ops::RangeInclusive<usize> = PAGE_BYTES..=2 << 20;
 
 /// Memory of buffers that are gone, the oldest first.
 #[derive(Default)]
-struct Spare {
+struct BufferPool {
     buffers: VecDeque<Buffer>,
     bytes: usize,
     /// Whether this thread ever asked for some: to others it would be of no use.
@@ -53,12 +53,12 @@ struct Spare {
 }
 
 thread_local! {
-    static SPARE: RefCell<Spare> = RefCell::default();
+    static SPARE: RefCell<BufferPool> = RefCell::default();
     /// Made when it is first asked for; none, if the system refuses.
     static REGION: Option<Arc<Region>> = Region::new().ok().map(Arc::new);
 }
 
-impl Spare {
+impl BufferPool {
     fn take(&mut self, len: usize) -> Option<Buffer> {
         self.is_wanted = true;
         let place = self.buffers.iter().rposition(|buffer| buffer.len == len)?;
@@ -80,7 +80,7 @@ impl Spare {
     }
 }
 
-impl Drop for Spare {
+impl Drop for BufferPool {
     fn drop(&mut self) {
         self.buffers.drain(..).for_each(Buffer::free);
     }

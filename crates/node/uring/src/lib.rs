@@ -51,6 +51,6 @@ pub use buffer::{Buffer, Slice};
 pub use descriptor::Descriptor;
 pub use mailbox::{Inbox, Sender, mailbox};
 pub use operation::{Completion, Operation};
-pub use reactor::{Engine, Reactor, Refused};
+pub use reactor::{Engine, Reactor, SubmitError};
 pub use slots::OperationId;
 pub use waker::Waker;

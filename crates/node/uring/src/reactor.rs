@@ -19,7 +19,7 @@ pub enum Engine {
 
 /// An operation that was not begun, because as many as there may be are under way.
 #[derive(Debug)]
-pub struct Refused(pub Operation);
+pub struct SubmitError(pub Operation);
 
 /// Does operations, for the thread that made it.
 ///
@@ -81,7 +81,7 @@ impl Reactor {
 
     /// Takes an operation on. It is begun by the next [`poll`](Self::poll) or [`wait`](Self::wait),
     /// if not before, and then comes back with `token`.
-    pub fn submit(&mut self, token: u64, operation: Operation) -> Result<OperationId, Refused> {
+    pub fn submit(&mut self, token: u64, operation: Operation) -> Result<OperationId, SubmitError> {
         match &mut self.worker {
             Worker::Ring(ring) => ring.submit(token, operation),
             Worker::Blocking(blocking) => blocking.submit(token, operation),

@@ -16,7 +16,7 @@ mod prepare;
 use crate::operation::cancelled;
 use crate::pending::{Next, Pending};
 use crate::slots::Slots;
-use crate::{Completion, Operation, OperationId, Refused, Waker};
+use crate::{Completion, Operation, OperationId, SubmitError, Waker};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use prepare::{Scratch, entry};
 use std::io::{self, ErrorKind};
@@ -94,11 +94,11 @@ impl Ring {
         self.slots.len()
     }
 
-    pub fn submit(&mut self, token: u64, operation: Operation) -> Result<OperationId, Refused> {
+    pub fn submit(&mut self, token: u64, operation: Operation) -> Result<OperationId, SubmitError> {
         let scratch = Scratch::of(&operation);
         let content =
             InKernel { pending: Pending::new(token, operation), scratch, is_cancelled: false };
-        let id = self.slots.insert(content).map_err(|back| Refused(back.pending.operation))?;
+        let id = self.slots.insert(content).map_err(|back| SubmitError(back.pending.operation))?;
         self.push_slot(id);
         Ok(id)
     }
@@ -124,7 +124,7 @@ impl Ring {
         if is_due {
             expect_some(self.ring.submit())?;
         }
-        self.harvest(out);
+        self.reap_completions(out);
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Ring {
                 expect_some(self.ring.submitter().submit_with_args(1, &arguments))?;
             }
         }
-        self.harvest(out);
+        self.reap_completions(out);
         Ok(())
     }
 
@@ -174,24 +174,24 @@ impl Ring {
             // The kernel takes entries in at once. It refuses for want of memory only, or while
             // completions must be harvested first, which needs none of ours.
             if self.ring.submit().is_err() {
-                self.stash();
+                self.queue_overflow();
             }
         }
     }
 
     /// Takes completions from the kernel's queue.
-    fn stash(&mut self) {
+    fn queue_overflow(&mut self) {
         let queue = self.ring.completion();
         self.harvested.extend(queue.map(|entry| (entry.user_data(), entry.result())));
     }
 
-    fn harvest(&mut self, out: &mut Vec<Completion>) {
-        self.stash();
+    fn reap_completions(&mut self, out: &mut Vec<Completion>) {
+        self.queue_overflow();
         // A push may stash more.
         while !self.harvested.is_empty() {
             let mut harvested = std::mem::take(&mut self.harvested);
             for (word, result) in harvested.drain(..) {
-                self.take_note(word, result, out);
+                self.take_wakeup(word, result, out);
             }
             if self.harvested.is_empty() {
                 self.harvested = harvested;
@@ -199,7 +199,7 @@ impl Ring {
         }
     }
 
-    fn take_note(&mut self, word: u64, result: i32, out: &mut Vec<Completion>) {
+    fn take_wakeup(&mut self, word: u64, result: i32, out: &mut Vec<Completion>) {
         match word {
             CANCEL => {}
             WAKE => {
@@ -251,7 +251,7 @@ impl Ring {
             unsafe { self.push(&cancel) };
         }
         let mut done = Vec::new();
-        self.harvest(&mut done);
+        self.reap_completions(&mut done);
         while self.slots.len() > 0 || self.is_wake_armed {
             self.wait(None, &mut done)?;
             done.clear();

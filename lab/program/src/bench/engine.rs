@@ -7,7 +7,7 @@ use esker::api::{KeyRange, Ordered, Store, TransactionDb, Transactional};
 use esker::env::Env;
 use esker::{Db, Keyspace, KeyspaceSettings, Log, Result, Settings, Stats, Sync};
 use esker_bench::accounting::{
-    Copies, Reclaim, TableCost, TableGets, TableSpace, disk_usage, table_usage,
+    Copies, Reclaim, TableCost, TableDiskUsage, TableReadStats, disk_usage, table_usage,
 };
 use esker_bench::{Counters, Engine};
 use esker_peers::Peer;
@@ -189,8 +189,8 @@ impl Engine for EskerEngine {
             placed: None,
             cache_hits: Some(stats.cache_hits),
             cache_misses: Some(stats.cache_misses),
-            table_hits: Some(TableGets { gets: gets.hits, table_reads: gets.hit_reads }),
-            table_misses: Some(TableGets { gets: gets.misses, table_reads: gets.miss_reads }),
+            table_hits: Some(TableReadStats { gets: gets.hits, table_reads: gets.hit_reads }),
+            table_misses: Some(TableReadStats { gets: gets.misses, table_reads: gets.miss_reads }),
             table_cost: Some(TableCost {
                 gets: gets.gets(),
                 runs: gets.runs,
@@ -206,9 +206,12 @@ impl Engine for EskerEngine {
         held + disk_usage(&self.dir)
     }
 
-    fn table_space(&self) -> TableSpace {
+    fn table_space(&self) -> TableDiskUsage {
         let stats = self.db.stats();
-        TableSpace { bytes: stats.table_file_bytes, peak_bytes: Some(stats.table_file_bytes_peak) }
+        TableDiskUsage {
+            bytes: stats.table_file_bytes,
+            peak_bytes: Some(stats.table_file_bytes_peak),
+        }
     }
 
     fn reclaim(&self) -> Option<Reclaim> {
@@ -308,8 +311,8 @@ impl Engine for PeerEngine {
         disk_usage(&self.dir)
     }
 
-    fn table_space(&self) -> TableSpace {
-        TableSpace { bytes: table_usage(&self.dir), peak_bytes: None }
+    fn table_space(&self) -> TableDiskUsage {
+        TableDiskUsage { bytes: table_usage(&self.dir), peak_bytes: None }
     }
 
     fn flush(&self) -> Result<()> {

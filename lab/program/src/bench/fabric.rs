@@ -19,7 +19,7 @@ use crate::failure::Outcome;
 use esker::api::Store;
 use esker::env::Env;
 use esker::{Db, Error, KeyspaceSettings, Log, Result, Sync};
-use esker_bench::accounting::TableSpace;
+use esker_bench::accounting::TableDiskUsage;
 use esker_bench::{Counters, Engine, Outcome as Measured, Row};
 use esker_peers::{Peer, StorageLog};
 use serde::{Deserialize, Serialize};
@@ -232,8 +232,8 @@ impl Engine for FabricEngine {
         0
     }
 
-    fn table_space(&self) -> TableSpace {
-        TableSpace::default()
+    fn table_space(&self) -> TableDiskUsage {
+        TableDiskUsage::default()
     }
 
     fn flush(&self) -> Result<()> {

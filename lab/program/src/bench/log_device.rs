@@ -5,7 +5,7 @@ use super::engines::EngineSettings;
 use super::pool::EMULATED;
 use crate::failure::{Failure, Outcome};
 use esker_base::SystemClock;
-use esker_storage::device::Profile;
+use esker_storage::emulated_log_device::DeviceProfile;
 use esker_storage::{Device, DeviceStorage, PosixStorage, Storage};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A device for a log, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogDevice {
-    /// A [`Profile`] of this name, its bytes in memory.
+    /// A [`DeviceProfile`] of this name, its bytes in memory.
     Emulated(&'static str),
     /// The disk of the store, or of the directory that the user names: measured as it is.
     Disk,
@@ -32,10 +32,10 @@ pub struct OpenLog {
 }
 
 impl LogDevice {
-    fn profile(self) -> Option<Profile> {
+    fn profile(self) -> Option<DeviceProfile> {
         match self {
             LogDevice::Emulated(name) => {
-                Some(Profile::named(name).expect("engines name profiles that are there"))
+                Some(DeviceProfile::named(name).expect("engines name profiles that are there"))
             }
             LogDevice::Disk | LogDevice::Pmem => None,
         }

@@ -7,7 +7,7 @@ use super::plan::line;
 use crate::failure::{Failure, Outcome};
 use clap::Args;
 use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
-use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads, ambient_seed};
+use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads, seed_from_os};
 use esker_bench::accounting::cpu_time;
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::{CreateSettings, store_file};
@@ -155,7 +155,7 @@ impl NodePlan {
                 store_file::create(
                     &device,
                     &CreateSettings::default(),
-                    &mut Rng::new(ambient_seed()),
+                    &mut Rng::new(seed_from_os()),
                 )?;
                 drop(device);
                 let keys = HashKeys::open(guid, &self.path, self.is_volatile)?;

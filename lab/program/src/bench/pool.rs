@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::units::parse_bytes;
 use clap::Args;
 use esker_base::SystemClock;
-use esker_pmem::{Accept, Delays, Pool};
+use esker_pmem::{Accept, InjectedLatency, Pool};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl PoolSettings {
         }
         drop(pool);
         let delay = Duration::from_nanos(self.pool_delay);
-        let delays = Delays { line_read: delay, line_write: Duration::ZERO, fence: delay };
+        let delays = InjectedLatency { line_read: delay, line_write: Duration::ZERO, fence: delay };
         Ok(Pool::open_delayed(&path, Accept::Emulated, delays, Arc::new(SystemClock::new()))?)
     }
 

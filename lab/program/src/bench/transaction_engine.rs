@@ -4,7 +4,7 @@ use super::log_device::OpenLog;
 use crate::failure::Outcome;
 use esker::Result;
 use esker::api::{Ordered, Transactional};
-use esker_bench::accounting::{TableSpace, disk_usage, table_usage};
+use esker_bench::accounting::{TableDiskUsage, disk_usage, table_usage};
 use esker_bench::{Counters, Engine};
 use esker_peers::{PeerLog, PeerSettings, TransactionalPeer, open_transactional};
 use esker_workload::Model;
@@ -89,8 +89,8 @@ impl Engine for TransactionEngine {
         disk_usage(&self.dir)
     }
 
-    fn table_space(&self) -> TableSpace {
-        TableSpace { bytes: table_usage(&self.dir), peak_bytes: None }
+    fn table_space(&self) -> TableDiskUsage {
+        TableDiskUsage { bytes: table_usage(&self.dir), peak_bytes: None }
     }
 
     fn flush(&self) -> Result<()> {

@@ -81,7 +81,7 @@ fn log_rows(plan: &Plan, opened: &Opened, rows: &[Row]) -> Vec<Row> {
             row("service_requested_us", micros(served.requested_mean), "us"),
             row("service_requested_p50_us", micros(served.requested_p50), "us"),
             row("service_ratio", served.ratio(), "ratio"),
-            row("void", if served.is_as_asked() { 0.0 } else { 1.0 }, "bool"),
+            row("void", if served.is_within_tolerance() { 0.0 } else { 1.0 }, "bool"),
         ]);
     }
     account.extend(cpu.map(|cpu| row("commit_engine_cpu_us", cpu - waiting, "us")));

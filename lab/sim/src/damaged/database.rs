@@ -5,7 +5,7 @@ use super::judge::History;
 use crate::clock::SimClock;
 use esker_base::background::Stepped;
 use esker_base::{Error, Result};
-use esker_flash::zones::FileZones;
+use esker_flash::chunk_device::FileChunkDevice;
 use esker_flash::{FlashStorage, Geometry};
 use esker_lsm::inspect::Inspector;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Sync};
@@ -41,7 +41,7 @@ fn geometry() -> Geometry {
 fn storage(dir: &Path, place: Place) -> Result<Arc<dyn Storage>> {
     let dir = dir.join(DATABASE);
     Ok(match place {
-        Place::Flash => Arc::new(FlashStorage::open(Arc::new(FileZones::open(&dir)?))?),
+        Place::Flash => Arc::new(FlashStorage::open(Arc::new(FileChunkDevice::open(&dir)?))?),
         Place::Files | Place::Pool => Arc::new(PosixStorage::open(dir)?),
     })
 }
@@ -94,7 +94,9 @@ pub fn make(scratch: &Path, place: Place, is_closed: bool) -> std::result::Resul
         Place::Pool => {
             drop(Pool::create(live.join(POOL), POOL_BYTES, Accept::Emulated).map_err(text)?)
         }
-        Place::Flash => drop(FileZones::create(&live.join(DATABASE), geometry()).map_err(text)?),
+        Place::Flash => {
+            drop(FileChunkDevice::create(&live.join(DATABASE), geometry()).map_err(text)?)
+        }
     }
     let db = open(&live, place).map_err(text)?;
     let mut history = History::default();

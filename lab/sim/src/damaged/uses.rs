@@ -7,13 +7,13 @@ use super::image::Image;
 use super::judge::{Excuses, History, Later, Range, Reading, Seen};
 use esker_api::KeyRange;
 use esker_base::Error;
+use esker_flash::chunk_device::FileChunkDevice;
 use esker_flash::storage::repair as repair_flash;
-use esker_flash::zones::FileZones;
 use esker_lsm::Db;
 use esker_lsm::inspect::LostKeys;
-use esker_lsm::inspect::check::Checked;
+use esker_lsm::inspect::check::CheckReport;
 use esker_lsm::inspect::read_around::Skipped;
-use esker_lsm::inspect::repair::{MissingLogs, Repaired};
+use esker_lsm::inspect::repair::{MissingLogPolicy, RepairReport};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub fn check(dir: &Path, place: Place) -> bool {
 }
 
 /// What `check` went through. `None` if it fails or reports a problem.
-fn checked(dir: &Path, place: Place) -> Option<Checked> {
+fn checked(dir: &Path, place: Place) -> Option<CheckReport> {
     let checked = inspector(dir, place).and_then(|it| it.check(&mut |_| {})).ok()?;
     (checked.problems == 0).then_some(checked)
 }
@@ -225,11 +225,11 @@ pub fn repair(dir: &Path, place: Place, image: &Image, kept: usize) -> Judged<Op
     let mut kept = kept;
     if place == Place::Flash {
         let device = dir.join(DATABASE);
-        if FileZones::restore_geometry(&device).is_err() {
+        if FileChunkDevice::restore_geometry(&device).is_err() {
             return Ok(None);
         }
         let zones =
-            FileZones::open(&device).map_err(|error| format!("after its repair: {error}"))?;
+            FileChunkDevice::open(&device).map_err(|error| format!("after its repair: {error}"))?;
         match repair_flash(Arc::new(zones)) {
             // Which parts of logs are lost the device alone says. Tables that lost parts the database's repair names, too.
             Ok(repaired) if !repaired.problems.is_empty() => kept = kept.min(image.history.flushed),
@@ -238,10 +238,11 @@ pub fn repair(dir: &Path, place: Place, image: &Image, kept: usize) -> Judged<Op
         }
     }
     let Ok(inspector) = inspector(dir, place) else { return Ok(None) };
-    let Ok(repaired) = inspector.repair(MissingLogs::GiveUp) else { return Ok(None) };
+    let Ok(repaired) = inspector.repair(MissingLogPolicy::GiveUp) else { return Ok(None) };
     drop(inspector);
     // A torn end of the log may be left to the next open.
-    let is_new = |found: &Checked| found.torn_log.is_some() && found.torn_log != repaired.torn_log;
+    let is_new =
+        |found: &CheckReport| found.torn_log.is_some() && found.torn_log != repaired.torn_log;
     if checked(dir, place).is_none_or(|found| is_new(&found)) {
         return Err(format!("check finds problems after the repair: {repaired:?}"));
     }
@@ -264,7 +265,7 @@ pub fn repair(dir: &Path, place: Place, image: &Image, kept: usize) -> Judged<Op
 }
 
 /// Keys that may have lost their last values as a repair named them, or cut a log.
-fn excuses_of_repaired(repaired: &Repaired, history: &History, kept: usize) -> Excuses {
+fn excuses_of_repaired(repaired: &RepairReport, history: &History, kept: usize) -> Excuses {
     let is_cut = !repaired.cut_logs.is_empty() || repaired.torn_log.is_some();
     let mut excuses = Excuses::kept(if is_cut { kept.min(history.flushed) } else { kept });
     excuses.may_fail = false;
@@ -285,7 +286,7 @@ fn excuses_of_repaired(repaired: &Repaired, history: &History, kept: usize) -> E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_lsm::inspect::repair::LostTable;
+    use esker_lsm::inspect::repair::DroppedTable;
 
     fn history() -> History {
         let write = |key: &str| (key.into(), Some(vec![1]));
@@ -330,25 +331,25 @@ mod tests {
     #[test]
     fn a_repair_that_names_nothing_is_excused_nothing() {
         let excuses = Excuses { may_fail: false, ..Excuses::kept(5) };
-        assert_eq!(excuses_of_repaired(&Repaired::default(), &history(), 5), excuses);
+        assert_eq!(excuses_of_repaired(&RepairReport::default(), &history(), 5), excuses);
         // What it says of manifests names no key.
         let given_up_manifests = vec!["1.manifest is damaged".to_owned()];
         let rebuilt = vec!["rebuilt the manifest".to_owned()];
-        let repaired = Repaired { given_up_manifests, rebuilt, ..Repaired::default() };
+        let repaired = RepairReport { given_up_manifests, rebuilt, ..RepairReport::default() };
         assert_eq!(excuses_of_repaired(&repaired, &history(), 5), excuses);
     }
 
     #[test]
     fn a_repair_that_cuts_a_log_keeps_what_is_in_tables() {
         let cut_logs = vec!["1.log: cut short".to_owned()];
-        let repaired = Repaired { cut_logs, ..Repaired::default() };
+        let repaired = RepairReport { cut_logs, ..RepairReport::default() };
         let excuses = Excuses { may_fail: false, ..Excuses::kept(3) };
         assert_eq!(excuses_of_repaired(&repaired, &history(), 5), excuses);
     }
 
     #[test]
     fn a_salvaged_table_excuses_only_the_keys_that_it_lost() {
-        let table = LostTable {
+        let table = DroppedTable {
             file: "1.tables".into(),
             error: String::new(),
             smallest: b"a".to_vec(),
@@ -357,13 +358,13 @@ mod tests {
             lost_keys: vec![lost("b", Some("c"))],
             lost_range_deletes: false,
         };
-        let ranges_of = |table: LostTable| {
-            let repaired = Repaired { lost_tables: vec![table], ..Repaired::default() };
+        let ranges_of = |table: DroppedTable| {
+            let repaired = RepairReport { lost_tables: vec![table], ..RepairReport::default() };
             excuses_of_repaired(&repaired, &history(), 5).ranges
         };
         let whole = [range("default/a", "default/z"), range("another/a", "another/z")];
         assert_eq!(ranges_of(table.clone()), whole);
         let part = [range("default/b", "default/c"), range("another/b", "another/c")];
-        assert_eq!(ranges_of(LostTable { kept: 7, ..table }), part);
+        assert_eq!(ranges_of(DroppedTable { kept: 7, ..table }), part);
     }
 }

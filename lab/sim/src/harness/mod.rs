@@ -22,7 +22,7 @@ use crate::operations::{Fault, History, Operation, Recovery, SLOTS};
 use crate::settings::{LogMode, OpenSettings};
 use cursor::OpenCursor;
 use esker_base::{Error, Rng, hash64};
-use esker_lsm::{CompactionsDone, Db, KeyspaceSettings, Settings, Snapshot};
+use esker_lsm::{CompactionCounts, Db, KeyspaceSettings, Settings, Snapshot};
 use std::time::Duration;
 
 /// What a history did, to see that histories are worth running.
@@ -55,7 +55,7 @@ pub struct Outcome {
     /// Compactions done.
     pub compactions: u64,
     /// By why they were done and what they did, moves of tables included.
-    pub compactions_done: CompactionsDone,
+    pub compactions_done: CompactionCounts,
     /// Compactions that came into force later than they were done.
     pub deferrals: u64,
     /// Processes that ended without closing before some had.

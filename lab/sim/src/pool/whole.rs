@@ -12,14 +12,14 @@ use esker_base::background::Stepped;
 use esker_base::{Error, Result, Rng};
 use esker_lsm::{Db, Env, Forwarding};
 use esker_pmem::Pool;
-use esker_pmem::sim::{CrashState, SimRegion, When};
+use esker_pmem::sim::{CrashState, SimRegion, Trigger};
 use esker_storage::FaultStorage;
 use std::sync::{Arc, Condvar, Mutex};
 
 const COMMITS_MAX: u64 = 6;
 
 /// A moment in a history: what a power loss may leave, and what must be found in it.
-struct Moment {
+struct PausePoint {
     memory: CrashState,
     disk: FaultStorage,
     model: Model,
@@ -33,7 +33,7 @@ struct Machine {
     disk: FaultStorage,
     /// What must be found if the world ended now.
     model: Arc<Mutex<Model>>,
-    moments: Arc<Mutex<Vec<Moment>>>,
+    moments: Arc<Mutex<Vec<PausePoint>>>,
     rng: Rng,
 }
 
@@ -59,7 +59,7 @@ impl Machine {
         self.memory.interrupt_after(1, move |moment| {
             let disk = disk.crash_image(Rng::new(rng.next_u64()));
             let model = model.lock().expect("no panic").clone();
-            let moment = Moment { memory: moment.crash(), disk, model };
+            let moment = PausePoint { memory: moment.crash(), disk, model };
             moments.lock().expect("no panic").push(moment);
             Some(1)
         });
@@ -265,17 +265,17 @@ impl Turns {
         }
     }
 
-    fn at_fence(&self, when: When) {
+    fn at_fence(&self, when: Trigger) {
         let mut reached = self.reached.lock().expect("no panic");
         match when {
-            When::Before => {
+            Trigger::Before => {
                 reached.0 += 1;
                 let after = self.writers.saturating_sub(reached.0);
                 self.changed.notify_all();
                 let waited = self.changed.wait_while(reached, |(_, beyond)| *beyond < after);
                 drop(waited.expect("no panic"));
             }
-            When::After => {
+            Trigger::After => {
                 reached.1 += 1;
                 self.changed.notify_all();
             }
@@ -362,7 +362,7 @@ fn crash(mut machine: Machine, seed: u64, looks: Looks) -> std::result::Result<S
 }
 
 fn open_images(
-    moment: &Moment,
+    moment: &PausePoint,
     small: bool,
     looks: Looks,
     rng: &mut Rng,
@@ -401,7 +401,11 @@ fn open_images(
 }
 
 /// Opens what a crash of a recovery, or of the first commit after it, may leave. The number of images.
-fn open_once_more(moment: &Moment, most: u64, rng: &mut Rng) -> std::result::Result<u64, String> {
+fn open_once_more(
+    moment: &PausePoint,
+    most: u64,
+    rng: &mut Rng,
+) -> std::result::Result<u64, String> {
     let mut images = 0;
     for image in moment.memory.images(most, Rng::new(rng.next_u64())) {
         images += 1;

@@ -21,7 +21,7 @@
 
 use crate::checker::Version;
 use crate::worker::MOST_THREADS;
-use esker_base::ambient_seed;
+use esker_base::seed_from_os;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -108,7 +108,7 @@ impl History {
     /// Of `count` records from `first` on, and of those that are added.
     pub(super) fn new(first: u64, count: u64) -> Self {
         // Not out of the seed: two runs with one seed may follow each other on one store.
-        let start = ambient_seed();
+        let start = seed_from_os();
         let segments = [const { OnceLock::new() }; SEGMENTS];
         let history = History { first, start, segments };
         // Now rather than within an operation that is measured.

@@ -6,7 +6,7 @@ use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
-use esker::inspect::{FrameInfo, Inspector, LogDump, Stop};
+use esker::inspect::{FrameInfo, Inspector, LogDump, ScanEnd};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
@@ -83,11 +83,11 @@ fn text_lines(out: &mut impl Write, log: &LogDump) -> Outcome {
     Ok(())
 }
 
-fn why(stop: &Stop) -> &str {
+fn why(stop: &ScanEnd) -> &str {
     match stop {
-        Stop::Full => "the segment is full",
-        Stop::Blank => "nothing follows",
-        Stop::Bad { what, .. } => what,
+        ScanEnd::Full => "the segment is full",
+        ScanEnd::Blank => "nothing follows",
+        ScanEnd::Bad { what, .. } => what,
     }
 }
 
@@ -114,7 +114,7 @@ fn json_lines(out: &mut impl Write, log: &LogDump) -> Outcome {
     );
     let end = json!({
         "object": "end", "segment": header.epoch, "offset": log.scan.end,
-        "reason": why(&log.scan.stop), "is_damaged": matches!(log.scan.stop, Stop::Bad { .. }),
+        "reason": why(&log.scan.stop), "is_damaged": matches!(log.scan.stop, ScanEnd::Bad { .. }),
         "later": later,
     });
     put_json(out, &end)

@@ -8,7 +8,7 @@ use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
-use esker::inspect::{Change, Dates, KeyFormat};
+use esker::inspect::{Dates, KeyFormat, VersionChange};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
@@ -46,13 +46,13 @@ impl DumpManifest {
     }
 }
 
-fn change_text(change: &Change) -> String {
+fn change_text(change: &VersionChange) -> String {
     match change {
-        Change::CreateKeyspace { id, name, settings, .. } => {
+        VersionChange::CreateKeyspace { id, name, settings, .. } => {
             format!("create keyspace {id} {name:?}: {}", describe(*settings))
         }
-        Change::DropKeyspace(id) => format!("drop keyspace {id}"),
-        Change::AddTable { keyspace, level, run, meta } => format!(
+        VersionChange::DropKeyspace(id) => format!("drop keyspace {id}"),
+        VersionChange::AddTable { keyspace, level, run, meta } => format!(
             "add table {}+{} to keyspace {keyspace} level {level} run {run}: {} bytes, {} entries, {} … {}",
             meta.id.file,
             meta.id.offset,
@@ -61,28 +61,28 @@ fn change_text(change: &Change) -> String {
             shorten(&meta.smallest, SHOWN),
             shorten(&meta.largest, SHOWN)
         ),
-        Change::RemoveTable { keyspace, id } => {
+        VersionChange::RemoveTable { keyspace, id } => {
             format!("remove table {}+{} from keyspace {keyspace}", id.file, id.offset)
         }
-        Change::FlushedThrough(seqno) => format!("flushed through {seqno}"),
-        Change::NextFile(id) => format!("next file {id}"),
-        Change::NextKeyspace(id) => format!("next keyspace {id}"),
-        Change::AddLog { epoch, end: None } => format!("add log {epoch}"),
-        Change::AddLog { epoch, end: Some(end) } => {
+        VersionChange::FlushedThrough(seqno) => format!("flushed through {seqno}"),
+        VersionChange::NextFile(id) => format!("next file {id}"),
+        VersionChange::NextKeyspace(id) => format!("next keyspace {id}"),
+        VersionChange::AddLog { epoch, end: None } => format!("add log {epoch}"),
+        VersionChange::AddLog { epoch, end: Some(end) } => {
             format!("add log {epoch}, which ends at {} after write {}", end.offset, end.last_seqno)
         }
-        Change::RemoveLog(epoch) => format!("remove log {epoch}"),
-        Change::Closed => "closed".to_owned(),
-        Change::KeyFormat(format) => format!("key format: {}", key_format_name(*format)),
-        Change::Numbered { edits, first_file } => {
+        VersionChange::RemoveLog(epoch) => format!("remove log {epoch}"),
+        VersionChange::Closed => "closed".to_owned(),
+        VersionChange::KeyFormat(format) => format!("key format: {}", key_format_name(*format)),
+        VersionChange::Numbered { edits, first_file } => {
             format!("edit number {edits}, by a process whose first file is {first_file}")
         }
-        Change::Dates(dates) => format!("dates: {}", dates_text(dates)),
-        Change::Account(account) => format!(
+        VersionChange::Dates(dates) => format!("dates: {}", dates_text(dates)),
+        VersionChange::Account(account) => format!(
             "account: {} bytes written by users, {} by flushes, {} by compactions",
             account.user_bytes, account.flush_bytes, account.compaction_bytes
         ),
-        Change::Lifetimes { keyspace, born, .. } => {
+        VersionChange::Lifetimes { keyspace, born, .. } => {
             format!("lifetimes in keyspace {keyspace}, and of {} tables", born.len())
         }
     }
@@ -101,49 +101,51 @@ fn key_format_name(format: KeyFormat) -> &'static str {
     }
 }
 
-fn change_json(offset: u64, change: &Change) -> Json {
+fn change_json(offset: u64, change: &VersionChange) -> Json {
     let mut object = match change {
-        Change::CreateKeyspace { id, name, settings, retention_seqno } => json!({
+        VersionChange::CreateKeyspace { id, name, settings, retention_seqno } => json!({
             "change": "create-keyspace", "keyspace": id.0, "name": name,
             "shape": settings.shape.to_string(), "dedup": settings.dedup.to_string(),
             "compression": settings.compression.to_string(), "filter_bits": settings.filter_bits,
             "retention_seqno": retention_seqno,
         }),
-        Change::DropKeyspace(id) => json!({ "change": "drop-keyspace", "keyspace": id.0 }),
-        Change::AddTable { keyspace, level, run, meta } => json!({
+        VersionChange::DropKeyspace(id) => json!({ "change": "drop-keyspace", "keyspace": id.0 }),
+        VersionChange::AddTable { keyspace, level, run, meta } => json!({
             "change": "add-table", "keyspace": keyspace.0, "level": level, "run": run,
             "table": table_json(meta),
         }),
-        Change::RemoveTable { keyspace, id } => json!({
+        VersionChange::RemoveTable { keyspace, id } => json!({
             "change": "remove-table", "keyspace": keyspace.0, "file": id.file, "offset": id.offset,
         }),
-        Change::FlushedThrough(seqno) => json!({ "change": "flushed-through", "seqno": seqno }),
-        Change::NextFile(id) => json!({ "change": "next-file", "file": id }),
-        Change::NextKeyspace(id) => json!({ "change": "next-keyspace", "keyspace": id }),
-        Change::AddLog { epoch, end } => json!({
+        VersionChange::FlushedThrough(seqno) => {
+            json!({ "change": "flushed-through", "seqno": seqno })
+        }
+        VersionChange::NextFile(id) => json!({ "change": "next-file", "file": id }),
+        VersionChange::NextKeyspace(id) => json!({ "change": "next-keyspace", "keyspace": id }),
+        VersionChange::AddLog { epoch, end } => json!({
             "change": "add-log", "segment": epoch,
             "end": end.map(|end| json!({ "offset": end.offset, "last_seqno": end.last_seqno })),
         }),
-        Change::RemoveLog(epoch) => json!({ "change": "remove-log", "segment": epoch }),
-        Change::Closed => json!({ "change": "closed" }),
-        Change::KeyFormat(format) => json!({
+        VersionChange::RemoveLog(epoch) => json!({ "change": "remove-log", "segment": epoch }),
+        VersionChange::Closed => json!({ "change": "closed" }),
+        VersionChange::KeyFormat(format) => json!({
             "change": "key-format", "format": key_format_name(*format),
         }),
-        Change::Numbered { edits, first_file } => json!({
+        VersionChange::Numbered { edits, first_file } => json!({
             "change": "numbered", "edits": edits, "first_file": first_file,
         }),
-        Change::Dates(dates) => json!({
+        VersionChange::Dates(dates) => json!({
             "change": "dates",
             "marks": dates.marks().iter().map(|mark| {
                 json!({ "seqno": mark.through, "unix_seconds": mark.at })
             }).collect::<Vec<_>>(),
         }),
-        Change::Account(account) => json!({
+        VersionChange::Account(account) => json!({
             "change": "account", "user_bytes": account.user_bytes,
             "log_bytes": account.log_bytes, "flush_bytes": account.flush_bytes,
             "compaction_bytes": account.compaction_bytes,
         }),
-        Change::Lifetimes { keyspace, born, .. } => json!({
+        VersionChange::Lifetimes { keyspace, born, .. } => json!({
             "change": "lifetimes", "keyspace": keyspace.0, "tables": born.len(),
         }),
     };

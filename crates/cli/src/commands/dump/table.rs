@@ -8,7 +8,7 @@ use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
-use esker::inspect::{CursorPurpose, Properties, TableMeta, TablePlace};
+use esker::inspect::{Properties, ReadPurpose, TableMeta, TablePlace};
 use esker_base::{EntryCursor, Kind, Seqno};
 use serde_json::{Map, Value as Json};
 use std::io::Write;
@@ -53,7 +53,7 @@ impl DumpTable {
             let (start, end) = (&tombstone.start, &tombstone.end);
             self.print(&mut out, tombstone.seqno, Kind::RangeDelete, start, end)?;
         }
-        let mut cursor = table.cursor(CursorPurpose::Compaction);
+        let mut cursor = table.cursor(ReadPurpose::Compaction);
         cursor.seek_first()?;
         while cursor.valid() {
             self.print(&mut out, cursor.seqno(), cursor.kind(), cursor.key(), cursor.value())?;

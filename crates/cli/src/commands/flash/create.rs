@@ -5,7 +5,9 @@ use crate::failure::{Failure, Outcome};
 use crate::output::tell;
 use crate::units;
 use esker::Settings;
-use esker_flash::{FileZones, FlashStorage, Geometry, PlacedDisk, ZonedDisk, Zones, zones};
+use esker_flash::{
+    ChunkDevice, FdpDevice, FileChunkDevice, FlashStorage, Geometry, ZnsDevice, chunk_device,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ const CHUNKS_MIN: usize = 8;
 
 impl Create {
     pub fn run(self) -> Outcome {
-        let zones = match zones::is_disk(&self.path) {
+        let zones = match chunk_device::is_disk(&self.path) {
             true => self.on_disk()?,
             false => self.in_directory()?,
         };
@@ -56,23 +58,23 @@ impl Create {
     }
 
     /// A zoned disk has zones of its own, and one with placement its reclaim units.
-    fn on_disk(&self) -> Outcome<Arc<dyn Zones>> {
+    fn on_disk(&self) -> Outcome<Arc<dyn ChunkDevice>> {
         if self.bytes.is_some() || self.chunk.is_some() || self.units.is_some() {
             let reason = "a block device has its own size and chunks: leave out --bytes, --chunk and --units";
             return Err(Failure::Usage(reason.to_owned()));
         }
-        if !zones::has_zones(&self.path)? {
-            let open = if self.overwrite { PlacedDisk::create } else { PlacedDisk::open };
+        if !chunk_device::has_zones(&self.path)? {
+            let open = if self.overwrite { FdpDevice::create } else { FdpDevice::open };
             return Ok(Arc::new(open(&self.path)?));
         }
-        let disk = ZonedDisk::open(&self.path)?;
+        let disk = ZnsDevice::open(&self.path)?;
         if self.overwrite {
             disk.erase()?;
         }
         Ok(Arc::new(disk))
     }
 
-    fn in_directory(&self) -> Outcome<Arc<dyn Zones>> {
+    fn in_directory(&self) -> Outcome<Arc<dyn ChunkDevice>> {
         let usage = |reason: &str| Failure::Usage(reason.to_owned());
         if self.overwrite {
             return Err(usage("--overwrite is for block devices: remove the directory instead"));
@@ -92,7 +94,7 @@ impl Create {
             u16::try_from(chunks).map_err(|_| usage("--chunk is too small for --bytes"))?;
         let chunk = u32::try_from(chunk).map_err(|_| usage("--chunk is at most 4 GiB"))?;
         let geometry = Geometry::of_blocks(1, dies, chunks, chunk);
-        Ok(Arc::new(FileZones::create(&self.path, geometry)?))
+        Ok(Arc::new(FileChunkDevice::create(&self.path, geometry)?))
     }
 }
 

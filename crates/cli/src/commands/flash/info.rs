@@ -3,10 +3,10 @@
 use crate::failure::Outcome;
 use crate::output::show;
 use crate::units;
+use esker_flash::chunk_device::Placement;
 use esker_flash::device::fdp::Statistics;
-use esker_flash::storage::{Content, Erases, Lost, look};
-use esker_flash::zones::Placement;
-use esker_flash::{Zones, zones};
+use esker_flash::storage::{Content, EraseCounts, LostFile, look};
+use esker_flash::{ChunkDevice, chunk_device};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
@@ -19,19 +19,19 @@ pub struct Info {
 
 impl Info {
     pub fn run(self) -> Outcome {
-        print(&*zones::open_to_look(&self.path)?)
+        print(&*chunk_device::open_to_look(&self.path)?)
     }
 }
 
 /// Prints what a device is and holds.
-pub fn print(zones: &dyn Zones) -> Outcome {
+pub fn print(zones: &dyn ChunkDevice) -> Outcome {
     let (content, placement) = (look(zones)?, zones.placement()?);
     show(|| json(zones, &content, &placement), || text(zones, &content, &placement))
 }
 
-fn json(zones: &dyn Zones, content: &Content, placement: &Option<Placement>) -> Json {
+fn json(zones: &dyn ChunkDevice, content: &Content, placement: &Option<Placement>) -> Json {
     let geometry = zones.geometry();
-    let lost = |lost: &Lost| {
+    let lost = |lost: &LostFile| {
         json!({
             "file": lost.name, "is_log": lost.is_log, "bytes": lost.bytes, "chunks": lost.chunks,
         })
@@ -64,7 +64,7 @@ fn json(zones: &dyn Zones, content: &Content, placement: &Option<Placement>) -> 
     })
 }
 
-fn text(zones: &dyn Zones, content: &Content, placement: &Option<Placement>) -> String {
+fn text(zones: &dyn ChunkDevice, content: &Content, placement: &Option<Placement>) -> String {
     let geometry = zones.geometry();
     let mut out = format!(
         "{}: {} of {} chunks each, of {}\n",
@@ -80,7 +80,7 @@ fn text(zones: &dyn Zones, content: &Content, placement: &Option<Placement>) -> 
         units::bytes(content.good_bytes),
         units::counted(u64::from(content.free_chunks), "chunk"),
     );
-    let Erases { least, mean, most } = content.erases;
+    let EraseCounts { least, mean, most } = content.erases;
     out += &format!("chunks were erased {mean:.1} times on average, {least} to {most}\n");
     if let Some(how) = zones.written_by() {
         out += &format!("zones are written by {how}\n");
@@ -102,7 +102,7 @@ fn to_u64(bytes: u128) -> u64 {
 }
 
 /// What is missing of a file, and what follows from that.
-fn not_whole(lost: &Lost) -> String {
+fn not_whole(lost: &LostFile) -> String {
     let places: Vec<String> = lost.chunks.iter().map(u32::to_string).collect();
     let (name, bytes, places) = (&lost.name, units::bytes(lost.bytes), places.join(", "));
     match lost.is_log {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_whole_is_told_with_what_it_lost_and_where() {
-        let mut lost = Lost {
+        let mut lost = LostFile {
             name: "00000007.tables".to_owned(),
             is_log: false,
             chunks: vec![9, 12],

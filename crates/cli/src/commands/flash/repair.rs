@@ -4,8 +4,8 @@ use crate::failure::Outcome;
 use crate::output::show;
 use crate::progress::Progress;
 use crate::units;
-use esker_flash::storage::{Repaired, repair};
-use esker_flash::zones::{self, FileZones};
+use esker_flash::chunk_device::{self, FileChunkDevice};
+use esker_flash::storage::{RepairReport, repair};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -22,8 +22,9 @@ pub struct Repair {
 
 impl Repair {
     pub fn run(self) -> Outcome {
-        let is_restored = !zones::is_disk(&self.path) && FileZones::restore_geometry(&self.path)?;
-        let zones = zones::open(&self.path)?;
+        let is_restored =
+            !chunk_device::is_disk(&self.path) && FileChunkDevice::restore_geometry(&self.path)?;
+        let zones = chunk_device::open(&self.path)?;
         let name = zones.describe();
         let mut repaired = Progress::during("repairing", || repair(zones))?;
         if is_restored {
@@ -40,7 +41,7 @@ impl Repair {
     }
 }
 
-fn text(name: &str, repaired: &Repaired) -> String {
+fn text(name: &str, repaired: &RepairReport) -> String {
     let mut text: String = repaired.problems.iter().map(|problem| format!("{problem}\n")).collect();
     let files = units::counted(repaired.names.len() as u64, "file");
     text += &match repaired.is_changed {

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::show;
 use crate::units;
-use esker_base::{Rng, ambient_seed};
+use esker_base::{Rng, seed_from_os};
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::{CreateSettings, store_file};
 use serde_json::json;
@@ -41,7 +41,7 @@ impl Create {
             if !is_new && !self.overwrite {
                 expect_nothing(device)?;
             }
-            Ok(store_file::create(device, &settings, &mut Rng::new(ambient_seed()))?)
+            Ok(store_file::create(device, &settings, &mut Rng::new(seed_from_os()))?)
         });
         let (device, layout) = made?;
         let partitions = u64::from(layout.partitions);

@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::units;
 use esker_base::Error;
 use esker_hashstore::device::{Device, FileDevice};
-use esker_hashstore::repair::{Repaired, repair};
+use esker_hashstore::repair::{RepairReport, repair};
 use esker_hashstore::{Unreadable, store_file};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ fn with_advice(error: Error, unreadable: Unreadable) -> Failure {
     }
 }
 
-fn json(repaired: &Repaired) -> Json {
+fn json(repaired: &RepairReport) -> Json {
     json!({
         "keys": repaired.keys,
         "dropped": repaired.dropped,
@@ -68,7 +68,7 @@ fn json(repaired: &Repaired) -> Json {
     })
 }
 
-fn text(name: &str, repaired: &Repaired) -> String {
+fn text(name: &str, repaired: &RepairReport) -> String {
     let mut text: String =
         repaired.problems.iter().map(|problem| format!("{}\n", problem.fact())).collect();
     if repaired.problems.is_empty() && repaired.mended == 0 {

@@ -14,8 +14,8 @@ use crate::output::show;
 use crate::progress::Progress;
 use crate::units;
 use esker_base::Seqno;
-use esker_memtable::{SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan};
-use esker_pmem::pool::Inspect;
+use esker_memtable::{SEGMENT_HEADER_BYTES, ScanEnd, ScanResult, SegmentHeader, scan};
+use esker_pmem::pool::PoolRepair;
 use esker_pmem::{Extent, Pool};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ struct Segment {
     epoch: u32,
     /// Where its extent starts in the pool.
     offset: u64,
-    scan: Scan,
+    scan: ScanResult,
 }
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ struct Report {
 impl Check {
     pub fn run(self) -> Outcome {
         let (pool, problems) =
-            Pool::inspect(&self.path, TO_LOOK_AT, Inspect::Alone).map_err(Failure::of_check)?;
+            Pool::inspect(&self.path, TO_LOOK_AT, PoolRepair::Alone).map_err(Failure::of_check)?;
         let mut report = Report::default();
         report.problems.extend(problems.iter().map(ToString::to_string));
         let segments = Progress::during("checking", || report.read(&pool));
@@ -181,7 +181,7 @@ impl Report {
             }
             unfinished = segment.unfinished(unfinished, name);
             expected = segment.next_seqno().or(expected);
-            if let Stop::Bad { offset, what } = &segment.scan.stop {
+            if let ScanEnd::Bad { offset, what } = &segment.scan.stop {
                 let known = known.max(segment.durable_through(usize::MAX));
                 let is_damage = match (expected, segment.scan.later) {
                     (Some(due), _) => known >= due && !is_given_again(due, &unfinished),
@@ -195,7 +195,7 @@ impl Report {
         self.torn.extend(unfinished.map(|batch| batch.what));
     }
 
-    fn count(&mut self, scan: &Scan) {
+    fn count(&mut self, scan: &ScanResult) {
         self.frames += scan.frames.len() as u64;
         self.entries += scan.frames.iter().map(|frame| u64::from(frame.count)).sum::<u64>();
         self.bytes += scan.end;
@@ -259,7 +259,11 @@ mod tests {
         };
         let frames: Vec<_> = first_seqnos.iter().enumerate().map(frame).collect();
         let end = 64 + 640 * frames.len() as u64;
-        Segment { epoch, offset: 0, scan: Scan { frames, end, stop: Stop::Blank, later: None } }
+        Segment {
+            epoch,
+            offset: 0,
+            scan: ScanResult { frames, end, stop: ScanEnd::Blank, later: None },
+        }
     }
 
     fn judge(segments: &[Segment]) -> (usize, Vec<String>) {
@@ -287,7 +291,7 @@ mod tests {
         let parts = [segment(1, &[1, 11], 0, true), segment(2, &[41], 40, false)];
         assert_eq!(judge(&parts).0, 1);
         let mut torn = segment(1, &[1, 11], 0, true);
-        torn.scan.stop = Stop::Bad { offset: 1344, what: "damaged".into() };
+        torn.scan.stop = ScanEnd::Bad { offset: 1344, what: "damaged".into() };
         assert_eq!(judge(&[torn, segment(2, &[41], 40, false)]).0, 2);
     }
 }

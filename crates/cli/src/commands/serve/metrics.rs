@@ -7,7 +7,7 @@ use esker::Db;
 use esker::stats::DramTableStats;
 use esker_base::{Clock, Error};
 use esker_node::HashFigures;
-use esker_target::{Description, Failures, Target};
+use esker_target::{Description, NamespaceHealth, Target};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -154,7 +154,7 @@ fn health(served: &[Served], is_alive: bool) -> (&'static str, String) {
 
 /// What has failed in a namespace, each in a line.
 fn reasons(served: &Served) -> Vec<String> {
-    let mut reasons = served.namespace.failures().map_or_else(Vec::new, Failures::reasons);
+    let mut reasons = served.namespace.failures().map_or_else(Vec::new, NamespaceHealth::reasons);
     // What stands still in the background may have met no command yet.
     match served.db.as_ref().and_then(Db::background_error) {
         Some(error @ Error::TableUnreadable { .. }) => reasons.push(error.to_string()),

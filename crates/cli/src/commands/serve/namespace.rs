@@ -4,7 +4,7 @@ use super::config::Kind;
 use crate::failure::{Failure, Outcome};
 use crate::units;
 use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
-use esker_base::{Clock, Rng, SystemClock, Threads, ambient_seed, hash64};
+use esker_base::{Clock, Rng, SystemClock, Threads, hash64, seed_from_os};
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::{CreateSettings, store_file};
 use esker_node::HashKeys;
@@ -122,7 +122,7 @@ fn in_hash_store(path: &Path, nqn: &Nqn, bytes: Option<u64>, has_cache: bool) ->
     if !path.exists() {
         check_is_to_be_made(path, bytes)?;
         FileDevice::create_with(path, bytes, |device| {
-            store_file::create(device, &CreateSettings::default(), &mut Rng::new(ambient_seed()))
+            store_file::create(device, &CreateSettings::default(), &mut Rng::new(seed_from_os()))
         })?;
     }
     check_size(path, bytes)?;

@@ -2,14 +2,14 @@
 
 use crate::units::{bytes, count};
 use esker::Stats as Figures;
-use esker::stats::{Account, LiveData, RECLAIM_PERCENTS, ReclaimErrors};
+use esker::stats::{CumulativeStats, LiveData, RECLAIM_PERCENTS, ReclaimAccuracy};
 use esker_base::limit_line::{self, LimitLine};
 use serde_json::{Value as Json, json};
 
 /// What is live, and what it has cost.
 #[derive(Clone, Copy)]
 pub struct Cost {
-    account: Account,
+    account: CumulativeStats,
     live: Option<LiveData>,
     table_bytes: u64,
     /// Keys and values in tables, before compression.
@@ -146,7 +146,7 @@ impl Cost {
 }
 
 /// Compactions by how far off their estimate was, and what is summed of all.
-fn reclaim_errors(errors: &ReclaimErrors) -> Json {
+fn reclaim_errors(errors: &ReclaimAccuracy) -> Json {
     let names = RECLAIM_PERCENTS.map(|percent| format!("to_{percent}_percent"));
     let names = names.into_iter().chain(["more".to_owned()]);
     let mut of: serde_json::Map<_, _> = names.zip(errors.by_percent.map(Json::from)).collect();
@@ -158,26 +158,26 @@ fn reclaim_errors(errors: &ReclaimErrors) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker::stats::{SpaceSeen, TableGets};
+    use esker::stats::{SpaceAmpSamples, TableReadStats};
 
-    fn cost(table_gets: TableGets) -> Cost {
-        let account = Account { table_gets, ..Account::default() };
+    fn cost(table_gets: TableReadStats) -> Cost {
+        let account = CumulativeStats { table_gets, ..CumulativeStats::default() };
         Cost { account, live: None, table_bytes: 0, raw_bytes: 0 }
     }
 
     #[test]
     fn the_distance_from_the_limit_line_is_the_line_s_own() {
-        let space = SpaceSeen::look(1_200_000, 1_300_000, 1e6, 0.0);
+        let space = SpaceAmpSamples::look(1_200_000, 1_300_000, 1e6, 0.0);
         let (user_bytes, flushes) = (9_000_000, 90);
         let (flush_bytes, compaction_bytes) = (9_000_000, 22_500_000);
-        let account = Account {
+        let account = CumulativeStats {
             user_bytes,
             flushes,
             flush_bytes,
             compactions: 1,
             compaction_bytes,
             space,
-            ..Account::default()
+            ..CumulativeStats::default()
         };
         let live = Some(LiveData { bytes: 1e6, keys: 1e4, pinned_bytes: 0.0 });
         let cost = Cost { account, live, table_bytes: 1_100_000, raw_bytes: 1_100_000 };
@@ -189,22 +189,22 @@ mod tests {
         };
         assert_eq!(cost.distance(), line.distance(3.5, 1.2));
         assert!(cost.distance().is_some());
-        let unmerged = Account { compactions: 0, ..account };
+        let unmerged = CumulativeStats { compactions: 0, ..account };
         assert_eq!(Cost { account: unmerged, ..cost }.distance(), None);
     }
 
     #[test]
     fn what_a_get_cost_is_told_once_there_was_one() {
-        let nothing = cost(TableGets::default());
+        let nothing = cost(TableReadStats::default());
         assert_eq!(nothing.json()["table_runs_per_get"], Json::Null);
         assert_eq!(nothing.json()["table_blocks_read_per_get"], Json::Null);
-        let gets = TableGets {
+        let gets = TableReadStats {
             hits: 6,
             misses: 2,
             runs: 20,
             blocks: 4,
             block_bytes: 16_000,
-            ..TableGets::default()
+            ..TableReadStats::default()
         };
         let (some, json) = (cost(gets), cost(gets).json());
         assert_eq!(

@@ -1,16 +1,16 @@
 //! How keyspaces stand to their goals for space: a part of `esker stats`.
 
 use crate::units::bytes;
-use esker::stats::GoalInfo;
+use esker::stats::SpaceAmpStatus;
 use serde_json::{Value as Json, json};
 
 /// `None` if the ceiling is not known.
-fn above_bytes(goal: &GoalInfo) -> Option<u64> {
+fn above_bytes(goal: &SpaceAmpStatus) -> Option<u64> {
     Some((goal.bytes as f64 - goal.ceiling_bytes?).max(0.0) as u64)
 }
 
 /// A line for each goal; nothing if there is none.
-pub fn text(goals: &[GoalInfo]) -> String {
+pub fn text(goals: &[SpaceAmpStatus]) -> String {
     let mut out = String::new();
     for goal in goals {
         let above = match above_bytes(goal) {
@@ -25,8 +25,8 @@ pub fn text(goals: &[GoalInfo]) -> String {
     if out.is_empty() { out } else { format!("Space that a goal allows (goals)\n{out}") }
 }
 
-pub fn json(goals: &[GoalInfo]) -> Json {
-    let figures = |goal: &GoalInfo| {
+pub fn json(goals: &[SpaceAmpStatus]) -> Json {
+    let figures = |goal: &SpaceAmpStatus| {
         json!({
             "amp": f64::from(goal.amp.hundredths()) / 100.0,
             "live_bytes": goal.live_bytes as u64,
@@ -43,8 +43,8 @@ pub fn json(goals: &[GoalInfo]) -> Json {
 mod tests {
     use super::*;
 
-    fn goal(bytes: u64) -> GoalInfo {
-        GoalInfo {
+    fn goal(bytes: u64) -> SpaceAmpStatus {
+        SpaceAmpStatus {
             keyspace: "default".into(),
             amp: esker::Ratio::of_hundredths(120),
             live_bytes: 1000.0,
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn of_a_ceiling_that_is_not_known_nothing_is_told() {
-        let unknown = [GoalInfo { ceiling_bytes: None, ..goal(1700) }];
+        let unknown = [SpaceAmpStatus { ceiling_bytes: None, ..goal(1700) }];
         assert_eq!(json(&unknown)["default"]["ceiling_bytes"], Json::Null);
         assert_eq!(json(&unknown)["default"]["above_bytes"], Json::Null);
         assert!(text(&unknown).contains(" of what is not known"), "{}", text(&unknown));

@@ -10,7 +10,7 @@ use crate::place::Home;
 use crate::text::escape;
 use crate::units::{bytes, count, counted};
 use cost::Cost;
-use esker::stats::{DramTableStats, GoalInfo, UnreadableTable};
+use esker::stats::{DramTableStats, SpaceAmpStatus, UnreadableTable};
 use esker::{Db, Stats as Figures};
 use serde_json::{Map, Value as Json, json};
 
@@ -41,7 +41,7 @@ struct Shape {
     deletes: u64,
     range_tombstones: u64,
     raw_bytes: u64,
-    goals: Vec<GoalInfo>,
+    goals: Vec<SpaceAmpStatus>,
     /// The names and lengths of files that opens have set aside.
     lost_files: Vec<(String, u64)>,
     /// By keyspace.

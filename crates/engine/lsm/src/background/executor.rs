@@ -1,22 +1,22 @@
 //! Executes a job and notifies waiting threads when it is done.
 
 use super::picker::{can_prepare, is_unused, next_due_plan, segments_ahead, wants_segments};
-use super::{Flushed, IDLE, Job, Jobs, Lane};
-use crate::compaction::execute::job::{Merge, compact, install};
-use crate::compaction::execute::pending_installs::Hurry;
-use crate::compaction::in_progress::Held;
+use super::{Flushed, IDLE, Job, JobClass, SchedulerState};
+use crate::compaction::execute::job::{CompactionJob, compact, install};
+use crate::compaction::execute::pending_installs::ForceInstallGuard;
+use crate::compaction::in_progress::CompactionClaim;
 use crate::compaction::pick;
-use crate::compaction::pick::Moved;
-use crate::compaction::plan::Plan;
-use crate::engine::Inner;
+use crate::compaction::pick::PendingMoves;
+use crate::compaction::plan::CompactionPlan;
+use crate::engine::Engine;
 use crate::flush;
 use crate::log::segment_provider::LogSegment;
 use crate::log::segment_provider::{Extent, Spare, salt_of};
 use crate::log::wal_files::log_file_name;
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::{Change, Edit};
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::version::LEVELS;
-use crate::write::write_controller::Debt;
+use crate::write::write_controller::StallInputs;
 use esker_base::{Error, Result};
 use esker_memtable::{MemTable, Room};
 use esker_storage::Pace;
@@ -24,14 +24,14 @@ use parking_lot::MutexGuard;
 use std::sync::Arc;
 
 /// Of a keyspace without deferred merges.
-const NOTHING: Moved = [0; LEVELS];
+const NOTHING: PendingMoves = [0; LEVELS];
 
 /// Does a plan that a caller took up.
-pub(crate) fn run_plan(inner: &Inner, plan: Plan) -> Result<()> {
-    run(inner, Lane::Compaction, Job::Compact(plan))
+pub(crate) fn run_plan(inner: &Engine, plan: CompactionPlan) -> Result<()> {
+    run(inner, JobClass::Compaction, Job::Compact(plan))
 }
 
-pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
+pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
     let schedule = &inner.schedule;
     let mut merged = None;
     let outcome = match &job {
@@ -40,7 +40,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Sort(memtable) => sort(inner, memtable),
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Seal(memtable) => {
-            inner.commit.lock_tail().seal_segment(memtable);
+            inner.commit.lock_active().seal_segment(memtable);
             Ok(())
         }
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
@@ -56,7 +56,9 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     let outcome = match outcome {
         Err(error) if error.is_out_of_space() && wants_room && makes_room(inner) => Ok(()),
         // A compaction that was cancelled has not failed.
-        Err(_) if lane == Lane::Compaction && !is_install && inner.gate.is_cancelled() => Ok(()),
+        Err(_) if lane == JobClass::Compaction && !is_install && inner.gate.is_cancelled() => {
+            Ok(())
+        }
         outcome => outcome,
     };
     let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::RetryTables);
@@ -65,7 +67,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     // with nothing under way that could make room, a merge would be begun that does not fit.
     let (held, later) = match (job, merged) {
         (Job::Compact(_), Some(early)) => (None, Some(early)),
-        (Job::Compact(plan), None) => (Some(Held::by(&plan)), None),
+        (Job::Compact(plan), None) => (Some(CompactionClaim::by(&plan)), None),
         (Job::Install(merged), _) if outcome.is_err() => (None, Some(merged)),
         (Job::Install(merged), _) => (Some(merged.held), None),
         _ => (None, None),
@@ -87,19 +89,19 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     if is_install {
         jobs.deferred.end_install();
     }
-    jobs.flushing = jobs.flushing.filter(|_| lane != Lane::Flush);
+    jobs.flushing = jobs.flushing.filter(|_| lane != JobClass::Flush);
     rest(inner, jobs, lane);
     outcome
 }
 
 /// The end of a job. Once the last compaction has ended, writers need keep no pace any more.
-fn rest(inner: &Inner, mut jobs: MutexGuard<'_, Jobs>, lane: Lane) {
+fn rest(inner: &Engine, mut jobs: MutexGuard<'_, SchedulerState>, lane: JobClass) {
     jobs.lane(lane).running -= 1;
-    if lane == Lane::Compaction && jobs.lane(lane).running == 0 {
+    if lane == JobClass::Compaction && jobs.lane(lane).running == 0 {
         jobs.is_compacting =
             next_due_plan(inner, &jobs).is_some() || jobs.has_in_the_way(inner, &inner.view.pin());
     }
-    let ends_pace = lane == Lane::Compaction && !jobs.is_compacting && inner.stall.is_paced();
+    let ends_pace = lane == JobClass::Compaction && !jobs.is_compacting && inner.stall.is_paced();
     drop(jobs);
     if ends_pace {
         update_debt(inner);
@@ -109,14 +111,14 @@ fn rest(inner: &Inner, mut jobs: MutexGuard<'_, Jobs>, lane: Lane) {
 }
 
 /// Does a part of a merge. What fails in it is the error of whoever took the plan up.
-pub(super) fn help(inner: &Inner, merge: Arc<Merge>) {
+pub(super) fn help(inner: &Engine, merge: Arc<CompactionJob>) {
     merge.take_one(inner);
     // Before the lock: whoever took the plan up waits until it alone has the merge.
     drop(merge);
-    rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
+    rest(inner, inner.schedule.jobs.lock(), JobClass::Compaction);
 }
 
-fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
+fn sort(inner: &Engine, memtable: &MemTable) -> Result<()> {
     let started = inner.clock.now();
     let sorted = verify_and_sort(inner, memtable);
     if memtable.is_sealed() && sorted.is_ok() {
@@ -125,24 +127,24 @@ fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
     sorted
 }
 
-fn verify_and_sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
+fn verify_and_sort(inner: &Engine, memtable: &MemTable) -> Result<()> {
     if memtable.is_sealed() {
         // Every entry is about to be read.
         memtable.verify(&log_file_name(memtable.epoch()))?;
     }
     let visible = inner.commit.visible();
-    memtable.build_order(visible);
+    memtable.sort_through(visible);
     if memtable.is_sealed() && memtable.last_seqno() <= visible {
-        memtable.weigh_keyspaces();
+        memtable.compute_keyspace_sizes();
     }
     memtable.sound()
 }
 
-fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
+fn grow(inner: &Engine, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
     let resources = inner.share.resources();
     // A flush frees the segment's memory. Of an empty one, a large batch waits for more.
     let seal = || {
-        let is_sealed = inner.commit.lock_tail().seal_segment(&segment.memtable);
+        let is_sealed = inner.commit.lock_active().seal_segment(&segment.memtable);
         inner.share_segment_memory();
         is_sealed
     };
@@ -161,7 +163,7 @@ fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<(
         let mut jobs = inner.schedule.jobs.lock();
         let epoch = segment.memtable.epoch();
         jobs.growing.take_if(|it| it.memtable.epoch() == epoch && it.memtable.is_whole());
-        jobs.room_wanted.take_if(|(wants, wanted)| *wants == epoch && room.holds(*wanted));
+        jobs.expected_entries.take_if(|(wants, wanted)| *wants == epoch && room.holds(*wanted));
     }
     inner.commit.look_ahead_again();
     inner.share_segment_memory();
@@ -169,7 +171,7 @@ fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<(
 }
 
 /// Grows prepared segments that a large batch waits for. Returns whether there were any.
-fn make_whole(inner: &Inner) -> Result<bool> {
+fn make_whole(inner: &Engine) -> Result<bool> {
     let growing: Vec<LogSegment> = {
         let jobs = inner.schedule.jobs.lock();
         let wanted = jobs.prepared.iter().take(jobs.segments_wanted);
@@ -181,7 +183,7 @@ fn make_whole(inner: &Inner) -> Result<bool> {
     Ok(!growing.is_empty())
 }
 
-fn prepare(inner: &Inner) -> Result<()> {
+fn prepare(inner: &Engine) -> Result<()> {
     inner.installer.mend()?;
     if give_back_unneeded(inner)? || make_whole(inner)? {
         return Ok(());
@@ -204,7 +206,7 @@ fn prepare(inner: &Inner) -> Result<()> {
         // The epochs are known to be given out before extents say so. An open with its logs in files does
         // not see the extents, and must not give the epochs to log files. Not longer before than need be: to
         // an older copy of the manifest, what lies in a pool unlisted and was given out holds no writes.
-        inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
+        inner.installer.install(&inner.view, |_| Ok(VersionEdit::of([])), |_| {})?;
     }
     let mut segments = Vec::new();
     for epoch in epochs {
@@ -217,8 +219,9 @@ fn prepare(inner: &Inner) -> Result<()> {
     }
     if inner.logs.is_kept() {
         let began = || segments.iter().map(|segment| segment.memtable.epoch());
-        let added =
-            |_: &State| Ok(Edit::of(began().map(|epoch| Change::AddLog { epoch, end: None })));
+        let added = |_: &ManifestState| {
+            Ok(VersionEdit::of(began().map(|epoch| VersionChange::AddLog { epoch, end: None })))
+        };
         inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
             // The edit may be in the manifest all the same, and the next open must find what it lists:
             // segments with nothing in them.
@@ -234,7 +237,7 @@ fn prepare(inner: &Inner) -> Result<()> {
     Ok(())
 }
 
-impl Jobs {
+impl SchedulerState {
     /// Sets the prepared segments beyond `ahead` aside, unless a large batch waits for them.
     pub(crate) fn set_unneeded_aside(&mut self, ahead: usize) {
         if self.segments_wanted == 0 && self.prepared.len() > ahead {
@@ -245,14 +248,15 @@ impl Jobs {
 
 /// Gives up segments that were prepared for a large batch that was refused: the space that they use may be
 /// what a flush needs. Returns whether there were any.
-pub(crate) fn give_back_unneeded(inner: &Inner) -> Result<bool> {
+pub(crate) fn give_back_unneeded(inner: &Engine) -> Result<bool> {
     let unneeded = std::mem::take(&mut inner.schedule.jobs.lock().unneeded);
     if unneeded.is_empty() {
         return Ok(false);
     }
     let epochs = || unneeded.iter().map(|segment| segment.memtable.epoch());
     if inner.logs.is_kept() {
-        let removed = |_: &State| Ok(Edit::of(epochs().map(Change::RemoveLog)));
+        let removed =
+            |_: &ManifestState| Ok(VersionEdit::of(epochs().map(VersionChange::RemoveLog)));
         let installed = inner.installer.mend();
         let installed =
             installed.and_then(|()| inner.installer.install(&inner.view, removed, |_| {}));
@@ -273,7 +277,7 @@ pub(crate) fn give_back_unneeded(inner: &Inner) -> Result<bool> {
 }
 
 /// Epochs that were never given out.
-fn next_epochs(inner: &Inner, count: usize) -> Result<Vec<u32>> {
+fn next_epochs(inner: &Engine, count: usize) -> Result<Vec<u32>> {
     let epoch = |_| {
         u32::try_from(inner.installer.next_file()).map_err(|_| Error::InvalidSetting {
             setting: "log epoch",
@@ -290,7 +294,7 @@ fn next_epochs(inner: &Inner, count: usize) -> Result<Vec<u32>> {
 const ENTRY_BYTES_GUESSED: usize = 128;
 
 /// A segment that the manifest does not list yet.
-fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
+fn begin(inner: &Engine, epoch: u32) -> Result<LogSegment> {
     let newest = inner.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
     // Before it is known how large entries are. The pool's segments may be larger than all of the memory.
     let most_entries = (inner.settings.segment_bytes / ENTRY_BYTES_GUESSED)
@@ -320,7 +324,7 @@ fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
 }
 
 /// What a retired MemTable leaves, if one is free.
-fn spare(inner: &Inner) -> Spare {
+fn spare(inner: &Engine) -> Spare {
     let mut jobs = inner.schedule.jobs.lock();
     let free = jobs.retired.iter().position(is_unused);
     let memtable = free.and_then(|at| Arc::try_unwrap(jobs.retired.swap_remove(at)).ok());
@@ -328,13 +332,13 @@ fn spare(inner: &Inner) -> Spare {
     memtable.map(Spare::of).unwrap_or_default()
 }
 
-fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
+fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
     let started = inner.clock.now();
     let view = inner.view.load();
-    inner.gate.set_urgent_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
+    inner.gate.set_pending_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
     drop(view);
     let flushed = flush::flush(inner);
-    inner.gate.set_urgent_flushes(0);
+    inner.gate.set_pending_flushes(0);
     let flushed = flushed?;
     let now = inner.clock.now();
     let mut jobs = inner.schedule.jobs.lock();
@@ -365,7 +369,7 @@ fn is_well_filled(memtable: &MemTable) -> bool {
 }
 
 /// Whether deferred merges have come into force, and with that room was made for what found none.
-fn makes_room(inner: &Inner) -> bool {
+fn makes_room(inner: &Engine) -> bool {
     if inner.schedule.jobs.lock().deferred.is_over() {
         return false;
     }
@@ -381,19 +385,19 @@ fn makes_room(inner: &Inner) -> bool {
 }
 
 /// Puts in force what was deferred, in the calling thread and beside the lanes.
-pub(crate) fn install_deferred(inner: &Inner) -> Result<()> {
-    let _hurry = Hurry::begin(&inner.schedule);
+pub(crate) fn install_deferred(inner: &Engine) -> Result<()> {
+    let _hurry = ForceInstallGuard::begin(&inner.schedule);
     loop {
         let mut jobs = inner.schedule.jobs.lock();
         let Some(merged) = jobs.deferred.take_due(inner, inner.clock.now()) else { return Ok(()) };
         let job = jobs.begin_install(merged);
         drop(jobs);
-        run(inner, Lane::Compaction, job)?;
+        run(inner, JobClass::Compaction, job)?;
     }
 }
 
 /// Tells writers how fast they may go now.
-pub(crate) fn update_debt(inner: &Inner) {
+pub(crate) fn update_debt(inner: &Engine) {
     let (is_compacting, moved) = {
         let jobs = inner.schedule.jobs.lock();
         (jobs.is_compacting, jobs.deferred.moved())
@@ -402,14 +406,14 @@ pub(crate) fn update_debt(inner: &Inner) {
         let view = inner.view.pin();
         let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
         let index: usize = sealed().map(|memtable| memtable.index_bytes()).sum();
-        let mut debt = Debt {
+        let mut debt = StallInputs {
             sealed: sealed().count(),
             index_share: index as f64 / (inner.settings.memory_bytes / 2) as f64,
             sealed_limit: inner.settings.sealed_segments,
             sealed_free: inner.logs.pool().map_or(0, |_| inner.settings.sealed_segments / 2),
             segment_bytes: inner.settings.segment_bytes,
             is_compacting,
-            ..Debt::default()
+            ..StallInputs::default()
         };
         for keyspace in view.version.keyspaces.values() {
             let moved = moved.get(&keyspace.id).unwrap_or(&NOTHING);
@@ -457,18 +461,19 @@ mod tests {
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         let (inner, now) = (db.inner(), db.inner().clock.now());
-        let owed = Debt { level_0_excess_runs: 22.0, segment_bytes: 1, ..Debt::default() };
+        let owed =
+            StallInputs { level_0_excess_runs: 22.0, segment_bytes: 1, ..StallInputs::default() };
         inner.stall.set_debt(now, || owed);
         inner.stall.note_stalled(Duration::ZERO, now + Duration::from_secs(3600));
         {
             let mut jobs = inner.schedule.jobs.lock();
-            (jobs.lane(Lane::Compaction).running, jobs.is_compacting) = (2, true);
+            (jobs.lane(JobClass::Compaction).running, jobs.is_compacting) = (2, true);
         }
         update_debt(inner);
         assert!(inner.stall.is_paced(), "two are at work");
-        rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
+        rest(inner, inner.schedule.jobs.lock(), JobClass::Compaction);
         assert!(inner.stall.is_paced(), "one is");
-        rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
+        rest(inner, inner.schedule.jobs.lock(), JobClass::Compaction);
         assert!(!inner.stall.is_paced());
     }
 
@@ -483,7 +488,7 @@ mod tests {
 
     fn put_and_seal(db: &Db, key: &[u8]) {
         db.put(&db.default_keyspace(), key, b"value").unwrap();
-        db.inner().commit.lock_tail().seal();
+        db.inner().commit.lock_active().seal();
     }
 
     #[test]
@@ -494,9 +499,9 @@ mod tests {
         put_and_seal(&db, b"a");
         db.put(&db.default_keyspace(), b"b", b"value").unwrap();
         let memtables = db.inner().view.load().memtables.clone();
-        assert!(db.inner().commit.lock_tail().seal_segment(&memtables[1]));
+        assert!(db.inner().commit.lock_active().seal_segment(&memtables[1]));
         assert!(!memtables[0].is_sealed());
-        assert!(db.inner().commit.lock_tail().seal_segment(&memtables[0]));
+        assert!(db.inner().commit.lock_active().seal_segment(&memtables[0]));
     }
 
     #[test]
@@ -507,11 +512,11 @@ mod tests {
         let inner = db.inner();
         db.put(&db.default_keyspace(), b"a", b"value").unwrap();
         inner.schedule.jobs.lock().segments_wanted = 2;
-        while step_lane(inner, Lane::Prepare) {}
+        while step_lane(inner, JobClass::Prepare) {}
         {
             let mut jobs = inner.schedule.jobs.lock();
             jobs.segments_wanted = 0;
-            jobs.lane(Lane::Prepare).running += 1;
+            jobs.lane(JobClass::Prepare).running += 1;
         }
         let held = || {
             let (bytes, jobs) = (inner.segment_memory(&inner.view.load()), &inner.schedule.jobs);
@@ -524,7 +529,7 @@ mod tests {
         assert!(give_back_unneeded(inner).unwrap());
         let (_, _, left) = held();
         assert!(left < bytes);
-        run(inner, Lane::Prepare, Job::Prepare).unwrap();
+        run(inner, JobClass::Prepare, Job::Prepare).unwrap();
         assert_eq!(held(), (1, 0, left));
     }
 
@@ -536,13 +541,13 @@ mod tests {
         let storage = Arc::new(MemoryStorage::new());
         let db = over_a_pool(&storage, &pool);
         let ready = || {
-            while step_lane(db.inner(), Lane::Prepare) {}
+            while step_lane(db.inner(), JobClass::Prepare) {}
             let jobs = db.inner().schedule.jobs.lock();
             jobs.prepared.iter().map(|segment| segment.memtable.epoch()).collect::<Vec<_>>()
         };
         db.put(&db.default_keyspace(), b"a", b"value").unwrap();
         assert_eq!(ready().len(), 1, "nothing waits for a flush");
-        db.inner().commit.lock_tail().seal();
+        db.inner().commit.lock_active().seal();
         let two = ready();
         assert_eq!(two.len(), 2);
         assert!(two[0] < two[1], "writers begin the older one first");
@@ -568,10 +573,10 @@ mod tests {
         let db = db.unwrap();
         (0..100u32).for_each(|n| db.put(&db.default_keyspace(), n.to_be_bytes(), b"v").unwrap());
         let inner = db.inner();
-        inner.commit.lock_tail().seal();
-        assert!(step_lane(inner, Lane::Flush), "it is sorted");
+        inner.commit.lock_active().seal();
+        assert!(step_lane(inner, JobClass::Flush), "it is sorted");
         assert_eq!(inner.stall.sorting(), Duration::from_secs(1));
-        assert!(step_lane(inner, Lane::Flush), "it is flushed");
+        assert!(step_lane(inner, JobClass::Flush), "it is flushed");
         assert_eq!((inner.stall.sorting(), db.stats().flushes), (Duration::ZERO, 1));
     }
 
@@ -584,7 +589,7 @@ mod tests {
         let db = Db::open_with(env, settings).unwrap();
         let (inner, keyspace) = (db.inner(), db.default_keyspace());
         let taken = || {
-            while step_lane(inner, Lane::Prepare) {}
+            while step_lane(inner, JobClass::Prepare) {}
             let jobs = inner.schedule.jobs.lock();
             jobs.prepared.iter().map(|it| it.memtable.memory_bytes()).collect::<Vec<_>>()
         };
@@ -594,7 +599,7 @@ mod tests {
         };
         fill(0);
         assert!(taken()[0] < SEGMENT / 2, "{:?}: nothing is full yet", taken());
-        inner.commit.lock_tail().seal();
+        inner.commit.lock_active().seal();
         fill(10_000);
         assert!(taken()[0] > SEGMENT, "{:?}", taken());
         // Its log file still grows in steps, and no frame is reserved in what is not allocated.

@@ -24,14 +24,14 @@ pub(crate) mod worker_pool;
 
 use worker_pool::Signal;
 
-use crate::compaction::execute::job::{Merge, Merged};
-use crate::compaction::execute::pending_installs::Deferred;
-use crate::compaction::in_progress::Busy;
-use crate::compaction::plan::{Plan, Reason};
-use crate::engine::Inner;
+use crate::compaction::execute::job::{CompactionJob, CompactionOutput};
+use crate::compaction::execute::pending_installs::PendingInstalls;
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use crate::engine::Engine;
 use crate::log::segment_provider::LogSegment;
 use crate::options::settings::Settings;
-use crate::recovery::open_tables::Opening;
+use crate::recovery::open_tables::TableOpenState;
 use crate::version::unreadable::Retry;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{MemTable, Room};
@@ -51,19 +51,20 @@ pub(crate) const IDLE: Duration = Duration::from_millis(200);
 
 /// Which thread does a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lane {
+pub(crate) enum JobClass {
     Prepare,
     Flush,
     Sync,
     Compaction,
 }
 
-impl Lane {
-    const ALL: [Lane; 4] = [Lane::Prepare, Lane::Flush, Lane::Sync, Lane::Compaction];
+impl JobClass {
+    const ALL: [JobClass; 4] =
+        [JobClass::Prepare, JobClass::Flush, JobClass::Sync, JobClass::Compaction];
 
     /// The kinds of work of the lane, the most urgent first.
     fn urgencies(self) -> &'static [Urgency] {
-        if self == Lane::Compaction { &[Urgency::Due, Urgency::Spare] } else { &[Urgency::Due] }
+        if self == JobClass::Compaction { &[Urgency::Due, Urgency::Spare] } else { &[Urgency::Due] }
     }
 }
 
@@ -86,17 +87,17 @@ enum Job {
     Seal(Arc<MemTable>),
     /// Of everything up to this seqno.
     Sync(Seqno),
-    Compact(Plan),
+    Compact(CompactionPlan),
     /// Of a merge that was deferred.
-    Install(Merged),
+    Install(CompactionOutput),
     /// Tries tables again whose reads failed.
     RetryTables,
 }
 
 /// The state of all background work.
 #[derive(Default)]
-pub(crate) struct Schedule {
-    pub(crate) jobs: Mutex<Jobs>,
+pub(crate) struct Scheduler {
+    pub(crate) jobs: Mutex<SchedulerState>,
     /// Wakes lanes.
     pub(crate) work: Arc<Signal>,
     /// Wakes whoever waits for a lane's results.
@@ -107,11 +108,11 @@ pub(crate) struct Schedule {
 
 /// What the schedule's lock protects.
 #[derive(Default)]
-pub(crate) struct Jobs {
+pub(crate) struct SchedulerState {
     pub(crate) closing: bool,
     pub(crate) has_threads: bool,
     /// Of the tables that the database was opened with.
-    pub(crate) opening: Opening,
+    pub(crate) opening: TableOpenState,
     /// A writer came, so segments are worth preparing.
     pub(crate) wants_segment: bool,
     /// A writer needs the next segment, however little of the active one is used. No writer does once one
@@ -130,14 +131,14 @@ pub(crate) struct Jobs {
     /// The active segment, as long as it can grow.
     pub(crate) growing: Option<LogSegment>,
     /// What writers wait for: how much of the segment of which epoch.
-    pub(crate) room_wanted: Option<(u32, Room)>,
+    pub(crate) expected_entries: Option<(u32, Room)>,
     /// Segments whose listing failed: the manifest may list them until it is mended.
     doubtful: Vec<u32>,
     /// MemTables flushed, kept for the memory if nobody else holds them.
     pub(crate) retired: Vec<Arc<MemTable>>,
-    pub(crate) busy: Busy,
+    pub(crate) busy: InProgressCompactions,
     /// Their plans are busy.
-    pub(crate) deferred: Deferred,
+    pub(crate) deferred: PendingInstalls,
     /// A plan is under way, or another comes right after the last one.
     is_compacting: bool,
     /// When the database was opened.
@@ -150,9 +151,9 @@ pub(crate) struct Jobs {
     /// The epoch of the MemTable that is being flushed.
     pub(crate) flushing: Option<u32>,
     /// Plans under way that have several parts.
-    shared: Vec<Arc<Merge>>,
+    shared: Vec<Arc<CompactionJob>>,
     pub(crate) synced_at: Duration,
-    pub(crate) lanes: [LaneState; 4],
+    pub(crate) lanes: [JobClassState; 4],
     /// When tables whose reads failed are tried again.
     pub(crate) retry: Retry,
     /// The keyspace of the plan begun last: the others come before it.
@@ -171,7 +172,7 @@ pub(crate) struct Flushed {
 
 /// How a lane's jobs fare.
 #[derive(Default)]
-pub(crate) struct LaneState {
+pub(crate) struct JobClassState {
     /// Jobs that run now.
     pub(crate) running: usize,
     pub(crate) error: Option<Error>,
@@ -179,7 +180,7 @@ pub(crate) struct LaneState {
     pub(crate) attempts: u64,
 }
 
-impl LaneState {
+impl JobClassState {
     fn ready(&self, now: Duration) -> bool {
         self.error.is_none() || now >= self.retry_at
     }
@@ -192,10 +193,10 @@ impl LaneState {
     }
 }
 
-impl Schedule {
+impl Scheduler {
     /// A schedule whose work is announced to the threads that wait for `work`.
     pub(crate) fn announcing(work: Arc<Signal>) -> Self {
-        Schedule { work, ..Schedule::default() }
+        Scheduler { work, ..Scheduler::default() }
     }
 
     /// Says that threads serve the lanes.
@@ -209,13 +210,13 @@ impl Schedule {
     }
 
     /// Has idle threads take parts of `merge`.
-    pub(crate) fn share(&self, merge: &Arc<Merge>) {
+    pub(crate) fn share(&self, merge: &Arc<CompactionJob>) {
         self.jobs.lock().shared.push(merge.clone());
         self.work.announce();
     }
 
     /// Forgets `merge`, of which no part is left, and waits until those who helped have, too.
-    pub(crate) fn unshare(&self, merge: &Arc<Merge>) {
+    pub(crate) fn unshare(&self, merge: &Arc<CompactionJob>) {
         let mut jobs = self.jobs.lock();
         jobs.shared.retain(|other| !Arc::ptr_eq(other, merge));
         while Arc::strong_count(merge) > 1 {
@@ -257,8 +258,8 @@ impl Schedule {
 }
 
 /// Does one job of `lane`, in a thread that serves it. False if there is none so urgent.
-fn visit(inner: &Inner, lane: Lane, urgency: Urgency) -> bool {
-    let _alarm = Alarm(inner);
+fn visit(inner: &Engine, lane: JobClass, urgency: Urgency) -> bool {
+    let _alarm = PanicGuard(inner);
     let mut jobs = inner.schedule.jobs.lock();
     if jobs.closing || jobs.panicked {
         return false;
@@ -279,9 +280,9 @@ fn visit(inner: &Inner, lane: Lane, urgency: Urgency) -> bool {
 }
 
 /// Tells those who wait if a background thread panics.
-pub(crate) struct Alarm<'a>(pub(crate) &'a Inner);
+pub(crate) struct PanicGuard<'a>(pub(crate) &'a Engine);
 
-impl Drop for Alarm<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.schedule.jobs.lock().panicked = true;
@@ -291,12 +292,12 @@ impl Drop for Alarm<'_> {
 }
 
 /// Does one job of any lane in the calling thread. False if there is none, or it failed.
-pub(crate) fn step(inner: &Inner) -> bool {
-    Lane::ALL.into_iter().any(|lane| step_lane(inner, lane))
+pub(crate) fn step(inner: &Engine) -> bool {
+    JobClass::ALL.into_iter().any(|lane| step_lane(inner, lane))
 }
 
 /// Does one job of `lane` in the calling thread. False if there is none, or it failed.
-pub(crate) fn step_lane(inner: &Inner, lane: Lane) -> bool {
+pub(crate) fn step_lane(inner: &Engine, lane: JobClass) -> bool {
     let job = {
         let mut jobs = inner.schedule.jobs.lock();
         jobs.lane(lane).error = None;
@@ -309,8 +310,8 @@ pub(crate) fn step_lane(inner: &Inner, lane: Lane) -> bool {
     }
 }
 
-impl Jobs {
-    pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneState {
+impl SchedulerState {
+    pub(crate) fn lane(&mut self, lane: JobClass) -> &mut JobClassState {
         &mut self.lanes[lane as usize]
     }
 
@@ -336,28 +337,28 @@ impl Jobs {
     }
 
     /// A merge of which a part is left, for a thread of the compaction lane that has nothing else to do.
-    fn next_to_help(&mut self, lane: Lane) -> Option<Arc<Merge>> {
+    fn next_to_help(&mut self, lane: JobClass) -> Option<Arc<CompactionJob>> {
         let left = self.shared.iter().find(|merge| merge.parts.are_left());
-        let merge = left.filter(|_| lane == Lane::Compaction)?.clone();
+        let merge = left.filter(|_| lane == JobClass::Compaction)?.clone();
         self.lane(lane).running += 1;
         Some(merge)
     }
 
     /// Takes up a merge that was deferred.
-    fn begin_install(&mut self, merged: Merged) -> Job {
+    fn begin_install(&mut self, merged: CompactionOutput) -> Job {
         // What it was in the way of comes next.
         self.is_compacting = true;
         self.deferred.begin_install();
-        self.lane(Lane::Compaction).running += 1;
+        self.lane(JobClass::Compaction).running += 1;
         Job::Install(merged)
     }
 
     /// Takes up a plan, by a lane or by a caller.
-    pub(crate) fn begin_plan(&mut self, plan: &Plan) {
+    pub(crate) fn begin_plan(&mut self, plan: &CompactionPlan) {
         self.busy.claim(plan);
         self.served = Some(plan.keyspace);
         // What is done in idle time holds no writer to a pace.
-        self.is_compacting |= plan.reason != Reason::Deletes;
-        self.lane(Lane::Compaction).running += 1;
+        self.is_compacting |= plan.reason != CompactionReason::Deletes;
+        self.lane(JobClass::Compaction).running += 1;
     }
 }

@@ -1,14 +1,14 @@
 //! Picks the next job of a lane.
 
-use super::{Job, Jobs, Lane, Urgency, spare_plans};
-use crate::compaction::execute::job::Merged;
-use crate::compaction::in_progress::Busy;
+use super::{Job, JobClass, SchedulerState, Urgency, spare_plans};
+use crate::compaction::execute::job::CompactionOutput;
+use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick;
-use crate::compaction::plan::{Plan, Reason};
-use crate::compaction::space::budget::Surroundings;
-use crate::engine::Inner;
-use crate::options::sizes::Sizes;
-use crate::version::super_version::View;
+use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use crate::compaction::space::budget::PickerContext;
+use crate::engine::Engine;
+use crate::options::sizes::SizeTargets;
+use crate::version::super_version::SuperVersion;
 use crate::version::{KeyspaceVersion, Version};
 use esker_base::KeyspaceId;
 use esker_memtable::{MemTable, Room};
@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) fn next_job(
-    inner: &Inner,
-    jobs: &mut MutexGuard<'_, Jobs>,
-    lane: Lane,
+    inner: &Engine,
+    jobs: &mut MutexGuard<'_, SchedulerState>,
+    lane: JobClass,
     urgency: Urgency,
 ) -> Option<Job> {
     let now = inner.clock.now();
     if !jobs.lane(lane).ready(now) {
         return None;
     }
-    if lane == Lane::Compaction && jobs.opening.openers > 0 {
+    if lane == JobClass::Compaction && jobs.opening.openers > 0 {
         return None;
     }
     if urgency == Urgency::Spare {
@@ -37,8 +37,8 @@ pub(super) fn next_job(
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
     }
-    let jobs: &mut Jobs = jobs;
-    if lane == Lane::Compaction {
+    let jobs: &mut SchedulerState = jobs;
+    if lane == JobClass::Compaction {
         if let Some(merged) = jobs.deferred.take_due(inner, now) {
             return Some(jobs.begin_install(merged));
         }
@@ -65,8 +65,8 @@ pub(super) fn next_job(
         return None;
     }
     let job = match lane {
-        Lane::Prepare => next_growth(inner, jobs).or_else(|| next_segment(inner, jobs)),
-        Lane::Flush => next_flush(inner, jobs).or_else(|| next_seal(inner, jobs)),
+        JobClass::Prepare => next_growth(inner, jobs).or_else(|| next_segment(inner, jobs)),
+        JobClass::Flush => next_flush(inner, jobs).or_else(|| next_seal(inner, jobs)),
         _ => next_sync(inner, jobs, now),
     }?;
     jobs.flushing = match &job {
@@ -78,15 +78,16 @@ pub(super) fn next_job(
 }
 
 /// Whether `plan` ends soon, or a compaction thread is left for the other databases that share them.
-fn leaves_a_thread(inner: &Inner, jobs: &Jobs, plan: &Plan) -> bool {
-    let (resources, compaction) = (inner.share.resources(), &jobs.lanes[Lane::Compaction as usize]);
+fn leaves_a_thread(inner: &Engine, jobs: &SchedulerState, plan: &CompactionPlan) -> bool {
+    let (resources, compaction) =
+        (inner.share.resources(), &jobs.lanes[JobClass::Compaction as usize]);
     let threads = resources.background_threads();
     let is_last = jobs.has_threads && threads > 1 && compaction.running + 1 >= threads;
     !is_last || plan.expected_bytes <= inner.sizes.base_bytes() || resources.databases() < 2
 }
 
 /// A deferred merge that keeps others from being chosen.
-fn next_in_the_way(inner: &Inner, jobs: &mut Jobs) -> Option<Merged> {
+fn next_in_the_way(inner: &Engine, jobs: &mut SchedulerState) -> Option<CompactionOutput> {
     if jobs.deferred.is_empty() || inner.gate.is_cancelled() {
         return None;
     }
@@ -94,22 +95,22 @@ fn next_in_the_way(inner: &Inner, jobs: &mut Jobs) -> Option<Merged> {
 }
 
 /// What could not be read may have been on a device that failed for a while.
-fn retry_tables(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
+fn retry_tables(inner: &Engine, jobs: &mut SchedulerState, now: Duration) -> Option<Job> {
     if inner.gate.is_cancelled() || !jobs.retry.begin(now) {
         return None;
     }
-    jobs.lane(Lane::Compaction).running += 1;
+    jobs.lane(JobClass::Compaction).running += 1;
     Some(Job::RetryTables)
 }
 
 /// The active segment doubles once half of it is used, by [`STEP_BYTES_MAX`] at most, and grows to what
 /// writers wait for.
-fn next_growth(inner: &Inner, jobs: &mut Jobs) -> Option<Job> {
+fn next_growth(inner: &Engine, jobs: &mut SchedulerState) -> Option<Job> {
     let segment = jobs.growing.take_if(|segment| segment.memtable.is_sealed());
     drop(segment);
     let memtable = &jobs.growing.as_ref()?.memtable;
     let (used, room, whole) = (memtable.used(), memtable.room(), memtable.whole_room());
-    let wanted = jobs.room_wanted.filter(|(epoch, _)| *epoch == memtable.epoch());
+    let wanted = jobs.expected_entries.filter(|(epoch, _)| *epoch == memtable.epoch());
     let wanted = wanted.map_or(room, |(_, wanted)| wanted);
     let grow = |used: u32, room: u32, wanted: u32, whole: u32, most: u32| {
         let next = if used >= room / 2 { room.saturating_add(room.min(most)) } else { room };
@@ -141,7 +142,7 @@ const STEP_BYTES_MAX: u32 = 8 << 20;
 /// Segments grow by whole pages.
 const PAGE_BYTES: u32 = 4 << 10;
 
-fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
+fn next_segment(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
     let view = inner.view.pin();
     let wanted = wants_segments(inner, jobs, &view) && can_prepare(inner, jobs, &view);
     (wanted || !jobs.unneeded.is_empty()).then_some(Job::Prepare)
@@ -149,20 +150,20 @@ fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
 
 /// How many segments are to be in readiness: one as long as flushes keep up, and the log's number once
 /// they do not.
-pub(super) fn segments_ahead(inner: &Inner, view: &View) -> usize {
+pub(super) fn segments_ahead(inner: &Engine, view: &SuperVersion) -> usize {
     let is_behind = view.memtables.iter().any(|memtable| memtable.is_sealed());
     if is_behind { inner.logs.segments_ahead() } else { 1 }
 }
 
 /// Whether so few segments are in readiness that more are to be prepared.
-pub(crate) fn wants_segments(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
+pub(crate) fn wants_segments(inner: &Engine, jobs: &SchedulerState, view: &SuperVersion) -> bool {
     let is_used = jobs.needs_segment || inner.logs.pool().is_some() || is_active_used(view);
     let are_few = is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view);
     jobs.wants_segment && (are_few || !jobs.are_gathered(jobs.segments_wanted))
 }
 
 /// Whether there is no active segment, or a quarter of it is used: then the next one is worth preparing.
-fn is_active_used(view: &View) -> bool {
+fn is_active_used(view: &SuperVersion) -> bool {
     let active = view.memtables.first().filter(|memtable| !memtable.is_sealed());
     active.is_none_or(|memtable| {
         let (used, whole) = (memtable.used(), memtable.whole_room());
@@ -171,7 +172,7 @@ fn is_active_used(view: &View) -> bool {
 }
 
 /// Whether another segment may be prepared and the log has a place for it.
-pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
+pub(crate) fn can_prepare(inner: &Engine, jobs: &SchedulerState, view: &SuperVersion) -> bool {
     // A flushed MemTable that nobody reads any more gives its extent back.
     let has_log =
         || inner.logs.has_room() || !jobs.doubtful.is_empty() || jobs.retired.iter().any(is_unused);
@@ -184,14 +185,14 @@ pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
 
 /// Whether another segment may be prepared. One beyond the limit may, or writers could never fill
 /// the limit.
-fn has_room(inner: &Inner, view: &View) -> bool {
+fn has_room(inner: &Engine, view: &SuperVersion) -> bool {
     let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
     // A flush gives memory back.
     let waits_for_flush = sealed > 0 && inner.share.resources().is_short();
     sealed <= inner.settings.sealed_segments && !waits_for_flush
 }
 
-fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
+fn next_flush(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
     let view = inner.view.pin();
     let memtables = view.next_to_flush();
     let (oldest, newest) = (memtables.first()?, memtables.last()?);
@@ -203,7 +204,7 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
         // What keyspaces it has, and what of it each has, is known once it is sorted. All its entries would
         // be read before, under the lock that a writer needs for its next segment.
         let is_unsorted = |memtable: &&Arc<MemTable>| {
-            memtable.wants_order(visible) || memtable.bytes_by_keyspace().is_none()
+            memtable.needs_sort(visible) || memtable.keyspace_sizes().is_none()
         };
         if let Some(memtable) = memtables.iter().find(is_unsorted) {
             return Some(Job::Sort(memtable.clone()));
@@ -215,12 +216,12 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     }
     let active = view.memtables.first();
     active
-        .filter(|memtable| memtable.wants_order(visible))
+        .filter(|memtable| memtable.needs_sort(visible))
         .map(|memtable| Job::Sort(memtable.clone()))
 }
 
 /// An active MemTable that was begun an eighth of the age of deletes ago: only in tables do deletes age.
-fn next_seal(inner: &Inner, jobs: &mut Jobs) -> Option<Job> {
+fn next_seal(inner: &Engine, jobs: &mut SchedulerState) -> Option<Job> {
     let view = inner.view.pin();
     let active = view.memtables.first()?;
     if active.is_sealed() || active.entries() == 0 {
@@ -241,13 +242,13 @@ fn next_seal(inner: &Inner, jobs: &mut Jobs) -> Option<Job> {
 
 /// The keyspaces that a flush of `memtables` would take beyond their goals for space.
 fn short_of_space(
-    inner: &Inner,
-    jobs: &Jobs,
-    view: &View,
+    inner: &Engine,
+    jobs: &SchedulerState,
+    view: &SuperVersion,
     memtables: &[Arc<MemTable>],
 ) -> Vec<Arc<KeyspaceVersion>> {
     let around = inner.surroundings(view, jobs);
-    let parts = bytes_by_keyspace(memtables).into_iter();
+    let parts = keyspace_sizes(memtables).into_iter();
     let there = parts.filter_map(|(id, bytes)| Some((view.version.keyspaces.get(&id)?, bytes)));
     let is_short = |keyspace: &KeyspaceVersion, bytes| {
         !pick::admits_flush(keyspace, bytes, &jobs.busy, inner.sizes, &around)
@@ -257,20 +258,26 @@ fn short_of_space(
 }
 
 /// What each keyspace has of all `memtables` together, in bytes, as far as it is known.
-pub(crate) fn bytes_by_keyspace(memtables: &[Arc<MemTable>]) -> BTreeMap<KeyspaceId, u64> {
-    let mut bytes_by_keyspace = BTreeMap::new();
-    let parts = memtables.iter().filter_map(|memtable| memtable.bytes_by_keyspace());
+pub(crate) fn keyspace_sizes(memtables: &[Arc<MemTable>]) -> BTreeMap<KeyspaceId, u64> {
+    let mut keyspace_sizes = BTreeMap::new();
+    let parts = memtables.iter().filter_map(|memtable| memtable.keyspace_sizes());
     for &(keyspace, bytes) in parts.flatten() {
-        *bytes_by_keyspace.entry(keyspace).or_default() += bytes;
+        *keyspace_sizes.entry(keyspace).or_default() += bytes;
     }
-    bytes_by_keyspace
+    keyspace_sizes
 }
 
 /// Whether compaction is at work in one of the keyspaces that are `short` of space, or can be. If not,
 /// waiting for it would be for ever, or for what others have to merge.
-fn makes_space(inner: &Inner, jobs: &Jobs, view: &View, short: &[Arc<KeyspaceVersion>]) -> bool {
+fn makes_space(
+    inner: &Engine,
+    jobs: &SchedulerState,
+    view: &SuperVersion,
+    short: &[Arc<KeyspaceVersion>],
+) -> bool {
     let around = inner.surroundings(view, jobs);
-    let fails = jobs.lanes[Lane::Compaction as usize].error.is_some() || jobs.opening.openers > 0;
+    let fails =
+        jobs.lanes[JobClass::Compaction as usize].error.is_some() || jobs.opening.openers > 0;
     let can_merge = |keyspace: &KeyspaceVersion| {
         !fails && pick::pick(keyspace, &jobs.busy, inner.sizes, &around).is_some()
     };
@@ -280,7 +287,7 @@ fn makes_space(inner: &Inner, jobs: &Jobs, view: &View, short: &[Arc<KeyspaceVer
 /// Sealed segments are synced at once, off the write path: the frames written from then on say that
 /// these are durable, so that damage in them is told from a torn end. The active one is synced by
 /// the clock, if the settings say so.
-fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
+fn next_sync(inner: &Engine, jobs: &mut SchedulerState, now: Duration) -> Option<Job> {
     if !inner.commit.syncs_later() || inner.commit.failure().is_some() {
         return None;
     }
@@ -299,31 +306,45 @@ fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
 }
 
 /// The next plan: one that is due, or one for deletes.
-pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+pub(crate) fn next_plan(inner: &Engine, jobs: &SchedulerState) -> Option<CompactionPlan> {
     next_due_plan(inner, jobs).or_else(|| spare_plans::next_locked(inner, jobs))
 }
 
 /// The next plan of any keyspace that is due. Where something always is, deletes that are a quarter over their
 /// time come first, one plan at a time.
-pub(crate) fn next_due_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+pub(crate) fn next_due_plan(inner: &Engine, jobs: &SchedulerState) -> Option<CompactionPlan> {
     let overdue = || {
         let age = inner.settings.delete_age_max;
         let age = age.saturating_add(age / 4);
         next_by_age(inner, jobs, age, pick::pick_aged)
     };
-    let may_be_aged = !jobs.busy.runs_for(Reason::OldDeletes);
+    let may_be_aged = !jobs.busy.runs_for(CompactionReason::OldDeletes);
     may_be_aged.then(overdue).flatten().or_else(|| next_by(inner, jobs, pick::pick))
 }
 
-pub(super) type Picker = fn(&KeyspaceVersion, &Busy, Sizes, &Surroundings) -> Option<Plan>;
+pub(super) type Picker = fn(
+    &KeyspaceVersion,
+    &InProgressCompactions,
+    SizeTargets,
+    &PickerContext,
+) -> Option<CompactionPlan>;
 
 /// The next plan of any keyspace by `pick`.
-pub(super) fn next_by(inner: &Inner, jobs: &Jobs, pick: Picker) -> Option<Plan> {
+pub(super) fn next_by(
+    inner: &Engine,
+    jobs: &SchedulerState,
+    pick: Picker,
+) -> Option<CompactionPlan> {
     next_by_age(inner, jobs, inner.settings.delete_age_max, pick)
 }
 
 /// The same, with deletes that are too old after `age`.
-fn next_by_age(inner: &Inner, jobs: &Jobs, age: Duration, pick: Picker) -> Option<Plan> {
+fn next_by_age(
+    inner: &Engine,
+    jobs: &SchedulerState,
+    age: Duration,
+    pick: Picker,
+) -> Option<CompactionPlan> {
     if inner.gate.is_cancelled() {
         return None;
     }
@@ -338,8 +359,8 @@ fn next_by_age(inner: &Inner, jobs: &Jobs, age: Duration, pick: Picker) -> Optio
 pub(super) fn in_turn(
     version: &Version,
     served: Option<KeyspaceId>,
-    pick: impl Fn(&KeyspaceVersion) -> Option<Plan>,
-) -> Option<Plan> {
+    pick: impl Fn(&KeyspaceVersion) -> Option<CompactionPlan>,
+) -> Option<CompactionPlan> {
     let keyspaces = &version.keyspaces;
     let (after, upto) = match served {
         Some(served) => (Bound::Excluded(served), Bound::Included(served)),
@@ -359,13 +380,13 @@ pub(super) fn is_unused(memtable: &Arc<MemTable>) -> bool {
 mod tests {
     use super::*;
     use crate::background::step_lane;
-    use crate::compaction::pick::l0_delay::Arrival;
+    use crate::compaction::pick::l0_delay::FlushCadence;
     use crate::db::Db;
     use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::options::space_policy::{Dedup, Ratio};
     use crate::recovery::env::Env;
-    use crate::write::write_controller::Debt;
+    use crate::write::write_controller::StallInputs;
     use esker_base::Error;
     use esker_base::background::Stepped;
     use esker_storage::MemoryStorage;
@@ -402,8 +423,8 @@ mod tests {
         let before = arrival().unwrap();
         while arrival().unwrap().drained_bytes == 0 {}
         (0..10u32).for_each(|n| db.put(&keyspace, n.to_be_bytes(), [7; 400]).unwrap());
-        inner.commit.lock_tail().seal();
-        assert_eq!(arrival(), Some(Arrival { drained_bytes: 0, ..before }));
+        inner.commit.lock_active().seal();
+        assert_eq!(arrival(), Some(FlushCadence { drained_bytes: 0, ..before }));
         db.flush().unwrap();
         assert!(arrival().unwrap().after >= before.after + 10);
     }
@@ -417,14 +438,15 @@ mod tests {
         put_and_flush(&db, &keyspace, 10);
         assert!(arrives());
         let owe = |level_0_excess_runs| {
-            let debt = Debt { level_0_excess_runs, segment_bytes: 1, ..Debt::default() };
+            let debt =
+                StallInputs { level_0_excess_runs, segment_bytes: 1, ..StallInputs::default() };
             inner.stall.set_debt(inner.clock.now(), || debt);
         };
         owe(20.0);
         assert!(!arrives());
         owe(0.0);
         assert!(arrives());
-        for lane in [Lane::Prepare, Lane::Flush] {
+        for lane in [JobClass::Prepare, JobClass::Flush] {
             inner.schedule.jobs.lock().lane(lane).error = Some(Error::Closed);
             assert!(!arrives(), "{lane:?}");
             inner.schedule.jobs.lock().lane(lane).error = None;
@@ -437,27 +459,27 @@ mod tests {
         let goal = Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
         let keyspace = keyspace(&db, "k", 8, goal);
         (0..100u32).for_each(|n| db.put(&keyspace, n.to_be_bytes(), [7; 400]).unwrap());
-        db.inner().commit.lock_tail().seal();
+        db.inner().commit.lock_active().seal();
         let inner = db.inner();
-        let flushing = |jobs: &Jobs| {
+        let flushing = |jobs: &SchedulerState| {
             let around = inner.surroundings(&inner.view.load(), jobs);
             around.flushing_bytes.get(&keyspace.id()).copied().unwrap_or(0)
         };
         let mut jobs = inner.schedule.jobs.lock();
-        jobs.lane(Lane::Flush).running = 1;
+        jobs.lane(JobClass::Flush).running = 1;
         assert_eq!(flushing(&jobs), 0, "the lane sorts");
-        jobs.lane(Lane::Flush).running = 0;
-        let mut job = next_job(inner, &mut jobs, Lane::Flush, Urgency::Due).unwrap();
+        jobs.lane(JobClass::Flush).running = 0;
+        let mut job = next_job(inner, &mut jobs, JobClass::Flush, Urgency::Due).unwrap();
         if let Job::Sort(memtable) = &job {
             assert_eq!(flushing(&jobs), 0, "it is being sorted");
-            memtable.build_order(inner.commit.visible());
-            memtable.weigh_keyspaces();
-            jobs.lane(Lane::Flush).running = 0;
-            job = next_job(inner, &mut jobs, Lane::Flush, Urgency::Due).unwrap();
+            memtable.sort_through(inner.commit.visible());
+            memtable.compute_keyspace_sizes();
+            jobs.lane(JobClass::Flush).running = 0;
+            job = next_job(inner, &mut jobs, JobClass::Flush, Urgency::Due).unwrap();
         }
         assert!(matches!(job, Job::Flush(_)) && flushing(&jobs) > 40_000);
         drop(jobs);
-        crate::background::executor::run(inner, Lane::Flush, job).unwrap();
+        crate::background::executor::run(inner, JobClass::Flush, job).unwrap();
         assert_eq!(flushing(&inner.schedule.jobs.lock()), 0);
     }
 
@@ -468,10 +490,10 @@ mod tests {
         (0..2).for_each(|_| put_and_flush(&db, &keyspace, 10));
         let mut jobs = db.inner().schedule.jobs.lock();
         jobs.opening.openers = 1;
-        assert!(next_job(db.inner(), &mut jobs, Lane::Compaction, Urgency::Due).is_none());
+        assert!(next_job(db.inner(), &mut jobs, JobClass::Compaction, Urgency::Due).is_none());
         jobs.opening.openers = 0;
         assert!(
-            next_job(db.inner(), &mut jobs, Lane::Compaction, Urgency::Due).is_some(),
+            next_job(db.inner(), &mut jobs, JobClass::Compaction, Urgency::Due).is_some(),
             "one is due"
         );
     }
@@ -488,21 +510,24 @@ mod tests {
         table.mark_unreadable(&Error::io("read", "a file", std::io::ErrorKind::Other.into()));
         let mut jobs = inner.schedule.jobs.lock();
         jobs.retry.plan(now + Duration::from_secs(3600));
-        assert!(next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).is_none(), "the pause");
+        assert!(
+            next_job(inner, &mut jobs, JobClass::Compaction, Urgency::Due).is_none(),
+            "the pause"
+        );
         jobs.retry = Default::default();
         jobs.retry.plan(Duration::ZERO);
         inner.clock.sleep(Duration::from_millis(600));
-        let job = next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).unwrap();
+        let job = next_job(inner, &mut jobs, JobClass::Compaction, Urgency::Due).unwrap();
         assert!(matches!(job, Job::RetryTables));
         assert!(
-            next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).is_none(),
+            next_job(inner, &mut jobs, JobClass::Compaction, Urgency::Due).is_none(),
             "one at a time"
         );
         drop(jobs);
-        crate::background::executor::run(inner, Lane::Compaction, job).unwrap();
+        crate::background::executor::run(inner, JobClass::Compaction, job).unwrap();
         assert!(!table.is_unreadable(), "compaction may have it");
         let jobs = inner.schedule.jobs.lock();
-        assert_eq!(jobs.lanes[Lane::Compaction as usize].running, 0);
+        assert_eq!(jobs.lanes[JobClass::Compaction as usize].running, 0);
     }
 
     #[test]
@@ -529,11 +554,11 @@ mod tests {
         }
         db.put(&tight, b"key", b"value").unwrap();
         (0..120u32).for_each(|n| db.put(&roomy, n.to_be_bytes(), [7; 400]).unwrap());
-        inner.commit.lock_tail().seal();
+        inner.commit.lock_active().seal();
         let view = inner.view.load();
         let oldest = view.memtables.last().unwrap();
-        oldest.build_order(inner.commit.visible());
-        oldest.weigh_keyspaces();
+        oldest.sort_through(inner.commit.visible());
+        oldest.compute_keyspace_sizes();
         assert!(oldest.bytes_used() > 50_000);
         let jobs = inner.schedule.jobs.lock();
         assert!(short_of_space(inner, &jobs, &view, std::slice::from_ref(oldest)).is_empty());
@@ -554,17 +579,17 @@ mod tests {
         put_and_flush(&db, &other, 10);
         put_and_flush(&db, &other, 10);
         db.put(&short, b"key", b"value").unwrap();
-        db.inner().commit.lock_tail().seal();
+        db.inner().commit.lock_active().seal();
         {
             let (inner, jobs) = (db.inner(), db.inner().schedule.jobs.lock());
             let view = inner.view.load();
             let oldest = view.memtables.last().unwrap();
-            oldest.weigh_keyspaces();
+            oldest.compute_keyspace_sizes();
             let short = short_of_space(inner, &jobs, &view, std::slice::from_ref(oldest));
             assert_eq!(short.len(), 1, "it is short of space");
             assert!(next_plan(inner, &jobs).is_some(), "the other has something to merge");
         }
-        while step_lane(db.inner(), Lane::Flush) {}
+        while step_lane(db.inner(), JobClass::Flush) {}
         let view = db.inner().view.load();
         assert!(view.memtables.iter().all(|memtable| !memtable.is_sealed()), "it is flushed");
         drop(held);

@@ -13,7 +13,7 @@
 //! no lock here: an open fails, and nothing is charged or returned.
 
 use super::worker_pool::Crew;
-use crate::engine::{Inner, dram_table_bytes, segments_at_most};
+use crate::engine::{Engine, dram_table_bytes, segments_at_most};
 use crate::options::settings::{Settings, within};
 use esker_base::{Error, Result};
 use esker_memtable::MemTable;
@@ -237,13 +237,13 @@ impl Resources {
         if self.active() <= self.memory_bytes() / 2 {
             return;
         }
-        let mut largest: (usize, *const Inner) = (0, std::ptr::null());
+        let mut largest: (usize, *const Engine) = (0, std::ptr::null());
         self.crew().for_each(|inner| {
             largest = largest.max((inner.relief_bytes(), Arc::as_ptr(inner)));
         });
         self.crew().for_each(|inner| {
             if largest.0 > 0 && std::ptr::eq(Arc::as_ptr(inner), largest.1) {
-                inner.commit.lock_tail().seal();
+                inner.commit.lock_active().seal();
                 inner.share_memory();
                 inner.schedule.wake();
             }
@@ -320,7 +320,7 @@ impl std::fmt::Debug for Resources {
     }
 }
 
-impl Inner {
+impl Engine {
     /// What a flush of the active MemTable would free, in bytes. 0 if it has not grown: the next one takes
     /// as much.
     fn relief_bytes(&self) -> usize {

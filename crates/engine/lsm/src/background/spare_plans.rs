@@ -3,21 +3,24 @@
 //! Picking reads the counts of all tables, so it runs without the schedule's lock, which a writer
 //! needs for its next segment. A plan counts only if what it was chosen by has not changed meanwhile.
 
-use super::Jobs;
+use super::SchedulerState;
 use super::picker::{in_turn, next_by};
-use crate::compaction::in_progress::Busy;
+use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick;
-use crate::compaction::plan::{Plan, Reason};
-use crate::compaction::space::budget::Surroundings;
-use crate::engine::Inner;
-use crate::options::sizes::Sizes;
+use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use crate::compaction::space::budget::PickerContext;
+use crate::engine::Engine;
+use crate::options::sizes::SizeTargets;
 use crate::version::KeyspaceVersion;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The next plan, picked without the lock.
-pub(super) fn next(inner: &Inner, jobs: &mut MutexGuard<'_, Jobs>) -> Option<Plan> {
+pub(super) fn next(
+    inner: &Engine,
+    jobs: &mut MutexGuard<'_, SchedulerState>,
+) -> Option<CompactionPlan> {
     let may_be_aged = may_be_aged(jobs);
     let aged = may_be_aged.then(|| unlocked(inner, jobs, pick::pick_aged)).flatten();
     if aged.is_some() || !is_idle(inner, jobs) {
@@ -27,7 +30,7 @@ pub(super) fn next(inner: &Inner, jobs: &mut MutexGuard<'_, Jobs>) -> Option<Pla
 }
 
 /// The next plan, picked under the lock: for a caller that waits for all of them.
-pub(super) fn next_locked(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+pub(super) fn next_locked(inner: &Engine, jobs: &SchedulerState) -> Option<CompactionPlan> {
     let aged = || next_by(inner, jobs, pick::pick_aged);
     let idle = || is_idle(inner, jobs).then(|| next_by(inner, jobs, pick::pick_idle)).flatten();
     may_be_aged(jobs).then(aged).flatten().or_else(idle)
@@ -36,10 +39,15 @@ pub(super) fn next_locked(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
 /// Picks without the lock. `None` if nothing is found, or if a plan was begun, a flush began, or tables
 /// changed meanwhile.
 fn unlocked(
-    inner: &Inner,
-    jobs: &mut MutexGuard<'_, Jobs>,
-    pick: impl Fn(&KeyspaceVersion, &Busy, Sizes, &Surroundings) -> Option<Plan>,
-) -> Option<Plan> {
+    inner: &Engine,
+    jobs: &mut MutexGuard<'_, SchedulerState>,
+    pick: impl Fn(
+        &KeyspaceVersion,
+        &InProgressCompactions,
+        SizeTargets,
+        &PickerContext,
+    ) -> Option<CompactionPlan>,
+) -> Option<CompactionPlan> {
     if inner.gate.is_cancelled() {
         return None;
     }
@@ -60,16 +68,16 @@ fn unlocked(
 }
 
 /// Of deletes that are too old, one plan at a time runs, so that what comes to be due finds a thread.
-fn may_be_aged(jobs: &Jobs) -> bool {
-    !jobs.busy.runs_for(Reason::OldDeletes)
+fn may_be_aged(jobs: &SchedulerState) -> bool {
+    !jobs.busy.runs_for(CompactionReason::OldDeletes)
 }
 
 /// Whether nothing is written, and nothing has been for a while; or somebody waits for all that there is to do. One plan at
 /// a time is done in idle time, so that what comes to be due finds a thread.
-fn is_idle(inner: &Inner, jobs: &Jobs) -> bool {
+fn is_idle(inner: &Engine, jobs: &SchedulerState) -> bool {
     /// Another flush would come by then if writers were busy.
     const AFTER: Duration = Duration::from_secs(1);
-    if jobs.busy.runs_for(Reason::Deletes) || inner.stall.waits_for_compaction() {
+    if jobs.busy.runs_for(CompactionReason::Deletes) || inner.stall.waits_for_compaction() {
         return false;
     }
     let flushed_at = jobs.flushed.map_or(jobs.opened_at, |flushed| flushed.at);
@@ -83,7 +91,7 @@ mod tests {
     use super::*;
     use crate::background::picker::next_job;
     use crate::background::resources::Resources;
-    use crate::background::{Lane, Urgency};
+    use crate::background::{JobClass, Urgency};
     use crate::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
     use esker_base::background::Stepped;
     use esker_storage::MemoryStorage;
@@ -121,7 +129,7 @@ mod tests {
         (0..100u32).for_each(|key| db.delete(&keyspace, key.to_be_bytes()).unwrap());
         db.flush().unwrap();
         let inner = db.inner();
-        type Work = fn(&Db, &Plan);
+        type Work = fn(&Db, &CompactionPlan);
         let meanwhile: Cell<Option<Work>> = Cell::new(None);
         let mut jobs = inner.schedule.jobs.lock();
         let mut picked = || {
@@ -133,7 +141,7 @@ mod tests {
             });
             plan.map(|plan| plan.reason)
         };
-        assert_eq!(picked(), Some(Reason::Deletes));
+        assert_eq!(picked(), Some(CompactionReason::Deletes));
         meanwhile.set(Some(|db, _| put_and_flush(db, &db.default_keyspace(), 0..1)));
         assert_eq!(picked(), None, "there is another table");
         meanwhile.set(Some(|db, _| db.inner().schedule.jobs.lock().flushing = Some(7)));
@@ -154,7 +162,8 @@ mod tests {
         }
         inner.schedule.set_threaded();
         let mut jobs = inner.schedule.jobs.lock();
-        let mut begins = || next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).is_some();
+        let mut begins =
+            || next_job(inner, &mut jobs, JobClass::Compaction, Urgency::Due).is_some();
         assert!(begins(), "the first long one");
         assert!(begins(), "a short one");
         assert!(!begins(), "the last thread is for others");

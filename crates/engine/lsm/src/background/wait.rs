@@ -3,21 +3,21 @@
 
 use super::executor::{give_back_unneeded, install_deferred, run_plan, update_debt};
 use super::picker::{can_prepare, next_plan, wants_segments};
-use super::{IDLE, Jobs, Lane, step_lane};
-use crate::compaction::execute::pending_installs::Hurry;
+use super::{IDLE, JobClass, SchedulerState, step_lane};
+use crate::compaction::execute::pending_installs::ForceInstallGuard;
 use crate::compaction::pick::manual;
-use crate::engine::Inner;
+use crate::engine::Engine;
 use crate::log::segment_provider::LogSegment;
-use crate::version::super_version::View;
-use crate::write::{Rotation, TailGuard};
+use crate::version::super_version::SuperVersion;
+use crate::write::{ActiveSegmentGuard, MemTableSwitch};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_memtable::{MemTable, Room};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl Rotation for Inner {
-    fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool> {
+impl MemTableSwitch for Engine {
+    fn rotate(&self, tail: &mut ActiveSegmentGuard<'_>) -> Result<bool> {
         let prepared = {
             let mut jobs = self.schedule.jobs.lock();
             if jobs.closing {
@@ -39,7 +39,7 @@ impl Rotation for Inner {
     fn wait_for_segment(&self) -> Result<()> {
         // Another writer may have taken the segment that this one waited for: then there is an active one
         // with space, and the next is not prepared yet.
-        let look = |jobs: &mut Jobs| {
+        let look = |jobs: &mut SchedulerState| {
             if jobs.are_segments_held_back() {
                 // The large batch may have come after this writer.
                 jobs.small_waits = true;
@@ -78,7 +78,7 @@ impl Rotation for Inner {
         Ok(Some(jobs.prepared.drain(..count).collect()))
     }
 
-    fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment) {
+    fn begin(&self, tail: &mut ActiveSegmentGuard<'_>, segment: LogSegment) {
         let memtable = segment.memtable.clone();
         {
             let mut jobs = self.schedule.jobs.lock();
@@ -101,7 +101,7 @@ impl Rotation for Inner {
 
     fn wait_for_segments(&self, count: usize) -> Result<()> {
         self.schedule.jobs.lock().segments_wanted = count;
-        let look = |jobs: &mut Jobs| match jobs.are_gathered(count) {
+        let look = |jobs: &mut SchedulerState| match jobs.are_gathered(count) {
             true => Prepared::Enough,
             false => Prepared::TooFew,
         };
@@ -124,14 +124,14 @@ impl Rotation for Inner {
         let started = self.clock.now();
         let waited = self.wait_until(|jobs, view| {
             if memtable.is_sealed() || memtable.room().holds(room) {
-                return Wait::Over;
+                return WaitFor::Over;
             }
-            let wanted = jobs.room_wanted.filter(|(epoch, _)| *epoch == memtable.epoch());
+            let wanted = jobs.expected_entries.filter(|(epoch, _)| *epoch == memtable.epoch());
             let room = wanted.map_or(room, |(_, other)| room.or(other));
-            jobs.room_wanted = Some((memtable.epoch(), room));
+            jobs.expected_entries = Some((memtable.epoch(), room));
             match flush_may_make_room(jobs, view) {
-                true => Wait::For(Lane::Flush),
-                false => Wait::For(Lane::Prepare),
+                true => WaitFor::For(JobClass::Flush),
+                false => WaitFor::For(JobClass::Prepare),
             }
         });
         let now = self.clock.now();
@@ -150,15 +150,15 @@ const FULL_POOL: Duration = Duration::from_millis(1);
 
 /// Whether there was no room for a segment when one was last tried for, and a MemTable waits for its flush: its log
 /// goes when it is a table, and makes room.
-fn flush_may_make_room(jobs: &mut Jobs, view: &View) -> bool {
-    let is_full = jobs.lane(Lane::Prepare).error.as_ref().is_some_and(Error::is_out_of_space);
+fn flush_may_make_room(jobs: &mut SchedulerState, view: &SuperVersion) -> bool {
+    let is_full = jobs.lane(JobClass::Prepare).error.as_ref().is_some_and(Error::is_out_of_space);
     is_full && view.memtables.iter().any(|memtable| memtable.is_sealed())
 }
 
 /// What a waiter waits for.
-enum Wait {
+enum WaitFor {
     Over,
-    For(Lane),
+    For(JobClass),
     /// Until a large batch has its segments or is refused. What fails meanwhile is that batch's error.
     ForLargeBatch,
 }
@@ -171,23 +171,23 @@ enum Prepared {
     LargeBatchFirst,
 }
 
-impl Inner {
+impl Engine {
     /// Waits until `look` finds enough prepared, or says why there never will be.
-    fn wait_for_prepared(&self, look: impl Fn(&mut Jobs) -> Prepared) -> Result<()> {
+    fn wait_for_prepared(&self, look: impl Fn(&mut SchedulerState) -> Prepared) -> Result<()> {
         let started = self.clock.now();
         let waited = self.wait_until(|jobs, view| {
             match look(jobs) {
-                Prepared::Enough => return Wait::Over,
-                Prepared::LargeBatchFirst => return Wait::ForLargeBatch,
+                Prepared::Enough => return WaitFor::Over,
+                Prepared::LargeBatchFirst => return WaitFor::ForLargeBatch,
                 Prepared::TooFew => {}
             }
             if flush_may_make_room(jobs, view) {
-                Wait::For(Lane::Flush)
-            } else if jobs.lane(Lane::Prepare).running > 0 || can_prepare(self, jobs, view) {
-                Wait::For(Lane::Prepare)
+                WaitFor::For(JobClass::Flush)
+            } else if jobs.lane(JobClass::Prepare).running > 0 || can_prepare(self, jobs, view) {
+                WaitFor::For(JobClass::Prepare)
             } else {
                 // If a flush can't make room, the writer is to hear why.
-                Wait::For(Lane::Flush)
+                WaitFor::For(JobClass::Flush)
             }
         });
         let now = self.clock.now();
@@ -214,21 +214,24 @@ impl Inner {
 
     /// Waits until `look` says that it is over, doing the work itself if there are no threads. Fails
     /// with the error of the lane waited for if a try that started after this call failed.
-    fn wait_until(&self, mut look: impl FnMut(&mut Jobs, &View) -> Wait) -> Result<()> {
+    fn wait_until(
+        &self,
+        mut look: impl FnMut(&mut SchedulerState, &SuperVersion) -> WaitFor,
+    ) -> Result<()> {
         let schedule = &self.schedule;
         let mut jobs = schedule.jobs.lock();
         // The lane waited for that had failed before, and its tries then.
-        let mut failed_before: Option<(Lane, u64)> = None;
+        let mut failed_before: Option<(JobClass, u64)> = None;
         loop {
             let lane = match look(&mut jobs, &self.view.pin()) {
-                Wait::Over => return Ok(()),
-                Wait::For(lane) => Some(lane),
-                Wait::ForLargeBatch => None,
+                WaitFor::Over => return Ok(()),
+                WaitFor::For(lane) => Some(lane),
+                WaitFor::ForLargeBatch => None,
             };
             if jobs.closing || jobs.panicked {
                 return Err(Error::Closed);
             }
-            if lane != Some(Lane::Compaction)
+            if lane != Some(JobClass::Compaction)
                 && let Some(cause) = self.commit.failure()
             {
                 // What was not acknowledged is never flushed, and fails no lane.
@@ -267,17 +270,18 @@ impl Inner {
 
     fn step_while_waiting<'a>(
         &'a self,
-        jobs: MutexGuard<'a, Jobs>,
-        lane: Lane,
-    ) -> Result<MutexGuard<'a, Jobs>> {
+        jobs: MutexGuard<'a, SchedulerState>,
+        lane: JobClass,
+    ) -> Result<MutexGuard<'a, SchedulerState>> {
         drop(jobs);
         // A flush may wait for compaction to make room for it; not once compaction has failed.
-        let make_room = || step_lane(self, Lane::Compaction) || step_lane(self, lane);
-        let stepped = step_lane(self, lane) || (lane == Lane::Flush && make_room());
+        let make_room = || step_lane(self, JobClass::Compaction) || step_lane(self, lane);
+        let stepped = step_lane(self, lane) || (lane == JobClass::Flush && make_room());
         let mut jobs = self.schedule.jobs.lock();
         match jobs.lane(lane).error.clone() {
             Some(_)
-                if lane == Lane::Prepare && flush_may_make_room(&mut jobs, &self.view.pin()) =>
+                if lane == JobClass::Prepare
+                    && flush_may_make_room(&mut jobs, &self.view.pin()) =>
             {
                 Ok(jobs)
             }
@@ -294,7 +298,7 @@ impl Inner {
     /// Seals the active MemTable and waits until everything written before this call is in tables.
     pub(crate) fn flush_all(&self) -> Result<()> {
         let through = {
-            let mut tail = self.commit.lock_tail();
+            let mut tail = self.commit.lock_active();
             tail.seal();
             tail.last_seqno()
         };
@@ -304,7 +308,7 @@ impl Inner {
         let flushed = self.wait_until(|_, view| {
             let flushed = |memtable: &Arc<MemTable>| memtable.first_seqno() > through;
             let over = view.memtables.iter().all(flushed) || failed().is_some();
-            if over { Wait::Over } else { Wait::For(Lane::Flush) }
+            if over { WaitFor::Over } else { WaitFor::For(JobClass::Flush) }
         });
         match failed() {
             Some(cause) => Err(Error::LogFailed { cause: Arc::new(cause) }),
@@ -315,26 +319,26 @@ impl Inner {
     /// Waits until background work has nothing left to do.
     pub(crate) fn settle(&self) -> Result<()> {
         self.wait_until(|jobs, view| {
-            let busy = jobs.lane(Lane::Flush).running > 0;
+            let busy = jobs.lane(JobClass::Flush).running > 0;
             let waiting = view.memtables.iter().any(|memtable| memtable.is_sealed());
-            if busy || waiting { Wait::For(Lane::Flush) } else { Wait::Over }
+            if busy || waiting { WaitFor::For(JobClass::Flush) } else { WaitFor::Over }
         })?;
         // There is room for it now, if there ever is. If it fails, the next write will say so.
         let _ = self.wait_until(|jobs, view| {
-            let is_running = jobs.lane(Lane::Prepare).running > 0;
+            let is_running = jobs.lane(JobClass::Prepare).running > 0;
             let is_due = wants_segments(self, jobs, view);
             let has_room = !flush_may_make_room(jobs, view) && can_prepare(self, jobs, view);
             let waits = is_running || (is_due && has_room);
-            if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
+            if waits { WaitFor::For(JobClass::Prepare) } else { WaitFor::Over }
         });
         self.retry_tables(None);
-        let _hurry = Hurry::begin(&self.schedule);
+        let _hurry = ForceInstallGuard::begin(&self.schedule);
         self.wait_until(|jobs, _| {
-            let busy = jobs.lane(Lane::Compaction).running > 0 || jobs.opening.openers > 0;
+            let busy = jobs.lane(JobClass::Compaction).running > 0 || jobs.opening.openers > 0;
             if busy || !jobs.deferred.is_empty() || next_plan(self, jobs).is_some() {
-                Wait::For(Lane::Compaction)
+                WaitFor::For(JobClass::Compaction)
             } else {
-                Wait::Over
+                WaitFor::Over
             }
         })
     }
@@ -344,7 +348,7 @@ impl Inner {
     pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
         self.flush_all()?;
         self.retry_tables(Some(keyspace));
-        let _hurry = Hurry::begin(&self.schedule);
+        let _hurry = ForceInstallGuard::begin(&self.schedule);
         // Runs flushed from here on are left to the lanes, or this might never end.
         let before_file = self.installer.next_file();
         loop {
@@ -412,8 +416,8 @@ mod tests {
     fn a_writer_that_waited_for_one_large_batch_goes_before_the_next() {
         let db = open();
         let inner = db.inner();
-        let prepare = || while step_lane(inner, Lane::Prepare) {};
-        let begins = || inner.rotate(&mut inner.commit.lock_tail()).unwrap();
+        let prepare = || while step_lane(inner, JobClass::Prepare) {};
+        let begins = || inner.rotate(&mut inner.commit.lock_active()).unwrap();
         // No thread serves the lanes: the test does.
         inner.schedule.set_threaded();
         inner.schedule.jobs.lock().segments_wanted = 2;
@@ -435,7 +439,7 @@ mod tests {
         let db = open();
         let inner = db.inner();
         inner.schedule.set_threaded();
-        assert!(!inner.rotate(&mut inner.commit.lock_tail()).unwrap(), "none is prepared");
+        assert!(!inner.rotate(&mut inner.commit.lock_active()).unwrap(), "none is prepared");
         inner.schedule.jobs.lock().segments_wanted = 2;
         std::thread::scope(|scope| {
             let small = scope.spawn(|| inner.wait_for_segment());
@@ -445,7 +449,7 @@ mod tests {
                 looks -= 1;
                 SystemClock::new().sleep(Duration::from_millis(10));
             }
-            while step_lane(inner, Lane::Prepare) {}
+            while step_lane(inner, JobClass::Prepare) {}
             let taken = inner.take_segments(2).unwrap().expect("two are there");
             let is_left = !inner.schedule.jobs.lock().prepared.is_empty();
             if !is_left {
@@ -475,9 +479,9 @@ mod tests {
                 looks -= 1;
                 SystemClock::new().sleep(Duration::from_millis(10));
             }
-            while step_lane(inner, Lane::Prepare) {}
+            while step_lane(inner, JobClass::Prepare) {}
             {
-                let mut tail = inner.commit.lock_tail();
+                let mut tail = inner.commit.lock_active();
                 let taken = inner.take_segments(1).unwrap().expect("two are there");
                 taken.into_iter().for_each(|segment| inner.begin(&mut tail, segment));
                 assert_eq!(flags(), (true, true));
@@ -506,11 +510,11 @@ mod tests {
     }
 
     /// While a large batch waits, another writer begins a segment that it would fit, and that can't grow.
-    struct Overtaken<'a>(&'a Inner);
+    struct Overtaken<'a>(&'a Engine);
 
-    impl Rotation for Overtaken<'_> {
+    impl MemTableSwitch for Overtaken<'_> {
         fn wait_for_segments(&self, count: usize) -> Result<()> {
-            assert!(self.0.rotate(&mut self.0.commit.lock_tail()).unwrap());
+            assert!(self.0.rotate(&mut self.0.commit.lock_active()).unwrap());
             self.0.wait_for_segments(count)
         }
         fn wait_for_room(&self, _: &MemTable, _: Room) -> Result<()> {
@@ -519,7 +523,7 @@ mod tests {
         fn want_no_segments(&self) {
             self.0.want_no_segments();
         }
-        fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool> {
+        fn rotate(&self, tail: &mut ActiveSegmentGuard<'_>) -> Result<bool> {
             self.0.rotate(tail)
         }
         fn wait_for_segment(&self) -> Result<()> {
@@ -532,7 +536,7 @@ mod tests {
         fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>> {
             self.0.take_segments(count)
         }
-        fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment) {
+        fn begin(&self, tail: &mut ActiveSegmentGuard<'_>, segment: LogSegment) {
             self.0.begin(tail, segment);
         }
         fn put_back(&self, segments: Vec<LogSegment>) {
@@ -545,7 +549,7 @@ mod tests {
         let db = open();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         (0..8u8).for_each(|key| db.put(&keyspace, [key], [1; 4_000]).unwrap());
-        while step_lane(inner, Lane::Prepare) {}
+        while step_lane(inner, JobClass::Prepare) {}
         let mut batch = db.batch();
         (0..10u8).for_each(|key| batch.put(&keyspace, [key], [2; 4_000]));
         let refused = inner.commit.write_large(&batch, SEGMENT_BYTES, &Overtaken(inner));

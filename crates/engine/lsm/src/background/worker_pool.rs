@@ -10,8 +10,8 @@
 //! A thread that finds no work sleeps only if nothing was announced since it began to search: the
 //! count of [`Signal`] shows that.
 
-use super::{IDLE, Lane, visit};
-use crate::engine::Inner;
+use super::{IDLE, JobClass, visit};
+use crate::engine::Engine;
 use esker_base::background::Running;
 use esker_base::{Background, Priority, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -79,7 +79,7 @@ pub(crate) struct Member {
 
 struct Place {
     /// `None`: it has left.
-    inner: Option<Arc<Inner>>,
+    inner: Option<Arc<Engine>>,
     /// Threads that look for work in it, or do it.
     visitors: usize,
 }
@@ -97,7 +97,7 @@ impl Crew {
     /// Serves `inner` from now on. `None` if `background` has no threads: then its owner does the work.
     pub(crate) fn join(
         self: &Arc<Self>,
-        inner: &Arc<Inner>,
+        inner: &Arc<Engine>,
         background: &dyn Background,
     ) -> Result<Option<Arc<Member>>> {
         let mut threads = self.threads.lock();
@@ -131,7 +131,7 @@ impl Crew {
     }
 
     /// Does `work` for each database that it serves.
-    pub(crate) fn for_each(&self, mut work: impl FnMut(&Arc<Inner>)) {
+    pub(crate) fn for_each(&self, mut work: impl FnMut(&Arc<Engine>)) {
         let members = self.state.lock().members.clone();
         for member in members.iter() {
             // Its threads can't end it meanwhile: they don't own it.
@@ -151,12 +151,12 @@ impl Crew {
     fn start(self: &Arc<Self>, background: &dyn Background) -> Result<Vec<Box<dyn Running>>> {
         self.state.lock().ends = false;
         let mut lanes = vec![
-            (Lane::Prepare, Priority::Normal, "esker-prepare".to_owned()),
-            (Lane::Flush, Priority::Normal, "esker-flush".to_owned()),
-            (Lane::Sync, Priority::Normal, "esker-sync".to_owned()),
+            (JobClass::Prepare, Priority::Normal, "esker-prepare".to_owned()),
+            (JobClass::Flush, Priority::Normal, "esker-flush".to_owned()),
+            (JobClass::Sync, Priority::Normal, "esker-sync".to_owned()),
         ];
         // Readers and writers come first. A compaction that falls behind slows writers in time.
-        let compaction = |n| (Lane::Compaction, Priority::Low, format!("esker-compact-{n}"));
+        let compaction = |n| (JobClass::Compaction, Priority::Low, format!("esker-compact-{n}"));
         lanes.extend((0..self.compaction_threads).map(compaction));
         let mut threads = Vec::new();
         for (lane, priority, name) in lanes {
@@ -182,7 +182,7 @@ impl Crew {
     }
 
     /// What a thread runs.
-    fn serve(&self, lane: Lane) {
+    fn serve(&self, lane: JobClass) {
         let mut turn = 0;
         loop {
             let seen = self.signal.count();
@@ -198,12 +198,12 @@ impl Crew {
 }
 
 /// Does one job of `lane` for one of `members`, the first one at `turn`. Returns whether there was one.
-fn work(members: &[Arc<Member>], lane: Lane, turn: &mut usize) -> bool {
+fn work(members: &[Arc<Member>], lane: JobClass, turn: &mut usize) -> bool {
     for &urgency in lane.urgencies() {
         for at in 0..members.len() {
             let at = (*turn + at) % members.len();
             // A database whose job has panicked says so itself, and the others are served on.
-            let does_job = |inner: &Arc<Inner>| {
+            let does_job = |inner: &Arc<Engine>| {
                 catch_unwind(AssertUnwindSafe(|| visit(inner, lane, urgency))).unwrap_or(true)
             };
             if members[at].visit(does_job) {
@@ -216,10 +216,10 @@ fn work(members: &[Arc<Member>], lane: Lane, turn: &mut usize) -> bool {
 }
 
 /// How long a thread of `lane` sleeps at most.
-fn pause(members: &[Arc<Member>], lane: Lane) -> Duration {
+fn pause(members: &[Arc<Member>], lane: JobClass) -> Duration {
     let mut pause = IDLE;
     // Only the lane that syncs wakes at the interval of a database.
-    for member in members.iter().filter(|_| lane == Lane::Sync) {
+    for member in members.iter().filter(|_| lane == JobClass::Sync) {
         member.visit(|inner| pause = pause.min(inner.sync_interval().unwrap_or(IDLE)));
     }
     pause
@@ -236,7 +236,7 @@ impl Member {
     }
 
     /// Does `work` unless the database has left. False if it has.
-    fn visit<T: Default>(&self, work: impl FnOnce(&Arc<Inner>) -> T) -> T {
+    fn visit<T: Default>(&self, work: impl FnOnce(&Arc<Engine>) -> T) -> T {
         let inner = {
             let mut place: MutexGuard<'_, Place> = self.place.lock();
             let Some(inner) = place.inner.clone() else { return T::default() };
@@ -256,7 +256,7 @@ impl Member {
 mod tests {
     use super::*;
     use crate::background::resources::Resources;
-    use crate::compaction::plan::Reason;
+    use crate::compaction::plan::CompactionReason;
     use crate::db::Db;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
     use crate::recovery::env::Env;
@@ -340,14 +340,14 @@ mod tests {
         let (members, mut turn) = ([first, second], 0);
         let done = |db: &Db| {
             let done = db.stats().compactions_done;
-            [Reason::RunsFull, Reason::Deletes].map(|reason| {
+            [CompactionReason::RunsFull, CompactionReason::Deletes].map(|reason| {
                 let done = done.of(reason);
                 done.down + done.in_place
             })
         };
-        assert!(work(&members, Lane::Compaction, &mut turn));
+        assert!(work(&members, JobClass::Compaction, &mut turn));
         assert_eq!((done(&idle), done(&busy)), ([0, 0], [1, 0]));
-        assert!(work(&members, Lane::Compaction, &mut turn));
+        assert!(work(&members, JobClass::Compaction, &mut turn));
         assert_eq!((done(&idle), done(&busy)), ([0, 1], [1, 0]));
     }
 
@@ -356,7 +356,7 @@ mod tests {
         let interval = Duration::from_millis(1);
         let log = Log::File { dir: None, sync: Sync::Every(interval) };
         let (_db, member) = member(&Arc::new(Hand::default()), 0, log);
-        let pauses = Lane::ALL.map(|lane| pause(std::slice::from_ref(&member), lane));
+        let pauses = JobClass::ALL.map(|lane| pause(std::slice::from_ref(&member), lane));
         assert_eq!(pauses, [IDLE, IDLE, interval, IDLE]);
     }
 }

@@ -21,8 +21,8 @@
 //! run's overlapping tables as inputs.
 
 use super::pick::intra_level::has_unreadable;
-use super::plan::{Part, PlanInput};
-use crate::version::key_bounds::Span;
+use super::plan::{CompactionInput, SubcompactionRange};
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{Run, TableHandle, TableMeta};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) struct Detour<'a> {
     /// The runs, all of them readable. Never empty.
     pub runs: &'a [Arc<Run>],
     /// The ranges in which their keys are held back, ascending and disjoint.
-    pub held_back: Vec<Part>,
+    pub held_back: Vec<SubcompactionRange>,
 }
 
 impl<'a> Detour<'a> {
@@ -45,7 +45,7 @@ impl<'a> Detour<'a> {
         runs: &'a [Arc<Run>],
         below: impl Fn(u64) -> &'b [Arc<TableHandle>],
     ) -> Option<Self> {
-        let mut held_back: Vec<Part> = Vec::new();
+        let mut held_back: Vec<SubcompactionRange> = Vec::new();
         let mut end = runs.len();
         while end > 0 {
             let is_obstacle = |run: &Arc<Run>| has_unreadable(run);
@@ -74,9 +74,9 @@ impl<'a> Detour<'a> {
     }
 
     /// The tables of `run`, of the level below, that the runs are merged with.
-    pub fn joined(&self, level: usize, run: &Run) -> Option<PlanInput> {
-        let span = Span::of(self.runs.iter().flat_map(|run| run.tables()))?;
-        let mut input = PlanInput::overlapping(level, run, &span);
+    pub fn joined(&self, level: usize, run: &Run) -> Option<CompactionInput> {
+        let span = KeyBounds::of(self.runs.iter().flat_map(|run| run.tables()))?;
+        let mut input = CompactionInput::overlapping(level, run, &span);
         input.tables.retain(|table| !self.leaves(&table.meta));
         Some(input)
     }
@@ -99,8 +99,12 @@ impl<'a> Detour<'a> {
 }
 
 /// The keys within a table's bounds.
-fn bounds(meta: &TableMeta) -> Part {
-    Part { start: Some(meta.smallest.clone()), end: Some(first_after(meta)), held_back: true }
+fn bounds(meta: &TableMeta) -> SubcompactionRange {
+    SubcompactionRange {
+        start: Some(meta.smallest.clone()),
+        end: Some(first_after(meta)),
+        held_back: true,
+    }
 }
 
 /// The first key behind a table's bounds.
@@ -113,9 +117,9 @@ fn first_after(meta: &TableMeta) -> Vec<u8> {
 }
 
 /// The same ranges, ascending and disjoint.
-fn united(mut parts: Vec<Part>) -> Vec<Part> {
+fn united(mut parts: Vec<SubcompactionRange>) -> Vec<SubcompactionRange> {
     parts.sort_by(|a, b| a.start.cmp(&b.start));
-    let mut united: Vec<Part> = Vec::with_capacity(parts.len());
+    let mut united: Vec<SubcompactionRange> = Vec::with_capacity(parts.len());
     for part in parts {
         match united.last_mut() {
             Some(last) if part.start <= last.end => last.end = last.end.take().max(part.end),
@@ -126,24 +130,24 @@ fn united(mut parts: Vec<Part>) -> Vec<Part> {
 }
 
 /// Whether the run has a table that does not lie in one of `ranges`.
-fn reaches_beyond(run: &Run, ranges: &[Part]) -> bool {
+fn reaches_beyond(run: &Run, ranges: &[SubcompactionRange]) -> bool {
     run.tables().iter().any(|table| !lies_within(&table.meta, ranges))
 }
 
 /// Whether the table shares a key with one of `ranges`, which are ascending and disjoint.
-fn overlaps(meta: &TableMeta, ranges: &[Part]) -> bool {
+fn overlaps(meta: &TableMeta, ranges: &[SubcompactionRange]) -> bool {
     let at = ranges.partition_point(|range| range.end.as_ref() <= Some(&meta.smallest));
     ranges.get(at).is_some_and(|range| range.start < Some(first_after(meta)))
 }
 
-fn lies_within(meta: &TableMeta, ranges: &[Part]) -> bool {
+fn lies_within(meta: &TableMeta, ranges: &[SubcompactionRange]) -> bool {
     let after = ranges.partition_point(|range| range.start.as_ref() <= Some(&meta.smallest));
     let range = ranges[..after].last();
     range.is_some_and(|range| range.end >= Some(first_after(meta)))
 }
 
 /// Whether `span` lies in one of `ranges`, which are ascending and disjoint.
-pub(super) fn span_lies_within(span: &Span, ranges: &[Part]) -> bool {
+pub(super) fn span_lies_within(span: &KeyBounds, ranges: &[SubcompactionRange]) -> bool {
     let after = ranges.partition_point(|range| range.start.as_ref() <= Some(&span.smallest));
     let Some(end) = ranges[..after].last().and_then(|range| range.end.as_ref()) else {
         return false;

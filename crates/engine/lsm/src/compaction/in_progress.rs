@@ -1,8 +1,8 @@
 //! What running plans claim. A plan runs until its edit is installed. A plan cannot claim a table
 //! known to be unreadable, because it would fail.
 
-use super::plan::{Place, Plan, Reason};
-use crate::version::key_bounds::Span;
+use super::plan::{CompactionPlan, CompactionReason, RunPosition};
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{TableHandle, TableId};
 use esker_base::KeyspaceId;
 use std::collections::HashSet;
@@ -10,27 +10,27 @@ use std::collections::HashSet;
 /// The tables and the stretches of keys and places that running plans hold. The owner claims a plan
 /// when it starts and releases it when its edit is installed or it failed.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Busy {
+pub struct InProgressCompactions {
     tables: HashSet<TableId>,
-    claims: Vec<Claim>,
+    claims: Vec<ClaimedRegion>,
 }
 
 /// A plan's span, from its newest input's place to the oldest that it takes from or puts to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Claim {
+struct ClaimedRegion {
     keyspace: KeyspaceId,
-    span: Span,
-    newest: Place,
-    oldest: Place,
+    span: KeyBounds,
+    newest: RunPosition,
+    oldest: RunPosition,
     /// The level and the run of the output. `None` for a plan that only drops tables.
     output: Option<(usize, u64)>,
     expected_bytes: u64,
-    reason: Reason,
+    reason: CompactionReason,
 }
 
-impl Claim {
-    fn of(plan: &Plan) -> Self {
-        Claim {
+impl ClaimedRegion {
+    fn of(plan: &CompactionPlan) -> Self {
+        ClaimedRegion {
             keyspace: plan.keyspace,
             span: plan.span.clone(),
             newest: plan.newest_place(),
@@ -43,7 +43,7 @@ impl Claim {
 
     /// Whether the two plans may not run together. A plan that only drops tables moves no data past
     /// others, so only its tables matter.
-    fn meets(&self, other: &Claim) -> bool {
+    fn meets(&self, other: &ClaimedRegion) -> bool {
         self.keyspace == other.keyspace
             && self.output.is_some()
             && other.output.is_some()
@@ -55,20 +55,20 @@ impl Claim {
 
 /// What a running plan holds, without a hold on its tables' files.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct CompactionClaim {
     tables: Vec<TableId>,
-    claim: Claim,
+    claim: ClaimedRegion,
 }
 
-impl Held {
+impl CompactionClaim {
     /// What `plan` holds.
-    pub fn by(plan: &Plan) -> Self {
+    pub fn by(plan: &CompactionPlan) -> Self {
         let tables = plan.tables().map(|table| table.meta.id).collect();
-        Held { tables, claim: Claim::of(plan) }
+        CompactionClaim { tables, claim: ClaimedRegion::of(plan) }
     }
 }
 
-impl Busy {
+impl InProgressCompactions {
     /// Whether no other plan can have a table: it is an input of a running one, or unreadable.
     pub fn holds(&self, table: &TableHandle) -> bool {
         table.is_unreadable() || self.tables.contains(&table.meta.id)
@@ -80,25 +80,25 @@ impl Busy {
     }
 
     /// Whether `plan` can be done, and may begin beside those that run. A table that can't be read can be dropped.
-    pub fn permits(&self, plan: &Plan) -> bool {
+    pub fn permits(&self, plan: &CompactionPlan) -> bool {
         (plan.is_drop() || !plan.takes_unreadable()) && !self.meets(plan)
     }
 
-    fn meets(&self, plan: &Plan) -> bool {
-        let claim = Claim::of(plan);
+    fn meets(&self, plan: &CompactionPlan) -> bool {
+        let claim = ClaimedRegion::of(plan);
         plan.tables().any(|table| self.tables.contains(&table.meta.id))
             || self.claims.iter().any(|other| other.meets(&claim))
     }
 
     /// Marks `plan` as running. One of its tables may have been marked as unreadable since the plan was permitted.
-    pub fn claim(&mut self, plan: &Plan) {
+    pub fn claim(&mut self, plan: &CompactionPlan) {
         debug_assert!(!self.meets(plan), "plans that run together must not meet");
         self.tables.extend(plan.tables().map(|table| table.meta.id));
-        self.claims.push(Claim::of(plan));
+        self.claims.push(ClaimedRegion::of(plan));
     }
 
     /// Marks a plan, claimed before, as no longer running.
-    pub fn release(&mut self, held: &Held) {
+    pub fn release(&mut self, held: &CompactionClaim) {
         for table in &held.tables {
             self.tables.remove(table);
         }
@@ -112,12 +112,12 @@ impl Busy {
     }
 
     /// How many running plans of `keyspace` were begun for `reason`.
-    pub fn begun_for(&self, keyspace: KeyspaceId, reason: Reason) -> usize {
+    pub fn begun_for(&self, keyspace: KeyspaceId, reason: CompactionReason) -> usize {
         self.claims_of(keyspace).filter(|claim| claim.reason == reason).count()
     }
 
     /// Whether a running plan of any keyspace was begun for `reason`.
-    pub fn runs_for(&self, reason: Reason) -> bool {
+    pub fn runs_for(&self, reason: CompactionReason) -> bool {
         self.claims.iter().any(|claim| claim.reason == reason)
     }
 
@@ -137,7 +137,7 @@ impl Busy {
         self.count(keyspace) == 0
     }
 
-    fn claims_of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = &Claim> {
+    fn claims_of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = &ClaimedRegion> {
         self.claims.iter().filter(move |claim| claim.keyspace == keyspace)
     }
 

@@ -1,21 +1,23 @@
 //! Adds older data to the inputs of a compaction, so that newer versions stay above it.
 
-use super::plan::PlanInput;
+use super::plan::CompactionInput;
 use crate::version::{KeyspaceVersion, Run, TableHandle};
 use std::sync::Arc;
 
 /// A span that borrows its ends.
-pub(super) struct Reach<'a> {
+pub(super) struct InputExpansion<'a> {
     smallest: &'a [u8],
     /// The last key, and whether it is of the span: where keys are alike, that end is the later one.
     end: (&'a [u8], bool),
 }
 
-impl<'a> Reach<'a> {
+impl<'a> InputExpansion<'a> {
     pub fn of(tables: &'a [Arc<TableHandle>]) -> Self {
         let first = &tables[0].meta;
-        let mut reach =
-            Reach { smallest: &first.smallest, end: (&first.largest, !first.largest_is_exclusive) };
+        let mut reach = InputExpansion {
+            smallest: &first.smallest,
+            end: (&first.largest, !first.largest_is_exclusive),
+        };
         reach.widen(tables);
         reach
     }
@@ -41,11 +43,11 @@ impl<'a> Reach<'a> {
     }
 
     /// The tables of `runs`, newest first, that overlap it and those taken in before.
-    pub fn inputs(mut self, runs: impl Iterator<Item = (usize, &'a Run)>) -> Vec<PlanInput> {
+    pub fn inputs(mut self, runs: impl Iterator<Item = (usize, &'a Run)>) -> Vec<CompactionInput> {
         let input = |(level, run)| {
             let tables = self.tables_of(run);
             self.widen(tables);
-            PlanInput { level, run: run.id, tables: tables.to_vec() }
+            CompactionInput { level, run: run.id, tables: tables.to_vec() }
         };
         runs.map(input).collect()
     }
@@ -68,8 +70,8 @@ pub(super) fn down_from(
     level: usize,
     run: u64,
     seed: &[Arc<TableHandle>],
-) -> Vec<PlanInput> {
-    let mut inputs = vec![PlanInput { level, run, tables: seed.to_vec() }];
-    inputs.extend(Reach::of(seed).inputs(older_than(keyspace, level, run)));
+) -> Vec<CompactionInput> {
+    let mut inputs = vec![CompactionInput { level, run, tables: seed.to_vec() }];
+    inputs.extend(InputExpansion::of(seed).inputs(older_than(keyspace, level, run)));
     inputs
 }

@@ -2,7 +2,7 @@
 //! overwritten and deleted data.
 //!
 //! ```text
-//! version ──► pick ──► Plan ──► Busy::claim ──► execute ──► Outcome ──► an edit ──► version
+//! version ──► pick ──► CompactionPlan ──► InProgressCompactions::claim ──► execute ──► CompactionResult ──► an edit ──► version
 //!          pure; leveled, tiered,                the only I/O here;        by the caller
 //!          per level, for a limit                version_filter decides
 //!          of space, or manual                   what stays

@@ -12,11 +12,11 @@
 //!
 //! Invariant: no other table is between an input and the output, so newer versions stay above older
 //! ones. Two plans with disjoint spans or disjoint ranges of places never conflict and may run
-//! concurrently. [`Busy`](crate::compaction::in_progress::Busy) checks exactly this.
+//! concurrently. [`InProgressCompactions`](crate::compaction::in_progress::InProgressCompactions) checks exactly this.
 
 use super::detour::span_lies_within;
-use crate::options::sizes::Sizes;
-use crate::version::key_bounds::Span;
+use crate::options::sizes::SizeTargets;
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
 use esker_api::KeyRange;
 use esker_base::KeyspaceId;
@@ -28,23 +28,23 @@ use std::sync::Arc;
 
 /// Where a run stands: newer places are less.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct RunPosition {
     /// The level.
     pub level: usize,
     /// The run's id; a higher one is newer.
     pub run: Reverse<u64>,
 }
 
-impl Place {
+impl RunPosition {
     /// The place of a run.
     pub fn new(level: usize, run: u64) -> Self {
-        Place { level, run: Reverse(run) }
+        RunPosition { level, run: Reverse(run) }
     }
 }
 
 /// The reason for a compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
+pub enum CompactionReason {
     /// Level 0 has too many runs.
     Level0Runs,
     /// Level 0 has too many runs, but compacting them into the next level does not pay yet.
@@ -73,48 +73,48 @@ pub enum Reason {
     Manual,
 }
 
-impl Reason {
+impl CompactionReason {
     /// All reasons, in the order of declaration.
-    pub const ALL: [Reason; 13] = [
-        Reason::Level0Runs,
-        Reason::Level0Small,
-        Reason::LevelSize,
-        Reason::RunsFull,
-        Reason::Duplicates,
-        Reason::TallStack,
-        Reason::Garbage,
-        Reason::Settling,
-        Reason::Narrowing,
-        Reason::OldDeletes,
-        Reason::Deletes,
-        Reason::Deleted,
-        Reason::Manual,
+    pub const ALL: [CompactionReason; 13] = [
+        CompactionReason::Level0Runs,
+        CompactionReason::Level0Small,
+        CompactionReason::LevelSize,
+        CompactionReason::RunsFull,
+        CompactionReason::Duplicates,
+        CompactionReason::TallStack,
+        CompactionReason::Garbage,
+        CompactionReason::Settling,
+        CompactionReason::Narrowing,
+        CompactionReason::OldDeletes,
+        CompactionReason::Deletes,
+        CompactionReason::Deleted,
+        CompactionReason::Manual,
     ];
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for CompactionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Reason::Level0Runs => "level 0 runs",
-            Reason::Level0Small => "level 0 small",
-            Reason::LevelSize => "level size",
-            Reason::RunsFull => "runs full",
-            Reason::Duplicates => "duplicates",
-            Reason::TallStack => "tall stack",
-            Reason::Garbage => "garbage",
-            Reason::Settling => "settling",
-            Reason::Narrowing => "narrowing",
-            Reason::OldDeletes => "old deletes",
-            Reason::Deletes => "deletes",
-            Reason::Deleted => "deleted",
-            Reason::Manual => "manual",
+            CompactionReason::Level0Runs => "level 0 runs",
+            CompactionReason::Level0Small => "level 0 small",
+            CompactionReason::LevelSize => "level size",
+            CompactionReason::RunsFull => "runs full",
+            CompactionReason::Duplicates => "duplicates",
+            CompactionReason::TallStack => "tall stack",
+            CompactionReason::Garbage => "garbage",
+            CompactionReason::Settling => "settling",
+            CompactionReason::Narrowing => "narrowing",
+            CompactionReason::OldDeletes => "old deletes",
+            CompactionReason::Deletes => "deletes",
+            CompactionReason::Deleted => "deleted",
+            CompactionReason::Manual => "manual",
         })
     }
 }
 
 /// What a plan takes from one run.
 #[derive(Clone, Debug)]
-pub struct PlanInput {
+pub struct CompactionInput {
     /// The run's level.
     pub level: usize,
     /// The run's id.
@@ -123,26 +123,26 @@ pub struct PlanInput {
     pub tables: Vec<Arc<TableHandle>>,
 }
 
-impl PlanInput {
+impl CompactionInput {
     /// The whole of `run`.
     pub fn whole(level: usize, run: &Run) -> Self {
-        PlanInput { level, run: run.id, tables: run.tables().to_vec() }
+        CompactionInput { level, run: run.id, tables: run.tables().to_vec() }
     }
 
     /// The tables of `run` that overlap `span`.
-    pub fn overlapping(level: usize, run: &Run, span: &Span) -> Self {
-        PlanInput { level, run: run.id, tables: span.tables_of(run).to_vec() }
+    pub fn overlapping(level: usize, run: &Run, span: &KeyBounds) -> Self {
+        CompactionInput { level, run: run.id, tables: span.tables_of(run).to_vec() }
     }
 
     /// The run's place.
-    pub fn place(&self) -> Place {
-        Place::new(self.level, self.run)
+    pub fn place(&self) -> RunPosition {
+        RunPosition::new(self.level, self.run)
     }
 }
 
 /// A range of keys that one thread merges: `start` included, `end` not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Part {
+pub struct SubcompactionRange {
     /// The first key; `None` is the plan's start.
     pub start: Option<Vec<u8>>,
     /// The first key after it; `None` is the plan's end.
@@ -152,7 +152,7 @@ pub struct Part {
     pub held_back: bool,
 }
 
-impl Part {
+impl SubcompactionRange {
     /// The keys.
     pub fn range(&self) -> KeyRange {
         KeyRange {
@@ -188,11 +188,11 @@ impl Cutting {
 
 /// A compaction decided, not yet done.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct CompactionPlan {
     /// The keyspace.
     pub keyspace: KeyspaceId,
     /// What is merged, newest first. Never empty, nor is any of them.
-    pub inputs: Vec<PlanInput>,
+    pub inputs: Vec<CompactionInput>,
     /// Where the output goes.
     pub output_level: usize,
     /// The run of that level that the output joins or makes.
@@ -200,16 +200,16 @@ pub struct Plan {
     /// Whether nothing in the span is older than the inputs, so that deletes can go.
     pub bottommost: bool,
     /// Why.
-    pub reason: Reason,
+    pub reason: CompactionReason,
     /// The keys that the inputs span.
-    pub span: Span,
+    pub span: KeyBounds,
     /// The tables below the output within the span, in key order, for cutting outputs.
     pub grandparents: Vec<Arc<TableHandle>>,
     /// Where outputs are cut, if not by size and grandparents.
     pub cutting: Option<Cutting>,
     /// Where outputs go to the newest input's place: ranges of keys, ascending and disjoint. See
     /// `detour`.
-    pub held_back: Vec<Part>,
+    pub held_back: Vec<SubcompactionRange>,
     /// About how many bytes it writes: not less than that, if that is in doubt.
     pub expected_bytes: u64,
     /// About how many bytes it makes free: not more than that, if that is in doubt.
@@ -218,33 +218,33 @@ pub struct Plan {
     drops: bool,
 }
 
-impl Plan {
+impl CompactionPlan {
     /// A plan to merge `inputs` into run `output_run` of `output_level`. Empty inputs are left out;
     /// `None` if that leaves none.
     pub fn new(
         keyspace: &KeyspaceVersion,
-        inputs: Vec<PlanInput>,
+        inputs: Vec<CompactionInput>,
         output_level: usize,
         output_run: u64,
-        reason: Reason,
-        sizes: Sizes,
-    ) -> Option<Plan> {
+        reason: CompactionReason,
+        sizes: SizeTargets,
+    ) -> Option<CompactionPlan> {
         Self::holding_back(keyspace, inputs, (output_level, output_run), Vec::new(), reason, sizes)
     }
 
     /// The same, and what is in the ranges `held_back` goes to the newest input's place.
     pub(super) fn holding_back(
         keyspace: &KeyspaceVersion,
-        mut inputs: Vec<PlanInput>,
+        mut inputs: Vec<CompactionInput>,
         (output_level, output_run): (usize, u64),
-        held_back: Vec<Part>,
-        reason: Reason,
-        sizes: Sizes,
-    ) -> Option<Plan> {
+        held_back: Vec<SubcompactionRange>,
+        reason: CompactionReason,
+        sizes: SizeTargets,
+    ) -> Option<CompactionPlan> {
         inputs.retain(|input| !input.tables.is_empty());
-        inputs.sort_by_key(PlanInput::place);
-        let span = Span::of(inputs.iter().flat_map(|input| &input.tables))?;
-        let mut plan = Plan {
+        inputs.sort_by_key(CompactionInput::place);
+        let span = KeyBounds::of(inputs.iter().flat_map(|input| &input.tables))?;
+        let mut plan = CompactionPlan {
             keyspace: keyspace.id,
             inputs,
             output_level,
@@ -270,26 +270,29 @@ impl Plan {
     }
 
     /// A plan to drop `tables`, in order of their ids, which no reader needs. `None` if there is none of them.
-    pub(super) fn dropping(keyspace: &KeyspaceVersion, tables: &[TableId]) -> Option<Plan> {
-        let mut inputs: Vec<PlanInput> = Vec::new();
+    pub(super) fn dropping(
+        keyspace: &KeyspaceVersion,
+        tables: &[TableId],
+    ) -> Option<CompactionPlan> {
+        let mut inputs: Vec<CompactionInput> = Vec::new();
         let is_asked = |id: &TableId| tables.binary_search(id).is_ok();
         for (level, run, table) in keyspace.tables().filter(|(_, _, it)| is_asked(&it.meta.id)) {
             match inputs.last_mut() {
-                Some(last) if last.place() == Place::new(level, run) => {
+                Some(last) if last.place() == RunPosition::new(level, run) => {
                     last.tables.push(table.clone());
                 }
-                _ => inputs.push(PlanInput { level, run, tables: vec![table.clone()] }),
+                _ => inputs.push(CompactionInput { level, run, tables: vec![table.clone()] }),
             }
         }
-        let span = Span::of(inputs.iter().flat_map(|input| &input.tables))?;
+        let span = KeyBounds::of(inputs.iter().flat_map(|input| &input.tables))?;
         let (output_level, output_run) = inputs.first().map(|input| (input.level, input.run))?;
-        let mut plan = Plan {
+        let mut plan = CompactionPlan {
             keyspace: keyspace.id,
             inputs,
             output_level,
             output_run,
             bottommost: false,
-            reason: Reason::Deleted,
+            reason: CompactionReason::Deleted,
             grandparents: Vec::new(),
             span,
             cutting: None,
@@ -309,19 +312,19 @@ impl Plan {
     }
 
     /// The newest input's place.
-    pub fn newest_place(&self) -> Place {
+    pub fn newest_place(&self) -> RunPosition {
         self.inputs[0].place()
     }
 
     /// The oldest place that the plan takes from or puts to.
-    pub fn oldest_place(&self) -> Place {
+    pub fn oldest_place(&self) -> RunPosition {
         let oldest_input = self.inputs[self.inputs.len() - 1].place();
         oldest_input.max(self.output_place())
     }
 
     /// The output's place.
-    pub fn output_place(&self) -> Place {
-        Place::new(self.output_level, self.output_run)
+    pub fn output_place(&self) -> RunPosition {
+        RunPosition::new(self.output_level, self.output_run)
     }
 
     /// All input tables, newest run first.
@@ -354,9 +357,9 @@ impl Plan {
         self.inputs.iter().all(|input| {
             let place = input.place();
             let (from, to) = (place.min(output), place.max(output));
-            let span = Span::of(&input.tables).expect("inputs are not empty");
+            let span = KeyBounds::of(&input.tables).expect("inputs are not empty");
             !self.outsiders(keyspace, &span).any(|(at, table)| {
-                let other = Span::of_table(&table.meta);
+                let other = KeyBounds::of_table(&table.meta);
                 match span_lies_within(&other, &self.held_back) {
                     false => (from..=to).contains(&at),
                     true => {
@@ -372,19 +375,19 @@ impl Plan {
     fn outsiders<'a>(
         &self,
         keyspace: &'a KeyspaceVersion,
-        span: &'a Span,
-    ) -> impl Iterator<Item = (Place, &'a Arc<TableHandle>)> + 'a {
+        span: &'a KeyBounds,
+    ) -> impl Iterator<Item = (RunPosition, &'a Arc<TableHandle>)> + 'a {
         let inputs: HashSet<TableId> = self.tables().map(|table| table.meta.id).collect();
         let levels = keyspace.levels.iter().enumerate();
         let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, run)));
         let tables = runs.flat_map(move |(level, run)| {
-            let place = Place::new(level, run.id);
+            let place = RunPosition::new(level, run.id);
             span.tables_of(run).iter().map(move |table| (place, table))
         });
         tables.filter(move |(_, table)| !inputs.contains(&table.meta.id))
     }
 
-    fn could_move(&self, sizes: Sizes) -> bool {
+    fn could_move(&self, sizes: SizeTargets) -> bool {
         let mut tables: Vec<_> = self.tables().map(|table| &table.meta).collect();
         tables.sort_by(|a, b| a.smallest.cmp(&b.smallest));
         let disjoint = tables.windows(2).all(|pair| pair[0].ends_before(&pair[1].smallest));
@@ -397,9 +400,9 @@ impl Plan {
             && leaving.all(|table| self.may_move(&table.meta, sizes))
     }
 
-    fn may_move(&self, meta: &TableMeta, sizes: Sizes) -> bool {
+    fn may_move(&self, meta: &TableMeta, sizes: SizeTargets) -> bool {
         let has_garbage = meta.deletes > 0 || meta.range_tombstones > 0;
-        let span = Span::of_table(meta);
+        let span = KeyBounds::of_table(meta);
         let below = self.grandparents.iter().filter(|table| span.overlaps_table(&table.meta));
         let below: u64 = below.map(|table| table.meta.bytes).sum();
         meta.bytes >= sizes.small_table_bytes()
@@ -410,7 +413,7 @@ impl Plan {
     /// Cuts the plan into at most `most` ranges of about the same work, for as many threads, and
     /// where what is held back begins and ends. Their outcomes joined are the plan's. There may be
     /// fewer: cuts are made at tables' first keys.
-    pub fn parts(&self, most: usize) -> Vec<Part> {
+    pub fn parts(&self, most: usize) -> Vec<SubcompactionRange> {
         let finest = self.inputs.iter().max_by_key(|input| input.tables.len());
         let tables = &finest.expect("a plan has inputs").tables;
         let total: u64 = tables.iter().map(|table| table.meta.bytes).sum();
@@ -433,13 +436,13 @@ impl Plan {
         let ends = cuts.iter().cloned().map(Some).chain(std::iter::once(None));
         let part = |(start, end): (Option<Vec<u8>>, Option<Vec<u8>>)| {
             let held_back = self.is_held_back(start.as_ref().unwrap_or(&self.span.smallest));
-            Part { start, end, held_back }
+            SubcompactionRange { start, end, held_back }
         };
         starts.zip(ends).map(part).collect()
     }
 
     fn is_held_back(&self, key: &[u8]) -> bool {
-        let is_in = |range: &Part| range.range().contains(key);
+        let is_in = |range: &SubcompactionRange| range.range().contains(key);
         self.held_back.iter().any(is_in)
     }
 }
@@ -449,7 +452,7 @@ impl Plan {
 fn grandparents(
     keyspace: &KeyspaceVersion,
     output_level: usize,
-    span: &Span,
+    span: &KeyBounds,
 ) -> Vec<Arc<TableHandle>> {
     let mut below = keyspace.levels[output_level + 1..].iter();
     match below.find(|level| !level.is_empty()).map(|level| &level.runs[..]) {

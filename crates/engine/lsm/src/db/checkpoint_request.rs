@@ -19,8 +19,8 @@
 //! requester removes no request but its own.
 
 use super::Db;
-use crate::engine::Inner;
-use esker_base::{Clock, Error, FileKind, Hint, Result, Rng};
+use crate::engine::Engine;
+use esker_base::{Clock, Error, FileKind, Result, Rng, WriteHint};
 use esker_storage::{PosixStorage, Storage};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -172,7 +172,7 @@ impl Requester<'_> {
         if !self.storage.exists(&self.request)? {
             return Ok(false);
         }
-        match self.storage.create(BELL, Hint::of(FileKind::Meta)) {
+        match self.storage.create(BELL, WriteHint::of(FileKind::Meta)) {
             Err(error) if error.io_kind() == Some(ErrorKind::AlreadyExists) => {}
             rung => drop(rung?),
         }
@@ -233,7 +233,7 @@ pub(crate) fn remove_request_files(storage: &dyn Storage) {
 }
 
 /// Takes a request, if there is one, and answers it. Returns whether there was one.
-pub(crate) fn answer(inner: &Inner) -> Result<bool> {
+pub(crate) fn answer(inner: &Engine) -> Result<bool> {
     let storage = &*inner.storage;
     if !storage.exists(BELL)? {
         return Ok(false);
@@ -251,7 +251,7 @@ pub(crate) fn answer(inner: &Inner) -> Result<bool> {
 }
 
 /// Takes the request in the file `name` and answers it. Returns false if it is not whole, or withdrawn.
-fn answer_to(inner: &Inner, name: &str, number: &str) -> Result<bool> {
+fn answer_to(inner: &Engine, name: &str, number: &str) -> Result<bool> {
     let storage = &*inner.storage;
     let Some(body) = read_whole(storage, name)? else { return Ok(false) };
     let taken = format!("{name}{TAKEN}");
@@ -265,7 +265,7 @@ fn answer_to(inner: &Inner, name: &str, number: &str) -> Result<bool> {
     answered.map(|()| true)
 }
 
-fn carry_out(inner: &Inner, body: &[u8], number: &str) -> Result<()> {
+fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
     let Some(target) = parse(body) else { return Ok(()) };
     let made = crate::recovery::checkpoint::checkpoint_into(inner, &target, &|| true);
     let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
@@ -274,7 +274,7 @@ fn carry_out(inner: &Inner, body: &[u8], number: &str) -> Result<()> {
 
 /// Answers requests until the database closes. The requester fails if its request cannot be read or
 /// answered.
-pub(crate) fn serve(inner: &Inner) {
+pub(crate) fn serve(inner: &Engine) {
     let schedule = &inner.schedule;
     let mut jobs = schedule.jobs.lock();
     while !jobs.closing {
@@ -299,7 +299,7 @@ fn parse(body: &[u8]) -> Option<PathBuf> {
 
 /// Creates a file that begins with its length. Removes it if that fails halfway.
 fn write_whole(storage: &dyn Storage, name: &str, body: &[u8]) -> Result<()> {
-    let mut file = storage.create(name, Hint::of(FileKind::Meta))?;
+    let mut file = storage.create(name, WriteHint::of(FileKind::Meta))?;
     let head = format!("{}\n", body.len());
     let written = file.append(&[head.as_bytes(), body].concat()).and_then(|()| file.sync());
     if written.is_err() {

@@ -1,8 +1,8 @@
 //! Keyspaces: named, separate sets of keys in one database.
 
-use crate::engine::Inner;
+use crate::engine::Engine;
 use crate::options::settings::KeyspaceSettings;
-use crate::read::get::Patience;
+use crate::read::get::ReadTier;
 use crate::read::range::Range;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{KeyRange, KeyspaceRef, Value};
@@ -51,11 +51,11 @@ const NAME_BYTES_MAX: usize = 255;
 pub struct Keyspace {
     id: KeyspaceId,
     name: Arc<str>,
-    inner: Arc<Inner>,
+    inner: Arc<Engine>,
 }
 
 impl Keyspace {
-    pub(crate) fn new(inner: &Arc<Inner>, id: KeyspaceId, name: &str) -> Self {
+    pub(crate) fn new(inner: &Arc<Engine>, id: KeyspaceId, name: &str) -> Self {
         Keyspace { id, name: name.into(), inner: inner.clone() }
     }
 
@@ -100,7 +100,7 @@ impl Keyspace {
     /// The errors of [`Db::get`](crate::Db::get).
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.inner.get(self, key.as_ref(), Patience::MayBlock)
+        self.inner.get(self, key.as_ref(), ReadTier::MayBlock)
     }
 
     /// Returns the newest value of `key` if it is in memory, and never waits for the device.
@@ -109,7 +109,7 @@ impl Keyspace {
     /// [`Error::WouldBlock`] if the answer is not in memory; otherwise the errors of
     /// [`Keyspace::get`].
     pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.inner.get(self, key.as_ref(), Patience::MemoryOnly)
+        self.inner.get(self, key.as_ref(), ReadTier::MemoryOnly)
     }
 
     /// Returns the value of `key` at `snapshot`, or `None`.

@@ -2,10 +2,10 @@
 
 use super::Db;
 use crate::options::settings::KeyspaceSettings;
-use crate::read::conflict_check::{key_changed, range_changed};
+use crate::read::conflict_check::{key_written_since, range_written_since};
 use crate::read::cursor::DbCursor;
 use crate::read::get;
-use crate::read::get::Patience;
+use crate::read::get::ReadTier;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Result};
@@ -53,7 +53,7 @@ impl Keyspaces for Db {
     fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
         let inner = self.usable()?;
         let (view, visible) = inner.pin_present();
-        get::get(inner, &view, keyspace, key, visible, Patience::MayBlock)
+        get::get(inner, &view, keyspace, key, visible, ReadTier::MayBlock)
     }
 
     fn get_at(
@@ -65,7 +65,7 @@ impl Keyspaces for Db {
         let inner = self.usable()?;
         let seqno = inner.resolve_snapshot(snapshot)?;
         let view = inner.view.pin();
-        get::get(inner, &view, keyspace, key, seqno, Patience::MayBlock)
+        get::get(inner, &view, keyspace, key, seqno, ReadTier::MayBlock)
     }
 
     fn cursor_at(
@@ -85,7 +85,7 @@ impl Keyspaces for Db {
 
     fn changed_since(&self, keyspace: KeyspaceId, key: &[u8], snapshot: &Snapshot) -> Result<bool> {
         let inner = self.usable()?;
-        key_changed(inner, keyspace, key, inner.resolve_snapshot(snapshot)?)
+        key_written_since(inner, keyspace, key, inner.resolve_snapshot(snapshot)?)
     }
 
     fn range_changed_since(
@@ -95,6 +95,6 @@ impl Keyspaces for Db {
         snapshot: &Snapshot,
     ) -> Result<bool> {
         let inner = self.usable()?;
-        range_changed(inner, keyspace, range, inner.resolve_snapshot(snapshot)?)
+        range_written_since(inner, keyspace, range, inner.resolve_snapshot(snapshot)?)
     }
 }

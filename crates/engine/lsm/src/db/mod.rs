@@ -10,20 +10,20 @@ pub(crate) mod transaction;
 
 use crate::background;
 use crate::compaction::space::budget;
-use crate::compaction::space::budget::Surroundings;
-use crate::engine::{Inner, table_memory};
-use crate::log::torn_tail::TornLog;
-use crate::manifest::version_edit::{Change, Edit};
+use crate::compaction::space::budget::PickerContext;
+use crate::engine::{Engine, table_memory};
+use crate::log::torn_tail::TornTail;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::{DEFAULT_KEYSPACE, KeyspaceSettings, Log, Settings};
 use crate::read::cursor::DbCursor;
-use crate::read::get::Patience;
+use crate::read::get::ReadTier;
 use crate::read::range::Range;
-use crate::recovery::close::{Handle, Upkeep};
+use crate::recovery::close::{EngineHandle, Upkeep};
 use crate::recovery::env::{Env, posix_env};
-use crate::recovery::open::{Create, existing_directory};
+use crate::recovery::open::{CreateMode, existing_directory};
 use crate::stats;
-use crate::stats::cumulative::Account;
-use crate::stats::{GoalInfo, KeyspaceLevels, LiveData, Stats};
+use crate::stats::cumulative::CumulativeStats;
+use crate::stats::{KeyspaceLevels, LiveData, SpaceAmpStatus, Stats};
 use crate::version::KeyspaceVersion;
 use crate::version::snapshot_tracker::Snapshot;
 use crate::version::unreadable::UnreadableTable;
@@ -69,7 +69,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) handle: Arc<EngineHandle>,
 }
 
 impl Db {
@@ -99,7 +99,7 @@ impl Db {
         let is_new = !dir.exists();
         let storage = Arc::new(PosixStorage::create(dir)?);
         let opened = posix_env(storage.clone(), &settings, true)
-            .and_then(|env| Db::open_in(env, settings, Create::IfMissing));
+            .and_then(|env| Db::open_in(env, settings, CreateMode::IfMissing));
         if is_new && opened.is_err() {
             // It stays if anything is in it.
             let _ = storage.remove_if_empty();
@@ -115,7 +115,7 @@ impl Db {
     pub fn open_existing(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let storage = Arc::new(existing_directory(dir.as_ref())?);
-        Db::open_in(posix_env(storage, &settings, true)?, settings, Create::Never)
+        Db::open_in(posix_env(storage, &settings, true)?, settings, CreateMode::Never)
     }
 
     /// Opens the database in `dir` for reading, at its present state.
@@ -139,7 +139,7 @@ impl Db {
     /// The errors of [`Db::open`].
     pub fn open_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;
-        Db::open_in(env, settings, Create::IfMissing)
+        Db::open_in(env, settings, CreateMode::IfMissing)
     }
 
     /// Opens an existing database with a custom [`Env`].
@@ -148,7 +148,7 @@ impl Db {
     /// The errors of [`Db::open_existing`].
     pub fn open_existing_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;
-        Db::open_in(env, settings, Create::Never)
+        Db::open_in(env, settings, CreateMode::Never)
     }
 
     /// Opens a database for reading with a custom [`Env`].
@@ -160,13 +160,13 @@ impl Db {
         Db::open_read_only_in(env, settings)
     }
 
-    pub(crate) fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &Engine {
         &self.handle.inner
     }
 
     /// The database, unless it is closed or this process is a forked child of the one that opened it.
     #[inline]
-    pub(crate) fn usable(&self) -> Result<&Inner> {
+    pub(crate) fn usable(&self) -> Result<&Engine> {
         let inner = self.inner();
         inner.check_usable().map(|()| inner)
     }
@@ -223,9 +223,9 @@ impl Db {
             &inner.view,
             |state| {
                 if state.version.keyspace_named(name).is_some() {
-                    return Ok(Edit::default());
+                    return Ok(VersionEdit::default());
                 }
-                Ok(Edit::of([Change::CreateKeyspace {
+                Ok(VersionEdit::of([VersionChange::CreateKeyspace {
                     id: KeyspaceId(state.next_keyspace),
                     name: name.to_owned(),
                     settings,
@@ -316,9 +316,9 @@ impl Db {
             });
         }
         inner.install(
-            Account::default(),
+            CumulativeStats::default(),
             |state| match state.version.keyspaces.contains_key(&id) {
-                true => Ok(Edit::of([Change::DropKeyspace(id)])),
+                true => Ok(VersionEdit::of([VersionChange::DropKeyspace(id)])),
                 false => Err(Error::UnknownKeyspace { name: name.to_owned() }),
             },
             |_| {},
@@ -342,7 +342,7 @@ impl Db {
     /// * [`Error::Closed`] once the database is closed, [`Error::Forked`] in a forked child.
     #[inline]
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.inner().get(keyspace, key.as_ref(), Patience::MayBlock)
+        self.inner().get(keyspace, key.as_ref(), ReadTier::MayBlock)
     }
 
     /// Returns the newest value of `key` if it is in memory, and never waits for the device.
@@ -350,7 +350,7 @@ impl Db {
     /// # Errors
     /// [`Error::WouldBlock`] if the answer is not in memory; otherwise the errors of [`Db::get`].
     pub fn try_get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.inner().get(keyspace, key.as_ref(), Patience::MemoryOnly)
+        self.inner().get(keyspace, key.as_ref(), ReadTier::MemoryOnly)
     }
 
     /// Returns the value of `key` at `snapshot`, or `None`.
@@ -761,7 +761,7 @@ impl Db {
     /// Causes are a crash during writes, power loss before a sync, or later damage to the file. A
     /// read-only database reports only an end with whole frames after it: an incomplete frame
     /// without any may be a write in progress.
-    pub fn torn_log(&self) -> Option<&TornLog> {
+    pub fn torn_log(&self) -> Option<&TornTail> {
         self.inner().torn_log.as_ref()
     }
 
@@ -794,14 +794,14 @@ impl Db {
     }
 
     /// Returns the space usage of each keyspace that has a space-amplification limit.
-    pub fn goals(&self) -> Vec<GoalInfo> {
+    pub fn goals(&self) -> Vec<SpaceAmpStatus> {
         let Ok(inner) = self.usable() else { return Vec::new() };
         // All that waits for others comes before the version: merged files stay while it is held.
         let segment_bytes = inner.known_segment_bytes();
-        let around = Surroundings {
+        let around = PickerContext {
             snapshots: inner.snapshots.list(),
-            left_bytes: inner.installer.left_bytes(),
-            ..Surroundings::default()
+            zombie_bytes: inner.installer.zombie_bytes(),
+            ..PickerContext::default()
         };
         budget::goals(&inner.opened_version(), segment_bytes, &around)
     }
@@ -815,7 +815,7 @@ impl Db {
     pub fn levels(&self) -> Vec<KeyspaceLevels> {
         // A flush that has just ended may not have come to opening its tables; one that can't be opened
         // leaves its level's figures out.
-        let levels = |inner: &Inner| stats::levels(&inner.opened_version(), inner.keys);
+        let levels = |inner: &Engine| stats::levels(&inner.opened_version(), inner.keys);
         self.usable().map_or_else(|_| Vec::new(), levels)
     }
 

@@ -1,10 +1,10 @@
 //! Reads and writes, shared by the handles [`Db`](crate::Db) and [`Keyspace`](crate::Keyspace).
 
-use crate::engine::Inner;
+use crate::engine::Engine;
 use crate::options::settings::Log;
 use crate::read::cursor::DbCursor;
 use crate::read::get;
-use crate::read::get::Patience;
+use crate::read::get::ReadTier;
 use crate::recovery::close::Upkeep;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
@@ -12,7 +12,7 @@ use esker_base::{Error, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, MemTable};
 use std::sync::Arc;
 
-impl Inner {
+impl Engine {
     /// For calls that do I/O for upkeep: a close waits for them before it releases the lock.
     pub(crate) fn begin_upkeep(&self) -> Result<Upkeep<'_>> {
         self.check_usable()?;
@@ -41,7 +41,7 @@ impl Inner {
         &self,
         keyspace: impl Into<KeyspaceRef>,
         key: &[u8],
-        patience: Patience,
+        patience: ReadTier,
     ) -> Result<Option<Value>> {
         self.check_usable()?;
         let keyspace = self.resolve(keyspace)?;
@@ -59,7 +59,7 @@ impl Inner {
         let keyspace = self.resolve(keyspace)?;
         let seqno = self.resolve_snapshot(snapshot)?;
         let view = self.view.pin();
-        get::get(self, &view, keyspace, key, seqno, Patience::MayBlock)
+        get::get(self, &view, keyspace, key, seqno, ReadTier::MayBlock)
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
@@ -73,7 +73,7 @@ impl Inner {
         let keys: Vec<K> = keys.into_iter().collect();
         let (view, visible) = self.pin_present();
         let get =
-            |key: &K| get::get(self, &view, keyspace, key.as_ref(), visible, Patience::MayBlock);
+            |key: &K| get::get(self, &view, keyspace, key.as_ref(), visible, ReadTier::MayBlock);
         keys.iter().map(get).collect()
     }
 

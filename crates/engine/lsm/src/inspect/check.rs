@@ -1,14 +1,14 @@
 //! Checks all files of a database.
 
 use super::{Inspector, path, places};
-use crate::log::torn_tail::TornLog;
-use crate::manifest::manifest_state::State;
+use crate::log::torn_tail::TornTail;
+use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
-use crate::recovery::replay::Recovered;
+use crate::recovery::replay::RecoveredState;
 use crate::recovery::unlisted_files::{Fate, Known, lost_files};
 use crate::version::TableMeta;
 use esker_base::{Error, KeyspaceId, Result};
-use esker_pmem::pool::Inspect;
+use esker_pmem::pool::PoolRepair;
 use esker_table::Table;
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ type Fates = BTreeMap<String, Fate>;
 /// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Checked {
+pub struct CheckReport {
     /// Tables that were not read because the caller stopped the check.
     pub tables_left: u64,
     /// Keyspaces checked.
@@ -43,7 +43,7 @@ pub struct Checked {
     /// Files that earlier opens have set aside, under their present names.
     pub lost: Vec<String>,
     /// The invalid end of the log, if there is one. It is a problem if whole frames follow it.
-    pub torn_log: Option<TornLog>,
+    pub torn_log: Option<TornTail>,
     /// The number of problems reported.
     pub problems: u64,
     /// Whether another process had the database open.
@@ -62,13 +62,13 @@ impl Inspector {
     /// # Errors
     /// [`Error::NotADatabase`] if there is no database, [`Error::Io`] if a directory cannot be
     /// read. Problems of single files are reported instead.
-    pub fn check(&self, report: &mut dyn FnMut(Error)) -> Result<Checked> {
+    pub fn check(&self, report: &mut dyn FnMut(Error)) -> Result<CheckReport> {
         self.check_while(report, &|| true)
     }
 
     /// Checks as [`Inspector::check`] does, as long as `goes_on` returns true.
     ///
-    /// `goes_on` is called before each table. If it returns false, [`Checked::tables_left`] counts
+    /// `goes_on` is called before each table. If it returns false, [`CheckReport::tables_left`] counts
     /// the tables that were not read, and neither logs nor other files are checked.
     ///
     /// # Errors
@@ -77,8 +77,8 @@ impl Inspector {
         &self,
         report: &mut dyn FnMut(Error),
         goes_on: &dyn Fn() -> bool,
-    ) -> Result<Checked> {
-        let mut checked = Checked::default();
+    ) -> Result<CheckReport> {
+        let mut checked = CheckReport::default();
         let mut problems = 0;
         let mut report = |error: Error| {
             problems += 1;
@@ -95,14 +95,14 @@ impl Inspector {
         }
         match self.storage.lock() {
             Ok(_lock) => {
-                self.with_pool_opened(Inspect::Alone)?.check_alone(
+                self.with_pool_opened(PoolRepair::Alone)?.check_alone(
                     &mut checked,
                     &mut report,
                     goes_on,
                 )?;
             }
             Err(Error::Locked { .. }) => {
-                let inspector = self.with_pool_opened(Inspect::Beside)?;
+                let inspector = self.with_pool_opened(PoolRepair::Beside)?;
                 inspector.check_beside(&mut checked, &mut report, goes_on)?;
             }
             Err(error) => return Err(error),
@@ -114,7 +114,7 @@ impl Inspector {
     /// The rest, once nobody else can write. A pool is looked at only from here on.
     fn check_alone(
         &self,
-        checked: &mut Checked,
+        checked: &mut CheckReport,
         report: &mut dyn FnMut(Error),
         goes_on: &dyn Fn() -> bool,
     ) -> Result<()> {
@@ -131,7 +131,7 @@ impl Inspector {
             inspected.problems.iter().cloned().for_each(&mut *report);
         }
         let manifest = self.manifest()?;
-        let cut_off = self.cut_off_at(&manifest)?;
+        let cut_off = self.torn_tail_offset(&manifest)?;
         self.presume_states(&state, cut_off.is_none())?;
         self.check_logs_place(&state, cut_off.is_none())?;
         self.check_tables(&state, checked, report, goes_on);
@@ -153,8 +153,8 @@ impl Inspector {
 
     fn check_tables(
         &self,
-        state: &State,
-        checked: &mut Checked,
+        state: &ManifestState,
+        checked: &mut CheckReport,
         report: &mut dyn FnMut(Error),
         goes_on: &dyn Fn() -> bool,
     ) {
@@ -178,10 +178,10 @@ impl Inspector {
 
     fn check_logs(
         &self,
-        state: &State,
-        checked: &mut Checked,
+        state: &ManifestState,
+        checked: &mut CheckReport,
         report: &mut dyn FnMut(Error),
-    ) -> Option<Recovered> {
+    ) -> Option<RecoveredState> {
         // As an open would read them: this finds what is missing between logs as well.
         let recovered = replay::read_logs(&self.log_source(), state).map_err(&mut *report).ok();
         checked.torn_log = recovered.as_ref().and_then(|recovered| recovered.torn.clone());
@@ -193,7 +193,7 @@ impl Inspector {
     }
 
     /// Counts what is in the logs.
-    pub(super) fn count_logs(&self, state: &State, checked: &mut Checked) {
+    pub(super) fn count_logs(&self, state: &ManifestState, checked: &mut CheckReport) {
         for &epoch in state.logs.keys() {
             checked.logs += 1;
             // A log that can't be read was reported just now.
@@ -208,10 +208,10 @@ impl Inspector {
     fn check_strays(
         &self,
         identity: u64,
-        state: &State,
+        state: &ManifestState,
         manifest: &str,
-        recovered: Option<&Recovered>,
-        checked: &mut Checked,
+        recovered: Option<&RecoveredState>,
+        checked: &mut CheckReport,
         report: &mut dyn FnMut(Error),
     ) -> Result<()> {
         let (fates, fates_elsewhere) = self.fates(identity, state, manifest, recovered)?;
@@ -239,9 +239,9 @@ impl Inspector {
     pub(super) fn fates(
         &self,
         identity: u64,
-        state: &State,
+        state: &ManifestState,
         manifest: &str,
-        recovered: Option<&Recovered>,
+        recovered: Option<&RecoveredState>,
     ) -> Result<(Fates, Fates)> {
         let flushed_through = state.version.flushed_through;
         let last_seqno = recovered.map_or(flushed_through, |recovered| recovered.last_seqno);
@@ -260,7 +260,7 @@ impl Inspector {
     /// A cut-off last edit of the manifest was never relied on, unless a log shows that it was.
     pub(super) fn check_unlisted_logs(
         &self,
-        state: &State,
+        state: &ManifestState,
         manifest: &str,
         offset: u64,
         report: &mut dyn FnMut(Error),

@@ -6,15 +6,15 @@
 //! when it was opened. What the writer adds meanwhile is not checked, nor are files that no
 //! manifest names: they may just have been made.
 
-use super::check::Checked;
+use super::check::CheckReport;
 use super::{Inspector, places};
-use crate::log::torn_tail::TornLog;
-use crate::manifest::manifest_state::State;
+use crate::log::torn_tail::TornTail;
+use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
-use crate::recovery::replay::Recovered;
+use crate::recovery::replay::RecoveredState;
 use crate::version::TableId;
 use esker_base::{Error, Result};
-use esker_pmem::pool::Inspect;
+use esker_pmem::pool::PoolRepair;
 use std::collections::BTreeSet;
 
 /// So often a manifest or its logs may be replaced while they are read.
@@ -23,7 +23,7 @@ const TRIES: u32 = 20;
 impl Inspector {
     pub(super) fn check_beside(
         &self,
-        checked: &mut Checked,
+        checked: &mut CheckReport,
         report: &mut dyn FnMut(Error),
         goes_on: &dyn Fn() -> bool,
     ) -> Result<()> {
@@ -44,7 +44,7 @@ impl Inspector {
             Ok((inspector, state, recovered)) => {
                 inspector.count_logs(&state, checked);
                 // Any other is a frame that a writer is just at.
-                checked.torn_log = recovered.torn.filter(TornLog::may_reject_acknowledged);
+                checked.torn_log = recovered.torn.filter(TornTail::may_reject_acknowledged);
                 if let Some(torn) = &checked.torn_log {
                     report(torn.refusal());
                 }
@@ -54,7 +54,7 @@ impl Inspector {
         Ok(())
     }
 
-    fn newest_state(&self) -> Result<(u64, State)> {
+    fn newest_state(&self) -> Result<(u64, ManifestState)> {
         let mut tries = 1;
         loop {
             match self.state() {
@@ -66,8 +66,8 @@ impl Inspector {
 
     fn check_tables_beside(
         &self,
-        state: &State,
-        checked: &mut Checked,
+        state: &ManifestState,
+        checked: &mut CheckReport,
         report: &mut dyn FnMut(Error),
         goes_on: &dyn Fn() -> bool,
     ) {
@@ -100,7 +100,7 @@ impl Inspector {
     }
 
     /// The logs, the state that they fit, and who sees them.
-    fn read_logs_beside(&self) -> Result<(Inspector, State, Recovered)> {
+    fn read_logs_beside(&self) -> Result<(Inspector, ManifestState, RecoveredState)> {
         let mut tries = 1;
         loop {
             match self.read_logs_once() {
@@ -111,16 +111,16 @@ impl Inspector {
         }
     }
 
-    fn read_logs_once(&self) -> Result<(Inspector, State, Recovered)> {
-        let inspector = self.with_pool_opened(Inspect::Beside)?;
+    fn read_logs_once(&self) -> Result<(Inspector, ManifestState, RecoveredState)> {
+        let inspector = self.with_pool_opened(PoolRepair::Beside)?;
         let (_, state) = inspector.newest_state()?;
         let recovered = replay::read_logs(&inspector.log_source(), &state)?;
         Ok((inspector, state, recovered))
     }
 }
 
-fn may_be_torn(recovered: &Recovered) -> bool {
-    recovered.torn.as_ref().is_some_and(TornLog::may_reject_acknowledged)
+fn may_be_torn(recovered: &RecoveredState) -> bool {
+    recovered.torn.as_ref().is_some_and(TornTail::may_reject_acknowledged)
 }
 
 #[cfg(test)]
@@ -141,13 +141,13 @@ mod tests {
         let put = |number: u32| db.put(&db.default_keyspace(), number.to_be_bytes(), b"value");
         put(0).unwrap();
         let inspector = Inspector::open_with_pool(tables.path(), &pool, true).unwrap();
-        let inspector = inspector.with_pool_opened(Inspect::Beside).unwrap();
+        let inspector = inspector.with_pool_opened(PoolRepair::Beside).unwrap();
         for number in 1..4 {
             put(number).unwrap();
             db.flush().unwrap();
         }
         put(4).unwrap();
-        let (mut checked, mut problems) = (Checked::default(), Vec::new());
+        let (mut checked, mut problems) = (CheckReport::default(), Vec::new());
         let mut report = |it: Error| problems.push(it.to_string());
         inspector.check_beside(&mut checked, &mut report, &|| true).unwrap();
         assert_eq!(problems, [""; 0]);

@@ -1,22 +1,22 @@
 //! Collects what manifests, tables and logs say, for a database whose manifest is lost.
 
 use super::log_groups::first_used;
-use super::repair::LostTable;
-use super::repair::Repaired;
+use super::repair::DroppedTable;
+use super::repair::RepairReport;
 use super::salvage::told;
 use super::sources::{Hidden, Source, Version};
 use super::unfinished::UnfinishedBatch;
 use super::{Inspector, path};
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::manifest::manifest_file::{Record, read_prefix};
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::{Change, read_settings_property};
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, read_settings_property};
 use crate::options::settings::KeyspaceSettings;
 use crate::recovery::replay::Rejected;
 use crate::user_keys::KeyFormat;
 use crate::version::{TableId, TableMeta, parse_table_file_name, table_file_name};
-use esker_base::{Error, KeyspaceId, RangeTombstone, Result, Seqno, ambient_seed};
-use esker_memtable::{Scan, Stop};
+use esker_base::{Error, KeyspaceId, RangeTombstone, Result, Seqno, seed_from_os};
+use esker_memtable::{ScanEnd, ScanResult};
 use esker_table::{BlockCache, SalvagedTable, Table, tables_in};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ pub(super) struct Gathered {
     was_flushed_through: Seqno,
     /// The last write found in any file.
     pub(super) last_seqno: Seqno,
-    pub(super) repaired: Repaired,
+    pub(super) repaired: RepairReport,
 }
 
 impl Gathered {
@@ -128,25 +128,28 @@ impl Gathered {
         let (mut edits, mut keys) = (0, KeyFormat::AsGiven);
         for record in records {
             edits += 1;
-            let adds = record.edit.changes.iter().any(|it| matches!(it, Change::AddTable { .. }));
+            let adds =
+                record.edit.changes.iter().any(|it| matches!(it, VersionChange::AddTable { .. }));
             for change in record.edit.changes {
                 match change {
-                    Change::FlushedThrough(seqno) => {
+                    VersionChange::FlushedThrough(seqno) => {
                         self.was_flushed_through = self.was_flushed_through.max(seqno);
                     }
-                    Change::RemoveTable { id, .. } if !adds => {
+                    VersionChange::RemoveTable { id, .. } if !adds => {
                         told.dropped.insert((id.file, id.offset));
                     }
-                    Change::KeyFormat(format) => keys = format,
-                    Change::Numbered { edits: number, .. } => edits = number,
-                    Change::NextKeyspace(id) => told.next_keyspace = told.next_keyspace.max(id),
-                    Change::NextFile(id) => told.next_file = told.next_file.max(id),
-                    Change::CreateKeyspace { id, name, settings, .. } => {
+                    VersionChange::KeyFormat(format) => keys = format,
+                    VersionChange::Numbered { edits: number, .. } => edits = number,
+                    VersionChange::NextKeyspace(id) => {
+                        told.next_keyspace = told.next_keyspace.max(id)
+                    }
+                    VersionChange::NextFile(id) => told.next_file = told.next_file.max(id),
+                    VersionChange::CreateKeyspace { id, name, settings, .. } => {
                         told.next_keyspace = told.next_keyspace.max(id.0 + 1);
                         told.keyspaces.insert(id);
                         self.parts.entry(id).or_default().name = Some((name, settings));
                     }
-                    Change::DropKeyspace(id) => {
+                    VersionChange::DropKeyspace(id) => {
                         told.keyspaces.remove(&id);
                         self.parts.remove(&id);
                     }
@@ -172,8 +175,8 @@ impl Gathered {
     }
 
     /// A state that says only which writes were flushed.
-    pub(super) fn flushed(&self) -> State {
-        let mut state = State::default();
+    pub(super) fn flushed(&self) -> ManifestState {
+        let mut state = ManifestState::default();
         state.version.flushed_through = self.flushed_through;
         state
     }
@@ -277,7 +280,7 @@ impl Inspector {
             last.extend_from_slice(cursor.key());
         }
         if let Some(error) = &damage {
-            gathered.repaired.lost_tables.push(LostTable {
+            gathered.repaired.lost_tables.push(DroppedTable {
                 file: path(&*self.storage, &table_file_name(id.file)),
                 error: error.fact(),
                 smallest: keys.user(&properties.smallest).into_owned(),
@@ -352,7 +355,7 @@ impl Inspector {
             let what = "properties: unreadable";
             let error = Error::corruption(path(&*self.storage, &name), id.offset, what);
             let error = self.damage_of(id, bytes)?.unwrap_or(error);
-            gathered.repaired.lost_tables.push(LostTable {
+            gathered.repaired.lost_tables.push(DroppedTable {
                 file: path(&*self.storage, &name),
                 error: error.fact(),
                 smallest: keys.user(&meta.smallest).into_owned(),
@@ -392,7 +395,7 @@ impl Inspector {
         identity.or(self.owner_of_logs()).unwrap_or_else(|| {
             let what = "nothing says what the database's identity was: it gets a new one";
             gathered.repaired.rebuilt.push(what.into());
-            ambient_seed()
+            seed_from_os()
         })
     }
 
@@ -401,7 +404,7 @@ impl Inspector {
         let flushed = gathered.was_flushed_through;
         let (mut spans, mut damaged) = (Vec::new(), None);
         for (at, epoch) in epochs.iter().enumerate() {
-            let Scan { frames, later, .. } = match self.log(*epoch) {
+            let ScanResult { frames, later, .. } = match self.log(*epoch) {
                 Ok(log) => log.scan,
                 Err(error) if error.is_corruption() => {
                     spans.push(0..0);
@@ -487,7 +490,7 @@ impl Inspector {
                 // An earlier recovery dropped those: this log continues without them.
                 dropped.clear();
                 torn = match &log.scan.stop {
-                    Stop::Bad { offset, what } if log.scan.later.is_none() => {
+                    ScanEnd::Bad { offset, what } if log.scan.later.is_none() => {
                         Some(format!("{name} ends at offset {offset}: {what}"))
                     }
                     _ => None,

@@ -2,14 +2,14 @@
 
 use super::repair::Decision;
 use super::{Inspector, places};
-use crate::log::torn_tail::TornLog;
+use crate::log::torn_tail::TornTail;
 use crate::log::wal_files::log_file_name;
-use crate::manifest::manifest_state::LogState;
+use crate::manifest::manifest_state::LogRecord;
 use crate::manifest::version_edit::LogEnd;
 use crate::recovery::replay;
 use crate::version::{TableMeta, table_file_name};
 use esker_base::{Error, Result};
-use esker_memtable::{Scan, Stop};
+use esker_memtable::{ScanEnd, ScanResult};
 
 impl Inspector {
     pub(super) fn keep_tables(&self, decision: &mut Decision) -> Result<()> {
@@ -53,7 +53,7 @@ impl Inspector {
         let Decision { state, logs_aside, unsettled, rejected, repaired, .. } = decision;
         let adopted = if whole { Vec::new() } else { self.unlisted_logs(state)? };
         for epoch in adopted {
-            state.logs.insert(epoch, LogState { end: None });
+            state.logs.insert(epoch, LogRecord { end: None });
             repaired.adopted_logs.push(log_file_name(epoch));
         }
         let recovered = unless_damaged(replay::read_logs(&self.log_source(), state))?;
@@ -62,7 +62,7 @@ impl Inspector {
         let mut rejects = !follow;
         if let Some(recovered) = recovered {
             // Whole frames behind a bad one are given up here, so that no open has to accept that.
-            rejects = recovered.torn.as_ref().is_some_and(TornLog::may_reject_acknowledged);
+            rejects = recovered.torn.as_ref().is_some_and(TornTail::may_reject_acknowledged);
             if rejects {
                 *rejected = recovered.rejected;
             }
@@ -92,7 +92,7 @@ impl Inspector {
                         unfinished.push((epoch, batches, read.content()));
                     }
                 }
-                state.logs.insert(epoch, LogState { end: Some(end) });
+                state.logs.insert(epoch, LogRecord { end: Some(end) });
                 unsettled.extend(log.end.is_none().then_some((epoch, end)));
             }
             let name = log_file_name(epoch);
@@ -114,7 +114,7 @@ impl Inspector {
                     "cut short".to_owned()
                 }
                 // Prepared, and never written to.
-                (None, Ok(read)) if read.scan.stop == Stop::Blank => continue,
+                (None, Ok(read)) if read.scan.stop == ScanEnd::Blank => continue,
                 (None, Ok(read)) => {
                     // A file is renamed as it is.
                     rejected.extend(read.rejected().filter(|_| self.pool.is_some()));
@@ -133,7 +133,7 @@ impl Inspector {
             let is_new = rejected.iter().all(|log| log.name != content.name);
             match batches {
                 Some(batches) => {
-                    state.logs.insert(epoch, LogState { end: Some(batches) });
+                    state.logs.insert(epoch, LogRecord { end: Some(batches) });
                     let of_log = unsettled.iter_mut().filter(|(it, _)| *it == epoch);
                     of_log.for_each(|it| it.1 = batches);
                     rejected.extend((rejects && is_new).then_some(content));
@@ -159,10 +159,10 @@ impl Inspector {
 
 /// Whether `end` is where a log ended before: where an earlier recovery settled it, or where nothing
 /// follows.
-fn is_all(end: LogEnd, log: LogState, scan: &Scan) -> bool {
+fn is_all(end: LogEnd, log: LogRecord, scan: &ScanResult) -> bool {
     match log.end {
         Some(before) => before.offset == end.offset,
-        None => end.offset == scan.end && !matches!(scan.stop, Stop::Bad { .. }),
+        None => end.offset == scan.end && !matches!(scan.stop, ScanEnd::Bad { .. }),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::Inspector;
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
-use crate::log::wal_reader::LogFound;
-use crate::manifest::manifest_state::State;
+use crate::log::wal_reader::WalHandle;
+use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::LogEnd;
 use crate::recovery::replay::Rejected;
 use esker_base::{Entry, Error, Result, Seqno};
-use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
+use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, ScanResult, SegmentHeader, scan};
 
 /// The content of a log.
 pub struct LogDump {
@@ -16,7 +16,7 @@ pub struct LogDump {
     /// The header of the segment.
     pub header: SegmentHeader,
     /// The frames, whatever their sequence numbers, and why the scan ended.
-    pub scan: Scan,
+    pub scan: ScanResult,
     /// The error that the file is shorter than the segment, or `None`.
     pub cut_short: Option<Error>,
     bytes: Vec<u8>,
@@ -111,19 +111,19 @@ impl Inspector {
         end: Option<LogEnd>,
         expected: Option<Seqno>,
     ) -> Result<LogDump> {
-        let found = LogFound::of(&*self.log_storage, epoch)?;
+        let found = WalHandle::of(&*self.log_storage, epoch)?;
         let mut bytes = vec![0; found.bytes()];
         found.read(&mut bytes)?;
         let cut_short = found.check_whole().err();
         let end = end.map_or(bytes.len(), |end| bytes.len().min(end.offset as usize));
-        let LogFound { name, header, .. } = found;
+        let WalHandle { name, header, .. } = found;
         let scan = scan(&bytes[..end], &header, expected);
         Ok(LogDump { name, header, scan, cut_short, bytes })
     }
 
     /// Logs that `state` does not know and that hold writes beyond all it knows. A log that was
     /// retired holds only writes that are in tables.
-    pub(super) fn unlisted_logs(&self, state: &State) -> Result<Vec<u32>> {
+    pub(super) fn unlisted_logs(&self, state: &ManifestState) -> Result<Vec<u32>> {
         let mut last_seqno = state.version.flushed_through;
         for &epoch in state.logs.keys() {
             // One that can't be read is reported by whoever reads it in earnest.

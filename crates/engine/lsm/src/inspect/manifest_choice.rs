@@ -2,7 +2,7 @@
 
 use super::{Inspector, path};
 use crate::manifest::manifest_file::{CURRENT, parse_manifest_file_name, read_current};
-use crate::manifest::manifest_state::State;
+use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::recovery::unlisted_files::Known;
 use crate::version::parse_table_file_name;
@@ -11,10 +11,10 @@ use esker_table::tables_in;
 use std::cmp::Reverse;
 
 /// The manifest that a repair goes by.
-pub(super) struct Chosen {
+pub(super) struct ManifestChoice {
     pub(super) name: String,
     pub(super) identity: u64,
-    pub(super) state: State,
+    pub(super) state: ManifestState,
     /// Whether it is the one that `CURRENT` names.
     pub(super) in_force: bool,
     /// The ones before it in line, and what is wrong with them.
@@ -25,7 +25,7 @@ impl Inspector {
     /// The manifest in force, or, if it is damaged, the newest that is not and whose tables are there.
     /// If nothing is there to go by, what is wrong with each. Fails if one can't be read for another
     /// reason: then it may be sound.
-    pub(super) fn choose(&self) -> Result<Result<Chosen, Vec<Error>>> {
+    pub(super) fn choose(&self) -> Result<Result<ManifestChoice, Vec<Error>>> {
         let current = self.current_if_sound()?;
         let names = self.manifests(current.as_deref())?;
         let mut damages = Vec::new();
@@ -38,7 +38,7 @@ impl Inspector {
                 Ok((identity, state)) => {
                     let in_force = Some(&name) == current.as_ref();
                     let given_up = damages.iter().map(Error::fact).collect();
-                    return Ok(Ok(Chosen { name, identity, state, in_force, given_up }));
+                    return Ok(Ok(ManifestChoice { name, identity, state, in_force, given_up }));
                 }
                 Err(error) if error.is_corruption() => damages.push(error),
                 Err(error) => return Err(error),
@@ -49,7 +49,7 @@ impl Inspector {
 
     /// The state that a manifest describes. The tables of the first in line may be damaged or missing;
     /// a later one whose tables are not all there was replaced long ago.
-    fn load(&self, name: &str, is_first: bool) -> Result<(u64, State)> {
+    fn load(&self, name: &str, is_first: bool) -> Result<(u64, ManifestState)> {
         let (identity, state) = replay::load_state(&self.storage, name)?;
         if !is_first {
             replay::check_table_files(&*self.storage, &state)?;
@@ -68,7 +68,7 @@ impl Inspector {
     }
 
     /// Whether there is a whole table file that `state` does not list.
-    fn has_other_tables(&self, state: &State) -> Result<bool> {
+    fn has_other_tables(&self, state: &ManifestState) -> Result<bool> {
         let files = state.files();
         for name in self.storage.list()? {
             let Some(id) = parse_table_file_name(&name).filter(|id| !files.contains(id)) else {

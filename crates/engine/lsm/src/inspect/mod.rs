@@ -23,14 +23,14 @@ pub(crate) mod sources;
 pub(crate) mod unfinished;
 
 pub use crate::version::dates::Dates;
-pub use check::Checked;
+pub use check::CheckReport;
 pub use esker_table::LostKeys;
 pub use logs::LogDump;
 pub use read_around::Skipped;
-pub use repair::{LostTable, MissingLogs, Repaired};
+pub use repair::{DroppedTable, MissingLogPolicy, RepairReport};
 
-use crate::manifest::manifest_file::{Record, cut_off_at, read_manifest};
-use crate::manifest::manifest_state::State;
+use crate::manifest::manifest_file::{Record, read_manifest, torn_tail_offset};
+use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::recovery::unlisted_files::{Fate, loss_in};
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
@@ -181,8 +181,8 @@ impl Inspector {
 
     fn current(&self) -> Result<String> {
         match replay::look(&*self.storage)? {
-            replay::Found::Database(name) => Ok(name),
-            replay::Found::Nothing => Err(Error::NotADatabase {
+            replay::DirectoryState::Database(name) => Ok(name),
+            replay::DirectoryState::Nothing => Err(Error::NotADatabase {
                 dir: self.storage.describe(),
                 reason: "there is no database in it".into(),
             }),
@@ -190,8 +190,8 @@ impl Inspector {
     }
 
     /// Where the manifest goes on with bytes that are no edit, if it does.
-    fn cut_off_at(&self, manifest: &ManifestDump) -> Result<Option<u64>> {
-        cut_off_at(&*self.storage, &manifest.name, &manifest.records)
+    fn torn_tail_offset(&self, manifest: &ManifestDump) -> Result<Option<u64>> {
+        torn_tail_offset(&*self.storage, &manifest.name, &manifest.records)
     }
 
     /// The damage of the manifest that strays show.
@@ -204,7 +204,7 @@ impl Inspector {
         Ok(loss_in(fates, &path(&*self.storage, manifest), bytes))
     }
 
-    fn state(&self) -> Result<(u64, State)> {
+    fn state(&self) -> Result<(u64, ManifestState)> {
         replay::load_state(&self.storage, &self.current()?)
     }
 }
@@ -234,7 +234,9 @@ fn path(storage: &dyn Storage, name: &str) -> String {
 }
 
 /// All tables of `state` and where they stand.
-fn places(state: &State) -> impl Iterator<Item = (KeyspaceId, usize, u64, &Arc<TableHandle>)> {
+fn places(
+    state: &ManifestState,
+) -> impl Iterator<Item = (KeyspaceId, usize, u64, &Arc<TableHandle>)> {
     let keyspaces = state.version.keyspaces.values();
     keyspaces.flat_map(|keyspace| {
         keyspace.tables().map(|(level, run, table)| (keyspace.id, level, run, table))

@@ -6,15 +6,15 @@
 
 use super::Inspector;
 use crate::log::pmem_wal;
-use crate::log::pmem_wal::PoolStorage;
+use crate::log::pmem_wal::PmemWalFs;
 use crate::log::wal_files;
-use crate::log::wal_reader::LogSource;
-use crate::manifest::manifest_state::State;
+use crate::log::wal_reader::WalSource;
+use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::location_check;
 use crate::recovery::orphan_logs;
 use esker_base::{Error, Result, Threads};
 use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use esker_pmem::pool::Inspect;
+use esker_pmem::pool::PoolRepair;
 use esker_pmem::{Accept, Domain, Pool};
 use esker_storage::Storage;
 use std::path::{Path, PathBuf};
@@ -38,28 +38,28 @@ impl Inspector {
     pub fn open_with_pool(dir: impl AsRef<Path>, pool: &Path, emulated: bool) -> Result<Self> {
         let accept = if emulated { Accept::Emulated } else { Accept::Persistent };
         let inspector = Inspector::open(dir, None)?;
-        inspector.with_pool_file(pool, accept, Inspect::Beside)
+        inspector.with_pool_file(pool, accept, PoolRepair::Beside)
     }
 
     /// Returns an inspector of the database in `storage`, with its logs in `pool`, which no other
     /// handle uses.
     pub fn of_pool(storage: Arc<dyn Storage>, pool: Arc<Pool>) -> Self {
-        let log_storage = Arc::new(PoolStorage(pool.clone()));
+        let log_storage = Arc::new(PmemWalFs(pool.clone()));
         let pool = InspectedPool { pool, problems: Vec::new(), file: None };
         Inspector { storage, log_storage, pool: Some(pool) }
     }
 
-    fn with_pool_file(&self, path: &Path, accept: Accept, how: Inspect) -> Result<Self> {
+    fn with_pool_file(&self, path: &Path, accept: Accept, how: PoolRepair) -> Result<Self> {
         let opened = Pool::inspect(path, accept, how);
         let (pool, problems) = opened
             .map_err(|error| location_check::explain_missing_pool(error, path, &self.storage))?;
-        let log_storage = Arc::new(PoolStorage(pool.clone()));
+        let log_storage = Arc::new(PmemWalFs(pool.clone()));
         let pool = InspectedPool { pool, problems, file: Some((path.to_owned(), accept)) };
         Ok(Inspector { storage: self.storage.clone(), log_storage, pool: Some(pool) })
     }
 
     /// The same with the pool, if there is one, opened as `how` says.
-    pub(super) fn with_pool_opened(&self, how: Inspect) -> Result<Self> {
+    pub(super) fn with_pool_opened(&self, how: PoolRepair) -> Result<Self> {
         match &self.pool {
             Some(InspectedPool { file: Some((path, accept)), .. }) => {
                 self.with_pool_file(path, *accept, how)
@@ -92,7 +92,7 @@ impl Inspector {
     /// is not `whole`, may have been in an edit that is lost. Any other is free.
     ///
     /// Fails if one holds a segment of a newer format: nobody here knows whether that counts.
-    pub(super) fn presume_states(&self, state: &State, whole: bool) -> Result<()> {
+    pub(super) fn presume_states(&self, state: &ManifestState, whole: bool) -> Result<()> {
         let Some(InspectedPool { pool, .. }) = &self.pool else { return Ok(()) };
         for index in pool.unknown() {
             let counts = |epoch: &u32| {
@@ -131,7 +131,7 @@ impl Inspector {
     }
 
     /// Fails if a log is younger than the manifest, no edit of which is lost.
-    pub(super) fn check_age(&self, state: &State) -> Result<()> {
+    pub(super) fn check_age(&self, state: &ManifestState) -> Result<()> {
         let dir = self.storage.describe();
         if self.is_one_storage() {
             // Such a log shows that the manifest has lost edits: see `unlisted_files`.
@@ -143,7 +143,7 @@ impl Inspector {
 
     /// Fails if a log lies beside the tables while another place was named. If the manifest is not
     /// `whole`, that may be one that it does not list.
-    pub(super) fn check_logs_place(&self, state: &State, whole: bool) -> Result<()> {
+    pub(super) fn check_logs_place(&self, state: &ManifestState, whole: bool) -> Result<()> {
         if self.is_one_storage() {
             return Ok(());
         }
@@ -161,19 +161,19 @@ impl Inspector {
     }
 
     /// Logs in a pool are copied, too: nothing here goes on with them.
-    pub(super) fn log_source(&self) -> LogSource<'_> {
-        LogSource { storage: &*self.log_storage, pool: None, background: &Threads }
+    pub(super) fn log_source(&self) -> WalSource<'_> {
+        WalSource { storage: &*self.log_storage, pool: None, background: &Threads }
     }
 
     /// Logs beside the tables.
-    pub(super) fn tables_source(&self) -> LogSource<'_> {
-        LogSource { storage: &*self.storage, ..self.log_source() }
+    pub(super) fn tables_source(&self) -> WalSource<'_> {
+        WalSource { storage: &*self.storage, ..self.log_source() }
     }
 
     /// The logs where they are, to be made durable.
-    pub(super) fn log_places(&self) -> LogSource<'_> {
+    pub(super) fn log_places(&self) -> WalSource<'_> {
         let pool = self.pool.as_ref().map(|inspected| &inspected.pool);
-        LogSource { pool, ..self.log_source() }
+        WalSource { pool, ..self.log_source() }
     }
 
     pub(super) fn is_one_storage(&self) -> bool {

@@ -3,9 +3,9 @@
 use super::salvage::told;
 use super::sources::{Merged, Source, Version};
 use super::{Inspector, path, places};
-use crate::manifest::manifest_state::State;
+use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
-use crate::recovery::replay::Recovered;
+use crate::recovery::replay::RecoveredState;
 use crate::version::{TableHandle, table_file_name};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno};
@@ -59,7 +59,7 @@ impl Inspector {
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
         let manifest = self.manifest()?;
-        let cut_off = self.cut_off_at(&manifest)?;
+        let cut_off = self.torn_tail_offset(&manifest)?;
         self.presume_states(&state, cut_off.is_none())?;
         self.check_logs_place(&state, cut_off.is_none())?;
         let found = state.version.keyspaces.values().find(|found| found.name == keyspace);
@@ -104,11 +104,11 @@ impl Inspector {
 
     fn sources_of(
         &self,
-        state: &State,
+        state: &ManifestState,
         id: KeyspaceId,
         range: &KeyRange,
         skipped: &mut dyn FnMut(Skipped),
-    ) -> Result<(Sources, Option<Recovered>)> {
+    ) -> Result<(Sources, Option<RecoveredState>)> {
         let mut found = Sources::default();
         let mut tables: Vec<&Arc<TableHandle>> = places(state)
             .filter(|(keyspace, _, _, table)| *keyspace == id && table.meta.meets(range))
@@ -149,7 +149,7 @@ impl Inspector {
         let mut versions = Vec::new();
         for memtable in &recovered.memtables {
             let last: Seqno = memtable.last_seqno();
-            memtable.build_order(last);
+            memtable.sort_through(last);
             found.tombstones.extend(memtable.range_deletes_in(id));
             let mut cursor = memtable.cursor(id, last);
             cursor.seek_first()?;
@@ -170,9 +170,9 @@ impl Inspector {
     fn skip_lost_edits(
         &self,
         identity: u64,
-        state: &State,
+        state: &ManifestState,
         manifest: &str,
-        recovered: Option<&Recovered>,
+        recovered: Option<&RecoveredState>,
         skipped: &mut dyn FnMut(Skipped),
     ) -> Result<()> {
         let (fates, fates_elsewhere) = self.fates(identity, state, manifest, recovered)?;
@@ -182,7 +182,7 @@ impl Inspector {
         if let Err(error) = self.check_age(state) {
             report(error);
         }
-        if let Some(offset) = self.cut_off_at(&self.read_manifest(manifest)?)? {
+        if let Some(offset) = self.torn_tail_offset(&self.read_manifest(manifest)?)? {
             self.check_unlisted_logs(state, manifest, offset, &mut report)?;
         }
         let file = path(&*self.storage, manifest);

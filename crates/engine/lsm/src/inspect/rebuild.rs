@@ -20,24 +20,24 @@
 
 use super::Inspector;
 use super::gather::{Found, Gathered, Part};
-use super::repair::Repaired;
+use super::repair::RepairReport;
 use super::repair::set_aside;
 use super::salvage::{options_for, origin_for};
 use super::sources::{Hidden, Merged, Source};
 use crate::manifest::invariants;
 use crate::manifest::manifest_file::PreparedManifest;
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::{Change, Edit};
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::DEFAULT_KEYSPACE;
 use crate::options::settings::KeyspaceSettings;
 use crate::output::output_files::write_cut_tables;
-use crate::output::version_filter::Fold;
+use crate::output::version_filter::VersionFilter;
 use crate::recovery::quarantine;
 use crate::recovery::replay;
 use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{
-    EntryCursor, Error, FragmentedTombstones, Hint, KeyspaceId, RangeTombstone, Result, Seqno,
+    EntryCursor, Error, FragmentedTombstones, KeyspaceId, RangeTombstone, Result, Seqno, WriteHint,
 };
 use esker_table::Origin;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ const TABLE_BYTES: u64 = 64 << 20;
 
 impl Inspector {
     /// Makes a database of the tables and logs there are. `damage` is why no manifest can be gone by.
-    pub(super) fn rebuild(&self, damage: &[Error]) -> Result<Repaired> {
+    pub(super) fn rebuild(&self, damage: &[Error]) -> Result<RepairReport> {
         let mut gathered = Gathered::default();
         gathered.repaired.given_up_manifests = damage.iter().map(Error::fact).collect();
         gathered.repaired.mended_pool = self.pool_problems();
@@ -65,7 +65,7 @@ impl Inspector {
         self.write_rebuilt(gathered, identity)
     }
 
-    fn write_rebuilt(&self, mut gathered: Gathered, identity: u64) -> Result<Repaired> {
+    fn write_rebuilt(&self, mut gathered: Gathered, identity: u64) -> Result<RepairReport> {
         let first_file = self.next_file_seen()?.max(gathered.next_file);
         let prepared = self.prepare_rebuilt(&mut gathered, identity, first_file);
         let (manifest, needed) = prepared.inspect_err(|_| self.remove_new_tables(first_file))?;
@@ -98,18 +98,18 @@ impl Inspector {
         first_file: u64,
     ) -> Result<(PreparedManifest, BTreeSet<u64>)> {
         let mut id = first_file;
-        let numbered = Change::Numbered { edits: gathered.edits + 1, first_file };
+        let numbered = VersionChange::Numbered { edits: gathered.edits + 1, first_file };
         // New databases map keys.
         let keys = gathered.keys.unwrap_or(KeyFormat::Mapped);
         let mut changes = vec![
-            Change::KeyFormat(keys),
+            VersionChange::KeyFormat(keys),
             numbered,
-            Change::NextKeyspace(gathered.next_keyspace.max(1)),
-            Change::FlushedThrough(gathered.last_seqno),
+            VersionChange::NextKeyspace(gathered.next_keyspace.max(1)),
+            VersionChange::FlushedThrough(gathered.last_seqno),
         ];
         for (keyspace, part) in std::mem::take(&mut gathered.parts) {
             let (name, settings) = part.name.clone().expect("every keyspace was named");
-            changes.push(Change::CreateKeyspace {
+            changes.push(VersionChange::CreateKeyspace {
                 id: keyspace,
                 name: name.clone(),
                 settings,
@@ -122,16 +122,16 @@ impl Inspector {
             for (run, tables) in runs.into_iter().enumerate() {
                 // Above every run of before, and below every run to come.
                 let run = first_file + run as u64;
-                let add = |meta| Change::AddTable { keyspace, level: 0, run, meta };
+                let add = |meta| VersionChange::AddTable { keyspace, level: 0, run, meta };
                 changes.extend(tables.into_iter().map(add));
             }
         }
         self.storage.sync_names()?;
         let most_runs = changes.len() as u64;
         let next_file = id.max(first_file + most_runs);
-        changes.push(Change::NextFile(next_file + 1));
-        let mut state = State::default();
-        let applied = state.apply(&Edit::of(changes), &self.storage);
+        changes.push(VersionChange::NextFile(next_file + 1));
+        let mut state = ManifestState::default();
+        let applied = state.apply(&VersionEdit::of(changes), &self.storage);
         applied.map_err(|what| Error::corruption(self.storage.describe(), 0, what))?;
         invariants::check(&state.version)
             .map_err(|what| Error::corruption(self.storage.describe(), 0, what))?;
@@ -158,10 +158,10 @@ impl Inspector {
         let logged = Source::list(std::mem::take(&mut part.versions));
         let logged_deletes = std::mem::take(&mut part.range_deletes);
         let mut write = |mut merged: Merged, tombstones: Vec<RangeTombstone>, cuts: &[Vec<u8>]| {
-            let mut fold = Fold::new(Vec::new(), false);
+            let mut fold = VersionFilter::new(Vec::new(), false);
             let create = || {
                 let options = options_for(keyspace, 0, *id);
-                let file = self.storage.create(&table_file_name(*id), Hint::table(0))?;
+                let file = self.storage.create(&table_file_name(*id), WriteHint::table(0))?;
                 *id += 1;
                 Ok((file, options))
             };

@@ -29,26 +29,26 @@
 //! Lost data is lost to readers too: an older value of a key, or one that a lost table had deleted,
 //! may reappear. So restoring a copy, if there is one, is better.
 
-use super::manifest_choice::Chosen;
+use super::manifest_choice::ManifestChoice;
 use super::salvage::Rewrite;
 use super::{Inspector, path};
-use crate::log::torn_tail::TornLog;
+use crate::log::torn_tail::TornTail;
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::manifest::manifest_file::{CURRENT, PreparedManifest, parse_manifest_file_name};
-use crate::manifest::manifest_state::State;
+use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::LogEnd;
 use crate::recovery::quarantine;
 use crate::recovery::replay::Rejected;
 use crate::recovery::unlisted_files::{DAMAGED, Fate, Known, file_id_in};
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
-use esker_pmem::pool::Inspect;
+use esker_pmem::pool::PoolRepair;
 use esker_storage::Storage;
 use esker_table::LostKeys;
 
 /// What a repair does if a log in the manifest is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MissingLogs {
+pub enum MissingLogPolicy {
     /// Fails and changes nothing. The log may be in another directory.
     Refuse,
     /// Drops the writes of the log.
@@ -57,7 +57,7 @@ pub enum MissingLogs {
 
 /// The result of a repair: what was kept and what was dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Repaired {
+pub struct RepairReport {
     /// The manifest that the repair used.
     pub manifest: String,
     /// Newer manifests that it could not use, and why.
@@ -65,7 +65,7 @@ pub struct Repaired {
     /// Tables kept.
     pub tables: u64,
     /// Tables that were damaged, with what was kept of them.
-    pub lost_tables: Vec<LostTable>,
+    pub lost_tables: Vec<DroppedTable>,
     /// Entries kept from the logs.
     pub log_entries: u64,
     /// Logs whose manifest edit was damaged and that were found again.
@@ -76,7 +76,7 @@ pub struct Repaired {
     ///
     /// If whole frames follow it, the repair has dropped them. Otherwise the next open for writing
     /// does.
-    pub torn_log: Option<TornLog>,
+    pub torn_log: Option<TornTail>,
     /// Files in the database directory that keep logs whose whole frames were dropped.
     pub kept_logs: Vec<String>,
     /// Words of the pool that were wrong and that the repair corrected.
@@ -91,7 +91,7 @@ pub struct Repaired {
 
 /// A table that could not be kept as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LostTable {
+pub struct DroppedTable {
     /// The file of the table.
     pub file: String,
     /// What is wrong with it.
@@ -114,7 +114,7 @@ pub struct LostTable {
 #[derive(Default)]
 pub(super) struct Decision {
     /// What is kept.
-    pub(super) state: State,
+    pub(super) state: ManifestState,
     /// Files to rename.
     pub(super) aside: Vec<String>,
     /// Tables to write anew, as far as they can be read.
@@ -123,7 +123,7 @@ pub(super) struct Decision {
     pub(super) logs_aside: Vec<String>,
     /// Logs whose end no recovery has settled, and so nobody made durable.
     pub(super) unsettled: Vec<(u32, LogEnd)>,
-    pub(super) repaired: Repaired,
+    pub(super) repaired: RepairReport,
     /// Logs to be copied, because whole frames in them are given up.
     pub(super) rejected: Vec<Rejected>,
 }
@@ -137,9 +137,9 @@ impl Inspector {
     /// # Errors
     /// * [`Error::NotADatabase`] if there is neither a manifest nor a table.
     /// * [`Error::Locked`] if the database is open for writing.
-    /// * A missing log under [`MissingLogs::Refuse`].
+    /// * A missing log under [`MissingLogPolicy::Refuse`].
     /// * Every error that is not damage, such as [`Error::Io`] or [`Error::NewerVersion`].
-    pub fn repair(&self, missing_logs: MissingLogs) -> Result<Repaired> {
+    pub fn repair(&self, missing_logs: MissingLogPolicy) -> Result<RepairReport> {
         // Before the lock, which writes a file: a foreign directory is left as it is.
         let names = self.storage.list()?;
         let is_ours = |name: &String| {
@@ -154,22 +154,22 @@ impl Inspector {
             });
         }
         let _lock = self.storage.lock()?;
-        self.with_pool_opened(Inspect::ToMend)?.repair_alone(missing_logs)
+        self.with_pool_opened(PoolRepair::ToMend)?.repair_alone(missing_logs)
     }
 
     /// The rest, once nobody else can write. A pool is looked at only from here on.
-    fn repair_alone(&self, missing_logs: MissingLogs) -> Result<Repaired> {
-        let Chosen { name, identity, state, in_force, given_up } = match self.choose()? {
+    fn repair_alone(&self, missing_logs: MissingLogPolicy) -> Result<RepairReport> {
+        let ManifestChoice { name, identity, state, in_force, given_up } = match self.choose()? {
             Ok(chosen) => chosen,
             Err(damage) => return self.rebuild(&damage),
         };
-        if missing_logs == MissingLogs::GiveUp && self.tables_follow(&state, identity)? {
+        if missing_logs == MissingLogPolicy::GiveUp && self.tables_follow(&state, identity)? {
             let what = "the logs that it lists are missing, and tables have their writes";
             return self.rebuild(&[Error::corruption(path(&*self.storage, &name), 0, what)]);
         }
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
-        let ends_whole = in_force && self.cut_off_at(&self.read_manifest(&name)?)?.is_none();
+        let ends_whole = in_force && self.torn_tail_offset(&self.read_manifest(&name)?)?.is_none();
         self.presume_states(&state, ends_whole)?;
         if ends_whole {
             self.check_age(&state)?;
@@ -177,14 +177,14 @@ impl Inspector {
         let whole = ends_whole && !self.lists_too_few_logs(&state)?;
         // Even if missing logs are to be given up: these are not missing.
         self.check_logs_place(&state, whole)?;
-        if missing_logs == MissingLogs::Refuse {
+        if missing_logs == MissingLogPolicy::Refuse {
             self.expect_logs(&state)?;
         }
-        let repaired = Repaired {
+        let repaired = RepairReport {
             manifest: name,
             given_up_manifests: given_up,
             mended_pool: self.pool_problems(),
-            ..Repaired::default()
+            ..RepairReport::default()
         };
         let mut decision = Decision { state, repaired, ..Decision::default() };
         self.keep_tables(&mut decision)?;
@@ -192,7 +192,8 @@ impl Inspector {
         if !in_force {
             self.give_up_unlisted(&mut decision)?;
         }
-        let Repaired { lost_tables, cut_logs, adopted_logs, mended_pool, .. } = &decision.repaired;
+        let RepairReport { lost_tables, cut_logs, adopted_logs, mended_pool, .. } =
+            &decision.repaired;
         let nothing_lost = lost_tables.is_empty()
             && cut_logs.is_empty()
             && decision.rejected.is_empty()
@@ -204,14 +205,14 @@ impl Inspector {
     }
 
     /// Whether a log shows that the edit that listed it is lost.
-    fn lists_too_few_logs(&self, state: &State) -> Result<bool> {
+    fn lists_too_few_logs(&self, state: &ManifestState) -> Result<bool> {
         let first_file = state.first_file.unwrap_or(state.next_file);
         let unlisted = self.unlisted_logs(state)?;
         Ok(unlisted.iter().any(|&epoch| u64::from(epoch) >= first_file))
     }
 
     /// Whether a listed log is missing, and a table that is not listed has writes that no other has.
-    fn tables_follow(&self, state: &State, identity: u64) -> Result<bool> {
+    fn tables_follow(&self, state: &ManifestState, identity: u64) -> Result<bool> {
         let is_missing =
             |&epoch: &u32| -> Result<bool> { Ok(!self.log_storage.exists(&log_file_name(epoch))?) };
         let missing = state.logs.keys().map(is_missing).collect::<Result<Vec<_>>>()?;
@@ -227,7 +228,7 @@ impl Inspector {
     }
 
     /// Fails if a listed log is not there.
-    fn expect_logs(&self, state: &State) -> Result<()> {
+    fn expect_logs(&self, state: &ManifestState) -> Result<()> {
         let mut missing = 0;
         for &epoch in state.logs.keys() {
             let name = log_file_name(epoch);
@@ -285,7 +286,7 @@ impl Inspector {
         Ok(())
     }
 
-    fn carry_out(&self, decision: Decision, identity: u64) -> Result<Repaired> {
+    fn carry_out(&self, decision: Decision, identity: u64) -> Result<RepairReport> {
         let Decision { state, aside, logs_aside, rewrites, unsettled, rejected, mut repaired } =
             decision;
         let first_file = state.next_file.max(self.next_file_seen()?);
@@ -314,11 +315,11 @@ impl Inspector {
     /// Writes tables anew, in files from `first_file` on. Returns the next file ID, and the state with them.
     fn write_rewrites(
         &self,
-        mut state: State,
+        mut state: ManifestState,
         rewrites: Vec<Rewrite>,
         first_file: u64,
         identity: u64,
-    ) -> Result<(u64, State)> {
+    ) -> Result<(u64, ManifestState)> {
         let mut id = first_file;
         // Tables name the last edit that is durable. If this repair is interrupted, there is no later one.
         let edits = state.edits;

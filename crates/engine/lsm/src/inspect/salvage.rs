@@ -4,15 +4,15 @@
 //! file is set aside only as a whole, so the sound tables in it are written anew, too.
 
 use super::Inspector;
-use super::repair::LostTable;
+use super::repair::DroppedTable;
 use super::sources::{Merged, Source};
 use super::{path, places};
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::{Change, Edit, settings_property};
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, VersionEdit, settings_property};
 use crate::output::output_files::table_meta;
 use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
-use esker_base::{EntryCursor, Error, Hint, KeyspaceId, RangeTombstone, Result};
+use esker_base::{EntryCursor, Error, KeyspaceId, RangeTombstone, Result, WriteHint};
 use esker_table::{LostKeys, Origin, SalvagedTable, TableOptions, TableWriter};
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ impl Inspector {
         keys: KeyFormat,
         meta: &TableMeta,
         error: &Error,
-    ) -> Result<LostTable> {
+    ) -> Result<DroppedTable> {
         let file = path(&*self.storage, &table_file_name(meta.id.file));
-        let mut lost = LostTable {
+        let mut lost = DroppedTable {
             file,
             error: error.fact(),
             smallest: keys.user(&meta.smallest).into_owned(),
@@ -70,10 +70,11 @@ impl Inspector {
         file_id: u64,
         identity: u64,
         edits: u64,
-        state: &State,
-    ) -> Result<Edit> {
+        state: &ManifestState,
+    ) -> Result<VersionEdit> {
         let Rewrite { keyspace, level, run, meta } = rewrite;
-        let mut edit = Edit::of([Change::RemoveTable { keyspace: *keyspace, id: meta.id }]);
+        let mut edit =
+            VersionEdit::of([VersionChange::RemoveTable { keyspace: *keyspace, id: meta.id }]);
         let (Some(table), Some(version)) =
             (self.salvaged(meta)?, state.version.keyspaces.get(keyspace))
         else {
@@ -82,7 +83,7 @@ impl Inspector {
         let options = options_for(version, *level, file_id);
         let origin = origin_for(version, state.keys, identity, edits);
         let name = table_file_name(file_id);
-        let mut file = self.storage.create(&name, Hint::table(options.level))?;
+        let mut file = self.storage.create(&name, WriteHint::table(options.level))?;
         let mut writer = TableWriter::new(&mut *file, options).with_origin(Some(origin));
         let mut merged = Merged::new(vec![Source::table(table.cursor())])?;
         let mut last = Vec::new();
@@ -103,7 +104,7 @@ impl Inspector {
         }
         let written = table_meta(writer.finish()?, &last);
         file.sync()?;
-        edit.changes.push(Change::AddTable {
+        edit.changes.push(VersionChange::AddTable {
             keyspace: *keyspace,
             level: *level,
             run: *run,
@@ -113,7 +114,7 @@ impl Inspector {
     }
 
     /// The tables to be written anew so that no file with one of `damaged` is needed any more.
-    pub(super) fn rewrites(&self, state: &State, damaged: &[TableId]) -> Vec<Rewrite> {
+    pub(super) fn rewrites(&self, state: &ManifestState, damaged: &[TableId]) -> Vec<Rewrite> {
         let is_in_file =
             |meta: &TableMeta| damaged.iter().any(|damaged| damaged.file == meta.id.file);
         let all = places(state).filter(|(_, _, _, table)| is_in_file(&table.meta));

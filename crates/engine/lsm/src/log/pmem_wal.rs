@@ -2,12 +2,12 @@
 //!
 //! There the log *is* the MemTable: a segment is an extent of the pool, its frames are durable in
 //! place, and nothing is written twice. An epoch, an extent and its release correspond to the name,
-//! the file and its removal in [`crate::log::wal_files`]. [`PoolStorage`] presents the extents as
+//! the file and its removal in [`crate::log::wal_files`]. [`PmemWalFs`] presents the extents as
 //! log files. So code that only reads logs (recovery of a read-only open, `check`, `dump-frames`)
 //! or removes unlisted files need not distinguish the two.
 
 use super::wal_files::{log_file_name, parse_log_file_name};
-use esker_base::{Error, Hint, Result};
+use esker_base::{Error, Result, WriteHint};
 use esker_memtable::{GROUPS, SegmentHeader};
 use esker_pmem::{Extent, Pool};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile};
@@ -86,9 +86,9 @@ pub(crate) fn log_in(pool: &Pool, epoch: u32) -> String {
 }
 
 /// The extents of a pool as log files that can be read and removed.
-pub(crate) struct PoolStorage(pub(crate) Arc<Pool>);
+pub(crate) struct PmemWalFs(pub(crate) Arc<Pool>);
 
-impl PoolStorage {
+impl PmemWalFs {
     fn unsupported<T>(&self, what: &str) -> Result<T> {
         Err(refused(&self.0, format!("{what} is not for a pool: it holds log segments only")))
     }
@@ -99,7 +99,7 @@ impl PoolStorage {
     }
 }
 
-impl Storage for PoolStorage {
+impl Storage for PmemWalFs {
     fn describe(&self) -> String {
         self.0.describe()
     }
@@ -111,7 +111,7 @@ impl Storage for PoolStorage {
         }
     }
 
-    fn create(&self, _name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, _name: &str, _hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         self.unsupported("a new file")
     }
 
@@ -201,7 +201,7 @@ impl ReadableFile for ExtentFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::wal_reader::LogFound;
+    use crate::log::wal_reader::WalHandle;
     use esker_pmem::Accept;
 
     /// A pool on tmpfs, in which one log has begun.
@@ -216,10 +216,10 @@ mod tests {
     fn a_log_of_a_pool_has_one_name_whether_it_is_there_or_not() {
         let (dir, pool) = pool_with_log_5();
         let name = |log: u32| format!("{}/POOL, log {log}", dir.path().display());
-        let storage = PoolStorage(pool);
-        assert_eq!(LogFound::of(&storage, 5).unwrap().path, name(5));
+        let storage = PmemWalFs(pool);
+        assert_eq!(WalHandle::of(&storage, 5).unwrap().path, name(5));
         assert_eq!(storage.open("00000005.log").unwrap().name(), name(5));
-        let missing = LogFound::of(&storage, 6).err().unwrap().to_string();
+        let missing = WalHandle::of(&storage, 6).err().unwrap().to_string();
         assert!(missing.contains(&name(6)) && !missing.contains(".log"), "{missing}");
     }
 
@@ -227,7 +227,7 @@ mod tests {
     fn a_log_that_was_released_is_said_to_be_gone() {
         let (_dir, pool) = pool_with_log_5();
         pool.release(5).unwrap();
-        let gone = PoolStorage(pool).open("00000005.log").err().unwrap().to_string();
+        let gone = PmemWalFs(pool).open("00000005.log").err().unwrap().to_string();
         assert!(gone.contains("log 5 is not in it any more"), "{gone}");
     }
 }

@@ -1,18 +1,20 @@
 //! Provides log segments: in files, in a pool, or in memory only.
 
 use super::pmem_wal;
-use super::wal_files::{LOG_ALIGNMENT, LogFiles};
+use super::wal_files::{LOG_ALIGNMENT, WalFiles};
 use crate::options::sizes::segments_ahead;
 use esker_base::{Error, Result};
-use esker_memtable::{Arrays, Frames, GROUPS, HeapMemory, MemTable, Memory, Room, SegmentHeader};
+use esker_memtable::{
+    FrameMode, GROUPS, HeapMemory, MemTable, Memory, RecycledArrays, Room, SegmentHeader,
+};
 use esker_pmem::Pool;
 use esker_storage::{LogFile, Pace};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// See the file's head.
-pub(crate) enum Logs {
-    Files(LogFiles),
+pub(crate) enum SegmentProvider {
+    Files(WalFiles),
     Pool(PoolLogs),
     None { segment_bytes: usize },
 }
@@ -56,7 +58,7 @@ pub(crate) struct LogSegment {
 #[derive(Default)]
 pub(crate) struct Spare {
     heap: Option<HeapMemory>,
-    arrays: Option<Arrays>,
+    arrays: Option<RecycledArrays>,
     /// How many entries its like would have.
     entries: Option<usize>,
 }
@@ -64,7 +66,7 @@ pub(crate) struct Spare {
 impl Spare {
     /// Takes a MemTable apart. An extent goes back to its pool.
     pub(crate) fn of(memtable: MemTable) -> Self {
-        let entries = memtable.room_wanted(memtable.header().capacity as usize);
+        let entries = memtable.expected_entries(memtable.header().capacity as usize);
         let (memory, arrays) = memtable.into_parts();
         let heap = match memory {
             Memory::Heap(heap) => Some(heap),
@@ -84,11 +86,11 @@ pub(crate) fn salt_of(drawn: u64, epoch: u32) -> u64 {
     if salt as u32 == epoch { salt ^ (1 << 32 | 1) } else { salt }
 }
 
-impl Logs {
+impl SegmentProvider {
     /// The pool, if the log lies in one and the database is not closed.
     pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
         match self {
-            Logs::Pool(pool) => pool.get(),
+            SegmentProvider::Pool(pool) => pool.get(),
             _ => None,
         }
     }
@@ -96,7 +98,7 @@ impl Logs {
     /// Whether a segment can be had now.
     pub(crate) fn has_room(&self) -> bool {
         match self {
-            Logs::Pool(pool) => pool.get().is_some_and(|pool| pool.free() > 0),
+            SegmentProvider::Pool(pool) => pool.get().is_some_and(|pool| pool.free() > 0),
             _ => true,
         }
     }
@@ -106,14 +108,14 @@ impl Logs {
     /// cost no memory there.
     pub(crate) fn segments_ahead(&self) -> usize {
         match self {
-            Logs::Pool(pool) => segments_ahead(pool.extents),
+            SegmentProvider::Pool(pool) => segments_ahead(pool.extents),
             _ => 1,
         }
     }
 
     /// Whether the manifest lists segments before they are written to.
     pub(crate) fn is_kept(&self) -> bool {
-        !matches!(self, Logs::None { .. })
+        !matches!(self, SegmentProvider::None { .. })
     }
 
     /// A MemTable for the segment `epoch` with this salt, in what `spare` has, with an index that suits what
@@ -146,7 +148,7 @@ impl Logs {
         };
         let mut prepared = None;
         let (memory, header, frames, file): (Memory, _, _, _) = match self {
-            Logs::Files(files) => {
+            SegmentProvider::Files(files) => {
                 let capacity = files.segment_bytes();
                 let first = match extent {
                     Extent::Whole => capacity,
@@ -154,20 +156,20 @@ impl Logs {
                 };
                 let (header, file) = files.create(in_dram(capacity), first as u64)?;
                 prepared = (!files.is_whole(header.epoch)).then_some(first as u32);
-                (heap_of(&header), header, Frames::Logged, Some(file))
+                (heap_of(&header), header, FrameMode::Logged, Some(file))
             }
-            Logs::Pool(pool) => {
+            SegmentProvider::Pool(pool) => {
                 let pool = pool.get().ok_or(Error::Closed)?;
                 let header = pmem_wal::header_in(&pool, epoch, salt);
                 let extent = pmem_wal::acquire(&pool, &header)?;
-                (Memory::Pmem(extent), header, Frames::Logged, None)
+                (Memory::Pmem(extent), header, FrameMode::Logged, None)
             }
-            Logs::None { segment_bytes } => {
+            SegmentProvider::None { segment_bytes } => {
                 let header = in_dram(*segment_bytes);
-                (heap_of(&header), header, Frames::Unlogged, None)
+                (heap_of(&header), header, FrameMode::Unlogged, None)
             }
         };
-        let wanted = like.and_then(|like| like.room_wanted(header.capacity as usize));
+        let wanted = like.and_then(|like| like.expected_entries(header.capacity as usize));
         let entries = wanted.or(entries).unwrap_or(most_entries);
         let memtable = match grows {
             true => MemTable::growing(entries, memory, header, frames),
@@ -183,7 +185,7 @@ impl Logs {
     /// what is not allocated.
     pub(crate) fn grow(&self, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
         let memtable = &segment.memtable;
-        if let (Logs::Files(files), Some(file)) = (self, &segment.file) {
+        if let (SegmentProvider::Files(files), Some(file)) = (self, &segment.file) {
             file.prepare(room.bytes.into(), pace)?;
             if room.bytes == memtable.whole_room().bytes {
                 files.note_whole(memtable.epoch());
@@ -196,31 +198,31 @@ impl Logs {
     /// Takes back the segment `epoch`, which the manifest does not list any more, or never did.
     pub(crate) fn retire(&self, epoch: u32) {
         match self {
-            Logs::Files(files) => files.retire(epoch),
+            SegmentProvider::Files(files) => files.retire(epoch),
             // If it fails, the next open does it.
-            Logs::Pool(pool) => drop(pool.get().map(|pool| pool.release(epoch))),
-            Logs::None { .. } => {}
+            SegmentProvider::Pool(pool) => drop(pool.get().map(|pool| pool.release(epoch))),
+            SegmentProvider::None { .. } => {}
         }
     }
 
-    /// Gives up the segment `epoch` as [`Logs::retire`] does, and keeps no file for reuse.
+    /// Gives up the segment `epoch` as [`SegmentProvider::retire`] does, and keeps no file for reuse.
     pub(crate) fn discard(&self, epoch: u32) {
         match self {
-            Logs::Files(files) => files.discard(epoch),
+            SegmentProvider::Files(files) => files.discard(epoch),
             _ => self.retire(epoch),
         }
     }
 
     /// Gives up what is kept for reuse.
     pub(crate) fn close(&self) {
-        if let Logs::Files(files) = self {
+        if let SegmentProvider::Files(files) = self {
             files.remove_retired();
         }
     }
 
     /// Lets go of the pool, and so of its lock once no extent of it is read any more.
     pub(crate) fn release(&self) {
-        if let Logs::Pool(pool) = self {
+        if let SegmentProvider::Pool(pool) = self {
             pool.pool.lock().take();
         }
     }

@@ -11,7 +11,7 @@ use std::fmt;
 /// The end of a log that an open rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct TornLog {
+pub struct TornTail {
     /// The path of the log.
     pub path: String,
     /// The offset of the first rejected byte.
@@ -47,7 +47,7 @@ pub struct FramesBehind {
     pub frames: u64,
 }
 
-impl TornLog {
+impl TornTail {
     /// Whether whole frames follow that may have been acknowledged.
     pub fn may_reject_acknowledged(&self) -> bool {
         self.later.is_some() && !self.in_pool
@@ -81,9 +81,9 @@ impl fmt::Display for FramesBehind {
     }
 }
 
-impl fmt::Display for TornLog {
+impl fmt::Display for TornTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TornLog { path, offset, what, first_seqno, later, kept_in, .. } = self;
+        let TornTail { path, offset, what, first_seqno, later, kept_in, .. } = self;
         write!(
             f,
             "{path} ends at offset {offset}: {what}; writes from seqno {first_seqno} on are rejected"
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn only_whole_frames_that_may_have_been_acknowledged_are_refused() {
-        let torn = |frames: u64, in_pool| TornLog {
+        let torn = |frames: u64, in_pool| TornTail {
             path: "log".into(),
             offset: 64,
             what: "torn".into(),

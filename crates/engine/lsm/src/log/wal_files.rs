@@ -7,7 +7,7 @@
 //! full disk is detected in the background.
 
 use super::pmem_wal::IF_LOST;
-use esker_base::{Error, FileKind, Hint, Result};
+use esker_base::{Error, FileKind, Result, WriteHint};
 use esker_memtable::{SegmentHeader, ZEROS_BEYOND};
 use esker_storage::{LogFile, Storage};
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ pub fn parse_log_file_name(name: &str) -> Option<u32> {
 }
 
 /// Makes and retires log files.
-pub(crate) struct LogFiles {
+pub(crate) struct WalFiles {
     storage: Arc<dyn Storage>,
     segment_bytes: u64,
     retired: Mutex<Vec<u32>>,
@@ -43,10 +43,10 @@ pub(crate) struct LogFiles {
     whole: Mutex<BTreeSet<u32>>,
 }
 
-impl LogFiles {
+impl WalFiles {
     pub(crate) fn new(storage: Arc<dyn Storage>, segment_bytes: usize) -> Self {
         let (retired, whole) = (Mutex::default(), Mutex::default());
-        LogFiles { storage, segment_bytes: segment_bytes as u64, retired, whole }
+        WalFiles { storage, segment_bytes: segment_bytes as u64, retired, whole }
     }
 
     /// The size of a segment, and so of a log file.
@@ -175,7 +175,7 @@ pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64, has_logs: bo
     if storage.exists(temporary)? {
         storage.remove(temporary)?;
     }
-    let mut file = storage.create(temporary, Hint::of(FileKind::Meta))?;
+    let mut file = storage.create(temporary, WriteHint::of(FileKind::Meta))?;
     file.append(claim.as_bytes())?;
     file.sync()?;
     storage.rename(temporary, OWNER)?;

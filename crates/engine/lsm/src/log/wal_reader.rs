@@ -2,16 +2,16 @@
 
 use super::pmem_wal;
 use super::wal_files::log_file_name;
-use crate::manifest::manifest_state::LogState;
+use crate::manifest::manifest_state::LogRecord;
 use crate::manifest::version_edit::LogEnd;
 use esker_base::{Background, Error, Result, Seqno};
-use esker_memtable::{HeapMemory, Memory, SEGMENT_HEADER_BYTES, Scan, SegmentHeader, scan};
+use esker_memtable::{HeapMemory, Memory, SEGMENT_HEADER_BYTES, ScanResult, SegmentHeader, scan};
 use esker_pmem::Pool;
 use esker_storage::{ReadableFile, Storage};
 use std::sync::Arc;
 
 /// Where logs are read from.
-pub(crate) struct LogSource<'a> {
+pub(crate) struct WalSource<'a> {
     pub(crate) storage: &'a dyn Storage,
     /// Logs that are here are taken where they are, to be gone on with.
     pub(crate) pool: Option<&'a Arc<Pool>>,
@@ -19,13 +19,13 @@ pub(crate) struct LogSource<'a> {
     pub(crate) background: &'a dyn Background,
 }
 
-impl LogSource<'_> {
+impl WalSource<'_> {
     /// The log `epoch`, of which the manifest says `log`.
-    pub(crate) fn read(&self, epoch: u32, log: &LogState) -> Result<LogRead> {
+    pub(crate) fn read(&self, epoch: u32, log: &LogRecord) -> Result<LoadedWal> {
         match self.pool {
             Some(pool) if pool.used().contains(&epoch) => take_extent(pool, epoch, log),
             _ => {
-                let found = LogFound::of(self.storage, epoch)?;
+                let found = WalHandle::of(self.storage, epoch)?;
                 // A repair may have settled for what is left of a log.
                 if log.end.is_none_or(|end| end.offset > found.bytes() as u64) {
                     found.check_whole()?;
@@ -36,19 +36,19 @@ impl LogSource<'_> {
     }
 
     /// The log `epoch`, of which the manifest says nothing, as far as it is there.
-    pub(crate) fn read_unlisted(&self, epoch: u32) -> Result<LogRead> {
+    pub(crate) fn read_unlisted(&self, epoch: u32) -> Result<LoadedWal> {
         match self.pool {
             Some(pool) if pool.used().contains(&epoch) => {
-                take_extent(pool, epoch, &LogState::default())
+                take_extent(pool, epoch, &LogRecord::default())
             }
-            _ => LogFound::of(self.storage, epoch)?.into_read(&LogState::default()),
+            _ => WalHandle::of(self.storage, epoch)?.into_read(&LogRecord::default()),
         }
     }
 
     /// Makes a log survive power loss up to `end`, whoever wrote it. A sync alone would prove nothing: see
     /// [`write_again`].
     pub(crate) fn make_durable(&self, epoch: u32, end: LogEnd) -> Result<()> {
-        let mut read = self.read(epoch, &LogState { end: Some(end) })?;
+        let mut read = self.read(epoch, &LogRecord { end: Some(end) })?;
         let scanned = read.scan(None)?;
         match &mut read.memory {
             memory @ Memory::Pmem(_) => memory.make_durable(&scanned),
@@ -78,7 +78,7 @@ pub(crate) fn write_again(
 }
 
 /// A log file whose header holds.
-pub(crate) struct LogFound<'a> {
+pub(crate) struct WalHandle<'a> {
     storage: &'a dyn Storage,
     file: Arc<dyn ReadableFile>,
     /// The length of the file, which may be less than that of the segment.
@@ -88,7 +88,7 @@ pub(crate) struct LogFound<'a> {
     pub(crate) header: SegmentHeader,
 }
 
-impl<'a> LogFound<'a> {
+impl<'a> WalHandle<'a> {
     pub(crate) fn of(storage: &'a dyn Storage, epoch: u32) -> Result<Self> {
         let name = log_file_name(epoch);
         let path = storage.path_of(&name);
@@ -101,7 +101,7 @@ impl<'a> LogFound<'a> {
         let mut start = vec![0; SEGMENT_HEADER_BYTES.min(file_bytes as usize)];
         file.read_exact_at(0, &mut start)?;
         let header = SegmentHeader::decode_of(&start, epoch, file_bytes, &path)?;
-        Ok(LogFound { storage, file, file_bytes, name, path, header })
+        Ok(WalHandle { storage, file, file_bytes, name, path, header })
     }
 
     /// The length of the file in bytes.
@@ -115,14 +115,14 @@ impl<'a> LogFound<'a> {
     }
 
     /// Reads the file into memory for the whole segment.
-    fn into_read(self, log: &LogState) -> Result<LogRead> {
+    fn into_read(self, log: &LogRecord) -> Result<LoadedWal> {
         let mut memory = HeapMemory::reserve(self.header.capacity as usize);
         self.read_written(&mut memory)?;
-        let LogFound { path, header, file_bytes, .. } = self;
-        Ok(LogRead { path, header, memory: memory.into(), file_bytes, known_end: log.end })
+        let WalHandle { path, header, file_bytes, .. } = self;
+        Ok(LoadedWal { path, header, memory: memory.into(), file_bytes, known_end: log.end })
     }
 
-    /// Reads the whole log into fresh memory, like [`LogFound::read`]. Where the log is all zeros, no memory is
+    /// Reads the whole log into fresh memory, like [`WalHandle::read`]. Where the log is all zeros, no memory is
     /// touched: of a log that was not full, most is.
     fn read_written(&self, memory: &mut HeapMemory) -> Result<()> {
         const PART_BYTES: usize = 64 << 10;
@@ -166,7 +166,7 @@ fn missing(path: String) -> Error {
 }
 
 /// The log `epoch` in its extent.
-fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> {
+fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogRecord) -> Result<LoadedWal> {
     let path = pmem_wal::log_in(pool, epoch);
     let extent = pool.extent(epoch).ok_or_else(|| Error::PoolRefused {
         pool: pool.describe(),
@@ -179,11 +179,11 @@ fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> 
     let room = memory.len() as u64;
     let header = SegmentHeader::decode_of(memory.contents(), epoch, room, &path)?;
     header.check_whole(room, &path)?;
-    Ok(LogRead { path, header, memory, file_bytes: room, known_end: log.end })
+    Ok(LoadedWal { path, header, memory, file_bytes: room, known_end: log.end })
 }
 
 /// One log as it was read.
-pub(crate) struct LogRead {
+pub(crate) struct LoadedWal {
     pub(crate) path: String,
     pub(crate) header: SegmentHeader,
     pub(crate) memory: Memory,
@@ -192,9 +192,9 @@ pub(crate) struct LogRead {
     pub(crate) known_end: Option<LogEnd>,
 }
 
-impl LogRead {
+impl LoadedWal {
     /// Its frames, the first of which starts with the seqno `expected` if that is given.
-    pub(crate) fn scan(&mut self, expected: Option<Seqno>) -> Result<Scan> {
+    pub(crate) fn scan(&mut self, expected: Option<Seqno>) -> Result<ScanResult> {
         let bytes = &self.memory.contents()[..self.file_bytes as usize];
         // Frames behind an end that was settled once were rejected then.
         let bytes = match self.known_end {

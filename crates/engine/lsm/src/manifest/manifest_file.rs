@@ -12,10 +12,10 @@
 //! was durable before `CURRENT` named the file, so it has no excuse. A clean close notes the file's length in
 //! `CURRENT`: from then on a file of another length is corruption, wherever it was cut.
 
-use super::version_edit::{Change, Edit};
+use super::version_edit::{VersionChange, VersionEdit};
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::{u32_at, u64_at};
-use esker_base::{Error, FileKind, Hint, Result};
+use esker_base::{Error, FileKind, Result, WriteHint};
 use esker_storage::{Storage, WritableFile};
 
 /// The file that names the manifest in force.
@@ -57,14 +57,14 @@ impl Manifest {
         storage: &dyn Storage,
         id: u64,
         identity: u64,
-        snapshot: &Edit,
+        snapshot: &VersionEdit,
     ) -> Result<Manifest> {
         PreparedManifest::write(storage, id, identity, snapshot)?.install(storage)
     }
 
     /// Appends `edit` and makes it durable. After a failure every later call fails: what is on the
     /// device is unknown then.
-    pub fn append(&mut self, edit: &Edit) -> Result<()> {
+    pub fn append(&mut self, edit: &VersionEdit) -> Result<()> {
         if let Some(cause) = &self.failed {
             return Err(cause.clone());
         }
@@ -109,10 +109,10 @@ impl PreparedManifest {
         storage: &dyn Storage,
         id: u64,
         identity: u64,
-        snapshot: &Edit,
+        snapshot: &VersionEdit,
     ) -> Result<PreparedManifest> {
         let name = manifest_file_name(id);
-        let mut file = storage.create(&name, Hint::of(FileKind::Manifest))?;
+        let mut file = storage.create(&name, WriteHint::of(FileKind::Manifest))?;
         let written = file
             .append(&encode_header(identity))
             .and_then(|()| append_record(&mut *file, snapshot))
@@ -148,7 +148,7 @@ fn encode_header(identity: u64) -> [u8; HEADER_BYTES] {
     header
 }
 
-fn append_record(file: &mut dyn WritableFile, edit: &Edit) -> Result<()> {
+fn append_record(file: &mut dyn WritableFile, edit: &VersionEdit) -> Result<()> {
     let edit = edit.encode();
     if edit.len() > RECORD_BYTES_MAX {
         // It would not be read back. Whoever asks keeps the manifest that there is.
@@ -174,7 +174,7 @@ fn write_pointer(storage: &dyn Storage, manifest: &str, closed: Option<u64>) -> 
     if storage.exists(TEMPORARY)? {
         storage.remove(TEMPORARY)?;
     }
-    let mut file = storage.create(TEMPORARY, Hint::of(FileKind::Meta))?;
+    let mut file = storage.create(TEMPORARY, WriteHint::of(FileKind::Meta))?;
     let mut text = sealed_line(manifest);
     if let Some(bytes) = closed {
         text += &sealed_line(&format!("closed {manifest} {bytes}"));
@@ -236,12 +236,12 @@ pub struct Record {
     /// The offset of the record in the file, in bytes.
     pub offset: u64,
     /// The edit.
-    pub edit: Edit,
+    pub edit: VersionEdit,
 }
 
 /// Where the manifest `name`, which holds `records`, goes on with bytes that are no record, if it
 /// does: a write that was cut off, or a last record that was damaged.
-pub(crate) fn cut_off_at(
+pub(crate) fn torn_tail_offset(
     storage: &dyn Storage,
     name: &str,
     records: &[Record],
@@ -287,7 +287,7 @@ pub fn read_manifest(storage: &dyn Storage, name: &str) -> Result<(u64, Vec<Reco
 
 /// Whether a record is the last one of a manifest that was closed.
 fn is_closing(record: &Record) -> bool {
-    record.edit.changes.contains(&Change::Closed)
+    record.edit.changes.contains(&VersionChange::Closed)
 }
 
 /// The identity in a manifest's header, and its edits up to the first that does not hold. `None` if the header does not
@@ -307,7 +307,7 @@ fn parse_records(bytes: &[u8]) -> (Vec<Record>, usize, Option<String>) {
     let mut offset = HEADER_BYTES;
     while let Some(edit) = record_at(bytes, offset) {
         let length = RECORD_HEADER_BYTES + edit.len();
-        match Edit::decode(edit) {
+        match VersionEdit::decode(edit) {
             Ok(edit) => records.push(Record { offset: offset as u64, edit }),
             Err(what) => return (records, offset, Some(what)),
         }
@@ -356,7 +356,7 @@ fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
     if let Some(what) = wrong {
         return Err(corruption(offset, &what));
     }
-    if offset < bytes.len() && (records.is_empty() || a_record_follows(bytes, offset)) {
+    if offset < bytes.len() && (records.is_empty() || has_valid_record_after(bytes, offset)) {
         return Err(corruption(offset, "a manifest record's checksum does not match"));
     }
     if records.is_empty() {
@@ -381,7 +381,7 @@ fn record_at(bytes: &[u8], offset: usize) -> Option<&[u8]> {
 }
 
 /// Whether any valid record starts after `offset`. Then the bad bytes there were durable once.
-fn a_record_follows(bytes: &[u8], offset: usize) -> bool {
+fn has_valid_record_after(bytes: &[u8], offset: usize) -> bool {
     (offset + 1..bytes.len()).any(|at| record_at(bytes, at).is_some())
 }
 
@@ -400,14 +400,14 @@ fn file_path(storage: &dyn Storage, name: &str) -> String {
 mod tests {
     use super::*;
     use crate::manifest::version_edit::tests::sample_edit;
-    use crate::stats::cumulative::Account;
-    use crate::stats::reclaim_accuracy::ReclaimErrors;
-    use crate::stats::table_reads::TableGets;
+    use crate::stats::cumulative::CumulativeStats;
+    use crate::stats::reclaim_accuracy::ReclaimAccuracy;
+    use crate::stats::table_reads::TableReadStats;
 
     /// Everything but the closing change, which only ever ends a file.
-    fn open_edit() -> Edit {
+    fn open_edit() -> VersionEdit {
         let mut edit = sample_edit();
-        edit.changes.retain(|change| *change != Change::Closed);
+        edit.changes.retain(|change| *change != VersionChange::Closed);
         edit
     }
 
@@ -416,7 +416,7 @@ mod tests {
     }
 
     /// A manifest of three such edits.
-    fn file_of(edit: &Edit) -> Vec<u8> {
+    fn file_of(edit: &VersionEdit) -> Vec<u8> {
         let mut bytes = encode_header(42).to_vec();
         for _ in 0..3 {
             let edit = edit.encode();
@@ -437,13 +437,15 @@ mod tests {
     fn a_manifest_with_an_account_is_read_for_ever() {
         let whole = crate::stats::cumulative::tests::sample_account();
         // As it was before it told what gets visit and read of files, and how large segments are.
-        let TableGets { hits, hit_reads, misses, miss_reads, .. } = whole.table_gets;
-        let table_gets = TableGets { hits, hit_reads, misses, miss_reads, ..TableGets::default() };
-        let reclaims = Account { table_gets, segment_bytes: 0, ..whole };
+        let TableReadStats { hits, hit_reads, misses, miss_reads, .. } = whole.table_gets;
+        let table_gets =
+            TableReadStats { hits, hit_reads, misses, miss_reads, ..TableReadStats::default() };
+        let reclaims = CumulativeStats { table_gets, segment_bytes: 0, ..whole };
         // And before it told how well compactions were judged.
-        let account = Account { reclaim_errors: ReclaimErrors::default(), ..reclaims };
+        let account = CumulativeStats { reclaim_errors: ReclaimAccuracy::default(), ..reclaims };
         for (name, account) in [("account", account), ("reclaims", reclaims), ("reads", whole)] {
-            let edit = Edit::of([Change::Account(account), Change::NextFile(9)]);
+            let edit =
+                VersionEdit::of([VersionChange::Account(account), VersionChange::NextFile(9)]);
             reads(&format!("version_1_{name}"), &edit);
         }
     }
@@ -451,19 +453,19 @@ mod tests {
     #[test]
     fn a_manifest_with_lifetimes_is_read_for_ever() {
         let lifetimes = crate::manifest::version_edit::tests::sample_lifetimes();
-        reads("version_1_lifetimes", &Edit::of([lifetimes, Change::NextFile(9)]));
+        reads("version_1_lifetimes", &VersionEdit::of([lifetimes, VersionChange::NextFile(9)]));
     }
 
     #[test]
     fn a_manifest_with_dates_is_read_for_ever() {
         let dates = crate::manifest::version_edit::tests::sample_dates();
-        reads("version_1_dates", &Edit::of([dates, Change::NextFile(9)]));
+        reads("version_1_dates", &VersionEdit::of([dates, VersionChange::NextFile(9)]));
     }
 
     /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a
     /// new format version may need.
     #[track_caller]
-    fn reads(name: &str, edit: &Edit) {
+    fn reads(name: &str, edit: &VersionEdit) {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let (file, text) = (dir.join(format!("{name}.manifest")), dir.join(format!("{name}.txt")));
         if std::env::var_os("ESKER_REWRITE").is_some() {
@@ -522,10 +524,14 @@ mod tests {
             let end = bytes.len() as u64;
             for (tail, expected) in [(&[][..], None), (&[7; 4][..], Some(end))] {
                 let storage = esker_storage::MemoryStorage::new();
-                let mut file = storage.create("m", Hint::of(FileKind::Manifest)).unwrap();
+                let mut file = storage.create("m", WriteHint::of(FileKind::Manifest)).unwrap();
                 file.append(&[&bytes[..], tail].concat()).unwrap();
                 let (_, records) = read_manifest(&storage, "m").unwrap();
-                assert_eq!(cut_off_at(&storage, "m", &records).unwrap(), expected, "{edit:?}");
+                assert_eq!(
+                    torn_tail_offset(&storage, "m", &records).unwrap(),
+                    expected,
+                    "{edit:?}"
+                );
             }
         }
     }

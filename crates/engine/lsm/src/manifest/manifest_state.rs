@@ -1,11 +1,11 @@
 //! The state that a manifest describes: the version, and the logs in use.
 
-use super::version_edit::{Change, Edit, LogEnd};
-use crate::stats::cumulative::Account;
+use super::version_edit::{LogEnd, VersionChange, VersionEdit};
+use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
 use crate::version::dates::Mark;
 use crate::version::derived::Derived;
-use crate::version::table_lifetimes::Born;
+use crate::version::table_lifetimes::TableBirth;
 use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
 use esker_base::{Clock, KeyspaceId};
 use esker_storage::Storage;
@@ -14,18 +14,18 @@ use std::sync::Arc;
 
 /// A log segment that the manifest lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LogState {
+pub struct LogRecord {
     /// Where it ends, if recovery has settled that.
     pub end: Option<LogEnd>,
 }
 
 /// The sum of a manifest's edits.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct ManifestState {
     /// The tables.
     pub version: Version,
     /// The logs in force, by epoch.
-    pub logs: BTreeMap<u32, LogState>,
+    pub logs: BTreeMap<u32, LogRecord>,
     /// File ids below this one are taken.
     pub next_file: u64,
     /// Keyspace ids below this one are taken.
@@ -41,15 +41,15 @@ pub struct State {
     /// tell, as an older one.
     pub first_file: Option<u64>,
     /// What the database has cost up to the last edit that changed tables.
-    pub account: Account,
+    pub account: CumulativeStats,
 }
 
-impl State {
+impl ManifestState {
     /// Applies `edit`, whose tables live in `storage`, and returns the tables that are gone. Says
     /// what is wrong if the edit does not fit, and leaves `self` in an unspecified state then.
     pub fn apply(
         &mut self,
-        edit: &Edit,
+        edit: &VersionEdit,
         storage: &Arc<dyn Storage>,
     ) -> Result<Vec<Arc<TableHandle>>, String> {
         let mut files: BTreeMap<u64, Arc<TableFile>> = BTreeMap::new();
@@ -60,7 +60,7 @@ impl State {
         let now = written_after(edit).unwrap_or(self.account).table_bytes();
         for change in &edit.changes {
             match change {
-                Change::CreateKeyspace { id, name, settings, retention_seqno } => {
+                VersionChange::CreateKeyspace { id, name, settings, retention_seqno } => {
                     if self.version.keyspaces.contains_key(id) {
                         return Err(format!("keyspace {id} is created twice"));
                     }
@@ -69,54 +69,54 @@ impl State {
                     self.version.keyspaces.insert(*id, Arc::new(keyspace));
                     self.next_keyspace = self.next_keyspace.max(id.0 + 1);
                 }
-                Change::DropKeyspace(id) => {
+                VersionChange::DropKeyspace(id) => {
                     let dropped = self.version.keyspaces.remove(id);
                     let dropped =
                         dropped.ok_or_else(|| format!("keyspace {id} is dropped but not there"))?;
                     let tables = dropped.tables();
                     removed.extend(tables.map(|(_, _, table)| (table.meta.id, table.clone())));
                 }
-                Change::AddTable { keyspace, level, run, meta } => {
+                VersionChange::AddTable { keyspace, level, run, meta } => {
                     // A table that moves keeps its handle, and with it its open reader.
                     let table = removed.remove(&meta.id).unwrap_or_else(|| {
                         let file = files
                             .entry(meta.id.file)
                             .or_insert_with(|| TableFile::new(storage.clone(), meta.id.file));
                         let born = births.remove(&meta.id);
-                        let born = born.unwrap_or(Born { at: now, level: *level as u8 });
+                        let born = born.unwrap_or(TableBirth { at: now, level: *level as u8 });
                         TableHandle::new(meta.clone(), born, file.clone())
                     });
                     deaths.remove(&meta.id);
                     self.add_table(*keyspace, *level, *run, table)?;
                 }
-                Change::RemoveTable { keyspace, id } => {
+                VersionChange::RemoveTable { keyspace, id } => {
                     let table = self.remove_table(*keyspace, *id)?;
                     deaths.insert(*id, (*keyspace, table.born));
                     removed.insert(*id, table);
                 }
-                Change::FlushedThrough(seqno) => {
+                VersionChange::FlushedThrough(seqno) => {
                     let through = &mut self.version.flushed_through;
                     *through = (*through).max(*seqno);
                 }
-                Change::NextFile(id) => self.next_file = self.next_file.max(*id),
-                Change::NextKeyspace(id) => self.next_keyspace = self.next_keyspace.max(*id),
-                Change::AddLog { epoch, end } => {
-                    self.logs.insert(*epoch, LogState { end: *end });
+                VersionChange::NextFile(id) => self.next_file = self.next_file.max(*id),
+                VersionChange::NextKeyspace(id) => self.next_keyspace = self.next_keyspace.max(*id),
+                VersionChange::AddLog { epoch, end } => {
+                    self.logs.insert(*epoch, LogRecord { end: *end });
                     self.next_file = self.next_file.max(u64::from(*epoch) + 1);
                 }
-                Change::RemoveLog(epoch) => {
+                VersionChange::RemoveLog(epoch) => {
                     let removed = self.logs.remove(epoch);
                     removed.ok_or_else(|| format!("log {epoch} is removed but not there"))?;
                 }
-                Change::Closed => self.closed = true,
-                Change::KeyFormat(format) => self.keys = *format,
-                Change::Numbered { edits, first_file } => {
+                VersionChange::Closed => self.closed = true,
+                VersionChange::KeyFormat(format) => self.keys = *format,
+                VersionChange::Numbered { edits, first_file } => {
                     self.edits = *edits;
                     self.first_file = Some(*first_file);
                 }
-                Change::Dates(dates) => self.version.dates.extend(dates),
-                Change::Account(account) => self.account = *account,
-                Change::Lifetimes { keyspace, lives, born } => {
+                VersionChange::Dates(dates) => self.version.dates.extend(dates),
+                VersionChange::Account(account) => self.account = *account,
+                VersionChange::Lifetimes { keyspace, lives, born } => {
                     self.keyspace(*keyspace)?.lives.clone_from(lives);
                     births.extend(born.iter().copied());
                 }
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// Learns from tables that are gone. Those of a keyspace that is gone tell nothing.
-    fn learn(&mut self, gone: impl Iterator<Item = (KeyspaceId, Born)>, now: u64) {
+    fn learn(&mut self, gone: impl Iterator<Item = (KeyspaceId, TableBirth)>, now: u64) {
         let mut born: BTreeMap<(KeyspaceId, u8), Vec<u64>> = BTreeMap::new();
         gone.for_each(|(id, table)| born.entry((id, table.level)).or_default().push(table.at));
         for ((id, level), born) in born {
@@ -202,33 +202,33 @@ impl State {
     }
 
     /// One edit that makes this state out of nothing.
-    pub fn snapshot(&self) -> Edit {
+    pub fn snapshot(&self) -> VersionEdit {
         let mut changes = vec![
-            Change::NextFile(self.next_file),
-            Change::NextKeyspace(self.next_keyspace),
-            Change::FlushedThrough(self.version.flushed_through),
-            Change::Account(self.account),
+            VersionChange::NextFile(self.next_file),
+            VersionChange::NextKeyspace(self.next_keyspace),
+            VersionChange::FlushedThrough(self.version.flushed_through),
+            VersionChange::Account(self.account),
         ];
         if self.keys != KeyFormat::AsGiven {
-            changes.push(Change::KeyFormat(self.keys));
+            changes.push(VersionChange::KeyFormat(self.keys));
         }
         let dates = &self.version.dates;
-        changes.extend((!dates.is_empty()).then(|| Change::Dates(dates.clone())));
+        changes.extend((!dates.is_empty()).then(|| VersionChange::Dates(dates.clone())));
         let (edits, first_file) = (self.edits, self.first_file);
-        changes.extend(first_file.map(|first_file| Change::Numbered { edits, first_file }));
+        changes.extend(first_file.map(|first_file| VersionChange::Numbered { edits, first_file }));
         for keyspace in self.version.keyspaces.values() {
-            changes.push(Change::CreateKeyspace {
+            changes.push(VersionChange::CreateKeyspace {
                 id: keyspace.id,
                 name: keyspace.name.clone(),
                 settings: keyspace.settings,
                 retention_seqno: keyspace.retention_seqno,
             });
-            changes.push(Change::Lifetimes {
+            changes.push(VersionChange::Lifetimes {
                 keyspace: keyspace.id,
                 lives: Box::new(keyspace.lives.clone()),
                 born: keyspace.tables().map(|(_, _, table)| (table.meta.id, table.born)).collect(),
             });
-            changes.extend(keyspace.tables().map(|(level, run, table)| Change::AddTable {
+            changes.extend(keyspace.tables().map(|(level, run, table)| VersionChange::AddTable {
                 keyspace: keyspace.id,
                 level,
                 run,
@@ -236,15 +236,15 @@ impl State {
             }));
         }
         let logs = self.logs.iter();
-        changes.extend(logs.map(|(&epoch, log)| Change::AddLog { epoch, end: log.end }));
-        Edit { changes }
+        changes.extend(logs.map(|(&epoch, log)| VersionChange::AddLog { epoch, end: log.end }));
+        VersionEdit { changes }
     }
 }
 
 /// What the database has cost when an edit is in force, if the edit says so.
-fn written_after(edit: &Edit) -> Option<Account> {
+fn written_after(edit: &VersionEdit) -> Option<CumulativeStats> {
     edit.changes.iter().rev().find_map(|change| match change {
-        Change::Account(account) => Some(*account),
+        VersionChange::Account(account) => Some(*account),
         _ => None,
     })
 }
@@ -258,44 +258,44 @@ mod tests {
 
     const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
-    fn add(file: u64, level: usize) -> Change {
-        Change::AddTable { keyspace: KEYSPACE, level, run: 1, meta: sample_table(file) }
+    fn add(file: u64, level: usize) -> VersionChange {
+        VersionChange::AddTable { keyspace: KEYSPACE, level, run: 1, meta: sample_table(file) }
     }
 
-    fn remove(file: u64) -> Change {
-        Change::RemoveTable { keyspace: KEYSPACE, id: TableId { file, offset: 0 } }
+    fn remove(file: u64) -> VersionChange {
+        VersionChange::RemoveTable { keyspace: KEYSPACE, id: TableId { file, offset: 0 } }
     }
 
-    fn written(flush_bytes: u64) -> Change {
-        Change::Account(Account { flush_bytes, ..Account::default() })
+    fn written(flush_bytes: u64) -> VersionChange {
+        VersionChange::Account(CumulativeStats { flush_bytes, ..CumulativeStats::default() })
     }
 
     /// A state of one keyspace, and after each of these edits.
-    fn after(edits: impl IntoIterator<Item = Vec<Change>>) -> State {
-        let mut state = State::default();
-        let create = Change::CreateKeyspace {
+    fn after(edits: impl IntoIterator<Item = Vec<VersionChange>>) -> ManifestState {
+        let mut state = ManifestState::default();
+        let create = VersionChange::CreateKeyspace {
             id: KEYSPACE,
             name: "k".into(),
             settings: KeyspaceSettings::default(),
             retention_seqno: None,
         };
         for changes in std::iter::once(vec![create]).chain(edits) {
-            apply(&mut state, &Edit::of(changes));
+            apply(&mut state, &VersionEdit::of(changes));
         }
         state
     }
 
-    fn apply(state: &mut State, edit: &Edit) {
+    fn apply(state: &mut ManifestState, edit: &VersionEdit) {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         state.apply(edit, &storage).unwrap();
     }
 
     /// When its tables were written, and to which level.
-    fn born(state: &State) -> Vec<Born> {
+    fn born(state: &ManifestState) -> Vec<TableBirth> {
         state.version.keyspaces[&KEYSPACE].tables().map(|(_, _, table)| table.born).collect()
     }
 
-    fn expected(state: &State, level: usize) -> Option<u64> {
+    fn expected(state: &ManifestState, level: usize) -> Option<u64> {
         let keyspace = &state.version.keyspaces[&KEYSPACE];
         keyspace.expected_lifetime(level, state.account.table_bytes())
     }
@@ -318,11 +318,11 @@ mod tests {
         let mut state = after((1..5).flat_map(moved));
         assert_eq!(
             born(&state).last(),
-            Some(&Born { at: 100, level: 2 }),
+            Some(&TableBirth { at: 100, level: 2 }),
             "the oldest run is the last"
         );
         assert_eq!([2, 4].map(|level| expected(&state, level)), [Some(310), None]);
-        apply(&mut state, &Edit::of((1..5).map(remove).chain([written(500)])));
+        apply(&mut state, &VersionEdit::of((1..5).map(remove).chain([written(500)])));
         assert_eq!([2, 4].map(|level| expected(&state, level)), [Some(200), None]);
     }
 
@@ -333,10 +333,10 @@ mod tests {
         // It was moved, and much was written since.
         let moved = vec![remove(7), add(7, 4), written(900)];
         let state = after(gone.chain([vec![add(7, 3), written(300)], moved]));
-        assert_eq!(born(&state), [Born { at: 300, level: 3 }]);
-        let mut copy = State::default();
+        assert_eq!(born(&state), [TableBirth { at: 300, level: 3 }]);
+        let mut copy = ManifestState::default();
         apply(&mut copy, &state.snapshot());
-        let keyspace = |state: &State| state.version.keyspaces[&KEYSPACE].lives.clone();
+        let keyspace = |state: &ManifestState| state.version.keyspaces[&KEYSPACE].lives.clone();
         assert_eq!((born(&copy), keyspace(&copy)), (born(&state), keyspace(&state)));
         assert_eq!(expected(&copy, 1), Some(40));
     }
@@ -345,9 +345,9 @@ mod tests {
     fn tables_of_a_snapshot_without_lifetimes_count_from_what_it_says_was_written() {
         let state = after([vec![add(7, 3), written(300)], vec![written(900)]]);
         let mut snapshot = state.snapshot();
-        snapshot.changes.retain(|change| !matches!(change, Change::Lifetimes { .. }));
-        let mut copy = State::default();
+        snapshot.changes.retain(|change| !matches!(change, VersionChange::Lifetimes { .. }));
+        let mut copy = ManifestState::default();
         apply(&mut copy, &snapshot);
-        assert_eq!(born(&copy), [Born { at: 900, level: 3 }]);
+        assert_eq!(born(&copy), [TableBirth { at: 900, level: 3 }]);
     }
 }

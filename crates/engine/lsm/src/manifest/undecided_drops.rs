@@ -9,7 +9,7 @@
 //! different. Writes to the keyspace would be acknowledged and then be lost, so they are rejected
 //! until a new manifest is durable.
 
-use super::version_edit::{Change, Edit};
+use super::version_edit::{VersionChange, VersionEdit};
 use esker_base::KeyspaceId;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +24,10 @@ pub(crate) struct Undecided {
 
 impl Undecided {
     /// Notes what `edit`, whose fate is unknown, would drop.
-    pub(crate) fn note(&self, edit: &Edit) {
+    pub(crate) fn note(&self, edit: &VersionEdit) {
         let mut dropped = self.dropped.lock();
         dropped.extend(edit.changes.iter().filter_map(|change| match change {
-            Change::DropKeyspace(id) => Some(*id),
+            VersionChange::DropKeyspace(id) => Some(*id),
             _ => None,
         }));
         self.any.store(!dropped.is_empty(), Ordering::Release);

@@ -5,10 +5,10 @@
 
 use crate::options::settings::{KeyspaceSettings, Shape};
 use crate::options::space_policy::{Dedup, Ratio};
-use crate::stats::cumulative::Account;
+use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
 use crate::version::dates::Dates;
-use crate::version::table_lifetimes::{Born, Lives};
+use crate::version::table_lifetimes::{LifetimeEstimator, TableBirth};
 use crate::version::{LEVELS, TableId, TableMeta};
 use esker_base::coding::{
     put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
@@ -27,7 +27,7 @@ pub struct LogEnd {
 
 /// One change of an edit.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Change {
+pub enum VersionChange {
     /// Creates a keyspace.
     CreateKeyspace {
         /// The id, never used before.
@@ -89,23 +89,23 @@ pub enum Change {
     /// Further dates of writes; in snapshots, all of them.
     Dates(Dates),
     /// Costs to add to the totals.
-    Account(Account),
+    Account(CumulativeStats),
     /// The lifetimes of the tables of a keyspace. Only in snapshots, before its tables.
     Lifetimes {
         /// The keyspace.
         keyspace: KeyspaceId,
         /// The lifetimes of removed tables, by the level that they were written to.
-        lives: Box<[Lives; LEVELS]>,
+        lives: Box<[LifetimeEstimator; LEVELS]>,
         /// When the present tables were written.
-        born: Vec<(TableId, Born)>,
+        born: Vec<(TableId, TableBirth)>,
     },
 }
 
 /// An atomic change of the manifest.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Edit {
+pub struct VersionEdit {
     /// The changes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<VersionChange>,
 }
 
 const CREATE_KEYSPACE: u8 = 1;
@@ -134,10 +134,10 @@ const TIERED: u8 = 2;
 const TIERED_PER_LEVEL: u8 = 3;
 const TIERED_SPACE_GOAL: u8 = 4;
 
-impl Edit {
+impl VersionEdit {
     /// An edit with these steps.
-    pub fn of(changes: impl IntoIterator<Item = Change>) -> Self {
-        Edit { changes: changes.into_iter().collect() }
+    pub fn of(changes: impl IntoIterator<Item = VersionChange>) -> Self {
+        VersionEdit { changes: changes.into_iter().collect() }
     }
 
     /// The edit as bytes.
@@ -150,7 +150,7 @@ impl Edit {
     }
 
     /// The edit in `bytes`, or what is wrong with them.
-    pub fn decode(mut bytes: &[u8]) -> Result<Edit, String> {
+    pub fn decode(mut bytes: &[u8]) -> Result<VersionEdit, String> {
         let mut changes = Vec::new();
         while !bytes.is_empty() {
             let at = changes.len();
@@ -166,7 +166,7 @@ impl Edit {
             })?;
             changes.push(change);
         }
-        Ok(Edit { changes })
+        Ok(VersionEdit { changes })
     }
 }
 
@@ -185,45 +185,45 @@ fn take_optional(input: &mut &[u8]) -> Option<Option<u64>> {
     }
 }
 
-fn encode_change(change: &Change, out: &mut Vec<u8>) {
+fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
     match change {
-        Change::CreateKeyspace { id, name, settings, retention_seqno } => {
+        VersionChange::CreateKeyspace { id, name, settings, retention_seqno } => {
             out.push(CREATE_KEYSPACE);
             put_varint64(out, u64::from(id.0));
             put_bytes(out, name.as_bytes());
             encode_settings(settings, out);
             put_optional(out, *retention_seqno);
         }
-        Change::DropKeyspace(id) => {
+        VersionChange::DropKeyspace(id) => {
             out.push(DROP_KEYSPACE);
             put_varint64(out, u64::from(id.0));
         }
-        Change::AddTable { keyspace, level, run, meta } => {
+        VersionChange::AddTable { keyspace, level, run, meta } => {
             out.push(ADD_TABLE);
             put_varint64(out, u64::from(keyspace.0));
             put_varint64(out, *level as u64);
             put_varint64(out, *run);
             encode_table(meta, out);
         }
-        Change::RemoveTable { keyspace, id } => {
+        VersionChange::RemoveTable { keyspace, id } => {
             out.push(REMOVE_TABLE);
             put_varint64(out, u64::from(keyspace.0));
             put_varint64(out, id.file);
             put_varint64(out, id.offset);
         }
-        Change::FlushedThrough(seqno) => {
+        VersionChange::FlushedThrough(seqno) => {
             out.push(FLUSHED_THROUGH);
             put_varint64(out, *seqno);
         }
-        Change::NextFile(id) => {
+        VersionChange::NextFile(id) => {
             out.push(NEXT_FILE);
             put_varint64(out, *id);
         }
-        Change::NextKeyspace(id) => {
+        VersionChange::NextKeyspace(id) => {
             out.push(NEXT_KEYSPACE);
             put_varint64(out, u64::from(*id));
         }
-        Change::AddLog { epoch, end } => {
+        VersionChange::AddLog { epoch, end } => {
             out.push(ADD_LOG);
             put_varint64(out, u64::from(*epoch));
             put_optional(out, end.map(|end| end.offset));
@@ -231,29 +231,29 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
                 put_varint64(out, end.last_seqno);
             }
         }
-        Change::RemoveLog(epoch) => {
+        VersionChange::RemoveLog(epoch) => {
             out.push(REMOVE_LOG);
             put_varint64(out, u64::from(*epoch));
         }
-        Change::Closed => out.push(CLOSED),
-        Change::KeyFormat(format) => {
+        VersionChange::Closed => out.push(CLOSED),
+        VersionChange::KeyFormat(format) => {
             out.push(KEY_FORMAT);
             out.push(key_format_byte(*format));
         }
-        Change::Numbered { edits, first_file } => {
+        VersionChange::Numbered { edits, first_file } => {
             out.push(NUMBERED);
             put_varint64(out, *edits);
             put_varint64(out, *first_file);
         }
-        Change::Dates(dates) => {
+        VersionChange::Dates(dates) => {
             out.push(DATES);
             dates.encode(out);
         }
-        Change::Account(account) => {
+        VersionChange::Account(account) => {
             out.push(ACCOUNT);
             put_bytes(out, &account.encode());
         }
-        Change::Lifetimes { keyspace, lives, born } => {
+        VersionChange::Lifetimes { keyspace, lives, born } => {
             out.push(LIFETIMES);
             put_varint64(out, u64::from(keyspace.0));
             let known = || lives.iter().enumerate().filter(|(_, lives)| !lives.is_empty());
@@ -334,55 +334,56 @@ fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
     put_optional(out, meta.global_seqno);
 }
 
-fn decode_change(input: &mut &[u8]) -> Option<Change> {
+fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
     Some(match take_u8(input)? {
-        CREATE_KEYSPACE => Change::CreateKeyspace {
+        CREATE_KEYSPACE => VersionChange::CreateKeyspace {
             id: KeyspaceId(take_varint32(input)?),
             name: String::from_utf8(take_bytes(input)?.to_vec()).ok()?,
             settings: decode_settings(input)?,
             retention_seqno: take_optional(input)?,
         },
-        DROP_KEYSPACE => Change::DropKeyspace(KeyspaceId(take_varint32(input)?)),
-        ADD_TABLE => Change::AddTable {
+        DROP_KEYSPACE => VersionChange::DropKeyspace(KeyspaceId(take_varint32(input)?)),
+        ADD_TABLE => VersionChange::AddTable {
             keyspace: KeyspaceId(take_varint32(input)?),
             level: usize::try_from(take_varint64(input)?).ok().filter(|level| *level < LEVELS)?,
             run: take_varint64(input)?,
             meta: decode_table(input)?,
         },
-        REMOVE_TABLE => Change::RemoveTable {
+        REMOVE_TABLE => VersionChange::RemoveTable {
             keyspace: KeyspaceId(take_varint32(input)?),
             id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
         },
-        FLUSHED_THROUGH => Change::FlushedThrough(take_seqno(input)?),
-        NEXT_FILE => Change::NextFile(take_varint64(input)?),
-        NEXT_KEYSPACE => Change::NextKeyspace(take_varint32(input)?),
+        FLUSHED_THROUGH => VersionChange::FlushedThrough(take_seqno(input)?),
+        NEXT_FILE => VersionChange::NextFile(take_varint64(input)?),
+        NEXT_KEYSPACE => VersionChange::NextKeyspace(take_varint32(input)?),
         ADD_LOG => {
             let epoch = take_varint32(input)?;
             let end = match take_optional(input)? {
                 None => None,
                 Some(offset) => Some(LogEnd { offset, last_seqno: take_seqno(input)? }),
             };
-            Change::AddLog { epoch, end }
+            VersionChange::AddLog { epoch, end }
         }
-        REMOVE_LOG => Change::RemoveLog(take_varint32(input)?),
-        CLOSED => Change::Closed,
-        KEY_FORMAT => Change::KeyFormat(take_key_format(input)?),
-        NUMBERED => {
-            Change::Numbered { edits: take_varint64(input)?, first_file: take_varint64(input)? }
-        }
-        DATES => Change::Dates(Dates::decode(input)?),
-        ACCOUNT => Change::Account(Account::decode(take_bytes(input)?)?),
+        REMOVE_LOG => VersionChange::RemoveLog(take_varint32(input)?),
+        CLOSED => VersionChange::Closed,
+        KEY_FORMAT => VersionChange::KeyFormat(take_key_format(input)?),
+        NUMBERED => VersionChange::Numbered {
+            edits: take_varint64(input)?,
+            first_file: take_varint64(input)?,
+        },
+        DATES => VersionChange::Dates(Dates::decode(input)?),
+        ACCOUNT => VersionChange::Account(CumulativeStats::decode(take_bytes(input)?)?),
         LIFETIMES => decode_lifetimes(input)?,
         _ => return None,
     })
 }
 
-fn decode_lifetimes(input: &mut &[u8]) -> Option<Change> {
+fn decode_lifetimes(input: &mut &[u8]) -> Option<VersionChange> {
     let keyspace = KeyspaceId(take_varint32(input)?);
-    let mut lives: Box<[Lives; LEVELS]> = Box::default();
+    let mut lives: Box<[LifetimeEstimator; LEVELS]> = Box::default();
     for _ in 0..take_varint64(input)? {
         let level = take_varint32(input)? as usize;
-        *lives.get_mut(level)? = Lives::decode(input)?;
+        *lives.get_mut(level)? = LifetimeEstimator::decode(input)?;
     }
     let mut born = Vec::new();
     for _ in 0..take_varint64(input)? {
@@ -390,10 +391,10 @@ fn decode_lifetimes(input: &mut &[u8]) -> Option<Change> {
         let (at, level) = (take_varint64(input)?, take_u8(input)?);
         born.push((
             id,
-            Born { at, level: Some(level).filter(|level| usize::from(*level) < LEVELS)? },
+            TableBirth { at, level: Some(level).filter(|level| usize::from(*level) < LEVELS)? },
         ));
     }
-    Some(Change::Lifetimes { keyspace, lives, born })
+    Some(VersionChange::Lifetimes { keyspace, lives, born })
 }
 
 fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
@@ -465,55 +466,63 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn sample_edit() -> Edit {
-        Edit::of([
-            Change::CreateKeyspace {
+    pub(crate) fn sample_edit() -> VersionEdit {
+        VersionEdit::of([
+            VersionChange::CreateKeyspace {
                 id: KeyspaceId(3),
                 name: "users".into(),
                 settings: KeyspaceSettings::default().shape(Shape::Tiered { runs: 4 }),
                 retention_seqno: Some(5),
             },
-            Change::DropKeyspace(KeyspaceId(2)),
-            Change::AddTable { keyspace: KeyspaceId(3), level: 1, run: 77, meta: sample_table(12) },
-            Change::RemoveTable { keyspace: KeyspaceId(3), id: TableId { file: 9, offset: 100 } },
-            Change::FlushedThrough(1 << 40),
-            Change::NextFile(13),
-            Change::NextKeyspace(4),
-            Change::AddLog { epoch: 8, end: None },
-            Change::AddLog { epoch: 7, end: Some(LogEnd { offset: 640, last_seqno: 99 }) },
-            Change::RemoveLog(6),
-            Change::Closed,
+            VersionChange::DropKeyspace(KeyspaceId(2)),
+            VersionChange::AddTable {
+                keyspace: KeyspaceId(3),
+                level: 1,
+                run: 77,
+                meta: sample_table(12),
+            },
+            VersionChange::RemoveTable {
+                keyspace: KeyspaceId(3),
+                id: TableId { file: 9, offset: 100 },
+            },
+            VersionChange::FlushedThrough(1 << 40),
+            VersionChange::NextFile(13),
+            VersionChange::NextKeyspace(4),
+            VersionChange::AddLog { epoch: 8, end: None },
+            VersionChange::AddLog { epoch: 7, end: Some(LogEnd { offset: 640, last_seqno: 99 }) },
+            VersionChange::RemoveLog(6),
+            VersionChange::Closed,
         ])
     }
 
-    pub(crate) fn sample_lifetimes() -> Change {
-        let mut lives: Box<[Lives; LEVELS]> = Box::default();
+    pub(crate) fn sample_lifetimes() -> VersionChange {
+        let mut lives: Box<[LifetimeEstimator; LEVELS]> = Box::default();
         lives[0].note(vec![100, 100, 700], 1_000);
         lives[6].note(vec![5], 1_300);
-        let born = Born { at: 1_000, level: 6 };
+        let born = TableBirth { at: 1_000, level: 6 };
         let of = |file, born| (TableId { file, offset: 40 }, born);
-        Change::Lifetimes {
+        VersionChange::Lifetimes {
             keyspace: KeyspaceId(3),
             lives,
-            born: vec![of(12, born), of(13, Born { at: 1_200, level: 0 })],
+            born: vec![of(12, born), of(13, TableBirth { at: 1_200, level: 0 })],
         }
     }
 
-    pub(crate) fn sample_dates() -> Change {
+    pub(crate) fn sample_dates() -> VersionChange {
         let mut dates = Dates::default();
         for (through, at) in [(70, 1_700_000_000), (90, 1_700_000_100)] {
             dates.note(Mark { through, at });
         }
-        Change::Dates(dates)
+        VersionChange::Dates(dates)
     }
 
     #[test]
     fn every_change_round_trips() {
-        let account = Change::Account(crate::stats::cumulative::tests::sample_account());
-        let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(Change::KeyFormat);
-        let others = [account, sample_lifetimes(), sample_dates(), Change::NextFile(1)];
-        for edit in [sample_edit(), Edit::of(others), Edit::of(formats)] {
-            assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+        let account = VersionChange::Account(crate::stats::cumulative::tests::sample_account());
+        let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(VersionChange::KeyFormat);
+        let others = [account, sample_lifetimes(), sample_dates(), VersionChange::NextFile(1)];
+        for edit in [sample_edit(), VersionEdit::of(others), VersionEdit::of(formats)] {
+            assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
         }
     }
 
@@ -525,13 +534,13 @@ pub(crate) mod tests {
         for dedup in dedups {
             let settings =
                 KeyspaceSettings::default().shape(Shape::Tiered { runs: 9 }).dedup(dedup);
-            let edit = Edit::of([Change::CreateKeyspace {
+            let edit = VersionEdit::of([VersionChange::CreateKeyspace {
                 id: KeyspaceId(3),
                 name: "users".into(),
                 settings,
                 retention_seqno: None,
             }]);
-            assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+            assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
         }
     }
 
@@ -540,7 +549,7 @@ pub(crate) mod tests {
         let edit = sample_edit();
         let bytes = edit.encode();
         for len in 0..bytes.len() {
-            if let Ok(part) = Edit::decode(&bytes[..len]) {
+            if let Ok(part) = VersionEdit::decode(&bytes[..len]) {
                 assert!(edit.changes.starts_with(&part.changes));
             }
         }
@@ -549,13 +558,13 @@ pub(crate) mod tests {
     #[test]
     fn unknown_changes_are_refused() {
         for tag in [0, 11, 12, 18, 200] {
-            let refused = Edit::decode(&[tag]).unwrap_err();
+            let refused = VersionEdit::decode(&[tag]).unwrap_err();
             assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
         }
-        assert!(Edit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
-        assert!(Edit::decode(&[KEY_FORMAT, 2]).unwrap_err().contains("malformed"));
-        assert!(Edit::decode(&[NUMBERED, 1]).unwrap_err().contains("malformed"));
-        assert!(Edit::decode(&[DATES, 1, 5]).unwrap_err().contains("malformed"));
+        assert!(VersionEdit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
+        assert!(VersionEdit::decode(&[KEY_FORMAT, 2]).unwrap_err().contains("malformed"));
+        assert!(VersionEdit::decode(&[NUMBERED, 1]).unwrap_err().contains("malformed"));
+        assert!(VersionEdit::decode(&[DATES, 1, 5]).unwrap_err().contains("malformed"));
     }
 
     #[test]
@@ -563,8 +572,8 @@ pub(crate) mod tests {
         // Of a keyspace: one level's lives, nobody's; one table of a level.
         for level in [6, 7] {
             let is_level = level == 6;
-            let lives = Edit::decode(&[LIFETIMES, 3, 1, level, 0, 0, 0]);
-            let born = Edit::decode(&[LIFETIMES, 3, 0, 1, 12, 0, 9, level]);
+            let lives = VersionEdit::decode(&[LIFETIMES, 3, 1, level, 0, 0, 0]);
+            let born = VersionEdit::decode(&[LIFETIMES, 3, 0, 1, 12, 0, 9, level]);
             assert_eq!([lives.is_ok(), born.is_ok()], [is_level; 2], "{level}");
         }
     }

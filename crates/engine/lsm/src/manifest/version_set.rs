@@ -2,13 +2,13 @@
 
 use super::invariants;
 use super::manifest_file::Manifest;
-use super::manifest_state::State;
+use super::manifest_state::ManifestState;
 use super::undecided_drops::Undecided;
-use super::version_edit::{Change, Edit, settings_property};
-use super::zombie_tables::Left;
-use crate::stats::cumulative::Account;
+use super::version_edit::{VersionChange, VersionEdit, settings_property};
+use super::zombie_tables::ZombieTables;
+use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
-use crate::version::super_version::{View, ViewCell};
+use crate::version::super_version::{SuperVersion, SuperVersionCell};
 use crate::version::{KeyspaceVersion, TableHandle, TableId, Version};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::Storage;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 
 /// The one place that changes the tree.
-pub(crate) struct Installer {
+pub(crate) struct VersionSet {
     storage: Arc<dyn Storage>,
     identity: u64,
     keys: KeyFormat,
@@ -30,7 +30,7 @@ pub(crate) struct Installer {
     /// The number of the last edit that is durable.
     edits: AtomicU64,
     manifest: Mutex<Open>,
-    left: Left,
+    left: ZombieTables,
     /// Tables, by file and offset, that were dropped since the open, and that no table replaces. Their
     /// files were still in use.
     dropped: Mutex<BTreeSet<(u64, u64)>>,
@@ -41,47 +41,51 @@ pub(crate) struct Installer {
 struct Open {
     /// `None`: opened for reading.
     manifest: Option<Manifest>,
-    state: State,
+    state: ManifestState,
     snapshot_bytes: u64,
 }
 
-impl Installer {
+impl VersionSet {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         identity: u64,
         manifest: Manifest,
-        state: State,
+        state: ManifestState,
     ) -> Self {
         let keys = state.keys;
         let (next_file, edits) = (AtomicU64::new(state.next_file), AtomicU64::new(state.edits));
         let snapshot_bytes = manifest.bytes();
         let manifest = Mutex::new(Open { manifest: Some(manifest), state, snapshot_bytes });
-        Installer {
+        VersionSet {
             storage,
             identity,
             keys,
             next_file,
             edits,
             manifest,
-            left: Left::default(),
+            left: ZombieTables::default(),
             dropped: Mutex::default(),
             undecided: Undecided::default(),
         }
     }
 
     /// An installer that installs nothing.
-    pub(crate) fn read_only(storage: Arc<dyn Storage>, identity: u64, state: State) -> Self {
+    pub(crate) fn read_only(
+        storage: Arc<dyn Storage>,
+        identity: u64,
+        state: ManifestState,
+    ) -> Self {
         let keys = state.keys;
         let (next_file, edits) = (AtomicU64::new(state.next_file), AtomicU64::new(state.edits));
         let manifest = Mutex::new(Open { manifest: None, state, snapshot_bytes: 0 });
-        Installer {
+        VersionSet {
             storage,
             identity,
             keys,
             next_file,
             edits,
             manifest,
-            left: Left::default(),
+            left: ZombieTables::default(),
             dropped: Mutex::default(),
             undecided: Undecided::default(),
         }
@@ -91,7 +95,8 @@ impl Installer {
     pub(crate) fn release(&self) {
         let mut open = self.manifest.lock();
         open.manifest = None;
-        open.state = State { closed: true, account: open.state.account, ..State::default() };
+        open.state =
+            ManifestState { closed: true, account: open.state.account, ..ManifestState::default() };
     }
 
     /// A file id that was never used.
@@ -143,17 +148,17 @@ impl Installer {
     }
 
     /// A copy of the state in force.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ManifestState {
         self.manifest.lock().state.clone()
     }
 
     /// What the manifest says that the database has cost.
-    pub(crate) fn account(&self) -> Account {
+    pub(crate) fn account(&self) -> CumulativeStats {
         self.manifest.lock().state.account
     }
 
     /// What of its tables each keyspace has lost and the storage has not, in bytes.
-    pub(crate) fn left_bytes(&self) -> BTreeMap<KeyspaceId, u64> {
+    pub(crate) fn zombie_bytes(&self) -> BTreeMap<KeyspaceId, u64> {
         self.left.bytes()
     }
 
@@ -162,12 +167,12 @@ impl Installer {
     pub(crate) fn mend(&self) -> Result<()> {
         let mut open = self.manifest.lock();
         match &open.manifest {
-            Some(manifest) if manifest.failed() => self.replace_manifest(&mut open),
+            Some(manifest) if manifest.failed() => self.roll_manifest(&mut open),
             _ => Ok(()),
         }
     }
 
-    /// Whether [`Installer::expect_decided`] has anything to do.
+    /// Whether [`VersionSet::expect_decided`] has anything to do.
     #[inline]
     pub(crate) fn may_be_undecided(&self) -> bool {
         self.undecided.any()
@@ -195,9 +200,9 @@ impl Installer {
     /// database is opened again.
     pub(crate) fn install(
         &self,
-        view: &ViewCell,
-        plan: impl FnOnce(&State) -> Result<Edit>,
-        change: impl FnOnce(&mut View),
+        view: &SuperVersionCell,
+        plan: impl FnOnce(&ManifestState) -> Result<VersionEdit>,
+        change: impl FnOnce(&mut SuperVersion),
     ) -> Result<()> {
         let mut open = self.manifest.lock();
         if open.state.closed {
@@ -205,11 +210,11 @@ impl Installer {
             return Err(Error::Closed);
         }
         let mut edit = plan(&open.state)?;
-        edit.changes.push(Change::NextFile(self.next_file.load(Ordering::Relaxed)));
+        edit.changes.push(VersionChange::NextFile(self.next_file.load(Ordering::Relaxed)));
         let Some(manifest) = &open.manifest else { return Err(Error::ReadOnly) };
         let large = open.snapshot_bytes.saturating_mul(2).max(MANIFEST_BYTES_MAX);
         if manifest.failed() || manifest.bytes() > large {
-            self.replace_manifest(&mut open)?;
+            self.roll_manifest(&mut open)?;
         }
         let mut state = open.state.clone();
         let removed = state.apply(&edit, &self.storage).map_err(broken_edit)?;
@@ -218,7 +223,7 @@ impl Installer {
         }
         if let Err(error) = open.manifest.as_mut().ok_or(Error::ReadOnly)?.append(&edit) {
             // A fresh manifest, if one can be made now, settles that the edit is not in force.
-            if self.replace_manifest(&mut open).is_err() {
+            if self.roll_manifest(&mut open).is_err() {
                 self.undecided.note(&edit);
             }
             return Err(error);
@@ -240,7 +245,7 @@ impl Installer {
 
     /// Starts a fresh manifest file with the state in force. What the old file's tail holds does not
     /// matter from then on.
-    fn replace_manifest(&self, open: &mut Open) -> Result<()> {
+    fn roll_manifest(&self, open: &mut Open) -> Result<()> {
         let id = self.next_file();
         let mut state = open.state.clone();
         state.next_file = self.next_file.load(Ordering::Relaxed);
@@ -292,7 +297,7 @@ mod tests {
         let inner = late.inner();
         let bytes = || inner.installer.manifest.lock().manifest.as_ref().map(Manifest::bytes);
         let before = bytes();
-        let installed = inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {});
+        let installed = inner.installer.install(&inner.view, |_| Ok(VersionEdit::of([])), |_| {});
         assert!(matches!(installed, Err(Error::Closed)));
         assert_eq!(bytes(), before);
     }

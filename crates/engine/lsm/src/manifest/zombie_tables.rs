@@ -1,7 +1,7 @@
 //! Zombie tables: removed from every version, but their files still exist. A reader has them open,
 //! or the file is shared with a table in use.
 
-use super::version_edit::{Change, Edit};
+use super::version_edit::{VersionChange, VersionEdit};
 use crate::version::{TableFile, TableHandle, TableId};
 use esker_base::KeyspaceId;
 use parking_lot::Mutex;
@@ -10,29 +10,29 @@ use std::sync::{Arc, Weak};
 
 /// See the file's head. Its lock is a leaf.
 #[derive(Default)]
-pub(crate) struct Left {
-    tables: Mutex<Vec<LeftTable>>,
+pub(crate) struct ZombieTables {
+    tables: Mutex<Vec<ZombieTable>>,
 }
 
-struct LeftTable {
+struct ZombieTable {
     keyspace: KeyspaceId,
     bytes: u64,
     file: Weak<TableFile>,
 }
 
-impl Left {
+impl ZombieTables {
     /// Notes the tables that `edit` took away. Those of a keyspace that was dropped count for none.
-    pub(crate) fn add(&self, edit: &Edit, removed: &[Arc<TableHandle>]) {
+    pub(crate) fn add(&self, edit: &VersionEdit, removed: &[Arc<TableHandle>]) {
         let keyspaces: HashMap<TableId, KeyspaceId> = edit
             .changes
             .iter()
             .filter_map(|change| match change {
-                Change::RemoveTable { keyspace, id } => Some((*id, *keyspace)),
+                VersionChange::RemoveTable { keyspace, id } => Some((*id, *keyspace)),
                 _ => None,
             })
             .collect();
         let left = removed.iter().filter_map(|table| {
-            Some(LeftTable {
+            Some(ZombieTable {
                 keyspace: *keyspaces.get(&table.meta.id)?,
                 bytes: table.meta.bytes,
                 file: Arc::downgrade(table.file()?),

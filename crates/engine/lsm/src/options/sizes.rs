@@ -28,12 +28,12 @@ pub(crate) fn segments_ahead(extents: usize) -> usize {
 
 /// Sizes for one database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sizes {
+pub struct SizeTargets {
     /// The size of a log segment, in bytes.
     pub segment_bytes: u64,
 }
 
-impl Sizes {
+impl SizeTargets {
     /// The size at which an output table is cut, before compression by others: a flush's own.
     pub fn table_bytes(self) -> u64 {
         self.segment_bytes

@@ -20,14 +20,14 @@
 //!
 //! A filter is reckoned at [`FILTER_PLACES_PER_KEY`], which that of a small table exceeds.
 
-use crate::version::key_bounds::Span;
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, TableHandle, TableId};
 use esker_table::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
 use std::collections::HashSet;
 
 /// The fingerprint bits of a flush of `versions` versions within `span`.
-pub(crate) fn of_flush(keyspace: &KeyspaceVersion, versions: u64, span: &Span) -> u8 {
-    let around = Around::of(keyspace, span, None, &HashSet::new());
+pub(crate) fn of_flush(keyspace: &KeyspaceVersion, versions: u64, span: &KeyBounds) -> u8 {
+    let around = PeerRuns::of(keyspace, span, None, &HashSet::new());
     fingerprint_bits(keyspace.settings.filter_bits, versions as f64, &around.others)
 }
 
@@ -35,26 +35,26 @@ pub(crate) fn of_flush(keyspace: &KeyspaceVersion, versions: u64, span: &Span) -
 /// instead of `inputs`.
 pub(crate) fn of_compaction(
     keyspace: &KeyspaceVersion,
-    span: &Span,
+    span: &KeyBounds,
     joins: (usize, u64),
     inputs: &HashSet<TableId>,
     kept: f64,
 ) -> u8 {
-    let around = Around::of(keyspace, span, Some(joins), inputs);
+    let around = PeerRuns::of(keyspace, span, Some(joins), inputs);
     let keys = around.joined.keys + kept;
     fingerprint_bits(keyspace.settings.filter_bits, keys, &around.others)
 }
 
 /// A run beside others, or what stays of it.
 #[derive(Clone, Copy, Default, Debug)]
-struct Beside {
+struct PeerRun {
     /// Its versions, which may be somewhat more.
     keys: f64,
     /// The fingerprint bits of all.
     bits: f64,
 }
 
-impl Beside {
+impl PeerRun {
     /// Adds a table, of which so many bits a key are `expected` as long as it is not open.
     fn add(&mut self, table: &TableHandle, expected: f64) {
         let properties = table.opened().map(|table| table.properties());
@@ -66,27 +66,27 @@ impl Beside {
 
 /// The runs that a new table will lie among.
 #[derive(Default)]
-struct Around {
+struct PeerRuns {
     /// The run that it joins.
-    joined: Beside,
+    joined: PeerRun,
     /// Others that have something in its range.
-    others: Vec<Beside>,
+    others: Vec<PeerRun>,
 }
 
-impl Around {
+impl PeerRuns {
     fn of(
         keyspace: &KeyspaceVersion,
-        span: &Span,
+        span: &KeyBounds,
         joins: Option<(usize, u64)>,
         leaving: &HashSet<TableId>,
     ) -> Self {
-        let mut around = Around::default();
+        let mut around = PeerRuns::default();
         let expected = alone(keyspace.settings.filter_bits);
         let levels = keyspace.levels.iter().enumerate();
         for (level, run) in levels.flat_map(|(n, level)| level.runs.iter().map(move |run| (n, run)))
         {
             let stay = || run.tables().iter().filter(|table| !leaving.contains(&table.meta.id));
-            let mut beside = Beside::default();
+            let mut beside = PeerRun::default();
             stay().for_each(|table| beside.add(table, expected));
             if joins == Some((level, run.id)) {
                 around.joined = beside;
@@ -105,7 +105,7 @@ fn alone(filter_bits: u8) -> f64 {
 
 /// The fingerprint bits of a run of `keys` keys beside `others`, for `filter_bits` bits of filter a
 /// key in the mean over all.
-fn fingerprint_bits(filter_bits: u8, keys: f64, others: &[Beside]) -> u8 {
+fn fingerprint_bits(filter_bits: u8, keys: f64, others: &[PeerRun]) -> u8 {
     let keys = keys.max(1.0);
     let all = keys + others.iter().map(|other| other.keys).sum::<f64>();
     let alone = alone(filter_bits);
@@ -115,7 +115,7 @@ fn fingerprint_bits(filter_bits: u8, keys: f64, others: &[Beside]) -> u8 {
 }
 
 /// The fingerprint bits of a run of `keys` keys, if it and `others` share `budget` bits in proportion.
-fn proportional(budget: f64, all: f64, keys: f64, others: &[Beside]) -> f64 {
+fn proportional(budget: f64, all: f64, keys: f64, others: &[PeerRun]) -> f64 {
     /// Bases are tried in steps of this many to a bit.
     const STEPS: i32 = 8;
     const MOST: i32 = FINGERPRINT_BITS_MAX as i32;
@@ -143,11 +143,11 @@ mod tests {
     /// The lengths for all of `runs`, if they are written one after the other into a tree where all
     /// others have theirs.
     fn lengths(filter_bits: u8, runs: &[f64]) -> Vec<u8> {
-        let mut tree: Vec<Beside> = runs.iter().map(|&keys| Beside { keys, bits: 0.0 }).collect();
+        let mut tree: Vec<PeerRun> = runs.iter().map(|&keys| PeerRun { keys, bits: 0.0 }).collect();
         let lengths = (0..runs.len()).map(|_| {
             let run = tree.remove(0);
             let length = fingerprint_bits(filter_bits, run.keys, &tree);
-            tree.push(Beside { bits: run.keys * f64::from(length), ..run });
+            tree.push(PeerRun { bits: run.keys * f64::from(length), ..run });
             length
         });
         lengths.collect()
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn beside_tables_that_are_not_open_a_run_has_what_one_alone_has() {
         let meta = TableMeta { entries: 1_000_000, ..sample_table(1) };
-        let span = Span::of_table(&meta);
+        let span = KeyBounds::of_table(&meta);
         let settings = KeyspaceSettings::default().filter_bits(10);
         let mut keyspace = KeyspaceVersion::new(KeyspaceId::DEFAULT, "k".into(), settings);
         let run = Run::new(1, vec![TableHandle::detached(meta)]);
@@ -219,12 +219,12 @@ mod tests {
 
     #[test]
     fn what_others_spent_is_not_spent_again() {
-        let base = Beside { keys: 1e6, bits: 8e6 };
-        let small = |bits: f64| Beside { keys: 1e5, bits: 1e5 * bits };
-        let beside = |others: &[Beside]| fingerprint_bits(10, 1e5, others);
+        let base = PeerRun { keys: 1e6, bits: 8e6 };
+        let small = |bits: f64| PeerRun { keys: 1e5, bits: 1e5 * bits };
+        let beside = |others: &[PeerRun]| fingerprint_bits(10, 1e5, others);
         assert_eq!(beside(&[base]), 12, "in proportion");
         assert_eq!(beside(&[base, small(12.0), small(12.0), small(11.0)]), 9, "what is left");
-        assert_eq!(beside(&[Beside { bits: 16e6, ..base }]), 8, "what one alone has, at least");
+        assert_eq!(beside(&[PeerRun { bits: 16e6, ..base }]), 8, "what one alone has, at least");
     }
 
     #[test]

@@ -23,7 +23,7 @@ const YIELD_BYTES: u64 = 64 << 10;
 
 /// See the file's head.
 #[derive(Default)]
-pub(crate) struct IoGate {
+pub(crate) struct IoThrottle {
     /// MemTables that wait for their flush, if one is running.
     urgent_flushes: AtomicUsize,
     /// Bytes that compactions wrote beyond the last whole [`YIELD_BYTES`].
@@ -31,15 +31,15 @@ pub(crate) struct IoGate {
     cancelled: AtomicBool,
 }
 
-impl IoGate {
+impl IoThrottle {
     /// Says how many MemTables wait while a flush runs; 0 if none runs.
-    pub(crate) fn set_urgent_flushes(&self, waiting: usize) {
+    pub(crate) fn set_pending_flushes(&self, waiting: usize) {
         self.urgent_flushes.store(waiting, Ordering::Relaxed);
     }
 
     /// Passes a compaction through that is going to write so many bytes, now or a little later. `yields` says
     /// whether it is to pause for reads.
-    pub(crate) fn pass_compaction(
+    pub(crate) fn throttle_compaction(
         &self,
         bytes: u64,
         clock: &dyn Clock,
@@ -60,7 +60,7 @@ impl IoGate {
     }
 
     /// Passes a flush through before one of its files.
-    pub(crate) fn pass_flush(&self, clock: &dyn Clock, is_busy: impl Fn() -> bool) {
+    pub(crate) fn throttle_flush(&self, clock: &dyn Clock, is_busy: impl Fn() -> bool) {
         for _ in 0..PAUSES_MAX {
             let is_urgent = self.urgent_flushes.load(Ordering::Relaxed) >= 2;
             if is_urgent || self.is_cancelled() || !is_busy() {
@@ -108,44 +108,48 @@ mod tests {
     }
 
     /// Writes 4 MiB in appends of so many bytes.
-    fn compact(gate: &IoGate, append: u64, is_busy: bool) -> u64 {
+    fn compact(gate: &IoThrottle, append: u64, is_busy: bool) -> u64 {
         let slept = Slept::default();
-        (0..(4 << 20) / append).for_each(|_| gate.pass_compaction(append, &slept, || is_busy));
+        (0..(4 << 20) / append).for_each(|_| gate.throttle_compaction(append, &slept, || is_busy));
         slept.millis()
     }
 
     #[test]
     fn a_compaction_yields_to_reads_a_millisecond_each_64_kib_and_no_more() {
         for append in [16 << 10, 256 << 10] {
-            assert_eq!(compact(&IoGate::default(), append, true), 64, "appends of {append} bytes");
-            assert_eq!(compact(&IoGate::default(), append, false), 0);
+            assert_eq!(
+                compact(&IoThrottle::default(), append, true),
+                64,
+                "appends of {append} bytes"
+            );
+            assert_eq!(compact(&IoThrottle::default(), append, false), 0);
         }
     }
 
     #[test]
     fn a_flush_yields_to_reads_for_five_milliseconds_a_file_at_most() {
-        let (gate, slept) = (IoGate::default(), Slept::default());
-        gate.pass_flush(&slept, || true);
+        let (gate, slept) = (IoThrottle::default(), Slept::default());
+        gate.throttle_flush(&slept, || true);
         assert_eq!(slept.millis(), 5);
-        gate.pass_flush(&slept, || false);
+        gate.throttle_flush(&slept, || false);
         assert_eq!(slept.millis(), 5);
     }
 
     #[test]
     fn a_flush_that_others_wait_for_yields_to_nobody() {
-        let (gate, slept) = (IoGate::default(), Slept::default());
-        gate.set_urgent_flushes(2);
-        gate.pass_flush(&slept, || true);
+        let (gate, slept) = (IoThrottle::default(), Slept::default());
+        gate.set_pending_flushes(2);
+        gate.throttle_flush(&slept, || true);
         assert_eq!(slept.millis(), 0);
     }
 
     #[test]
     fn nothing_that_is_cancelled_pauses() {
-        let gate = IoGate::default();
+        let gate = IoThrottle::default();
         gate.cancel();
         assert_eq!(compact(&gate, 256 << 10, true), 0);
         let slept = Slept::default();
-        gate.pass_flush(&slept, || true);
+        gate.throttle_flush(&slept, || true);
         assert_eq!(slept.millis(), 0);
     }
 }

@@ -1,9 +1,9 @@
 //! Writes the kept versions of a flush or a compaction to tables.
 
 use super::job_context::JobContext;
-use super::version_filter::{Fate, Fold};
+use super::version_filter::{Decision, VersionFilter};
 use crate::version::{TableId, TableMeta, table_file_name};
-use esker_base::{EntryCursor, Error, Hint, RangeTombstone, Result};
+use esker_base::{EntryCursor, Error, RangeTombstone, Result, WriteHint};
 use esker_storage::WritableFile;
 use esker_table::{Origin, TableInfo, TableOptions, TableWriter};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ pub fn write_table(
     mut writer: TableWriter<'_>,
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
-    fold: &mut Fold,
+    fold: &mut VersionFilter,
 ) -> Result<Option<TableMeta>> {
     fold.set_tombstones(tombstones);
-    let filled = fill(&mut writer, cursor, fold, |_, _| Next::Add)?;
+    let filled = fill(&mut writer, cursor, fold, |_, _| SplitDecision::Add)?;
     finish(writer, fold, filled.versions_out, None, None)
 }
 
@@ -28,7 +28,7 @@ pub fn write_table(
 pub fn write_cut_tables(
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
-    fold: &mut Fold,
+    fold: &mut VersionFilter,
     cuts: &[Vec<u8>],
     origin: &Arc<Origin>,
     mut create: impl FnMut() -> Result<(Box<dyn WritableFile>, TableOptions)>,
@@ -46,8 +46,8 @@ pub fn write_cut_tables(
         let (mut file, options) = create()?;
         let mut writer = TableWriter::new(&mut *file, options).with_origin(Some(origin.clone()));
         let filled = fill(&mut writer, cursor, fold, |_, key| match is_after(key) {
-            true => Next::Cut,
-            false => Next::Add,
+            true => SplitDecision::Cut,
+            false => SplitDecision::Add,
         })?;
         if let Some(meta) = finish(writer, fold, filled.versions_out, start, end)? {
             file.start_writeback()?;
@@ -60,7 +60,7 @@ pub fn write_cut_tables(
 }
 
 /// What to do at a key that was not seen before.
-pub(crate) enum Next {
+pub(crate) enum SplitDecision {
     /// Add it to the table.
     Add,
     /// End the table before it.
@@ -69,7 +69,7 @@ pub(crate) enum Next {
 
 /// What [`fill`] did.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Filled {
+pub(crate) struct FinishedTable {
     pub versions_in: u64,
     pub versions_out: u64,
 }
@@ -79,14 +79,14 @@ pub(crate) struct Filled {
 pub(crate) fn fill<C: EntryCursor + ?Sized>(
     writer: &mut TableWriter<'_>,
     cursor: &mut C,
-    fold: &mut Fold,
-    mut next: impl FnMut(&TableWriter<'_>, &[u8]) -> Next,
-) -> Result<Filled> {
-    let mut filled = Filled::default();
+    fold: &mut VersionFilter,
+    mut next: impl FnMut(&TableWriter<'_>, &[u8]) -> SplitDecision,
+) -> Result<FinishedTable> {
+    let mut filled = FinishedTable::default();
     while cursor.valid() {
         let key = cursor.key();
         if fold.is_new(key) {
-            if let Next::Cut = next(writer, key) {
+            if let SplitDecision::Cut = next(writer, key) {
                 break;
             }
             fold.enter(key);
@@ -95,8 +95,8 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
         fold.see((key.len() + cursor.value().len()) as u64);
         let kind = cursor.kind();
         match fold.judge(cursor.seqno(), kind) {
-            Fate::Drop => {}
-            Fate::Keep(seqno) => {
+            Decision::Drop => {}
+            Decision::Keep(seqno) => {
                 writer.add(key, seqno, kind, cursor.value())?;
                 filled.versions_out += 1;
             }
@@ -110,7 +110,7 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
 /// `[from, to)`. `None` if there is nothing in it.
 pub(crate) fn finish(
     mut writer: TableWriter<'_>,
-    fold: &Fold,
+    fold: &VersionFilter,
     versions: u64,
     from: Option<&[u8]>,
     to: Option<&[u8]>,
@@ -158,13 +158,13 @@ impl<'a> OutputFiles<'a> {
     }
 
     /// Creates the next file, for `options`, whose file id is set here.
-    pub fn create(&mut self, options: &mut TableOptions) -> Result<PacedFile<'a>> {
+    pub fn create(&mut self, options: &mut TableOptions) -> Result<RateLimitedFile<'a>> {
         options.file_id = (self.context.next_file_id)();
         let name = table_file_name(options.file_id);
-        let hint = Hint::table(options.level).living(self.context.expected_lifetime);
+        let hint = WriteHint::table(options.level).living(self.context.expected_lifetime);
         let file = self.context.storage.create(&name, hint)?;
         self.names.push(name);
-        Ok(PacedFile { file, context: self.context })
+        Ok(RateLimitedFile { file, context: self.context })
     }
 
     /// Removes the file created last, into which nothing was written.
@@ -196,12 +196,12 @@ impl Drop for OutputFiles<'_> {
 }
 
 /// A file that is written at the pace, and only as long as, the engine allows.
-pub(crate) struct PacedFile<'a> {
+pub(crate) struct RateLimitedFile<'a> {
     file: Box<dyn WritableFile>,
     context: &'a JobContext<'a>,
 }
 
-impl WritableFile for PacedFile<'_> {
+impl WritableFile for RateLimitedFile<'_> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if self.context.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Closed);

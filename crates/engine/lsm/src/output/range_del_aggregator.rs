@@ -5,14 +5,14 @@
 //! as a queue makes that is trimmed from its front, cost O(n log n) here and one tombstone in the
 //! output.
 
-use super::snapshot_stripes::Stripes;
+use super::snapshot_stripes::SnapshotStripes;
 use esker_base::range_tombstone::Fragment;
 use esker_base::{RangeTombstone, Seqno};
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Fragments of range tombstones, and a place among them that only moves forward.
 #[derive(Debug, Default)]
-pub struct Coverage {
+pub struct RangeDelAggregator {
     /// Disjoint, in key order; seqnos newest first, at most one a stripe.
     fragments: Vec<Fragment>,
     /// The first fragment that does not end at or before the last key entered.
@@ -21,9 +21,9 @@ pub struct Coverage {
     covers: bool,
 }
 
-impl Coverage {
+impl RangeDelAggregator {
     /// What `tombstones` cover. Empty ranges are ignored.
-    pub fn new(mut tombstones: Vec<RangeTombstone>, stripes: &Stripes) -> Self {
+    pub fn new(mut tombstones: Vec<RangeTombstone>, stripes: &SnapshotStripes) -> Self {
         tombstones.retain(|tombstone| tombstone.start < tombstone.end);
         tombstones.sort_unstable_by(|a, b| a.start.cmp(&b.start));
         let mut cuts: Vec<&[u8]> =
@@ -52,7 +52,7 @@ impl Coverage {
                 }
             }
         }
-        Coverage { fragments, at: 0, covers: false }
+        RangeDelAggregator { fragments, at: 0, covers: false }
     }
 
     /// Whether there is no tombstone.
@@ -144,8 +144,8 @@ mod tests {
             let mut rng = Rng::new(seed);
             let all = random_tombstones(&mut rng);
             let snapshots: Vec<Seqno> = (0..rng.below(3)).map(|_| rng.below(13)).collect();
-            let stripes = Stripes::new(snapshots);
-            let mut coverage = Coverage::new(all.clone(), &stripes);
+            let stripes = SnapshotStripes::new(snapshots);
+            let mut coverage = RangeDelAggregator::new(all.clone(), &stripes);
             for key in 0..20 {
                 coverage.enter(&[key]);
                 for seqno in 0..14 {
@@ -162,7 +162,7 @@ mod tests {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
             let all = random_tombstones(&mut rng);
-            let coverage = Coverage::new(all.clone(), &Stripes::default());
+            let coverage = RangeDelAggregator::new(all.clone(), &SnapshotStripes::default());
             let cuts = [rng.below(20) as u8, rng.below(20) as u8];
             let (from, to) = ([cuts[0].min(cuts[1])], [cuts[0].max(cuts[1])]);
             let parts = [(None, Some(from)), (Some(from), Some(to)), (Some(to), None)];
@@ -186,7 +186,7 @@ mod tests {
             end: n.to_be_bytes().to_vec(),
             seqno: n,
         });
-        let coverage = Coverage::new(nested.collect(), &Stripes::default());
+        let coverage = RangeDelAggregator::new(nested.collect(), &SnapshotStripes::default());
         assert_eq!(coverage.within(None, None).count(), 1);
     }
 }

@@ -15,12 +15,12 @@ use esker_base::{MAX_SEQNO, Seqno};
 
 /// The stripes that a set of snapshots makes.
 #[derive(Clone, Debug, Default)]
-pub struct Stripes {
+pub struct SnapshotStripes {
     /// Ascending, without repeats.
     snapshots: Vec<Seqno>,
 }
 
-impl Stripes {
+impl SnapshotStripes {
     /// The stripes between `snapshots`, given in any order.
     ///
     /// The snapshots must be read after the last of the versions to be judged became visible: a
@@ -28,7 +28,7 @@ impl Stripes {
     pub fn new(mut snapshots: Vec<Seqno>) -> Self {
         snapshots.sort_unstable();
         snapshots.dedup();
-        Stripes { snapshots }
+        SnapshotStripes { snapshots }
     }
 
     /// The number of the stripe of `seqno`, 0 for the oldest.
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_the_last_seqno_of_its_stripe() {
-        let stripes = Stripes::new(vec![8, 5, 8]);
+        let stripes = SnapshotStripes::new(vec![8, 5, 8]);
         let of: Vec<usize> = (1..=10).map(|seqno| stripes.of(seqno)).collect();
         assert_eq!(of, [0, 0, 0, 0, 0, 1, 1, 1, 2, 2]);
         assert_eq!([0, 1, 2].map(|stripe| stripes.last_of(stripe)), [5, 8, MAX_SEQNO]);
@@ -61,6 +61,6 @@ mod tests {
 
     #[test]
     fn without_snapshots_there_is_one_stripe() {
-        assert_eq!(Stripes::default().of(MAX_SEQNO), 0);
+        assert_eq!(SnapshotStripes::default().of(MAX_SEQNO), 0);
     }
 }

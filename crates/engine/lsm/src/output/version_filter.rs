@@ -18,13 +18,13 @@
 //! Merge operands, once there are any, fold here: an operand does not hide the versions below it, as
 //! rule 1 has it, but combines with them within its stripe.
 
-use super::range_del_aggregator::Coverage;
-use super::snapshot_stripes::Stripes;
+use super::range_del_aggregator::RangeDelAggregator;
+use super::snapshot_stripes::SnapshotStripes;
 use esker_base::{Kind, RangeTombstone, Seqno};
 
 /// The fate of a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum Decision {
     /// It goes.
     Drop,
     /// It stays, with this seqno.
@@ -33,10 +33,10 @@ pub enum Fate {
 
 /// Decides, version by version, what a flush or a merge keeps.
 #[derive(Debug)]
-pub struct Fold {
-    stripes: Stripes,
+pub struct VersionFilter {
+    stripes: SnapshotStripes,
     bottommost: bool,
-    coverage: Coverage,
+    coverage: RangeDelAggregator,
     /// The key whose versions are being judged; empty, which no key is, before the first.
     key: Vec<u8>,
     /// Whether a version of `key` stays.
@@ -50,14 +50,14 @@ pub struct Fold {
 
 const NO_STRIPE: usize = usize::MAX;
 
-impl Fold {
+impl VersionFilter {
     /// A fold that keeps what readers at `snapshots` and at present can see. With `bottommost`
     /// nothing older than the versions to come lies beneath the output, in their range of keys.
     pub fn new(snapshots: Vec<Seqno>, bottommost: bool) -> Self {
-        Fold {
-            stripes: Stripes::new(snapshots),
+        VersionFilter {
+            stripes: SnapshotStripes::new(snapshots),
             bottommost,
-            coverage: Coverage::default(),
+            coverage: RangeDelAggregator::default(),
             key: Vec::new(),
             keeps_key: false,
             last_kept: Vec::new(),
@@ -80,7 +80,7 @@ impl Fold {
     /// version.
     pub fn set_tombstones(&mut self, tombstones: Vec<RangeTombstone>) {
         debug_assert!(self.key.is_empty(), "range tombstones come before the first version");
-        self.coverage = Coverage::new(tombstones, &self.stripes);
+        self.coverage = RangeDelAggregator::new(tombstones, &self.stripes);
     }
 
     /// Whether `key` is not the key whose versions are being judged.
@@ -106,21 +106,21 @@ impl Fold {
 
     /// The fate of the next version of the key entered.
     #[inline]
-    pub fn judge(&mut self, seqno: Seqno, kind: Kind) -> Fate {
+    pub fn judge(&mut self, seqno: Seqno, kind: Kind) -> Decision {
         let stripe = self.stripes.of(seqno);
         if stripe == self.stripe {
-            return Fate::Drop;
+            return Decision::Drop;
         }
         self.stripe = stripe;
         if self.coverage.deletes(seqno, self.stripes.last_of(stripe)) {
-            return Fate::Drop;
+            return Decision::Drop;
         }
         let everybody_sees_it = self.bottommost && stripe == 0;
         if everybody_sees_it && kind == Kind::Delete {
-            return Fate::Drop;
+            return Decision::Drop;
         }
         self.keeps_key = true;
-        Fate::Keep(if everybody_sees_it { 0 } else { seqno })
+        Decision::Keep(if everybody_sees_it { 0 } else { seqno })
     }
 
     /// The last key of which a version stays; empty if there is none.
@@ -157,14 +157,14 @@ mod tests {
         snapshots: &[Seqno],
         bottommost: bool,
     ) -> (Vec<(Seqno, Kind)>, Vec<Seqno>) {
-        let mut fold = Fold::new(snapshots.to_vec(), bottommost);
+        let mut fold = VersionFilter::new(snapshots.to_vec(), bottommost);
         fold.set_tombstones(tombstones.iter().map(|&seqno| over_key(seqno)).collect());
         fold.enter(KEY);
         let mut kept = Vec::new();
         for &(seqno, kind) in versions {
             match fold.judge(seqno, kind) {
-                Fate::Drop => {}
-                Fate::Keep(seqno) => kept.push((seqno, kind)),
+                Decision::Drop => {}
+                Decision::Keep(seqno) => kept.push((seqno, kind)),
             }
         }
         (kept, fold.tombstones_within(None, None).map(|t| t.seqno).collect())
@@ -256,7 +256,7 @@ mod tests {
             let snapshots: Vec<Seqno> = (0..rng.below(4)).map(|_| rng.below(14)).collect();
             let bottommost = rng.one_in(2);
             let (kept, kept_tombstones) = fold(&versions, &tombstones, &snapshots, bottommost);
-            let stripes = Stripes::new(snapshots.clone());
+            let stripes = SnapshotStripes::new(snapshots.clone());
             let oldest = versions.iter().find(|(seqno, _)| stripes.of(*seqno) == 0);
             for &reader in snapshots.iter().chain(&[MAX_SEQNO]) {
                 let before = seen(&versions, &tombstones, reader);

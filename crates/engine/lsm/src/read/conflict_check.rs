@@ -6,20 +6,20 @@
 //! MemTables that end before the snapshot are not searched. Nor are tables if everything flushed is
 //! older than the snapshot, which is so unless a flush has happened since.
 
-use super::level_iter::RunCursor;
-use crate::engine::Inner;
+use super::level_iter::LevelIter;
+use crate::engine::Engine;
 use crate::version::TableHandle;
-use crate::version::super_version::{View, pin_present};
+use crate::version::super_version::{SuperVersion, pin_present};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, MAX_SEQNO, Result, Seqno, hash64};
 use esker_memtable::MemTable;
-use esker_table::CursorPurpose;
+use esker_table::ReadPurpose;
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// Whether the user's `key` was written after `since`, as far as it is visible now.
-pub(crate) fn key_changed(
-    inner: &Inner,
+pub(crate) fn key_written_since(
+    inner: &Engine,
     keyspace: KeyspaceId,
     key: &[u8],
     since: Seqno,
@@ -60,8 +60,8 @@ pub(crate) fn key_changed(
 
 /// Whether any key in `range` was written after `since`, as far as it is visible now. Reads what
 /// MemTables and tables with newer writes have in the range.
-pub(crate) fn range_changed(
-    inner: &Inner,
+pub(crate) fn range_written_since(
+    inner: &Engine,
     keyspace: KeyspaceId,
     range: &KeyRange,
     since: Seqno,
@@ -90,7 +90,7 @@ pub(crate) fn range_changed(
             }
         }
         let cache = inner.cache.clone();
-        let mut cursor = RunCursor::of_tables(handles, cache, CursorPurpose::Read);
+        let mut cursor = LevelIter::of_tables(handles, cache, ReadPurpose::Read);
         if any_version(&mut cursor, range, since)? {
             return Ok(true);
         }
@@ -99,7 +99,7 @@ pub(crate) fn range_changed(
 }
 
 /// The MemTables that may have something newer, newest first.
-fn newer_memtables(view: &View, since: Seqno) -> impl Iterator<Item = &Arc<MemTable>> {
+fn newer_memtables(view: &SuperVersion, since: Seqno) -> impl Iterator<Item = &Arc<MemTable>> {
     view.memtables.iter().take_while(move |memtable| memtable.last_seqno() > since)
 }
 

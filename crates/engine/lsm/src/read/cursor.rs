@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DbCursor ── snapshot, and the current entry
-//!    └─ Lease ── Walk: a merging iterator over the MemTables and tables of one view
+//!    └─ RevocablePin ── DbIter: a merging iterator over the MemTables and tables of one view
 //!         ▲ recalled when a MemTable or a table leaves the view
 //! ```
 //!
@@ -15,18 +15,18 @@
 //! Forward, where no MemTable has an entry that follows, the walk lends one block for each run. The
 //! cursor combines them without the lease, and notices a recall at the end of a block.
 
-pub(crate) use super::db_iter::Walk;
+pub(crate) use super::db_iter::DbIter;
 
 use super::block_merge::{BlockMerge, Moved, Refill};
-use super::db_iter::WalkValue;
-use crate::engine::Inner;
+use super::db_iter::IterValue;
+use crate::engine::Engine;
 use crate::user_keys::KeyFormat;
-use crate::version::pin_registry::Lease;
+use crate::version::pin_registry::RevocablePin;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::OwnerProcess;
-use esker_table::HeldValue;
+use esker_table::PinnedValue;
 use std::sync::{Arc, Weak};
 
 /// A position in the entries of a keyspace, movable in both directions by the methods of
@@ -61,14 +61,14 @@ use std::sync::{Arc, Weak};
 /// ```
 pub struct DbCursor {
     /// Weak, so that a forgotten cursor does not keep the directory locked.
-    inner: Weak<Inner>,
+    inner: Weak<Engine>,
     owner: OwnerProcess,
     keyspace: KeyspaceId,
     /// Of stored keys.
     range: KeyRange,
     keys: KeyFormat,
     snapshot: Snapshot,
-    walk: Arc<Lease<Walk>>,
+    walk: Arc<RevocablePin<DbIter>>,
     /// Whether the current entry is that of `blocks`. The walk is then anywhere.
     is_in_blocks: bool,
     blocks: BlockMerge,
@@ -99,12 +99,12 @@ struct Pair {
     /// The value, unless it is held.
     value: Vec<u8>,
     is_held: bool,
-    held: HeldValue,
+    held: PinnedValue,
 }
 
 impl Pair {
     #[inline]
-    fn set(&mut self, walk: &Walk, keys: KeyFormat) {
+    fn set(&mut self, walk: &DbIter, keys: KeyFormat) {
         let key = walk.key();
         self.there = key.is_some();
         let Some(key) = key else {
@@ -115,8 +115,8 @@ impl Pair {
         self.key.extend_from_slice(key);
         keys.restore(&mut self.key);
         let value = walk.value(&mut self.held);
-        self.is_held = matches!(value, WalkValue::Held);
-        if let WalkValue::Borrowed(value) = value {
+        self.is_held = matches!(value, IterValue::Held);
+        if let IterValue::Borrowed(value) = value {
             self.held.release();
             self.value.clear();
             self.value.shrink_to(value.len().max(KEPT_BYTES));
@@ -139,7 +139,7 @@ enum From {
 
 impl DbCursor {
     pub(crate) fn new(
-        inner: &Arc<Inner>,
+        inner: &Arc<Engine>,
         keyspace: KeyspaceId,
         range: KeyRange,
         snapshot: Snapshot,
@@ -162,7 +162,7 @@ impl DbCursor {
         Ok(cursor)
     }
 
-    fn go(&mut self, from: From, step: impl FnOnce(&mut Walk) -> Result<()>) -> Result<()> {
+    fn go(&mut self, from: From, step: impl FnOnce(&mut DbIter) -> Result<()>) -> Result<()> {
         let (was_in_blocks, keys) = (self.is_in_blocks, self.keys);
         self.with_walk(|walk, blocks, pair| {
             match from {
@@ -203,7 +203,7 @@ impl DbCursor {
     /// Moves the walk by `step`, and takes over its current entry.
     fn with_walk(
         &mut self,
-        step: impl FnOnce(&mut Walk, &BlockMerge, &Pair) -> Result<()>,
+        step: impl FnOnce(&mut DbIter, &BlockMerge, &Pair) -> Result<()>,
     ) -> Result<()> {
         if !self.owner.is_current() {
             return self.refuse();
@@ -246,15 +246,15 @@ impl DbCursor {
 
     #[cold]
     fn walk_anew(
-        inner: &Weak<Inner>,
+        inner: &Weak<Engine>,
         keyspace: KeyspaceId,
         range: &KeyRange,
         snapshot: &Snapshot,
-    ) -> Result<Walk> {
+    ) -> Result<DbIter> {
         // Not held while the walk reads: the database may be closed and opened again meanwhile.
         let inner = inner.upgrade().ok_or(Error::Closed)?;
         inner.check_usable()?;
-        Walk::new(&inner, keyspace, range.clone(), snapshot.seqno())
+        DbIter::new(&inner, keyspace, range.clone(), snapshot.seqno())
     }
 }
 
@@ -269,11 +269,11 @@ impl Drop for DbCursor {
 
 impl Cursor for DbCursor {
     fn seek_first(&mut self) -> Result<()> {
-        self.go(From::Anywhere, Walk::seek_first)
+        self.go(From::Anywhere, DbIter::seek_first)
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.go(From::Anywhere, Walk::seek_last)
+        self.go(From::Anywhere, DbIter::seek_last)
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
@@ -289,7 +289,7 @@ impl Cursor for DbCursor {
     #[inline]
     fn next(&mut self) -> Result<()> {
         if !self.is_in_blocks {
-            return self.go(From::Here, Walk::next);
+            return self.go(From::Here, DbIter::next);
         }
         if !self.owner.is_current() {
             return self.refuse();
@@ -299,7 +299,7 @@ impl Cursor for DbCursor {
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        self.go(From::Here, Walk::prev)
+        self.go(From::Here, DbIter::prev)
     }
 
     #[inline]

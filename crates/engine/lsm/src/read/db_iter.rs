@@ -7,22 +7,22 @@
 //! Backward, the merging iterator yields a key's oldest version first. The newest visible one is
 //! known only when the previous key is reached; until then the candidate is kept separately.
 //!
-//! Forward, where no MemTable has an entry that follows, the walk [lends](Walk::lend) one block of
+//! Forward, where no MemTable has an entry that follows, the walk [lends](DbIter::lend) one block of
 //! each run. The caller combines these without the walk, which only finds the next block of a run. After a move in another way, the walk has to be placed again.
 
 use super::block_merge::{BlockMerge, Refill};
-use super::level_iter::RunCursor;
-use super::merging_iter::MergeCursor;
-use crate::engine::Inner;
+use super::level_iter::LevelIter;
+use super::merging_iter::MergingIter;
+use crate::engine::Engine;
 use crate::user_keys::KeyFormat;
 use crate::version::TableMeta;
-use crate::version::super_version::View;
+use crate::version::super_version::SuperVersion;
 use esker_api::KeyRange;
 use esker_base::{
     EntryCursor, Error, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno,
 };
 use esker_memtable::MemTableCursor;
-use esker_table::{BlockScan, CursorPurpose, HeldValue, ScanEnd};
+use esker_table::{BlockScan, PinnedValue, ReadPurpose, ScanEnd};
 use std::borrow::Cow;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 )]
 enum Source {
     MemTable(MemTableCursor),
-    Run(RunCursor),
+    Run(LevelIter),
 }
 
 macro_rules! each_source {
@@ -91,7 +91,7 @@ impl EntryCursor for Source {
 
 /// Which way the cursor last went, and so where the merge stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stand {
+enum IterState {
     /// Not on a pair.
     Nowhere,
     /// On a pair; the merge stands on its version.
@@ -101,7 +101,7 @@ enum Stand {
 }
 
 /// Where a pair's value is.
-pub(crate) enum WalkValue<'a> {
+pub(crate) enum IterValue<'a> {
     /// In a segment or a buffer, which the walk may lose.
     Borrowed(&'a [u8]),
     /// In a table's block, which is held now.
@@ -133,8 +133,8 @@ impl Limit {
 }
 
 /// A position in the pairs of one view. The moves are those of [`esker_api::Cursor`].
-pub(crate) struct Walk {
-    merge: MergeCursor<Source>,
+pub(crate) struct DbIter {
+    merge: MergingIter<Source>,
     tombstones: Arc<[Arc<FragmentedTombstones>]>,
     range: KeyRange,
     keys: KeyFormat,
@@ -142,21 +142,21 @@ pub(crate) struct Walk {
     limit: Option<Limit>,
     snapshot: Seqno,
     is_new: bool,
-    stand: Stand,
+    stand: IterState,
     key: Vec<u8>,
     value: Vec<u8>,
     /// Keeps the view's MemTables and table files from going.
-    _view: Arc<View>,
+    _view: Arc<SuperVersion>,
 }
 
-impl Walk {
+impl DbIter {
     /// A walk in the view in force.
     pub(crate) fn new(
-        inner: &Inner,
+        inner: &Engine,
         keyspace: KeyspaceId,
         range: KeyRange,
         snapshot: Seqno,
-    ) -> Result<Walk> {
+    ) -> Result<DbIter> {
         let view = inner.view.load();
         let tables = view.version.keyspaces.get(&keyspace);
         let tables = tables.ok_or_else(|| inner.unknown(keyspace))?;
@@ -175,22 +175,22 @@ impl Walk {
             for handle in run.tables().iter().filter(|table| deletes_in(&table.meta)) {
                 tombstones.push(handle.reader(&inner.cache)?.tombstones().clone());
             }
-            let cursor = RunCursor::new(run.clone(), inner.cache.clone(), CursorPurpose::Read);
+            let cursor = LevelIter::new(run.clone(), inner.cache.clone(), ReadPurpose::Read);
             let cursor = cursor.bounded(&range);
             if !cursor.is_empty() {
                 sources.push(Source::Run(cursor));
             }
         }
         tombstones.retain(|list| !list.is_empty());
-        Ok(Walk {
-            merge: MergeCursor::new(sources),
+        Ok(DbIter {
+            merge: MergingIter::new(sources),
             tombstones: tombstones.into(),
             limit: Limit::of(&range, inner.keys),
             keys: inner.keys,
             range,
             snapshot,
             is_new: true,
-            stand: Stand::Nowhere,
+            stand: IterState::Nowhere,
             key: Vec::new(),
             value: Vec::new(),
             _view: view,
@@ -210,7 +210,7 @@ impl Walk {
 
     /// Goes forward from the version that the merge stands on, which is the newest of its key or
     /// newer than the snapshot, to the next pair.
-    fn settle_forward(&mut self) -> Result<()> {
+    fn find_next_user_entry(&mut self) -> Result<()> {
         while self.merge.valid() {
             if self.range.ends_before(self.merge.key()) {
                 break;
@@ -220,14 +220,14 @@ impl Walk {
                 continue;
             }
             if self.lives() {
-                self.stand = Stand::OnVersion;
+                self.stand = IterState::OnVersion;
                 return Ok(());
             }
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
             self.pass_key()?;
         }
-        self.stand = Stand::Nowhere;
+        self.stand = IterState::Nowhere;
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl Walk {
 
     /// Goes back from the version that the merge stands on, which is the oldest of its key, to the
     /// nearest pair.
-    fn settle_back(&mut self) -> Result<()> {
+    fn find_prev_user_entry(&mut self) -> Result<()> {
         while self.merge.valid() {
             if self.range.starts_after(self.merge.key()) {
                 break;
@@ -263,11 +263,11 @@ impl Walk {
                 self.merge.prev()?;
             }
             if found {
-                self.stand = Stand::Before;
+                self.stand = IterState::Before;
                 return Ok(());
             }
         }
-        self.stand = Stand::Nowhere;
+        self.stand = IterState::Nowhere;
         Ok(())
     }
 
@@ -278,7 +278,7 @@ impl Walk {
         if self.key().is_some_and(|found| found == key) {
             return Ok(());
         }
-        self.stand = Stand::Nowhere;
+        self.stand = IterState::Nowhere;
         let what = "a pair that an open snapshot sees is gone; run `check`";
         Err(Error::corruption("the view of a cursor", 0, what))
     }
@@ -293,23 +293,23 @@ impl Walk {
         self.is_new = false;
         let gone = go(self);
         if gone.is_err() {
-            self.stand = Stand::Nowhere;
+            self.stand = IterState::Nowhere;
         }
         gone
     }
 }
 
-impl Walk {
+impl DbIter {
     pub(crate) fn seek_first(&mut self) -> Result<()> {
         match self.range.start.clone() {
             Bound::Unbounded => self.fallible(|cursor| {
                 cursor.merge.seek_first()?;
-                cursor.settle_forward()
+                cursor.find_next_user_entry()
             }),
             Bound::Included(start) => self.seek(&start),
             Bound::Excluded(start) => self.fallible(|cursor| {
                 cursor.seek_after(&start)?;
-                cursor.settle_forward()
+                cursor.find_next_user_entry()
             }),
         }
     }
@@ -318,12 +318,12 @@ impl Walk {
         match self.range.end.clone() {
             Bound::Unbounded => self.fallible(|cursor| {
                 cursor.merge.seek_last()?;
-                cursor.settle_back()
+                cursor.find_prev_user_entry()
             }),
             Bound::Included(end) => self.seek_back(&end),
             Bound::Excluded(end) => self.fallible(|cursor| {
                 cursor.merge.seek_before(&end, MAX_SEQNO)?;
-                cursor.settle_back()
+                cursor.find_prev_user_entry()
             }),
         }
     }
@@ -335,7 +335,7 @@ impl Walk {
         self.fallible(|cursor| {
             // Versions newer than the snapshot need not be looked at.
             cursor.merge.seek(key, cursor.snapshot)?;
-            cursor.settle_forward()
+            cursor.find_next_user_entry()
         })
     }
 
@@ -350,51 +350,51 @@ impl Walk {
             } else {
                 cursor.merge.seek_last()?;
             }
-            cursor.settle_back()
+            cursor.find_prev_user_entry()
         })
     }
 
     pub(crate) fn next(&mut self) -> Result<()> {
         self.fallible(|cursor| match cursor.stand {
-            Stand::Nowhere => Ok(()),
-            Stand::OnVersion => {
+            IterState::Nowhere => Ok(()),
+            IterState::OnVersion => {
                 cursor.key.clear();
                 cursor.key.extend_from_slice(cursor.merge.key());
                 cursor.pass_key()?;
-                cursor.settle_forward()
+                cursor.find_next_user_entry()
             }
-            Stand::Before => {
+            IterState::Before => {
                 let key = std::mem::take(&mut cursor.key);
                 let passed = cursor.seek_after(&key);
                 cursor.key = key;
                 passed?;
-                cursor.settle_forward()
+                cursor.find_next_user_entry()
             }
         })
     }
 
     pub(crate) fn prev(&mut self) -> Result<()> {
         self.fallible(|cursor| match cursor.stand {
-            Stand::Nowhere => Ok(()),
-            Stand::OnVersion => {
+            IterState::Nowhere => Ok(()),
+            IterState::OnVersion => {
                 cursor.key.clear();
                 cursor.key.extend_from_slice(cursor.merge.key());
                 cursor.merge.seek_before(&cursor.key, MAX_SEQNO)?;
-                cursor.settle_back()
+                cursor.find_prev_user_entry()
             }
-            Stand::Before => cursor.settle_back(),
+            IterState::Before => cursor.find_prev_user_entry(),
         })
     }
 
     /// Lends the rest of the current block of each run, from the current entry on. Returns false if a MemTable has a part in what follows, or a key that is not stored as
     /// given is next.
     pub(crate) fn lend(&mut self, blocks: &mut BlockMerge) -> Result<bool> {
-        if self.stand != Stand::OnVersion {
+        if self.stand != IterState::OnVersion {
             return Ok(false);
         }
         let lent = self.lend_blocks(blocks);
         if lent.is_err() {
-            self.stand = Stand::Nowhere;
+            self.stand = IterState::Nowhere;
         }
         lent
     }
@@ -443,7 +443,7 @@ impl Walk {
 
     /// Has no current entry any more, at the end of what was lent.
     pub(crate) fn leave(&mut self) {
-        self.stand = Stand::Nowhere;
+        self.stand = IterState::Nowhere;
     }
 
     /// Goes to the first entry after `key`, or at it unless `is_passed`.
@@ -453,7 +453,7 @@ impl Walk {
                 true => walk.seek_after(key)?,
                 false => walk.merge.seek(key, walk.snapshot)?,
             }
-            walk.settle_forward()
+            walk.find_next_user_entry()
         })
     }
 
@@ -465,29 +465,29 @@ impl Walk {
     #[inline]
     pub(crate) fn key(&self) -> Option<&[u8]> {
         match self.stand {
-            Stand::Nowhere => None,
-            Stand::OnVersion => Some(self.merge.key()),
-            Stand::Before => Some(&self.key),
+            IterState::Nowhere => None,
+            IterState::OnVersion => Some(self.merge.key()),
+            IterState::Before => Some(&self.key),
         }
     }
 
     /// Where the value of the pair that the walk stands on can be had.
     #[inline]
-    pub(crate) fn value(&self, held: &mut HeldValue) -> WalkValue<'_> {
-        if self.stand != Stand::OnVersion {
-            return WalkValue::Borrowed(&self.value);
+    pub(crate) fn value(&self, held: &mut PinnedValue) -> IterValue<'_> {
+        if self.stand != IterState::OnVersion {
+            return IterValue::Borrowed(&self.value);
         }
         match self.merge.top() {
             Source::Run(run) => {
                 run.hold_value(held);
-                WalkValue::Held
+                IterValue::Held
             }
-            Source::MemTable(memtable) => WalkValue::Borrowed(memtable.value()),
+            Source::MemTable(memtable) => IterValue::Borrowed(memtable.value()),
         }
     }
 }
 
-impl Walk {
+impl DbIter {
     /// Puts the merge on the first version of the first key after `key`.
     fn seek_after(&mut self, key: &[u8]) -> Result<()> {
         // Nothing sorts between the oldest version of a key, seqno 0, and the next key; and a

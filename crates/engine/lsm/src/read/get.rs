@@ -8,25 +8,25 @@
 //! no MemTable of the view, and results from the tables are inserted into it. [`DramTable`] defines
 //! the rules for correctness; the names R1, R3 and R4 below are theirs.
 
-use crate::engine::Inner;
-use crate::stats::table_reads::GetCost;
+use crate::engine::Engine;
+use crate::stats::table_reads::ReadCost;
 use crate::version::KeyspaceVersion;
-use crate::version::super_version::View;
+use crate::version::super_version::SuperVersion;
 use esker_api::Value;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, Result, Seqno, hash64};
-use esker_memtable::{DramTable, MemTable, Met};
+use esker_memtable::{DramTable, LookupOutcome, MemTable};
 use std::sync::Arc;
 
 /// Whether a read may wait for the device.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum ReadTier {
     MayBlock,
     MemoryOnly,
 }
 
 /// A key that is looked for at a moment.
 #[derive(Clone, Copy)]
-struct Sought<'a> {
+struct LookupKey<'a> {
     keyspace: KeyspaceId,
     key: &'a [u8],
     hash: u64,
@@ -36,19 +36,19 @@ struct Sought<'a> {
 /// The value of the user's `key` at `snapshot`, or at the end of the view if that is earlier.
 #[inline]
 pub(crate) fn get(
-    inner: &Inner,
-    view: &View,
+    inner: &Engine,
+    view: &SuperVersion,
     keyspace: KeyspaceId,
     key: &[u8],
     snapshot: Seqno,
-    patience: Patience,
+    patience: ReadTier,
 ) -> Result<Option<Value>> {
     let stored = inner.keys.stored(key);
     let key = &*stored;
     let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
     // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
     let snapshot = snapshot.min(view.last_seqno());
-    let sought = Sought { keyspace, key, hash: hash64(key), snapshot };
+    let sought = LookupKey { keyspace, key, hash: hash64(key), snapshot };
     let mut deleted_below = 0;
     // Each is a cache miss; so they are waited for together.
     view.memtables.iter().for_each(|memtable| memtable.prefetch(keyspace, sought.hash));
@@ -66,7 +66,7 @@ pub(crate) fn get(
         let found = get_from_tables(inner, tables, sought, deleted_below, patience)?;
         return Ok(found.map(|(_, value)| value));
     };
-    let Sought { hash, .. } = sought;
+    let LookupKey { hash, .. } = sought;
     if let Some(hit) = dram_table.get(keyspace, key, hash, snapshot, |value| Value::from(value)) {
         // R4.
         return Ok((hit.seqno >= deleted_below).then_some(hit.value));
@@ -85,19 +85,19 @@ pub(crate) fn get(
 /// A seqno for a version whose own was forgotten because nobody asks for it any more: what is in tables was
 /// written by then. By its own the DRAMTable would serve it to readers of an older view, as of a moment
 /// before it was written.
-fn written_by(view: &View) -> Seqno {
+fn written_by(view: &SuperVersion) -> Seqno {
     view.version.flushed_through
 }
 
 /// What `memtable` says of the key, if anything.
 #[inline]
 fn get_from_memtable(
-    inner: &Inner,
+    inner: &Engine,
     memtable: &MemTable,
-    sought: Sought<'_>,
+    sought: LookupKey<'_>,
     deleted_below: Seqno,
 ) -> Option<Option<Value>> {
-    let Sought { keyspace, key, hash, snapshot } = sought;
+    let LookupKey { keyspace, key, hash, snapshot } = sought;
     // A copy in DRAM spares reading persistent memory, and nothing else.
     let copies =
         inner.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
@@ -110,32 +110,32 @@ fn get_from_memtable(
         let copy = copies.get_exact(keyspace, key, hash, seqno, |value| Value::from(value));
         copy.map(|value| (seqno, value))
     };
-    Some(match memtable.get_or_copy(keyspace, key, hash, snapshot, copy_of)? {
-        Met::Copy((seqno, value)) => (seqno >= deleted_below).then_some(value),
-        Met::Here(found) if found.kind == Kind::Put && found.seqno >= deleted_below => {
-            copies.segment_read(keyspace, key, hash, found.seqno, found.value);
+    Some(match memtable.get_or_cached(keyspace, key, hash, snapshot, copy_of)? {
+        LookupOutcome::Copy((seqno, value)) => (seqno >= deleted_below).then_some(value),
+        LookupOutcome::Here(found) if found.kind == Kind::Put && found.seqno >= deleted_below => {
+            copies.record_pmem_read(keyspace, key, hash, found.seqno, found.value);
             Some(Value::from(found.value))
         }
-        Met::Here(_) => None,
+        LookupOutcome::Here(_) => None,
     })
 }
 
 fn get_from_tables(
-    inner: &Inner,
+    inner: &Engine,
     keyspace: &KeyspaceVersion,
-    sought: Sought<'_>,
+    sought: LookupKey<'_>,
     mut deleted_below: Seqno,
-    patience: Patience,
+    patience: ReadTier,
 ) -> Result<Option<(Seqno, Value)>> {
-    let Sought { key, hash, snapshot, .. } = sought;
-    let mut cost = GetCost::default();
+    let LookupKey { key, hash, snapshot, .. } = sought;
+    let mut cost = ReadCost::default();
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
         let Some(handle) = run.table_for(key) else { continue };
         cost.runs += 1;
         let table = match (handle.opened(), patience) {
             (Some(table), _) => table,
-            (None, Patience::MayBlock) => handle.reader(&inner.cache)?,
-            (None, Patience::MemoryOnly) => return Err(Error::WouldBlock),
+            (None, ReadTier::MayBlock) => handle.reader(&inner.cache)?,
+            (None, ReadTier::MemoryOnly) => return Err(Error::WouldBlock),
         };
         if handle.meta.range_tombstones > 0 {
             deleted_below = deleted_below.max(table.tombstones().covering(key, snapshot));
@@ -144,8 +144,8 @@ fn get_from_tables(
             continue;
         }
         let found = match patience {
-            Patience::MayBlock => table.find(key, snapshot, &mut cost.loaded)?,
-            Patience::MemoryOnly => table.try_find(key, snapshot)?,
+            ReadTier::MayBlock => table.find(key, snapshot, &mut cost.loaded)?,
+            ReadTier::MemoryOnly => table.try_find(key, snapshot)?,
         };
         cost.reads += 1;
         if let Some(found) = found {
@@ -159,7 +159,7 @@ fn get_from_tables(
 }
 
 /// Tells the DRAMTable that `memtable` is about to leave the view (R2).
-pub(crate) fn pass(inner: &Inner, view: &View, memtable: &Arc<MemTable>) -> Result<()> {
+pub(crate) fn pass(inner: &Engine, view: &SuperVersion, memtable: &Arc<MemTable>) -> Result<()> {
     let Some(dram_table) = &inner.dram_table else { return Ok(()) };
     let through = memtable.last_seqno();
     for keyspace in memtable.keyspaces() {
@@ -177,7 +177,7 @@ fn pass_keyspace(
     through: Seqno,
 ) -> Result<()> {
     let tombstones = memtable.range_tombstones(keyspace);
-    let mut cursor = memtable.cursor(keyspace, through).in_one_pass();
+    let mut cursor = memtable.cursor(keyspace, through).for_sequential_scan();
     cursor.seek_first()?;
     let mut last: Vec<u8> = Vec::new();
     while cursor.valid() {
@@ -195,7 +195,7 @@ fn pass_keyspace(
     }
     let newest = memtable.range_deletes_in(keyspace).iter().map(|one| one.seqno).max();
     if let Some(seqno) = newest {
-        dram_table.raise_floor(keyspace, seqno);
+        dram_table.raise_invalidation_floor(keyspace, seqno);
     }
     Ok(())
 }
@@ -225,7 +225,7 @@ mod tests {
         db.put(&keyspace, b"k", b"new").unwrap();
         db.flush().unwrap();
         let now = inner.commit.visible();
-        let found = get(inner, &view, keyspace.id(), b"k", now, Patience::MayBlock).unwrap();
+        let found = get(inner, &view, keyspace.id(), b"k", now, ReadTier::MayBlock).unwrap();
         assert_eq!(found.as_deref(), Some(&b"old"[..]), "all that its view has");
         assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
     }
@@ -258,7 +258,7 @@ mod tests {
         assert!(view.memtables[0].ends_in_batch(), "the batch begins in the view");
         let now = inner.commit.visible();
         for key in &keys {
-            let found = get(inner, &view, keyspace.id(), key, now, Patience::MayBlock).unwrap();
+            let found = get(inner, &view, keyspace.id(), key, now, ReadTier::MayBlock).unwrap();
             assert_eq!(found.as_deref(), Some(&b"old"[..]), "{key:?}");
         }
     }
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
         let dram_table = inner.dram_table.as_ref().unwrap();
         assert_eq!(dram_table.stats().fills, 1, "the read was offered");
-        let found = get(inner, &view, keyspace.id(), b"k", now, Patience::MayBlock).unwrap();
+        let found = get(inner, &view, keyspace.id(), b"k", now, ReadTier::MayBlock).unwrap();
         assert_eq!(found.as_deref(), Some(&b"old"[..]));
         db.get(&keyspace, b"k").unwrap();
         assert_eq!(dram_table.stats().hits, 1, "whoever reads at present is served");

@@ -3,38 +3,38 @@
 use crate::version::{Run, TableHandle};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, Kind, Result, Seqno};
-use esker_table::{BlockCache, BlockScan, CursorPurpose, HeldValue, TableCursor};
+use esker_table::{BlockCache, BlockScan, PinnedValue, ReadPurpose, TableIter};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A cursor over a run. It may be bound to a range of keys: then tables wholly outside are never
 /// opened, while those across a bound yield all they have.
-pub struct RunCursor {
+pub struct LevelIter {
     run: Arc<Run>,
     cache: Arc<BlockCache>,
-    purpose: CursorPurpose,
+    purpose: ReadPurpose,
     /// The tables that the bounds leave.
     within: Range<usize>,
     /// The table that the cursor is in and its cursor, open or left over from the last seek.
-    open: Option<(usize, TableCursor)>,
+    open: Option<(usize, TableIter)>,
     /// Whether `open` stands on a version.
     valid: bool,
     /// The table whose read failed last.
     failed: Option<usize>,
 }
 
-impl RunCursor {
+impl LevelIter {
     /// A cursor over `run`.
-    pub fn new(run: Arc<Run>, cache: Arc<BlockCache>, purpose: CursorPurpose) -> Self {
+    pub fn new(run: Arc<Run>, cache: Arc<BlockCache>, purpose: ReadPurpose) -> Self {
         let within = 0..run.tables().len();
-        RunCursor { run, cache, purpose, within, open: None, valid: false, failed: None }
+        LevelIter { run, cache, purpose, within, open: None, valid: false, failed: None }
     }
 
     /// A cursor over tables that are part of one run, in key order.
     pub fn of_tables(
         tables: Vec<Arc<TableHandle>>,
         cache: Arc<BlockCache>,
-        purpose: CursorPurpose,
+        purpose: ReadPurpose,
     ) -> Self {
         Self::new(Arc::new(Run::new(0, tables)), cache, purpose)
     }
@@ -54,11 +54,7 @@ impl RunCursor {
     }
 
     /// Moves the cursor of the table `at`, opened now if it is not the one open. Returns whether it stands on a version.
-    fn enter(
-        &mut self,
-        at: usize,
-        go: impl FnOnce(&mut TableCursor) -> Result<()>,
-    ) -> Result<bool> {
+    fn enter(&mut self, at: usize, go: impl FnOnce(&mut TableIter) -> Result<()>) -> Result<bool> {
         self.valid = false;
         let entered = self.enter_table(at, go);
         match entered {
@@ -71,7 +67,7 @@ impl RunCursor {
     fn enter_table(
         &mut self,
         at: usize,
-        go: impl FnOnce(&mut TableCursor) -> Result<()>,
+        go: impl FnOnce(&mut TableIter) -> Result<()>,
     ) -> Result<bool> {
         let cursor = self.table_cursor(at)?;
         go(cursor)?;
@@ -79,7 +75,7 @@ impl RunCursor {
     }
 
     /// The cursor of the table `at`, opened now if it is not the one open.
-    fn table_cursor(&mut self, at: usize) -> Result<&mut TableCursor> {
+    fn table_cursor(&mut self, at: usize) -> Result<&mut TableIter> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
             let reader = self.run.tables()[at].reader(&self.cache)?;
             self.open = Some((at, reader.cursor(self.purpose)));
@@ -92,7 +88,7 @@ impl RunCursor {
     fn first_from(&mut self, at: usize) -> Result<()> {
         self.valid = false;
         for at in at..self.within.end {
-            if self.enter(at, TableCursor::seek_first)? {
+            if self.enter(at, TableIter::seek_first)? {
                 break;
             }
         }
@@ -103,7 +99,7 @@ impl RunCursor {
     fn last_before(&mut self, to: usize) -> Result<()> {
         self.valid = false;
         for at in (self.within.start..to).rev() {
-            if self.enter(at, TableCursor::seek_last)? {
+            if self.enter(at, TableIter::seek_last)? {
                 break;
             }
         }
@@ -112,7 +108,7 @@ impl RunCursor {
 
     /// Holds the value of the version that the cursor stands on.
     #[inline]
-    pub(crate) fn hold_value(&self, held: &mut HeldValue) {
+    pub(crate) fn hold_value(&self, held: &mut PinnedValue) {
         self.current().hold_value(held);
     }
 
@@ -121,7 +117,7 @@ impl RunCursor {
         self.within.is_empty()
     }
 
-    /// Starts `scan` at the current version: see [`TableCursor::scan_block`].
+    /// Starts `scan` at the current version: see [`TableIter::scan_block`].
     pub(crate) fn scan_block(
         &self,
         snapshot: Seqno,
@@ -147,7 +143,7 @@ impl RunCursor {
             && at + 1 < self.within.end
         {
             at += 1;
-            let go = |cursor: &mut TableCursor| cursor.scan_first_block(limit, scan);
+            let go = |cursor: &mut TableIter| cursor.scan_first_block(limit, scan);
             found = self.table_cursor(at).and_then(go);
         }
         if found.is_err() {
@@ -165,13 +161,13 @@ impl RunCursor {
     }
 
     #[inline]
-    fn current(&self) -> &TableCursor {
+    fn current(&self) -> &TableIter {
         debug_assert!(self.valid, "the cursor stands on no version");
         &self.open.as_ref().expect("a valid cursor is in a table").1
     }
 }
 
-impl EntryCursor for RunCursor {
+impl EntryCursor for LevelIter {
     #[inline]
     fn valid(&self) -> bool {
         self.valid
@@ -307,7 +303,7 @@ mod tests {
             let meet = |table: &&Arc<TableHandle>| in_range.clone().any(|key| holds(table, key));
             let expected: Vec<_> = run.tables().iter().filter(meet).map(|t| &t.meta).collect();
             let cache = Arc::new(BlockCache::new(0));
-            let cursor = RunCursor::new(run.clone(), cache, CursorPurpose::Read).bounded(&range);
+            let cursor = LevelIter::new(run.clone(), cache, ReadPurpose::Read).bounded(&range);
             let within = run.tables()[cursor.within].iter().map(|table| &table.meta);
             assert_eq!(within.collect::<Vec<_>>(), expected, "{range:?}");
             let meeting = run.tables().iter().map(|t| &t.meta).filter(|meta| meta.meets(&range));

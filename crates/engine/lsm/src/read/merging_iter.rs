@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 ///
 /// Children are given newest first. A version that several children hold, the very same write, is
 /// yielded once, from the first of them.
-pub struct MergeCursor<C> {
+pub struct MergingIter<C> {
     children: Vec<C>,
     /// The valid children in the order of travel. Not kept for a single child.
     order: Vec<Slot>,
@@ -87,11 +87,11 @@ fn comes_before<C: EntryCursor>(children: &[C], forward: bool, a: &Slot, b: &Slo
     }
 }
 
-impl<C: EntryCursor> MergeCursor<C> {
+impl<C: EntryCursor> MergingIter<C> {
     /// A merge of `children`, newest first.
     pub fn new(children: Vec<C>) -> Self {
         let order = Vec::with_capacity(children.len());
-        MergeCursor {
+        MergingIter {
             children,
             order,
             forward: true,
@@ -235,7 +235,7 @@ fn advance<C: EntryCursor>(cursor: &mut C, forward: bool) -> Result<()> {
     if forward { cursor.next() } else { cursor.prev() }
 }
 
-impl<C: EntryCursor> EntryCursor for MergeCursor<C> {
+impl<C: EntryCursor> EntryCursor for MergingIter<C> {
     #[inline]
     fn valid(&self) -> bool {
         self.placed
@@ -362,7 +362,7 @@ mod tests {
             let mut rng = Rng::new(seed);
             let many = 1 + rng.below(6);
             let (lists, all) = children(&mut rng, many);
-            let mut merge = MergeCursor::new(lists).sharing(SHARED.len());
+            let mut merge = MergingIter::new(lists).sharing(SHARED.len());
             let mut at: Option<usize> = None;
             for _ in 0..80 {
                 match (rng.below(8), at) {
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn a_version_in_several_children_comes_once_from_the_newest() {
         let list = |child: u8| ListCursor::new(vec![(b"k".to_vec(), 7, Kind::Put, vec![child])]);
-        let mut merge = MergeCursor::new(vec![list(0), list(1), list(2)]);
+        let mut merge = MergingIter::new(vec![list(0), list(1), list(2)]);
         for forward in [true, false] {
             if forward {
                 merge.seek_first().unwrap()
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_merge_of_nothing_is_empty() {
-        let mut merge = MergeCursor::<ListCursor>::new(Vec::new());
+        let mut merge = MergingIter::<ListCursor>::new(Vec::new());
         merge.seek_first().unwrap();
         assert!(!merge.valid());
     }
@@ -438,7 +438,7 @@ mod tests {
             (b"c".to_vec(), 2, Kind::Put, vec![]),
         ]);
         let bad = ListCursor::new(vec![(b"b".to_vec(), 3, Kind::Put, vec![])]).failing_after(1);
-        let mut merge = MergeCursor::new(vec![good, bad]);
+        let mut merge = MergingIter::new(vec![good, bad]);
         merge.seek_first().unwrap();
         merge.next().unwrap();
         assert_eq!(merge.key(), b"b");

@@ -2,7 +2,7 @@
 
 use super::cursor::DbCursor;
 use crate::db::Db;
-use crate::engine::Inner;
+use crate::engine::Engine;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef};
 use esker_base::Result;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// [`Keyspace`](crate::Keyspace).
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct Range {
-    inner: Arc<Inner>,
+    inner: Arc<Engine>,
     /// Keeps the database open during iteration, if the range came from a [`Db`].
     _db: Option<Db>,
     keyspace: KeyspaceRef,
@@ -38,7 +38,7 @@ enum End {
 
 impl Range {
     pub(crate) fn new(
-        inner: &Arc<Inner>,
+        inner: &Arc<Engine>,
         db: Option<Db>,
         keyspace: KeyspaceRef,
         range: KeyRange,

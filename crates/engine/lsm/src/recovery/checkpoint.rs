@@ -5,18 +5,22 @@
 //! database.
 
 use super::replay;
-use super::replay::Found;
-use crate::engine::Inner;
+use super::replay::DirectoryState;
+use crate::engine::Engine;
 use crate::manifest::manifest_file::{CURRENT, Manifest};
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::Change;
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::VersionChange;
 use crate::version::table_file_name;
 use esker_base::{Error, Result, Rng};
 use esker_storage::{PosixStorage, Storage};
 use std::path::Path;
 
 /// Writes a checkpoint into the directory `dir`, which must be missing or empty, as long as `goes_on` says so.
-pub(crate) fn checkpoint_into(inner: &Inner, dir: &Path, goes_on: &dyn Fn() -> bool) -> Result<()> {
+pub(crate) fn checkpoint_into(
+    inner: &Engine,
+    dir: &Path,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<()> {
     // Directories that the checkpoint makes, the deepest first.
     let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     let target = PosixStorage::create(dir)?;
@@ -33,7 +37,7 @@ pub(crate) fn checkpoint_into(inner: &Inner, dir: &Path, goes_on: &dyn Fn() -> b
 
 /// Writes a checkpoint into `target`, as long as `goes_on` says so. A failure leaves nothing of it.
 pub(crate) fn checkpoint(
-    inner: &Inner,
+    inner: &Engine,
     target: &dyn Storage,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -59,8 +63,8 @@ pub(crate) fn checkpoint(
 
 fn expect_empty(target: &dyn Storage) -> Result<()> {
     match replay::look(target)? {
-        Found::Nothing => Ok(()),
-        Found::Database(_) => Err(Error::DatabaseExists { dir: target.describe() }),
+        DirectoryState::Nothing => Ok(()),
+        DirectoryState::Database(_) => Err(Error::DatabaseExists { dir: target.describe() }),
     }
 }
 
@@ -74,8 +78,8 @@ fn remove_all(target: &dyn Storage) {
 }
 
 fn link(
-    inner: &Inner,
-    state: &State,
+    inner: &Engine,
+    state: &ManifestState,
     target: &dyn Storage,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -87,21 +91,26 @@ fn link(
     }
     target.sync_names()?;
     let id = state.next_file;
-    let copy = State { logs: Default::default(), next_file: id + 1, closed: true, ..state.clone() };
+    let copy = ManifestState {
+        logs: Default::default(),
+        next_file: id + 1,
+        closed: true,
+        ..state.clone()
+    };
     // The copy is a database of its own from here on. With the original's identity it would pass for
     // the owner of the original's log directory.
     let chance = inner.clock.now().as_nanos() as u64 ^ inner.installer.next_file();
     let identity = Rng::new(inner.installer.identity() ^ chance).next_u64();
     // A manifest whose length `CURRENT` notes ends with a closing record.
     let mut snapshot = copy.snapshot();
-    snapshot.changes.push(Change::Closed);
+    snapshot.changes.push(VersionChange::Closed);
     Manifest::create(target, id, identity, &snapshot)?.seal(target)
 }
 
 #[cfg(test)]
 mod tests {
     use super::checkpoint;
-    use crate::recovery::replay::{Found, look};
+    use crate::recovery::replay::{DirectoryState, look};
     use crate::{Db, Env, Settings};
     use esker_base::Error;
     use esker_storage::MemoryStorage;
@@ -117,6 +126,6 @@ mod tests {
         db.close().unwrap();
         let target = MemoryStorage::new();
         assert!(matches!(checkpoint(&inner, &target, &|| true), Err(Error::Closed)));
-        assert!(matches!(look(&target), Ok(Found::Nothing)));
+        assert!(matches!(look(&target), Ok(DirectoryState::Nothing)));
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::background::executor::install_deferred;
 use crate::background::worker_pool::Member;
-use crate::engine::Inner;
-use crate::manifest::version_edit::{Change, Edit};
-use crate::stats::cumulative::Account;
+use crate::engine::Engine;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::stats::cumulative::CumulativeStats;
 use crate::version::Version;
-use crate::version::super_version::View;
+use crate::version::super_version::SuperVersion;
 use esker_base::background::Running;
 use esker_base::{Error, Result};
 use parking_lot::{Mutex, RwLockReadGuard};
@@ -18,15 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Closes the database when the last [`Db`] goes.
-pub(crate) struct Handle {
-    pub(crate) inner: Arc<Inner>,
+pub(crate) struct EngineHandle {
+    pub(crate) inner: Arc<Engine>,
     /// Those that open tables.
     pub(crate) threads: Mutex<Vec<Box<dyn Running>>>,
     /// The database as the background threads serve it, if there are any.
     pub(crate) member: Mutex<Option<Arc<Member>>>,
 }
 
-impl Handle {
+impl EngineHandle {
     pub(crate) fn close(&self) -> Result<()> {
         if !self.inner.owner.is_current() {
             return self.inner.check_usable();
@@ -65,7 +65,7 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for EngineHandle {
     fn drop(&mut self) {
         if !self.inner.owner.is_current() {
             std::mem::forget(std::mem::take(self.threads.get_mut()));
@@ -79,30 +79,30 @@ impl Drop for Handle {
 
 /// A database that is not closed meanwhile.
 pub(crate) struct Upkeep<'a> {
-    inner: &'a Inner,
+    inner: &'a Engine,
     _guard: RwLockReadGuard<'a, ()>,
 }
 
 impl<'a> Upkeep<'a> {
-    pub(crate) fn begin(inner: &'a Inner) -> Self {
+    pub(crate) fn begin(inner: &'a Engine) -> Self {
         Upkeep { inner, _guard: inner.upkeep.read_recursive() }
     }
 }
 
 impl std::ops::Deref for Upkeep<'_> {
-    type Target = Inner;
+    type Target = Engine;
 
-    fn deref(&self) -> &Inner {
+    fn deref(&self) -> &Engine {
         self.inner
     }
 }
 
-impl Inner {
+impl Engine {
     /// Gives up files and locks. Every call through another handle fails from here on.
     fn release(&self) {
         self.closed.store(true, Ordering::Release);
         let nothing = Arc::new(Version::default());
-        self.view.change(|view| *view = View { memtables: Vec::new(), version: nothing });
+        self.view.change(|view| *view = SuperVersion { memtables: Vec::new(), version: nothing });
         self.installer.release();
         self.leases.recall();
         self.commit.release_failed();
@@ -155,11 +155,11 @@ impl Inner {
         // Logs that were prepared and not used.
         let mut unused = Vec::new();
         self.install(
-            Account::default(),
+            CumulativeStats::default(),
             |state| {
                 unused.extend(state.logs.keys().copied());
-                let gone = unused.iter().map(|&epoch| Change::RemoveLog(epoch));
-                Ok(Edit::of(gone.chain([Change::Closed])))
+                let gone = unused.iter().map(|&epoch| VersionChange::RemoveLog(epoch));
+                Ok(VersionEdit::of(gone.chain([VersionChange::Closed])))
             },
             |_| {},
         )?;
@@ -172,7 +172,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use crate::background::{Lane, step_lane};
+    use crate::background::{JobClass, step_lane};
     use crate::{Db, Env, Log, Settings, Sync};
     use esker_base::background::Stepped;
     use esker_base::{Error, Rng};
@@ -196,7 +196,7 @@ mod tests {
             let db = Db::open_with(env, settings).unwrap();
             let (keyspace, inner) = (db.default_keyspace(), db.handle.inner.clone());
             (0..60u8).for_each(|key| keyspace.put([key], [1; 1_000]).unwrap());
-            while step_lane(&inner, Lane::Prepare) {}
+            while step_lane(&inner, JobClass::Prepare) {}
             // The segment is kept for reuse.
             db.flush().unwrap();
             (0..60u8).for_each(|key| assert!(keyspace.get([key]).unwrap().is_some()));

@@ -2,12 +2,12 @@
 
 use super::location_check;
 use crate::log::pmem_wal;
-use crate::log::pmem_wal::PoolStorage;
+use crate::log::pmem_wal::PmemWalFs;
 use crate::log::wal_files;
-use crate::log::wal_reader::LogSource;
-use crate::manifest::manifest_state::State;
+use crate::log::wal_reader::WalSource;
+use crate::manifest::manifest_state::ManifestState;
 use crate::options::settings::{Log, Settings};
-use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, ambient_seed};
+use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, seed_from_os};
 use esker_pmem::{Accept, Pool};
 use esker_storage::{PosixStorage, Storage};
 use std::hash::Hasher;
@@ -51,7 +51,7 @@ impl Env {
             pool: None,
             clock: Arc::new(SystemClock::new()),
             background: Arc::new(Threads),
-            seed: ambient_seed(),
+            seed: seed_from_os(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Env {
         match (&settings.log, self.pool.clone()) {
             (Log::Pmem { .. }, Some(pool)) => {
                 let settings = settings.with_pool(&pool);
-                Ok((Env { log_storage: Some(Arc::new(PoolStorage(pool))), ..self }, settings))
+                Ok((Env { log_storage: Some(Arc::new(PmemWalFs(pool))), ..self }, settings))
             }
             (Log::Pmem { pool, .. }, None) => Err(Error::PoolRefused {
                 pool: pool.display().to_string(),
@@ -87,18 +87,18 @@ impl Env {
     }
 
     /// Where logs are read from to be gone on with.
-    pub(crate) fn log_source(&self) -> LogSource<'_> {
+    pub(crate) fn log_source(&self) -> WalSource<'_> {
         let pool = self.pool.as_ref();
-        LogSource { storage: &**self.log_storage(), pool, background: &*self.background }
+        WalSource { storage: &**self.log_storage(), pool, background: &*self.background }
     }
 
     /// Where logs are read from that lie beside the tables.
-    pub(crate) fn tables_source(&self) -> LogSource<'_> {
-        LogSource { storage: &*self.storage, pool: None, background: &*self.background }
+    pub(crate) fn tables_source(&self) -> WalSource<'_> {
+        WalSource { storage: &*self.storage, pool: None, background: &*self.background }
     }
 
     /// Fails if a log is not on `logs`, which is where they are to be, but beside the tables.
-    pub(crate) fn check_logs_place(&self, logs: &dyn Storage, state: &State) -> Result<()> {
+    pub(crate) fn check_logs_place(&self, logs: &dyn Storage, state: &ManifestState) -> Result<()> {
         match self.log_storage {
             Some(_) => location_check::check(&*self.storage, logs, self.pool.is_some(), state),
             None => Ok(()),
@@ -108,7 +108,7 @@ impl Env {
     /// Returns the storage of the logs at its present state, while a writer continues.
     pub(crate) fn log_storage_now(&self) -> Result<Arc<dyn Storage>> {
         match &self.pool {
-            Some(pool) => Ok(Arc::new(PoolStorage(pool.look_again()?))),
+            Some(pool) => Ok(Arc::new(PmemWalFs(pool.look_again()?))),
             None => Ok(self.log_storage().clone()),
         }
     }

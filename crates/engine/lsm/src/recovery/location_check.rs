@@ -6,10 +6,10 @@
 //! acknowledged.
 
 use super::orphan_logs;
-use super::replay::{self, Found};
+use super::replay::{self, DirectoryState};
 use crate::log::wal_files::log_file_name;
-use crate::log::wal_reader::LogSource;
-use crate::manifest::manifest_state::State;
+use crate::log::wal_reader::WalSource;
+use crate::manifest::manifest_state::ManifestState;
 use esker_base::{Error, Result};
 use esker_storage::Storage;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) fn check(
     tables: &dyn Storage,
     logs: &dyn Storage,
     is_pool: bool,
-    state: &State,
+    state: &ManifestState,
 ) -> Result<()> {
     for &epoch in state.logs.keys() {
         let name = log_file_name(epoch);
@@ -34,10 +34,10 @@ pub(crate) fn check(
 /// Fails if a file beside the tables, which `tables` reads, is a log with writes that no table has. For a
 /// `state` that does not say of all logs that they count: an edit that listed this one may be lost.
 pub(crate) fn check_unlisted(
-    tables: &LogSource<'_>,
+    tables: &WalSource<'_>,
     logs: &dyn Storage,
     is_pool: bool,
-    state: &State,
+    state: &ManifestState,
 ) -> Result<()> {
     for epoch in orphan_logs::epochs(tables.storage, state)? {
         if orphan_logs::last_seqno_of(tables, epoch)? > state.version.flushed_through {
@@ -70,7 +70,9 @@ fn refuse(tables: &dyn Storage, logs: &dyn Storage, is_pool: bool, epoch: u32) -
 /// `storage`.
 pub(crate) fn explain_missing_pool(error: Error, pool: &Path, storage: &Arc<dyn Storage>) -> Error {
     let state = match replay::look(&**storage) {
-        Ok(Found::Database(manifest)) if !pool.exists() => replay::load_state(storage, &manifest),
+        Ok(DirectoryState::Database(manifest)) if !pool.exists() => {
+            replay::load_state(storage, &manifest)
+        }
         _ => return error,
     };
     let Ok((_, state)) = state else { return error };

@@ -1,42 +1,42 @@
 //! Opens or creates a database.
 
-use super::close::Handle;
+use super::close::EngineHandle;
 use super::env::Env;
 use super::orphan_logs;
 use super::quarantine;
 use super::replay;
-use super::replay::{Found, Recovered};
+use super::replay::{DirectoryState, RecoveredState};
 use super::unlisted_files::{Fate, Known, Strays, loss_in};
-use crate::background::Schedule;
+use crate::background::Scheduler;
 use crate::background::resources::{Resources, Share};
-use crate::compaction::execute::l0_progress::UnderWay;
+use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::db::Db;
 use crate::db::checkpoint_request;
-use crate::engine::{Inner, dram_table_bytes};
+use crate::engine::{Engine, dram_table_bytes};
 use crate::log::pmem_wal;
-use crate::log::segment_provider::{Logs, PoolLogs};
+use crate::log::segment_provider::{PoolLogs, SegmentProvider};
 use crate::log::wal_files;
-use crate::log::wal_files::LogFiles;
-use crate::log::wal_reader::LogSource;
+use crate::log::wal_files::WalFiles;
+use crate::log::wal_reader::WalSource;
 use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name};
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::{Change, Edit};
-use crate::manifest::version_set::Installer;
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::manifest::version_set::VersionSet;
 use crate::options::settings::DEFAULT_KEYSPACE;
 use crate::options::settings::{KeyspaceSettings, Log, Recovery, Settings};
-use crate::options::sizes::Sizes;
-use crate::output::io_throttle::IoGate;
+use crate::options::sizes::SizeTargets;
+use crate::output::io_throttle::IoThrottle;
 use crate::parallel;
 use crate::stats::Counters;
-use crate::stats::cumulative::Unwritten;
-use crate::stats::disk_usage::MeteredStorage;
-use crate::stats::write_histories::Histories;
+use crate::stats::cumulative::UnpersistedStats;
+use crate::stats::disk_usage::DiskUsageTracker;
+use crate::stats::write_histories::WriteHistories;
 use crate::version::Version;
-use crate::version::pin_registry::Leases;
-use crate::version::snapshot_tracker::Snapshots;
-use crate::version::super_version::{View, ViewCell};
-use crate::write::Commit;
-use crate::write::write_controller::Stall;
+use crate::version::pin_registry::PinRegistry;
+use crate::version::snapshot_tracker::SnapshotTracker;
+use crate::version::super_version::{SuperVersion, SuperVersionCell};
+use crate::write::CommitPipeline;
+use crate::write::write_controller::WriteController;
 use esker_api::StoreId;
 use esker_base::{Error, KeyspaceId, Priority, Result};
 use esker_memtable::DramTable;
@@ -51,18 +51,18 @@ use std::time::Duration;
 
 /// What a caller of `open` accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Create {
+pub(crate) enum CreateMode {
     IfMissing,
     Never,
 }
 
 impl Db {
-    pub(crate) fn open_in(env: Env, settings: Settings, create: Create) -> Result<Db> {
+    pub(crate) fn open_in(env: Env, settings: Settings, create: CreateMode) -> Result<Db> {
         let (env, settings) = env.fit(settings)?;
         // Before the lock: a directory that is not ours is not to be written to at all.
         let found = replay::look(&*env.storage)?;
-        if matches!(found, Found::Nothing) {
-            if create == Create::Never {
+        if matches!(found, DirectoryState::Nothing) {
+            if create == CreateMode::Never {
                 return Err(nothing_there(&env.storage.describe()));
             }
             check_logs_unclaimed(&env)?;
@@ -71,13 +71,15 @@ impl Db {
         if let Some(logs) = &env.log_storage {
             locks.push(logs.lock()?);
         }
-        let meter = Arc::new(MeteredStorage::new(env.storage)?);
+        let meter = Arc::new(DiskUsageTracker::new(env.storage)?);
         let env = Env { storage: meter.clone(), ..env };
         // Again, now that nobody else changes it.
         let share = Resources::for_settings(&settings).share()?;
         let opened = match replay::look(&*env.storage)? {
-            Found::Database(manifest) => reopen(&env, &manifest, &share.cache, settings.recovery)?,
-            Found::Nothing => create_new(&env, settings.default_keyspace)?,
+            DirectoryState::Database(manifest) => {
+                reopen(&env, &manifest, &share.cache, settings.recovery)?
+            }
+            DirectoryState::Nothing => create_new(&env, settings.default_keyspace)?,
         };
         let table_memory = opened.table_memory;
         let db = Db::assemble(env.clone(), settings, opened, share, locks, Some(meter));
@@ -121,33 +123,33 @@ impl Db {
     fn assemble(
         env: Env,
         settings: Settings,
-        opened: Opened,
+        opened: OpenResult,
         share: Share,
         locks: Vec<Box<dyn Send + std::marker::Sync>>,
-        meter: Option<Arc<MeteredStorage>>,
+        meter: Option<Arc<DiskUsageTracker>>,
     ) -> Db {
-        let Opened { installer, version, recovered, set_aside, table_memory: _ } = opened;
+        let OpenResult { installer, version, recovered, set_aside, table_memory: _ } = opened;
         let salt = env.draw(b"segments");
         let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
         let logs = match (&settings.log, env.pool) {
             (Log::File { .. }, _) => {
-                Logs::Files(LogFiles::new(log_storage, settings.segment_bytes))
+                SegmentProvider::Files(WalFiles::new(log_storage, settings.segment_bytes))
             }
-            (Log::Pmem { .. }, Some(pool)) => Logs::Pool(PoolLogs::new(pool)),
-            _ => Logs::None { segment_bytes: settings.segment_bytes },
+            (Log::Pmem { .. }, Some(pool)) => SegmentProvider::Pool(PoolLogs::new(pool)),
+            _ => SegmentProvider::None { segment_bytes: settings.segment_bytes },
         };
         let dram_table = match dram_table_bytes(&settings) {
             0 => None,
             bytes => Some(DramTable::new(bytes, settings.forwarding)),
         };
-        let histories = Histories::new(version.flushed_through);
-        let view = View { memtables: recovered.memtables, version: Arc::new(version) };
+        let histories = WriteHistories::new(version.flushed_through);
+        let view = SuperVersion { memtables: recovered.memtables, version: Arc::new(version) };
         let store_id = StoreId::next();
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(Engine {
             store_id,
             keys: installer.key_format(),
-            sizes: Sizes { segment_bytes: settings.segment_bytes as u64 },
-            commit: Commit::new(&settings.log, recovered.last_seqno),
+            sizes: SizeTargets { segment_bytes: settings.segment_bytes as u64 },
+            commit: CommitPipeline::new(&settings.log, recovered.last_seqno),
             settings,
             salt,
             storage: env.storage,
@@ -155,22 +157,22 @@ impl Db {
             logs,
             clock: env.clock,
             cache: share.cache.clone(),
-            schedule: Schedule::announcing(share.resources().crew().signal.clone()),
+            schedule: Scheduler::announcing(share.resources().crew().signal.clone()),
             share,
             dram_table,
             read_only: meter.is_none(),
             torn_log: recovered.torn,
             set_aside,
             meter,
-            view: ViewCell::new(view),
+            view: SuperVersionCell::new(view),
             installer,
-            snapshots: Arc::new(Snapshots::new(store_id)),
-            leases: Leases::default(),
-            stall: Stall::new(),
-            gate: IoGate::default(),
+            snapshots: Arc::new(SnapshotTracker::new(store_id)),
+            leases: PinRegistry::default(),
+            stall: WriteController::new(),
+            gate: IoThrottle::default(),
             counters: Counters::default(),
-            unwritten: Unwritten::default(),
-            under_way: UnderWay::default(),
+            unwritten: UnpersistedStats::default(),
+            under_way: L0CompactionProgress::default(),
             histories,
             transactions: OnceLock::new(),
             locks: Mutex::new(locks),
@@ -178,7 +180,7 @@ impl Db {
             closed: AtomicBool::new(false),
         });
         let (threads, member) = (Mutex::default(), Mutex::default());
-        Db { handle: Arc::new(Handle { inner, threads, member }) }
+        Db { handle: Arc::new(EngineHandle { inner, threads, member }) }
     }
 
     fn start_threads(&self, env: &Env) -> Result<()> {
@@ -202,37 +204,37 @@ impl Db {
 }
 
 /// What opening found or made.
-struct Opened {
-    installer: Installer,
+struct OpenResult {
+    installer: VersionSet,
     version: Version,
-    recovered: Recovered,
+    recovered: RecoveredState,
     /// What the tables take of the memory once they are open, about.
     table_memory: u64,
     /// Files whose content nobody knows, under their new names.
     set_aside: Vec<String>,
 }
 
-fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
+fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
     let identity = env.draw(b"identity");
     check_logs_unclaimed(env)?;
     remove_beginnings(&*env.storage)?;
-    let default = Change::CreateKeyspace {
+    let default = VersionChange::CreateKeyspace {
         id: KeyspaceId::DEFAULT,
         name: DEFAULT_KEYSPACE.into(),
         settings: default,
         retention_seqno: None,
     };
-    let mut state = State::default();
-    let numbered = Change::Numbered { edits: 1, first_file: 1 };
-    let edit = Edit::of([Change::NextFile(2), numbered, default]);
+    let mut state = ManifestState::default();
+    let numbered = VersionChange::Numbered { edits: 1, first_file: 1 };
+    let edit = VersionEdit::of([VersionChange::NextFile(2), numbered, default]);
     state.apply(&edit, &env.storage).expect("the first edit fits an empty tree");
     let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
     // Only now: a claim by a database that a crash left without a manifest would bar the next try.
     env.claim_logs(identity, false)?;
-    let recovered = Recovered::nothing_after(0);
+    let recovered = RecoveredState::nothing_after(0);
     let version = state.version.clone();
-    let installer = Installer::new(env.storage.clone(), identity, manifest, state);
-    Ok(Opened { installer, version, recovered, table_memory: 0, set_aside: Vec::new() })
+    let installer = VersionSet::new(env.storage.clone(), identity, manifest, state);
+    Ok(OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() })
 }
 
 /// Removes what a creation left that was cut off: manifests that `CURRENT` never named.
@@ -259,7 +261,7 @@ fn reopen(
     manifest_name: &str,
     cache: &Arc<BlockCache>,
     recovery: Recovery,
-) -> Result<Opened> {
+) -> Result<OpenResult> {
     let (identity, mut state) = replay::load_state(&env.storage, manifest_name)?;
     // Before anything is written: a table of a newer format shows here.
     let table_memory = replay::check_table_ends(&env.storage, &state, &*env.background)?;
@@ -311,17 +313,17 @@ fn reopen(
     let version = state.version.clone();
     // The fresh manifest has no closing record.
     state.closed = false;
-    let installer = Installer::new(env.storage.clone(), identity, manifest, state);
-    Ok(Opened { installer, version, recovered, table_memory, set_aside })
+    let installer = VersionSet::new(env.storage.clone(), identity, manifest, state);
+    Ok(OpenResult { installer, version, recovered, table_memory, set_aside })
 }
 
 /// Reads the logs, unless they show that the manifest is not the one that belongs to them.
 fn read_logs(
     env: &Env,
-    source: LogSource<'_>,
+    source: WalSource<'_>,
     manifest_name: &str,
-    state: &State,
-) -> Result<Recovered> {
+    state: &ManifestState,
+) -> Result<RecoveredState> {
     let cut_off = replay::manifest_cut_off(&*env.storage, manifest_name)?;
     let dir = env.storage.describe();
     // Beside the tables such a log is a stray that shows that the manifest has lost edits: see `unlisted_files`.
@@ -358,7 +360,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let (mut manifest_name, mut identity, mut state) = newest_state(env)?;
     let logs = env.log_storage_now()?;
     // Copied: the writer goes on with what is in the pool.
-    let copied = LogSource { storage: &*logs, pool: None, background: &*env.background };
+    let copied = WalSource { storage: &*logs, pool: None, background: &*env.background };
     let mut unlisted = orphan_logs::writes(&env.tables_source(), &state)?;
     if env.log_storage.is_some() {
         unlisted.extend(orphan_logs::writes(&copied, &state)?);
@@ -376,7 +378,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     // After the manifest: a log is where it can be read before the manifest lists it.
     let logs = env.log_storage_now()?;
     env.check_logs_place(&*logs, &state)?;
-    let copied = LogSource { storage: &*logs, ..copied };
+    let copied = WalSource { storage: &*logs, ..copied };
     let mut recovered = read_logs(env, copied, &manifest_name, &state)?;
     let last_seqno = recovered.last_seqno;
     let known = Known { identity, state: &state, manifest: &manifest_name, last_seqno };
@@ -394,8 +396,9 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
         torn.accept(settings.recovery)?;
     }
     let version = state.version.clone();
-    let installer = Installer::read_only(env.storage.clone(), identity, state);
-    let opened = Opened { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
+    let installer = VersionSet::read_only(env.storage.clone(), identity, state);
+    let opened =
+        OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
     let share = Resources::for_settings(settings).share()?;
     let db = Db::assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     // Opened files can still be read after the writer has removed them.
@@ -405,10 +408,10 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
 }
 
 /// The manifest in force, the database's identity, and the state.
-fn newest_state(env: &Env) -> Result<(String, u64, State)> {
+fn newest_state(env: &Env) -> Result<(String, u64, ManifestState)> {
     let name = match replay::look(&*env.storage)? {
-        Found::Database(name) => name,
-        Found::Nothing => return Err(nothing_there(&env.storage.describe())),
+        DirectoryState::Database(name) => name,
+        DirectoryState::Nothing => return Err(nothing_there(&env.storage.describe())),
     };
     let (identity, state) = replay::load_state(&env.storage, &name)?;
     Ok((name, identity, state))

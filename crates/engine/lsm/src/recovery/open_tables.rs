@@ -12,9 +12,9 @@
 //! opens all tables before it writes anything. It fails if one cannot be opened.
 
 use super::env::Env;
-use crate::background::Alarm;
+use crate::background::PanicGuard;
 use crate::db::Db;
-use crate::engine::Inner;
+use crate::engine::Engine;
 use crate::parallel;
 use crate::version::TableHandle;
 use esker_base::Priority;
@@ -26,7 +26,7 @@ type Waiting = Arc<Mutex<std::vec::IntoIter<Arc<TableHandle>>>>;
 
 /// How far the opening is, for the schedule.
 #[derive(Default)]
-pub(crate) struct Opening {
+pub(crate) struct TableOpenState {
     /// How many threads are still at it.
     pub(crate) openers: usize,
     /// Their tables are in files up to this one.
@@ -39,7 +39,7 @@ pub(crate) struct Opening {
 
 /// Which tables that are not open somebody other than an opener may open for those who come later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MayOpen {
+pub(crate) enum OpenScope {
     All,
     /// In files after this one: openers have the rest.
     After(u64),
@@ -47,17 +47,17 @@ pub(crate) enum MayOpen {
     None,
 }
 
-impl Opening {
+impl TableOpenState {
     /// What is to be kept of the memory for tables, open or not.
     pub(crate) fn reserved_memory(&self) -> u64 {
         if self.openers > 0 { self.table_memory } else { 0 }
     }
 
-    pub(crate) fn leaves(&self) -> MayOpen {
+    pub(crate) fn leaves(&self) -> OpenScope {
         match self {
-            Opening { is_given_up: true, .. } => MayOpen::None,
-            Opening { openers: 0, .. } => MayOpen::All,
-            Opening { newest_file, .. } => MayOpen::After(*newest_file),
+            TableOpenState { is_given_up: true, .. } => OpenScope::None,
+            TableOpenState { openers: 0, .. } => OpenScope::All,
+            TableOpenState { newest_file, .. } => OpenScope::After(*newest_file),
         }
     }
 }
@@ -71,14 +71,15 @@ impl Db {
         let newest_file = unopened.iter().map(|table| table.meta.id.file).max().unwrap_or(0);
         {
             let mut jobs = inner.schedule.jobs.lock();
-            jobs.opening = Opening { newest_file, table_memory, ..Opening::default() };
+            jobs.opening =
+                TableOpenState { newest_file, table_memory, ..TableOpenState::default() };
             jobs.opened_at = inner.clock.now();
         }
         let openers = (parallel::helpers() + 1).min(unopened.len());
         let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));
         let mut threads = self.handle.threads.lock();
         for number in 0..openers {
-            let opener = Opener::new(self.handle.inner.clone());
+            let opener = TableOpener::new(self.handle.inner.clone());
             let waiting = waiting.clone();
             let body = Box::new(move || opener.open(&waiting));
             match env.background.spawn(&format!("esker-open-{number}"), Priority::Normal, body) {
@@ -93,17 +94,17 @@ impl Db {
 }
 
 /// One that opens tables: as long as there is one, the schedule knows.
-struct Opener(Arc<Inner>);
+struct TableOpener(Arc<Engine>);
 
-impl Opener {
-    fn new(inner: Arc<Inner>) -> Opener {
+impl TableOpener {
+    fn new(inner: Arc<Engine>) -> TableOpener {
         inner.schedule.jobs.lock().opening.openers += 1;
-        Opener(inner)
+        TableOpener(inner)
     }
 
     fn open(self, waiting: &Waiting) {
         let inner = self.0.clone();
-        let _alarm = Alarm(&inner);
+        let _alarm = PanicGuard(&inner);
         // What it does at its end is under the alarm, too.
         let _opener = self;
         while !inner.gate.is_cancelled() {
@@ -115,7 +116,7 @@ impl Opener {
     }
 }
 
-impl Drop for Opener {
+impl Drop for TableOpener {
     fn drop(&mut self) {
         let inner = &self.0;
         {
@@ -156,7 +157,7 @@ mod tests {
             Arc::make_mut(keyspace).levels[1].runs.push(Arc::new(run));
         });
         let waiting = Arc::new(Mutex::new(vec![impossible].into_iter()));
-        let opener = Opener::new(db.handle.inner.clone());
+        let opener = TableOpener::new(db.handle.inner.clone());
         let body = Box::new(move || opener.open(&waiting));
         let thread = Threads.spawn("esker-open", Priority::Normal, body).unwrap().unwrap();
         assert!(!thread.join(), "it has panicked");

@@ -8,14 +8,14 @@
 //! * in both, the edit that lists the log is durable before it holds any write.
 
 use crate::log::wal_files::parse_log_file_name;
-use crate::log::wal_reader::LogSource;
-use crate::manifest::manifest_state::State;
+use crate::log::wal_reader::WalSource;
+use crate::manifest::manifest_state::ManifestState;
 use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
 
 /// The last seqno of a log that `state` does not list and that is of the epoch `epoch`; zero if there is
 /// nothing in it.
-pub(crate) fn last_seqno_of(source: &LogSource<'_>, epoch: u32) -> Result<Seqno> {
+pub(crate) fn last_seqno_of(source: &WalSource<'_>, epoch: u32) -> Result<Seqno> {
     let scanned = source.read_unlisted(epoch).and_then(|mut read| read.scan(None));
     match scanned {
         Ok(scanned) => Ok(scanned.frames.last().map_or(0, |frame| frame.next_seqno() - 1)),
@@ -26,7 +26,7 @@ pub(crate) fn last_seqno_of(source: &LogSource<'_>, epoch: u32) -> Result<Seqno>
 }
 
 /// The epochs on a log storage that `state` does not list.
-pub(crate) fn epochs(storage: &dyn Storage, state: &State) -> Result<Vec<u32>> {
+pub(crate) fn epochs(storage: &dyn Storage, state: &ManifestState) -> Result<Vec<u32>> {
     let names = storage.list()?;
     let mut epochs: Vec<_> = names.iter().filter_map(|name| parse_log_file_name(name)).collect();
     epochs.retain(|epoch| !state.logs.contains_key(epoch));
@@ -34,7 +34,7 @@ pub(crate) fn epochs(storage: &dyn Storage, state: &State) -> Result<Vec<u32>> {
 }
 
 /// The logs that `state` does not list and that hold writes, each with its last seqno.
-pub(crate) fn writes(source: &LogSource<'_>, state: &State) -> Result<Vec<(u32, Seqno)>> {
+pub(crate) fn writes(source: &WalSource<'_>, state: &ManifestState) -> Result<Vec<(u32, Seqno)>> {
     let mut found = Vec::new();
     for epoch in epochs(source.storage, state)? {
         let last = last_seqno_of(source, epoch)?;
@@ -49,9 +49,9 @@ pub(crate) fn writes(source: &LogSource<'_>, state: &State) -> Result<Vec<(u32, 
 /// was acknowledged since, and give its seqnos and epochs out a second time. A manifest whose last edit is
 /// cut off may only seem older, and is for [`check_edits`].
 pub(crate) fn check_age(
-    source: &LogSource<'_>,
+    source: &WalSource<'_>,
     is_pool: bool,
-    state: &State,
+    state: &ManifestState,
     dir: &str,
 ) -> Result<()> {
     for epoch in epochs(source.storage, state)? {
@@ -80,8 +80,8 @@ pub(crate) fn check_age(
 /// is written to the log: so if there are writes beyond `last_seqno`, the last that is known, in an
 /// unlisted log, that edit was whole once, and was damaged since.
 pub(crate) fn check_edits(
-    source: &LogSource<'_>,
-    state: &State,
+    source: &WalSource<'_>,
+    state: &ManifestState,
     last_seqno: Seqno,
     manifest: &str,
     cut_off: u64,

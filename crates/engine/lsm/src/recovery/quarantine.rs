@@ -6,7 +6,7 @@
 //! operator removes.
 
 use super::replay::Rejected;
-use esker_base::{FileKind, Hint, Result};
+use esker_base::{FileKind, Result, WriteHint};
 use esker_storage::Storage;
 
 /// What the names of files start with that hold rejected content.
@@ -54,7 +54,7 @@ fn keep_one(storage: &dyn Storage, log: &Rejected) -> Result<String> {
         number += 1;
         name = lost_name(&log.name, number);
     }
-    let mut file = storage.create(&name, Hint::of(FileKind::Log))?;
+    let mut file = storage.create(&name, WriteHint::of(FileKind::Log))?;
     match file.append(&log.bytes).and_then(|()| file.sync()) {
         Ok(()) => Ok(name),
         Err(error) => {
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(keep(b"two"), ["lost-2-00000001.log"]);
         assert!(holds(&storage, "lost-00000001.log", b"one").unwrap());
 
-        storage.create("00000001.log", Hint::of(FileKind::Log)).unwrap();
+        storage.create("00000001.log", WriteHint::of(FileKind::Log)).unwrap();
         assert_eq!(set_aside(&storage, "00000001.log").unwrap(), "lost-3-00000001.log");
         assert_eq!(name_before("lost-3-00000001.log"), Some("00000001.log"));
         assert_eq!(name_before("lost-00000001.log"), Some("00000001.log"));

@@ -15,27 +15,27 @@
 use super::env::Env;
 use super::unlisted_files::file_id_in;
 use crate::log::pmem_wal::POOL_ALIGNMENT;
-use crate::log::torn_tail::{FramesBehind, TornLog};
+use crate::log::torn_tail::{FramesBehind, TornTail};
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
-use crate::log::wal_reader::{LogRead, LogSource, write_again};
+use crate::log::wal_reader::{LoadedWal, WalSource, write_again};
 use crate::manifest::invariants;
 use crate::manifest::manifest_file::{
-    CURRENT, cut_off_at, parse_manifest_file_name, read_current, read_manifest,
+    CURRENT, parse_manifest_file_name, read_current, read_manifest, torn_tail_offset,
 };
-use crate::manifest::manifest_state::{LogState, State};
+use crate::manifest::manifest_state::{LogRecord, ManifestState};
 use crate::manifest::version_edit::LogEnd;
 use crate::parallel;
 use crate::user_keys::KeyFormat;
 use crate::version::{TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Background, Error, Result, Seqno};
-use esker_memtable::{MemTable, Scan, Stop};
+use esker_memtable::{MemTable, ScanEnd, ScanResult};
 use esker_storage::{ReadableFile, Storage};
 use esker_table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What stands on a storage before it is opened.
-pub(crate) enum Found {
+pub(crate) enum DirectoryState {
     /// A database: the manifest's name.
     Database(String),
     /// Nothing, or the beginnings of a creation that was cut off.
@@ -44,9 +44,9 @@ pub(crate) enum Found {
 
 /// Looks whether `storage` holds a database. Anything else in it is an error: it is not ours to
 /// write to.
-pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
+pub(crate) fn look(storage: &dyn Storage) -> Result<DirectoryState> {
     if storage.exists(CURRENT)? {
-        return Ok(Found::Database(read_current(storage)?));
+        return Ok(DirectoryState::Database(read_current(storage)?));
     }
     let ours = |name: &str| {
         matches!(name, "LOCK" | "CURRENT.new") || parse_manifest_file_name(name).is_some()
@@ -72,7 +72,7 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
         return Err(Error::NotADatabase { dir, reason });
     }
     match names.iter().find(|name| !ours(name)) {
-        None => Ok(Found::Nothing),
+        None => Ok(DirectoryState::Nothing),
         Some(name) => Err(Error::NotADatabase {
             dir,
             reason: format!("it holds other files ({name:?}); give an empty or a new directory"),
@@ -81,11 +81,11 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
 }
 
 /// The state that the manifest `name` describes, and the database's identity.
-pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64, State)> {
+pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64, ManifestState)> {
     let path = format!("{}/{name}", storage.describe());
     let (identity, records) = read_manifest(&**storage, name)?;
     // What the first releases wrote does not say how keys are stored.
-    let mut state = State { keys: KeyFormat::AsGiven, ..State::default() };
+    let mut state = ManifestState { keys: KeyFormat::AsGiven, ..ManifestState::default() };
     for record in &records {
         state
             .apply(&record.edit, storage)
@@ -98,11 +98,11 @@ pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64,
 /// Where the manifest `name` goes on with bytes that are no edit, if it does.
 pub(crate) fn manifest_cut_off(storage: &dyn Storage, name: &str) -> Result<Option<u64>> {
     let (_, records) = read_manifest(storage, name)?;
-    cut_off_at(storage, name, &records)
+    torn_tail_offset(storage, name, &records)
 }
 
 /// Where each table starts in its file, and its length, by file.
-fn tables_by_file(state: &State) -> BTreeMap<u64, Vec<(u64, u64)>> {
+fn tables_by_file(state: &ManifestState) -> BTreeMap<u64, Vec<(u64, u64)>> {
     let mut files: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
     for keyspace in state.version.keyspaces.values() {
         for (_, _, table) in keyspace.tables() {
@@ -114,7 +114,7 @@ fn tables_by_file(state: &State) -> BTreeMap<u64, Vec<(u64, u64)>> {
 }
 
 /// Checks that every table file is there and long enough.
-pub(crate) fn check_table_files(storage: &dyn Storage, state: &State) -> Result<()> {
+pub(crate) fn check_table_files(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     let mut files = tables_by_file(state).into_iter();
     files.try_for_each(|(file, tables)| table_file(storage, file, &tables).map(|_| ()))
 }
@@ -124,7 +124,7 @@ pub(crate) fn check_table_files(storage: &dyn Storage, state: &State) -> Result<
 /// are open.
 pub(crate) fn check_table_ends(
     storage: &Arc<dyn Storage>,
-    state: &State,
+    state: &ManifestState,
     background: &dyn Background,
 ) -> Result<u64> {
     let storage = storage.clone();
@@ -168,17 +168,17 @@ fn table_file(
 }
 
 /// What the logs held.
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredState {
     /// Newest first.
     pub(crate) memtables: Vec<Arc<MemTable>>,
     /// The logs that hold them, with their ends.
-    pub(crate) logs: BTreeMap<u32, LogState>,
+    pub(crate) logs: BTreeMap<u32, LogRecord>,
     /// Those of them whose end no earlier recovery has settled.
     pub(crate) unsettled: Vec<u32>,
     /// The last seqno recovered.
     pub(crate) last_seqno: Seqno,
     /// What they held beyond that.
-    pub(crate) torn: Option<TornLog>,
+    pub(crate) torn: Option<TornTail>,
     /// The logs of which whole frames were rejected.
     pub(crate) rejected: Vec<Rejected>,
     /// The logs that hold only frames of a batch without its last frame.
@@ -193,10 +193,10 @@ pub(crate) struct Rejected {
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Recovered {
+impl RecoveredState {
     /// From logs that hold nothing after `last_seqno`.
     pub(crate) fn nothing_after(last_seqno: Seqno) -> Self {
-        Recovered {
+        RecoveredState {
             memtables: Vec::new(),
             logs: BTreeMap::new(),
             unsettled: Vec::new(),
@@ -210,7 +210,7 @@ impl Recovered {
 
 /// Reads the logs of `state`: each by itself, as many at once as there are processors; then, in
 /// order, where they follow from each other; then each becomes a MemTable, again at once.
-pub(crate) fn read_logs(source: &LogSource<'_>, state: &State) -> Result<Recovered> {
+pub(crate) fn read_logs(source: &WalSource<'_>, state: &ManifestState) -> Result<RecoveredState> {
     let helpers = parallel::helpers();
     let read = state.logs.iter().map(|(&epoch, log)| source.read(epoch, log));
     let read = read.collect::<Result<Vec<_>>>()?;
@@ -218,7 +218,7 @@ pub(crate) fn read_logs(source: &LogSource<'_>, state: &State) -> Result<Recover
         let scanned = read.scan(None);
         (read, scanned)
     });
-    let mut recovered = Recovered::nothing_after(state.version.flushed_through);
+    let mut recovered = RecoveredState::nothing_after(state.version.flushed_through);
     let mut accepted = Vec::new();
     for (read, scanned) in follow(scanned, &mut recovered)? {
         if read.known_end.is_none() {
@@ -226,7 +226,7 @@ pub(crate) fn read_logs(source: &LogSource<'_>, state: &State) -> Result<Recover
         }
         let last_seqno = scanned.frames.last().map_or(0, |frame| frame.next_seqno() - 1);
         let settled = LogEnd { offset: scanned.end, last_seqno };
-        recovered.logs.insert(read.header.epoch, LogState { end: Some(settled) });
+        recovered.logs.insert(read.header.epoch, LogRecord { end: Some(settled) });
         accepted.push((read, scanned));
     }
     let next_keyspace = state.next_keyspace;
@@ -241,13 +241,13 @@ pub(crate) fn read_logs(source: &LogSource<'_>, state: &State) -> Result<Recover
 /// Follows the logs, in their order, from the last seqno recovered as far as they go on from each other,
 /// and returns those that hold something. What comes after the end must not have been durable.
 fn follow(
-    scanned: Vec<(LogRead, Result<Scan>)>,
-    recovered: &mut Recovered,
-) -> Result<Vec<(LogRead, Scan)>> {
+    scanned: Vec<(LoadedWal, Result<ScanResult>)>,
+    recovered: &mut RecoveredState,
+) -> Result<Vec<(LoadedWal, ScanResult)>> {
     let mut expected = recovered.last_seqno + 1;
     let mut accepted = Vec::new();
     // Where the log ends as far as is known, and what later frames say was durable.
-    let mut end: Option<End> = None;
+    let mut end: Option<LogEndpoint> = None;
     let mut durable_through = 0;
     let mut later: Option<FramesBehind> = None;
     let mut rejected = Vec::new();
@@ -277,7 +277,7 @@ fn follow(
         check_known_end(&read, &scanned, expected)?;
         if scanned.frames.is_empty() {
             // Prepared and never used, cut off from what came before, or its first frame does not hold.
-            let here = End::of(&read, &scanned);
+            let here = LogEndpoint::of(&read, &scanned);
             let was_sound = end.as_ref().is_none_or(|end| !end.is_bad);
             if here.is_bad && was_sound && later.is_none() {
                 end = Some(here);
@@ -285,7 +285,7 @@ fn follow(
                 end.get_or_insert(here);
             }
         } else {
-            end = Some(End::of(&read, &scanned));
+            end = Some(LogEndpoint::of(&read, &scanned));
             accepted.push((read, scanned));
         }
     }
@@ -309,10 +309,10 @@ fn follow(
         );
         return Err(Error::corruption(end.path, end.offset, what));
     }
-    let End { path, offset, what, .. } = end;
+    let LogEndpoint { path, offset, what, .. } = end;
     let kept_in = Vec::new();
     let first_seqno = expected;
-    recovered.torn = Some(TornLog { path, offset, what, first_seqno, later, in_pool, kept_in });
+    recovered.torn = Some(TornTail { path, offset, what, first_seqno, later, in_pool, kept_in });
     recovered.rejected = rejected;
     Ok(accepted)
 }
@@ -320,7 +320,7 @@ fn follow(
 /// A batch of several frames that was left out because its last frame is not there.
 struct LeftOut {
     /// Where it begins.
-    begins: End,
+    begins: LogEndpoint,
     first_seqno: Seqno,
     /// The logs that hold its frames, if they are to be kept.
     logs: Vec<Rejected>,
@@ -330,7 +330,10 @@ struct LeftOut {
 
 /// Takes the frames at the end of the logs out whose batch has no last frame. A batch is recovered whole or
 /// not at all.
-fn leave_out_unfinished(accepted: &mut Vec<(LogRead, Scan)>, keeps: bool) -> Option<LeftOut> {
+fn leave_out_unfinished(
+    accepted: &mut Vec<(LoadedWal, ScanResult)>,
+    keeps: bool,
+) -> Option<LeftOut> {
     let mut left_out = None;
     while let Some((read, scanned)) = accepted.last_mut() {
         let end = scanned.end;
@@ -343,7 +346,8 @@ fn leave_out_unfinished(accepted: &mut Vec<(LogRead, Scan)>, keeps: bool) -> Opt
             logs.insert(0, Rejected { name: log_file_name(read.header.epoch), bytes });
         }
         let what = "the last frame of the batch that begins here is missing".to_owned();
-        let begins = End { path: read.path.clone(), offset: scanned.end, what, is_bad: true };
+        let begins =
+            LogEndpoint { path: read.path.clone(), offset: scanned.end, what, is_bad: true };
         let is_empty = scanned.frames.is_empty();
         if is_empty {
             epochs.push(read.header.epoch);
@@ -359,7 +363,7 @@ fn leave_out_unfinished(accepted: &mut Vec<(LogRead, Scan)>, keeps: bool) -> Opt
 
 /// The MemTable of a log. What lies in persistent memory is durable from here on.
 fn become_memtable(
-    (mut read, scanned): (LogRead, Scan),
+    (mut read, scanned): (LoadedWal, ScanResult),
     next_keyspace: u32,
 ) -> Result<Arc<MemTable>> {
     if read.known_end.is_none() {
@@ -367,7 +371,7 @@ fn become_memtable(
     }
     let memtable = MemTable::recover(read.memory, read.header, &scanned);
     // A keyspace's creation is durable before the first frame that names it.
-    let named = memtable.bytes_by_keyspace().expect("what was recovered was weighed").iter();
+    let named = memtable.keyspace_sizes().expect("what was recovered was weighed").iter();
     if let Some((unknown, _)) = named.copied().find(|(id, _)| id.0 >= next_keyspace) {
         let what = format!("frames name keyspace {unknown}, which the manifest never created");
         return Err(Error::corruption(read.path, 0, what));
@@ -376,7 +380,7 @@ fn become_memtable(
 }
 
 /// The place where the log ends.
-struct End {
+struct LogEndpoint {
     path: String,
     offset: u64,
     what: String,
@@ -384,26 +388,26 @@ struct End {
     is_bad: bool,
 }
 
-impl End {
-    fn of(read: &LogRead, scanned: &Scan) -> End {
-        End {
+impl LogEndpoint {
+    fn of(read: &LoadedWal, scanned: &ScanResult) -> LogEndpoint {
+        LogEndpoint {
             path: read.path.clone(),
             offset: scanned.end,
             what: describe_stop(&scanned.stop),
-            is_bad: read.known_end.is_none() && matches!(scanned.stop, Stop::Bad { .. }),
+            is_bad: read.known_end.is_none() && matches!(scanned.stop, ScanEnd::Bad { .. }),
         }
     }
 }
 
-fn describe_stop(stop: &Stop) -> String {
+fn describe_stop(stop: &ScanEnd) -> String {
     match stop {
-        Stop::Full | Stop::Blank => "the log ends here".into(),
-        Stop::Bad { what, .. } => what.clone(),
+        ScanEnd::Full | ScanEnd::Blank => "the log ends here".into(),
+        ScanEnd::Bad { what, .. } => what.clone(),
     }
 }
 
 /// A log whose end was settled by an earlier recovery was synced then: it must reach that end.
-fn check_known_end(read: &LogRead, scanned: &Scan, expected: Seqno) -> Result<()> {
+fn check_known_end(read: &LoadedWal, scanned: &ScanResult, expected: Seqno) -> Result<()> {
     match read.known_end {
         Some(end) if scanned.end != end.offset || expected != end.last_seqno + 1 => {
             let what = format!(
@@ -422,7 +426,7 @@ fn check_known_end(read: &LogRead, scanned: &Scan, expected: Seqno) -> Result<()
 ///
 /// A sync alone would prove nothing: see [`write_again`]. Logs whose end was settled before went through
 /// this then.
-pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &Recovered) -> Result<()> {
+pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &RecoveredState) -> Result<()> {
     let unsettled = |memtable: &&Arc<MemTable>| {
         // What lies in persistent memory was made durable before it became a MemTable.
         recovered.unsettled.contains(&memtable.epoch()) && !memtable.is_in_pmem()

@@ -19,12 +19,12 @@
 use super::env::Env;
 use super::orphan_logs;
 use super::quarantine;
-use super::replay::{Recovered, Rejected};
+use super::replay::{RecoveredState, Rejected};
 use crate::db::checkpoint_request;
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
-use crate::log::wal_reader::LogSource;
+use crate::log::wal_reader::WalSource;
 use crate::manifest::manifest_file::{parse_manifest_file_name, read_manifest};
-use crate::manifest::manifest_state::State;
+use crate::manifest::manifest_state::ManifestState;
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
@@ -57,7 +57,7 @@ pub(crate) enum Fate {
 pub(crate) struct Known<'a> {
     pub(crate) identity: u64,
     /// As the manifest describes it.
-    pub(crate) state: &'a State,
+    pub(crate) state: &'a ManifestState,
     pub(crate) manifest: &'a str,
     /// The last write that is in tables or logs of the manifest.
     pub(crate) last_seqno: Seqno,
@@ -149,7 +149,7 @@ impl Known<'_> {
     /// What becomes of each log at `source` that is not among `kept`.
     pub(crate) fn log_fates(
         &self,
-        source: &LogSource<'_>,
+        source: &WalSource<'_>,
         names: &[String],
         kept: &dyn Fn(u32) -> bool,
     ) -> Result<BTreeMap<String, Fate>> {
@@ -219,8 +219,8 @@ impl Strays {
         env: &Env,
         name: &str,
         identity: u64,
-        state: &State,
-        recovered: &Recovered,
+        state: &ManifestState,
+        recovered: &RecoveredState,
     ) -> Result<Strays> {
         let known = Known { identity, state, manifest: name, last_seqno: recovered.last_seqno };
         let kept = |epoch| recovered.logs.contains_key(&epoch);
@@ -288,7 +288,7 @@ fn dispose(
 /// Copies the log `name` of a pool to a file beside the tables. Returns the file's name.
 fn keep_extent(env: &Env, name: &str) -> Result<String> {
     let epoch = parse_log_file_name(name).unwrap_or_default();
-    let mut read = LogSource { pool: None, ..env.log_source() }.read_unlisted(epoch)?;
+    let mut read = WalSource { pool: None, ..env.log_source() }.read_unlisted(epoch)?;
     let scanned = read.scan(None)?;
     let end = scanned.later.map_or(scanned.end, |later| later.end);
     let bytes = read.memory.contents()[..end as usize].to_vec();

@@ -5,8 +5,8 @@
 //! is flushed, in the edit that adds its tables: a crash neither loses nor doubles them. Table reads,
 //! and looks at space, since the last such edit are lost in a crash, or by a process that only reads.
 
-use super::reclaim_accuracy::ReclaimErrors;
-use super::table_reads::TableGets;
+use super::reclaim_accuracy::ReclaimAccuracy;
+use super::table_reads::TableReadStats;
 use esker_base::coding::{put_varint64, take_varint64};
 use parking_lot::Mutex;
 
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 /// compaction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Account {
+pub struct CumulativeStats {
     /// Bytes of keys and values that users wrote, without those not yet flushed.
     pub user_bytes: u64,
     /// Bytes that the log used for them.
@@ -37,12 +37,12 @@ pub struct Account {
     /// Compactions whose estimate was within 10% of the bytes they freed.
     pub reclaims_within_tenth: u64,
     /// Point reads that reached tables, and their cost there.
-    pub table_gets: TableGets,
+    pub table_gets: TableReadStats,
     /// Samples of the space amplification.
-    pub space: SpaceSeen,
+    pub space: SpaceAmpSamples,
     /// The accuracy of the estimates for compactions. Compactions by releases that did not record
     /// it are missing.
-    pub reclaim_errors: ReclaimErrors,
+    pub reclaim_errors: ReclaimAccuracy,
     /// The segment size of the process that wrote tables last, in bytes. This is not a total.
     ///
     /// 0 if no tables were written, or by a release that did not record it.
@@ -56,7 +56,7 @@ pub struct Account {
 /// is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct SpaceSeen {
+pub struct SpaceAmpSamples {
     /// The number of samples.
     pub looks: u64,
     /// The sum of the samples, in thousandths.
@@ -68,7 +68,7 @@ pub struct SpaceSeen {
     pub bytes_peak: u64,
 }
 
-impl SpaceSeen {
+impl SpaceAmpSamples {
     /// Returns one sample.
     ///
     /// Table files use `bytes` now, and used `bytes_peak` at the peak since the last sample. Of
@@ -76,10 +76,10 @@ impl SpaceSeen {
     /// peak is recorded.
     pub fn look(bytes: u64, bytes_peak: u64, live_bytes: f64, pinned_bytes: f64) -> Self {
         if live_bytes < 1.0 {
-            return SpaceSeen { bytes_peak, ..SpaceSeen::default() };
+            return SpaceAmpSamples { bytes_peak, ..SpaceAmpSamples::default() };
         }
         let amp = |bytes: u64| ((bytes as f64 - pinned_bytes) / live_bytes * 1e3).max(0.0) as u64;
-        SpaceSeen {
+        SpaceAmpSamples {
             looks: 1,
             amp_sum_thousandths: amp(bytes),
             amp_peak_thousandths: amp(bytes_peak),
@@ -99,7 +99,7 @@ impl SpaceSeen {
     }
 }
 
-impl Account {
+impl CumulativeStats {
     /// Returns `bytes`, a part of what was written, per byte that users wrote. `None` before the
     /// first flush.
     pub fn write_amp(&self, bytes: u64) -> Option<f64> {
@@ -117,7 +117,7 @@ impl Account {
     }
 
     /// Adds the totals of `more`. Of peaks, keeps the higher one.
-    pub fn add(&mut self, mut more: Account) {
+    pub fn add(&mut self, mut more: CumulativeStats) {
         let peaks = (
             self.space.amp_peak_thousandths.max(more.space.amp_peak_thousandths),
             self.space.bytes_peak.max(more.space.bytes_peak),
@@ -135,10 +135,10 @@ impl Account {
         out
     }
 
-    /// Reads what [`Account::encode`] wrote, here or in another version: figures that are not there are
+    /// Reads what [`CumulativeStats::encode`] wrote, here or in another version: figures that are not there are
     /// 0, and what follows those known here is left. `None` if the bytes are something else.
-    pub(crate) fn decode(mut input: &[u8]) -> Option<Account> {
-        let mut account = Account::default();
+    pub(crate) fn decode(mut input: &[u8]) -> Option<CumulativeStats> {
+        let mut account = CumulativeStats::default();
         for figure in account.figures() {
             if input.is_empty() {
                 break;
@@ -179,43 +179,46 @@ impl Account {
 
 /// What was counted and is not in the manifest yet.
 #[derive(Default)]
-pub(crate) struct Unwritten(Mutex<Pending>);
+pub(crate) struct UnpersistedStats(Mutex<PendingStats>);
 
 #[derive(Default)]
-struct Pending {
-    account: Account,
+struct PendingStats {
+    account: CumulativeStats,
     /// Up to here, table reads are accounted for.
-    gets: TableGets,
+    gets: TableReadStats,
 }
 
-impl Unwritten {
+impl UnpersistedStats {
     /// Notes what something has cost.
-    pub(crate) fn spent(&self, cost: Account) {
+    pub(crate) fn spent(&self, cost: CumulativeStats) {
         self.0.lock().account.add(cost);
     }
 
     /// Notes a look at space.
-    pub(crate) fn look(&self, space: SpaceSeen) {
-        self.0.lock().account.add(Account { space, ..Account::default() });
+    pub(crate) fn look(&self, space: SpaceAmpSamples) {
+        self.0.lock().account.add(CumulativeStats { space, ..CumulativeStats::default() });
     }
 
     /// What there is, table reads up to `gets` included.
-    pub(crate) fn peek(&self, gets: TableGets) -> Account {
+    pub(crate) fn peek(&self, gets: TableReadStats) -> CumulativeStats {
         let pending = self.0.lock();
         let mut account = pending.account;
-        account.add(Account { table_gets: gets.since(pending.gets), ..Account::default() });
+        account.add(CumulativeStats {
+            table_gets: gets.since(pending.gets),
+            ..CumulativeStats::default()
+        });
         account
     }
 
     /// The same, for an edit that is about to be written.
-    pub(crate) fn take(&self, gets: TableGets) -> Account {
+    pub(crate) fn take(&self, gets: TableReadStats) -> CumulativeStats {
         let account = self.peek(gets);
-        *self.0.lock() = Pending { account: Account::default(), gets };
+        *self.0.lock() = PendingStats { account: CumulativeStats::default(), gets };
         account
     }
 
     /// Takes back what was for an edit that failed.
-    pub(crate) fn put_back(&self, account: Account) {
+    pub(crate) fn put_back(&self, account: CumulativeStats) {
         self.0.lock().account.add(account);
     }
 }
@@ -225,8 +228,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// An account in which no two figures are alike.
-    pub(crate) fn sample_account() -> Account {
-        let mut account = Account::default();
+    pub(crate) fn sample_account() -> CumulativeStats {
+        let mut account = CumulativeStats::default();
         (100..).zip(account.figures()).for_each(|(n, figure)| *figure = n);
         account
     }
@@ -234,20 +237,20 @@ pub(crate) mod tests {
     #[test]
     fn sums_are_added_and_of_peaks_the_higher_stays() {
         let mut account = sample_account();
-        let lower = SpaceSeen::look(500, 700, 500.0, 0.0);
-        account.add(Account { user_bytes: 7, space: lower, ..Account::default() });
+        let lower = SpaceAmpSamples::look(500, 700, 500.0, 0.0);
+        account.add(CumulativeStats { user_bytes: 7, space: lower, ..CumulativeStats::default() });
         assert_eq!((account.user_bytes, account.log_bytes), (107, 101));
         assert_eq!(account.space.looks, 114);
         assert_eq!((account.space.amp_peak_thousandths, account.space.bytes_peak), (1400, 700));
-        account.add(Account::default());
+        account.add(CumulativeStats::default());
         assert_eq!((account.space.amp_peak_thousandths, account.space.bytes_peak), (1400, 700));
     }
 
     #[test]
     fn of_segments_the_last_size_stays() {
-        let of = |segment_bytes| Account { segment_bytes, ..Account::default() };
+        let of = |segment_bytes| CumulativeStats { segment_bytes, ..CumulativeStats::default() };
         let mut account = of(64);
-        account.add(Account::default());
+        account.add(CumulativeStats::default());
         assert_eq!(account, of(64));
         account.add(of(16));
         assert_eq!(account, of(16));
@@ -255,34 +258,34 @@ pub(crate) mod tests {
 
     #[test]
     fn space_amplification_leaves_out_what_snapshots_pin() {
-        let mut seen = Account::default();
+        let mut seen = CumulativeStats::default();
         for bytes in [1500, 2500] {
-            let space = SpaceSeen::look(bytes, 3000, 1000.0, 500.0);
-            seen.add(Account { space, ..Account::default() });
+            let space = SpaceAmpSamples::look(bytes, 3000, 1000.0, 500.0);
+            seen.add(CumulativeStats { space, ..CumulativeStats::default() });
         }
         assert_eq!((seen.space.amp_mean(), seen.space.amp_peak()), (Some(1.5), Some(2.5)));
-        assert_eq!(SpaceSeen::look(900, 1000, 0.0, 0.0).amp_mean(), None);
+        assert_eq!(SpaceAmpSamples::look(900, 1000, 0.0, 0.0).amp_mean(), None);
     }
 
     #[test]
     fn accounts_of_other_versions_are_read_as_far_as_they_are_known() {
         let (account, mut bytes) = (sample_account(), sample_account().encode());
-        assert_eq!(Account::decode(&bytes), Some(account));
-        assert_eq!(Account::decode(&bytes[..2]).unwrap().log_bytes, 101);
-        assert_eq!(Account::decode(&bytes[..2]).unwrap().flushes, 0);
+        assert_eq!(CumulativeStats::decode(&bytes), Some(account));
+        assert_eq!(CumulativeStats::decode(&bytes[..2]).unwrap().log_bytes, 101);
+        assert_eq!(CumulativeStats::decode(&bytes[..2]).unwrap().flushes, 0);
         bytes.extend([1, 2, 3]);
-        assert_eq!(Account::decode(&bytes), Some(account));
-        assert_eq!(Account::decode(&[0xff]), None);
+        assert_eq!(CumulativeStats::decode(&bytes), Some(account));
+        assert_eq!(CumulativeStats::decode(&[0xff]), None);
     }
 
     #[test]
     fn what_an_edit_took_is_not_taken_again_unless_the_edit_failed() {
-        let unwritten = Unwritten::default();
-        let gets = |hits| TableGets { hits, ..TableGets::default() };
-        unwritten.look(SpaceSeen::look(1, 1, 1.0, 0.0));
+        let unwritten = UnpersistedStats::default();
+        let gets = |hits| TableReadStats { hits, ..TableReadStats::default() };
+        unwritten.look(SpaceAmpSamples::look(1, 1, 1.0, 0.0));
         let taken = unwritten.take(gets(5));
         assert_eq!((taken.table_gets.hits, taken.space.looks), (5, 1));
-        assert_eq!(unwritten.peek(gets(5)), Account::default());
+        assert_eq!(unwritten.peek(gets(5)), CumulativeStats::default());
         unwritten.put_back(taken);
         let taken = unwritten.take(gets(8));
         assert_eq!((taken.table_gets.hits, taken.space.looks), (8, 1));

@@ -2,15 +2,15 @@
 //! nothing refers to any more and that wait for their last reader, and those still being written.
 
 use crate::version::parse_table_file_name;
-use esker_base::{Hint, Result};
-use esker_storage::{Layer, Storage, WritableFile};
+use esker_base::{Result, WriteHint};
+use esker_storage::{FileSystemWrapper, Storage, WritableFile};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Bytes of table files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TableSpace {
+pub struct TableDiskUsage {
     /// Now.
     pub bytes: u64,
     /// The most at any moment since the storage was opened.
@@ -22,7 +22,7 @@ pub struct TableSpace {
 #[derive(Default)]
 struct Files {
     bytes_of: HashMap<String, u64>,
-    space: TableSpace,
+    space: TableDiskUsage,
     /// The most bytes since this was last asked for.
     recent_peak_bytes: u64,
 }
@@ -48,12 +48,12 @@ impl Files {
 }
 
 /// See the file's head.
-pub struct MeteredStorage {
+pub struct DiskUsageTracker {
     storage: Arc<dyn Storage>,
     files: Arc<Mutex<Files>>,
 }
 
-impl MeteredStorage {
+impl DiskUsageTracker {
     /// `storage`, and what its table files take now.
     pub fn new(storage: Arc<dyn Storage>) -> Result<Self> {
         let mut files = Files::default();
@@ -62,11 +62,11 @@ impl MeteredStorage {
                 files.start(&name, storage.open(&name)?.len()?);
             }
         }
-        Ok(MeteredStorage { storage, files: Arc::new(Mutex::new(files)) })
+        Ok(DiskUsageTracker { storage, files: Arc::new(Mutex::new(files)) })
     }
 
     /// What the table files take.
-    pub fn table_space(&self) -> TableSpace {
+    pub fn table_space(&self) -> TableDiskUsage {
         self.files.lock().space
     }
 
@@ -113,12 +113,12 @@ impl WritableFile for MeteredFile {
     }
 }
 
-impl Layer for MeteredStorage {
+impl FileSystemWrapper for DiskUsageTracker {
     fn below(&self) -> &dyn Storage {
         &*self.storage
     }
 
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let file = self.storage.create(name, hint)?;
         if parse_table_file_name(name).is_none() {
             return Ok(file);
@@ -143,21 +143,21 @@ impl Layer for MeteredStorage {
 
 #[cfg(test)]
 mod tests {
-    use super::{MeteredStorage, TableSpace};
+    use super::{DiskUsageTracker, TableDiskUsage};
     use crate::version::table_file_name;
-    use esker_base::Hint;
+    use esker_base::WriteHint;
     use esker_storage::{MemoryStorage, Storage};
     use std::sync::Arc;
 
     #[test]
     fn table_files_count_from_their_first_byte_to_their_removal() {
-        let storage = MeteredStorage::new(Arc::new(MemoryStorage::new())).unwrap();
+        let storage = DiskUsageTracker::new(Arc::new(MemoryStorage::new())).unwrap();
         let (first, second) = (table_file_name(1), table_file_name(2));
-        let mut file = storage.create(&first, Hint::table(0)).unwrap();
+        let mut file = storage.create(&first, WriteHint::table(0)).unwrap();
         file.append(&[0; 100]).unwrap();
-        storage.create(&second, Hint::table(0)).unwrap().append(&[0; 50]).unwrap();
+        storage.create(&second, WriteHint::table(0)).unwrap().append(&[0; 50]).unwrap();
         let space =
-            |bytes, unfinished_bytes| TableSpace { bytes, peak_bytes: 150, unfinished_bytes };
+            |bytes, unfinished_bytes| TableDiskUsage { bytes, peak_bytes: 150, unfinished_bytes };
         assert_eq!(storage.table_space(), space(150, 100));
         drop(file);
         storage.remove(&first).unwrap();
@@ -166,9 +166,9 @@ mod tests {
 
     #[test]
     fn a_peak_is_told_once() {
-        let storage = MeteredStorage::new(Arc::new(MemoryStorage::new())).unwrap();
+        let storage = DiskUsageTracker::new(Arc::new(MemoryStorage::new())).unwrap();
         for (file, bytes) in [(1, 100), (2, 50)] {
-            let mut written = storage.create(&table_file_name(file), Hint::table(0)).unwrap();
+            let mut written = storage.create(&table_file_name(file), WriteHint::table(0)).unwrap();
             written.append(&vec![0; bytes]).unwrap();
         }
         storage.remove(&table_file_name(1)).unwrap();
@@ -179,8 +179,8 @@ mod tests {
     fn files_that_are_there_already_count_and_others_do_not() {
         let storage = Arc::new(MemoryStorage::new());
         for name in ["other", &table_file_name(7)] {
-            storage.create(name, Hint::table(0)).unwrap().append(&[0; 30]).unwrap();
+            storage.create(name, WriteHint::table(0)).unwrap().append(&[0; 30]).unwrap();
         }
-        assert_eq!(MeteredStorage::new(storage).unwrap().table_space().bytes, 30);
+        assert_eq!(DiskUsageTracker::new(storage).unwrap().table_space().bytes, 30);
     }
 }

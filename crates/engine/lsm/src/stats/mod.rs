@@ -14,15 +14,15 @@ use crate::options::space_policy::Ratio;
 use crate::user_keys::KeyFormat;
 use crate::version::unreadable::UnreadableTable;
 use crate::version::{KeyspaceVersion, TableMeta, Version};
-use compaction_counts::CompactionsDone;
-use cumulative::Account;
+use compaction_counts::CompactionCounts;
+use cumulative::CumulativeStats;
 use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
 use esker_pmem::Domain;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use table_reads::{GetCounters, TableGets};
+use table_reads::{GetCounters, TableReadStats};
 
 /// The statistics of a database.
 ///
@@ -57,7 +57,7 @@ pub struct Stats {
     /// Tables moved down a level without being rewritten.
     pub trivial_moves: u64,
     /// Compactions and trivial moves that were installed, by reason.
-    pub compactions_done: CompactionsDone,
+    pub compactions_done: CompactionCounts,
     /// Compactions whose installation was deferred, pending or installed by now.
     pub deferrals: u64,
     /// Compactions whose installation is pending now.
@@ -88,7 +88,7 @@ pub struct Stats {
     /// The capacity of the block cache now, in bytes.
     pub cache_capacity_bytes: u64,
     /// Point reads that reached tables, and their cost there.
-    pub table_gets: TableGets,
+    pub table_gets: TableReadStats,
     /// Bytes of table indexes, filters and range tombstones in memory now.
     pub table_memory_bytes: u64,
     /// Bytes of these that are filters.
@@ -134,7 +134,7 @@ pub struct Stats {
     /// Bytes in the block cache now that belong to this database.
     pub cache_own_bytes: u64,
     /// Totals since the database was created, over all processes that had it open for writing.
-    pub account: Account,
+    pub account: CumulativeStats,
 }
 
 impl Stats {
@@ -173,7 +173,7 @@ pub(crate) fn live_data(version: &Version, snapshots: &[Seqno]) -> Option<LiveDa
 /// The space usage of a keyspace with a space-amplification limit. In bytes of table files.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct GoalInfo {
+pub struct SpaceAmpStatus {
     /// The name of the keyspace.
     pub keyspace: String,
     /// The limit: bytes of table files per byte of live data.
@@ -282,7 +282,7 @@ pub(crate) struct Counters {
     pub(crate) flush_bytes: Counter,
     pub(crate) compactions: Counter,
     pub(crate) trivial_moves: Counter,
-    pub(crate) compactions_done: Mutex<CompactionsDone>,
+    pub(crate) compactions_done: Mutex<CompactionCounts>,
     pub(crate) deferrals: Counter,
     pub(crate) compaction_read_bytes: Counter,
     pub(crate) compaction_bytes: Counter,

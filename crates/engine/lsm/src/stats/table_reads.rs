@@ -1,6 +1,6 @@
 //! The cost of point reads in tables.
 
-use esker_table::Loaded;
+use esker_table::BlockReadStats;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Point reads that reached tables, and their cost there.
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// without the key. Otherwise the get reads the table: one block, from the cache or from the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct TableGets {
+pub struct TableReadStats {
     /// Gets that a table answered, with a value or a delete.
     pub hits: u64,
     /// Table reads of these gets: at least one each.
@@ -26,7 +26,7 @@ pub struct TableGets {
     pub block_bytes: u64,
 }
 
-impl TableGets {
+impl TableReadStats {
     /// Returns the number of gets.
     pub fn gets(&self) -> u64 {
         self.hits + self.misses
@@ -62,8 +62,8 @@ impl TableGets {
     }
 
     /// What was added since `before`.
-    pub(crate) fn since(self, before: TableGets) -> TableGets {
-        TableGets {
+    pub(crate) fn since(self, before: TableReadStats) -> TableReadStats {
+        TableReadStats {
             hits: self.hits.saturating_sub(before.hits),
             hit_reads: self.hit_reads.saturating_sub(before.hit_reads),
             misses: self.misses.saturating_sub(before.misses),
@@ -99,25 +99,25 @@ struct Stripe {
 
 /// What one get has cost so far.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct GetCost {
+pub(crate) struct ReadCost {
     /// Runs visited.
     pub(crate) runs: u64,
     /// Tables read.
     pub(crate) reads: u64,
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: BlockReadStats,
 }
 
 impl GetCounters {
     /// Counts a get.
     #[inline]
-    pub(crate) fn count(&self, was_found: bool, cost: GetCost) {
+    pub(crate) fn count(&self, was_found: bool, cost: ReadCost) {
         let stripe = &self.stripes[own_stripe()];
         let (gets, all_reads) = match was_found {
             true => (&stripe.hits, &stripe.hit_reads),
             false => (&stripe.misses, &stripe.miss_reads),
         };
         gets.fetch_add(1, Ordering::Relaxed);
-        let Loaded { blocks, bytes } = cost.loaded;
+        let BlockReadStats { blocks, bytes } = cost.loaded;
         let sums = [
             (all_reads, cost.reads),
             (&stripe.runs, cost.runs),
@@ -131,11 +131,11 @@ impl GetCounters {
         }
     }
 
-    pub(crate) fn sum(&self) -> TableGets {
+    pub(crate) fn sum(&self) -> TableReadStats {
         let sum = |of: fn(&Stripe) -> &AtomicU64| {
             self.stripes.iter().map(|stripe| of(stripe).load(Ordering::Relaxed)).sum()
         };
-        TableGets {
+        TableReadStats {
             hits: sum(|stripe| &stripe.hits),
             hit_reads: sum(|stripe| &stripe.hit_reads),
             misses: sum(|stripe| &stripe.misses),

@@ -1,6 +1,6 @@
-//! The histories of all keyspaces with a goal for space: see [`History`].
+//! The histories of all keyspaces with a goal for space: see [`WriteHistory`].
 
-use super::write_history::History;
+use super::write_history::WriteHistory;
 use crate::version::Version;
 use esker_base::{KeyspaceId, Seqno};
 use parking_lot::Mutex;
@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// See the file's head. Its lock is a leaf.
-pub(crate) struct Histories {
+pub(crate) struct WriteHistories {
     /// Up to here, writes were in tables when the database was opened.
     opened_through: Seqno,
-    of: Mutex<BTreeMap<KeyspaceId, Arc<History>>>,
+    of: Mutex<BTreeMap<KeyspaceId, Arc<WriteHistory>>>,
 }
 
-impl Histories {
+impl WriteHistories {
     pub(crate) fn new(opened_through: Seqno) -> Self {
-        Histories { opened_through, of: Mutex::default() }
+        WriteHistories { opened_through, of: Mutex::default() }
     }
 
     /// Notes a flush of writes up to `through`: bytes of keys and values by keyspace. Files made after it
@@ -35,13 +35,13 @@ impl Histories {
         let mut of = self.of.lock();
         of.retain(|keyspace, _| has_goal(keyspace));
         for (keyspace, bytes) in written.iter().filter(|(keyspace, _)| has_goal(keyspace)) {
-            let begin = || Arc::new(History::after(self.opened_through));
+            let begin = || Arc::new(WriteHistory::after(self.opened_through));
             Arc::make_mut(of.entry(*keyspace).or_insert_with(begin)).note(through, *bytes, file);
         }
     }
 
     /// All of them, as they are now.
-    pub(crate) fn all(&self) -> BTreeMap<KeyspaceId, Arc<History>> {
+    pub(crate) fn all(&self) -> BTreeMap<KeyspaceId, Arc<WriteHistory>> {
         self.of.lock().clone()
     }
 }

@@ -15,7 +15,7 @@ const MARKS_MAX: usize = 1024;
 
 /// See the file's head.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct History {
+pub struct WriteHistory {
     /// Ascending in both. The first is where it begins, with no bytes.
     marks: Vec<Mark>,
 }
@@ -29,10 +29,10 @@ struct Mark {
     file: u64,
 }
 
-impl History {
+impl WriteHistory {
     /// One that begins after `seqno`.
     pub fn after(seqno: Seqno) -> Self {
-        History { marks: vec![Mark { through: seqno, bytes: 0, file: 0 }] }
+        WriteHistory { marks: vec![Mark { through: seqno, bytes: 0, file: 0 }] }
     }
 
     /// Notes that `bytes` of the writes since the last note, up to `through`, were the keyspace's. Files
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn only_the_keyspace_s_own_bytes_count() {
-        let mut history = History::after(100);
+        let mut history = WriteHistory::after(100);
         history.note(200, 1000, 1);
         history.note(1_000_200, 10, 2);
         history.note(1_000_300, 500, 3);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn before_it_begins_every_write_counts() {
-        let mut history = History::after(100);
+        let mut history = WriteHistory::after(100);
         assert_eq!(history.bytes_since(40, 8.0), 480.0);
         history.note(200, 1000, 1);
         assert_eq!(history.bytes_since(40, 8.0), 1480.0);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_file_is_as_old_as_the_flushes_that_began_after_it() {
-        let mut history = History::after(100);
+        let mut history = WriteHistory::after(100);
         assert_eq!(history.bytes_since_file(7), f64::INFINITY, "nobody knows");
         history.note(200, 1000, 10);
         history.note(300, 500, 20);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_long_history_is_thinned_out_and_still_adds_up() {
-        let mut history = History::after(0);
+        let mut history = WriteHistory::after(0);
         (1..=10_000).for_each(|n| history.note(100 * n, 1000, n));
         assert!(history.marks.len() <= MARKS_MAX);
         for seqno in [0, 400_050, 999_000, 1_000_000] {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 /// What is thought to become of tables that are merged. In bytes of files.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Estimate {
+pub struct GarbageEstimate {
     /// The tables' own.
     pub bytes: f64,
     /// The newest versions of live keys.
@@ -32,7 +32,7 @@ type AsOf<T> = Mutex<Option<(Vec<Seqno>, T)>>;
 pub struct Derived {
     pub(crate) rates: [OnceLock<f64>; LEVELS],
     /// Of the whole keyspace, as of these snapshots.
-    pub(crate) whole: AsOf<Estimate>,
+    pub(crate) whole: AsOf<GarbageEstimate>,
     /// The tables that can be dropped, as of these snapshots.
     deleted: AsOf<Arc<[TableId]>>,
     /// That no deletes are worth a compaction, as of these snapshots.

@@ -11,24 +11,24 @@ use std::sync::{Arc, OnceLock};
 
 /// The bounds of a run's tables, gathered when they are first asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Bounds(OnceLock<Heads>);
+pub(crate) struct FencePointers(OnceLock<KeyPrefixes>);
 
-impl Clone for Bounds {
+impl Clone for FencePointers {
     /// A run is copied to be changed, so its bounds do not go with it.
     fn clone(&self) -> Self {
-        Bounds::default()
+        FencePointers::default()
     }
 }
 
 #[derive(Debug)]
-struct Heads {
+struct KeyPrefixes {
     /// What every bound starts with, and so every key between two of them.
     common: Vec<u8>,
     smallest: Vec<u64>,
     largest: Vec<u64>,
 }
 
-impl Heads {
+impl KeyPrefixes {
     fn of(tables: &[Arc<TableHandle>]) -> Self {
         let common: Vec<u8> = match tables {
             [] => Vec::new(),
@@ -41,7 +41,7 @@ impl Heads {
         };
         let smallest = heads(|table| &table.meta.smallest);
         let largest = heads(|table| &table.meta.largest);
-        Heads { common, smallest, largest }
+        KeyPrefixes { common, smallest, largest }
     }
 }
 
@@ -54,13 +54,13 @@ fn holds(table: &TableHandle, key: &[u8]) -> bool {
     &table.meta.smallest[..] <= key && !table.meta.ends_before(key)
 }
 
-impl Bounds {
+impl FencePointers {
     /// Gathers them now, so that no reader has to.
     pub(crate) fn gather(&self, tables: &[Arc<TableHandle>]) {
         if tables.len() <= FEW {
             return;
         }
-        self.0.get_or_init(|| Heads::of(tables));
+        self.0.get_or_init(|| KeyPrefixes::of(tables));
     }
 
     /// The place in `tables`, whose bounds these are, of the only one that may hold or delete `key`.
@@ -69,7 +69,7 @@ impl Bounds {
         if tables.len() <= FEW {
             return tables.iter().position(|table| holds(table, key));
         }
-        let heads = self.0.get_or_init(|| Heads::of(tables));
+        let heads = self.0.get_or_init(|| KeyPrefixes::of(tables));
         debug_assert_eq!(heads.largest.len(), tables.len(), "a run that changed has new bounds");
         let sought = head(key.strip_prefix(&heads.common[..])?);
         let mut at = heads.largest.partition_point(|&largest| largest < sought);
@@ -130,7 +130,7 @@ mod tests {
         for round in 0..2_000u32 {
             let common = vec![b'c'; round as usize % 10];
             let tables = tables(&mut rng, &common);
-            let bounds = Bounds::default();
+            let bounds = FencePointers::default();
             for _ in 0..50 {
                 let shorter = rng.below(common.len() as u64 + 1) as usize;
                 let of_others = rng.one_in(4);

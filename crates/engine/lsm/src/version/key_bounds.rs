@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// From `smallest` up to `largest`, itself included unless it is the end of a range tombstone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Span {
+pub struct KeyBounds {
     /// The first key.
     pub smallest: Vec<u8>,
     /// The last key, or the first key after it.
@@ -14,10 +14,10 @@ pub struct Span {
     pub largest_is_exclusive: bool,
 }
 
-impl Span {
+impl KeyBounds {
     /// The span of one table.
     pub fn of_table(meta: &TableMeta) -> Self {
-        Span {
+        KeyBounds {
             smallest: meta.smallest.clone(),
             largest: meta.largest.clone(),
             largest_is_exclusive: meta.largest_is_exclusive,
@@ -27,7 +27,7 @@ impl Span {
     /// The span of several tables, gaps included. `None` if there is no table.
     pub fn of<'a>(tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) -> Option<Self> {
         let mut tables = tables.into_iter();
-        let mut span = Span::of_table(&tables.next()?.meta);
+        let mut span = KeyBounds::of_table(&tables.next()?.meta);
         tables.for_each(|table| span.widen(&table.meta));
         Some(span)
     }
@@ -61,7 +61,7 @@ impl Span {
     }
 
     /// Whether the spans share a key.
-    pub fn overlaps(&self, other: &Span) -> bool {
+    pub fn overlaps(&self, other: &KeyBounds) -> bool {
         !other.ends_before(&self.smallest) && !self.ends_before(&other.smallest)
     }
 
@@ -78,8 +78,8 @@ impl Span {
 mod tests {
     use super::*;
 
-    fn span(smallest: &str, largest: &str, largest_is_exclusive: bool) -> Span {
-        Span { smallest: smallest.into(), largest: largest.into(), largest_is_exclusive }
+    fn span(smallest: &str, largest: &str, largest_is_exclusive: bool) -> KeyBounds {
+        KeyBounds { smallest: smallest.into(), largest: largest.into(), largest_is_exclusive }
     }
 
     #[test]

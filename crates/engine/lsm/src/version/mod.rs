@@ -15,7 +15,7 @@
 //!   1's, and so on.
 //! * Leveled is one run per level below level 0, tiered is several: one structure, one reader.
 //!
-//! A version never changes. An [`Edit`](crate::manifest::version_edit::Edit) makes a new one from
+//! A version never changes. An [`VersionEdit`](crate::manifest::version_edit::VersionEdit) makes a new one from
 //! an old one.
 
 pub mod dates;
@@ -36,12 +36,12 @@ use esker_api::KeyRange;
 use esker_base::{Background, FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{BlockCache, Sketches, Table};
-use fence_pointers::Bounds;
+use fence_pointers::FencePointers;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use table_lifetimes::{Born, Lives};
+use table_lifetimes::{LifetimeEstimator, TableBirth};
 use unreadable::Mark;
 
 /// The number of levels that a keyspace may have.
@@ -180,7 +180,7 @@ pub struct TableHandle {
     /// What the manifest knows.
     pub meta: TableMeta,
     /// When it was written.
-    pub born: Born,
+    pub born: TableBirth,
     file: Option<Arc<TableFile>>,
     reader: OnceLock<Arc<Table>>,
     /// Set when a read of it failed.
@@ -191,7 +191,7 @@ pub struct TableHandle {
 
 /// What is known of a table's keys without reading it.
 #[derive(Clone, Copy, Debug)]
-pub struct Contents<'a> {
+pub struct TableSummary<'a> {
     /// Its distinct keys.
     pub keys: u64,
     /// The mean length of its versions' keys.
@@ -208,7 +208,7 @@ pub struct Contents<'a> {
 
 impl TableHandle {
     /// A table in `file`, written when `born` says.
-    pub fn new(meta: TableMeta, born: Born, file: Arc<TableFile>) -> Arc<Self> {
+    pub fn new(meta: TableMeta, born: TableBirth, file: Arc<TableFile>) -> Arc<Self> {
         let (reader, mark) = Default::default();
         Arc::new(TableHandle { meta, born, file: Some(file), reader, mark, sketches: None })
     }
@@ -227,9 +227,9 @@ impl TableHandle {
     }
 
     /// What is known of its keys; `None` before its reader is open.
-    pub fn contents(&self) -> Option<Contents<'_>> {
+    pub fn contents(&self) -> Option<TableSummary<'_>> {
         match (&self.sketches, self.opened()) {
-            (Some(sketches), _) => Some(Contents {
+            (Some(sketches), _) => Some(TableSummary {
                 keys: self.meta.entries,
                 mean_key_bytes: 0.0,
                 fixed_bytes: 0,
@@ -240,7 +240,7 @@ impl TableHandle {
             (None, Some(table)) => {
                 let properties = table.properties();
                 let entries = properties.entries.max(1) as f64;
-                Some(Contents {
+                Some(TableSummary {
                     keys: properties.keys,
                     mean_key_bytes: properties.raw_key_bytes as f64 / entries,
                     sketches: &properties.sketches,
@@ -318,13 +318,13 @@ pub struct Run {
     /// How new the run is: higher is newer.
     pub id: u64,
     tables: Vec<Arc<TableHandle>>,
-    bounds: Bounds,
+    bounds: FencePointers,
 }
 
 impl Run {
     /// A run of these tables.
     pub fn new(id: u64, tables: Vec<Arc<TableHandle>>) -> Self {
-        Run { id, tables, bounds: Bounds::default() }
+        Run { id, tables, bounds: FencePointers::default() }
     }
 
     /// Its tables, in key order.
@@ -335,7 +335,7 @@ impl Run {
 
     /// Its tables, to be changed: what lookups go by is then gathered anew.
     pub fn tables_mut(&mut self) -> &mut Vec<Arc<TableHandle>> {
-        self.bounds = Bounds::default();
+        self.bounds = FencePointers::default();
         &mut self.tables
     }
 
@@ -398,7 +398,7 @@ pub struct KeyspaceVersion {
     /// What is known of the levels' duplicates. To be made anew when the levels change.
     pub derived: Derived,
     /// How long tables lived, by the level that they were written to.
-    pub lives: [Lives; LEVELS],
+    pub lives: [LifetimeEstimator; LEVELS],
 }
 
 impl KeyspaceVersion {

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Weak};
 
 /// What one holder has, or had before it was recalled.
-pub(crate) struct Lease<T> {
+pub(crate) struct RevocablePin<T> {
     /// In a box, so that what is left of a holder that has gone is small.
     thing: Mutex<Option<Box<T>>>,
     /// A recall found the thing in use.
     recalled: AtomicBool,
 }
 
-impl<T> Lease<T> {
+impl<T> RevocablePin<T> {
     /// Lets the holder use the thing: `None` at first and after a recall.
     #[inline]
     pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Option<Box<T>>) -> R) -> R {
@@ -48,12 +48,12 @@ impl<T> Lease<T> {
 }
 
 /// All leases of a database that may be out.
-pub(crate) struct Leases<T> {
+pub(crate) struct PinRegistry<T> {
     granted: Mutex<Granted<T>>,
 }
 
 struct Granted<T> {
-    leases: Vec<Weak<Lease<T>>>,
+    leases: Vec<Weak<RevocablePin<T>>>,
     /// With so many entries, those of holders that are gone are dropped.
     prune_at: usize,
 }
@@ -61,9 +61,9 @@ struct Granted<T> {
 /// A list this short is not worth pruning.
 const PRUNE_MIN: usize = 64;
 
-impl<T> Default for Leases<T> {
+impl<T> Default for PinRegistry<T> {
     fn default() -> Self {
-        Leases { granted: Mutex::new(Granted { leases: Vec::new(), prune_at: PRUNE_MIN }) }
+        PinRegistry { granted: Mutex::new(Granted { leases: Vec::new(), prune_at: PRUNE_MIN }) }
     }
 }
 
@@ -74,10 +74,11 @@ impl<T> Granted<T> {
     }
 }
 
-impl<T> Leases<T> {
+impl<T> PinRegistry<T> {
     /// A lease of nothing yet.
-    pub(crate) fn grant(&self) -> Arc<Lease<T>> {
-        let lease = Arc::new(Lease { thing: Mutex::new(None), recalled: AtomicBool::new(false) });
+    pub(crate) fn grant(&self) -> Arc<RevocablePin<T>> {
+        let lease =
+            Arc::new(RevocablePin { thing: Mutex::new(None), recalled: AtomicBool::new(false) });
         let mut granted = self.granted.lock();
         if granted.leases.len() >= granted.prune_at {
             granted.prune();
@@ -101,7 +102,7 @@ impl<T> Leases<T> {
 mod tests {
     use super::*;
 
-    fn filled(leases: &Leases<Arc<()>>, thing: &Arc<()>) -> Arc<Lease<Arc<()>>> {
+    fn filled(leases: &PinRegistry<Arc<()>>, thing: &Arc<()>) -> Arc<RevocablePin<Arc<()>>> {
         let lease = leases.grant();
         lease.with(|slot| *slot = Some(Box::new(thing.clone())));
         lease
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_recall_takes_what_nobody_is_using() {
-        let (leases, thing) = (Leases::default(), Arc::new(()));
+        let (leases, thing) = (PinRegistry::default(), Arc::new(()));
         let lease = filled(&leases, &thing);
         leases.recall();
         assert_eq!(Arc::strong_count(&thing), 1);
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_in_use_is_given_back_after_the_step() {
-        let (leases, thing) = (Leases::default(), Arc::new(()));
+        let (leases, thing) = (PinRegistry::default(), Arc::new(()));
         let lease = filled(&leases, &thing);
         lease.with(|slot| {
             leases.recall();
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn holders_that_are_gone_leave_no_entries() {
-        let (leases, thing) = (Leases::default(), Arc::new(()));
+        let (leases, thing) = (PinRegistry::default(), Arc::new(()));
         for _ in 0..10 * PRUNE_MIN {
             filled(&leases, &thing);
         }
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_when_recalls_and_steps_race() {
-        let (leases, thing) = (Leases::default(), Arc::new(()));
+        let (leases, thing) = (PinRegistry::default(), Arc::new(()));
         let lease = leases.grant();
         for _ in 0..200 {
             std::thread::scope(|scope| {

@@ -14,17 +14,17 @@ use std::sync::Arc;
 ///
 /// A forked child has a copy, whose lock a thread of the parent may hold permanently. So the child
 /// leaves it alone, and its own snapshots are in no list. Reads at them fail anyway.
-pub(crate) struct Snapshots {
+pub(crate) struct SnapshotTracker {
     owner: OwnerProcess,
     /// The open database that they are of.
     store: StoreId,
     held: Mutex<BTreeMap<Seqno, usize>>,
 }
 
-impl Snapshots {
+impl SnapshotTracker {
     /// None yet, of the open database `store`.
     pub(crate) fn new(store: StoreId) -> Self {
-        Snapshots { owner: OwnerProcess::current(), store, held: Mutex::default() }
+        SnapshotTracker { owner: OwnerProcess::current(), store, held: Mutex::default() }
     }
 
     /// Registers the present moment, which `visible` says.
@@ -84,7 +84,7 @@ impl Snapshots {
 #[must_use = "a snapshot lasts until it is dropped"]
 pub struct Snapshot {
     seqno: Seqno,
-    registry: Arc<Snapshots>,
+    registry: Arc<SnapshotTracker>,
 }
 
 impl Snapshot {
@@ -145,7 +145,7 @@ mod loom_tests {
     fn a_flush_keeps_what_a_snapshot_taken_meanwhile_reads() {
         loom::model(|| {
             let visible = Arc::new(AtomicU64::new(1));
-            let snapshots = Arc::new(Snapshots::new(StoreId::ANY));
+            let snapshots = Arc::new(SnapshotTracker::new(StoreId::ANY));
             let flush = {
                 let (visible, snapshots) = (visible.clone(), snapshots.clone());
                 thread::spawn(move || {

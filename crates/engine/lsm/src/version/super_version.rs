@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 /// See the file's head.
 #[derive(Clone)]
-pub(crate) struct View {
+pub(crate) struct SuperVersion {
     /// Newest first. The first may still take writes.
     pub(crate) memtables: Vec<Arc<MemTable>>,
     pub(crate) version: Arc<Version>,
 }
 
-impl View {
+impl SuperVersion {
     /// The last write that the view can have: the newest MemTable's, as far as it has got. Always the end of a
     /// batch: where one goes on in a MemTable that is not in the view, the write before that batch.
     #[inline]
@@ -56,32 +56,32 @@ pub(crate) fn pin_present<V>(
 }
 
 /// The view in force.
-pub(crate) struct ViewCell {
-    current: ArcSwap<View>,
+pub(crate) struct SuperVersionCell {
+    current: ArcSwap<SuperVersion>,
     /// Serializes changes. Reads never take it.
     changing: Mutex<()>,
 }
 
-impl ViewCell {
-    pub(crate) fn new(view: View) -> Self {
-        ViewCell { current: ArcSwap::from_pointee(view), changing: Mutex::new(()) }
+impl SuperVersionCell {
+    pub(crate) fn new(view: SuperVersion) -> Self {
+        SuperVersionCell { current: ArcSwap::from_pointee(view), changing: Mutex::new(()) }
     }
 
     /// The view in force, pinned for a short read.
     #[inline]
-    pub(crate) fn pin(&self) -> arc_swap::Guard<Arc<View>> {
+    pub(crate) fn pin(&self) -> arc_swap::Guard<Arc<SuperVersion>> {
         self.current.load()
     }
 
     /// The view in force, pinned for as long as the caller likes.
-    pub(crate) fn load(&self) -> Arc<View> {
+    pub(crate) fn load(&self) -> Arc<SuperVersion> {
         self.current.load_full()
     }
 
     /// Installs the view that `change` makes of the present one.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut View)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut SuperVersion)) {
         let _serialized = self.changing.lock();
-        let mut view = View::clone(&self.current.load());
+        let mut view = SuperVersion::clone(&self.current.load());
         change(&mut view);
         self.current.store(Arc::new(view));
     }

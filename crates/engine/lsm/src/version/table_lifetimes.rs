@@ -36,7 +36,7 @@ const SEEN_LEAST: u64 = 4;
 
 /// When a table was written, and to which level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Born {
+pub struct TableBirth {
     /// Bytes that the database had written to tables.
     pub at: u64,
     /// The level.
@@ -45,35 +45,35 @@ pub struct Born {
 
 /// The last deaths of a keyspace's tables of one level.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Lives {
+pub struct LifetimeEstimator {
     /// Of what was before, deaths are forgotten.
     since: u64,
     /// The oldest first.
-    deaths: VecDeque<Deaths>,
+    deaths: VecDeque<DeathRecord>,
 }
 
 /// Tables that went at a time, and were about equally old.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Deaths {
+struct DeathRecord {
     born: u64,
     at: u64,
     tables: u64,
 }
 
 /// The ages at which tables were seen.
-struct Seen {
+struct AgeInterval {
     from: u64,
     to: u64,
     tables: u64,
 }
 
-impl Lives {
+impl LifetimeEstimator {
     /// Tables are gone now that were born then.
     pub fn note(&mut self, mut born: Vec<u64>, now: u64) {
         if self.since.max(self.last()) > now {
             // The clock went back. What was known counts from another beginning, and would stay the newest until the
             // clock is there again: this begins anew.
-            *self = Lives { since: now, deaths: VecDeque::new() };
+            *self = LifetimeEstimator { since: now, deaths: VecDeque::new() };
         }
         // Of what was born later than now the age is not known.
         born.retain(|born| *born <= now);
@@ -81,7 +81,7 @@ impl Lives {
         let most = born.len().div_ceil(GROUPS_AT_ONCE).max(1);
         for group in born.chunks(most) {
             let (born, tables) = (group[group.len() / 2], group.len() as u64);
-            self.deaths.push_back(Deaths { born, at: now, tables });
+            self.deaths.push_back(DeathRecord { born, at: now, tables });
         }
         // What went at one time is forgotten together: what was seen begins behind it.
         while self.deaths.len() > GROUPS {
@@ -97,13 +97,13 @@ impl Lives {
     /// How long half of those live that are written now, if that can be told: `alive` says when each table was
     /// born that is alive.
     pub fn expected(&self, alive: impl Iterator<Item = u64>, now: u64) -> Option<u64> {
-        let seen = |born: u64, until: u64, tables: u64| Seen {
+        let seen = |born: u64, until: u64, tables: u64| AgeInterval {
             from: self.since.saturating_sub(born),
             to: until.saturating_sub(born),
             tables,
         };
         let dead = self.deaths.iter().map(|deaths| seen(deaths.born, deaths.at, deaths.tables));
-        let all: Vec<Seen> = dead.chain(alive.map(|born| seen(born, now, 1))).collect();
+        let all: Vec<AgeInterval> = dead.chain(alive.map(|born| seen(born, now, 1))).collect();
         if all.iter().map(|seen| seen.tables).sum::<u64>() < SEEN_LEAST {
             return None;
         }
@@ -145,23 +145,23 @@ impl Lives {
         }
     }
 
-    /// Reads what [`Lives::encode`] wrote.
-    pub(crate) fn decode(input: &mut &[u8]) -> Option<Lives> {
+    /// Reads what [`LifetimeEstimator::encode`] wrote.
+    pub(crate) fn decode(input: &mut &[u8]) -> Option<LifetimeEstimator> {
         let (since, groups) = (take_varint64(input)?, take_varint64(input)?);
         let mut deaths = VecDeque::new();
         for _ in 0..groups {
             let (at, life) = (take_varint64(input)?, take_varint64(input)?);
-            deaths.push_back(Deaths {
+            deaths.push_back(DeathRecord {
                 born: at.checked_sub(life)?,
                 at,
                 tables: take_varint64(input)?,
             });
         }
-        Some(Lives { since, deaths })
+        Some(LifetimeEstimator { since, deaths })
     }
 }
 
-impl Deaths {
+impl DeathRecord {
     fn life(&self) -> u64 {
         self.at - self.born
     }
@@ -175,7 +175,7 @@ mod tests {
     /// A level of which a table is born at each step and lives for as long as `life` says.
     #[derive(Default)]
     struct Level {
-        lives: Lives,
+        lives: LifetimeEstimator,
         /// When it was born, and when it goes.
         alive: Vec<(u64, u64)>,
         now: u64,
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_merge_of_many_tables_counts_them_all_and_takes_little_room() {
-        let mut lives = Lives::default();
+        let mut lives = LifetimeEstimator::default();
         lives.note((0..1_000).map(|n| if n < 300 { n } else { 10_000 }).collect(), 10_020);
         assert!(lives.deaths.len() <= GROUPS_AT_ONCE);
         assert_eq!(lives.expected(std::iter::empty(), 10_020), Some(20));
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn deaths_at_one_time_are_bounded_too() {
-        let mut lives = Lives::default();
+        let mut lives = LifetimeEstimator::default();
         (0..1_000).for_each(|_| lives.note(vec![4, 5], 15));
         assert!(lives.deaths.len() <= GROUPS);
         lives.expected([1, 2, 3].into_iter(), 15).expect("there is much");
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn tables_of_one_merge_count_for_as_many_as_they_are() {
-        let mut lives = Lives::default();
+        let mut lives = LifetimeEstimator::default();
         lives.note(vec![80; 1_000], 100);
         (0..20).for_each(|merge| lives.note(vec![100 + merge], 1_000 + merge));
         assert_eq!(lives.expected(std::iter::empty(), 1_020), Some(20));
@@ -333,13 +333,15 @@ mod tests {
         level.lives.note(vec![17; 100], level.now);
         let mut bytes = Vec::new();
         level.lives.encode(&mut bytes);
-        assert_eq!(Lives::decode(&mut &bytes[..]), Some(level.lives));
-        assert!((0..bytes.len()).all(|len| Lives::decode(&mut &bytes[..len]).is_none()));
+        assert_eq!(LifetimeEstimator::decode(&mut &bytes[..]), Some(level.lives));
+        assert!(
+            (0..bytes.len()).all(|len| LifetimeEstimator::decode(&mut &bytes[..len]).is_none())
+        );
     }
 
     #[test]
     fn a_life_from_before_the_beginning_is_refused() {
-        assert_eq!(Lives::decode(&mut &[0, 1, 5, 6, 1][..]), None);
-        assert!(Lives::decode(&mut &[0, 1, 6, 5, 1][..]).is_some());
+        assert_eq!(LifetimeEstimator::decode(&mut &[0, 1, 5, 6, 1][..]), None);
+        assert!(LifetimeEstimator::decode(&mut &[0, 1, 6, 5, 1][..]).is_some());
     }
 }

@@ -30,7 +30,7 @@ struct Slot {
 }
 
 /// See the file's head.
-pub(crate) struct Ring {
+pub(crate) struct CompletionQueue {
     slots: Box<[Slot]>,
     /// Tickets below this one are published.
     published: AtomicU64,
@@ -40,12 +40,12 @@ pub(crate) struct Ring {
     wake: Condvar,
 }
 
-impl Ring {
+impl CompletionQueue {
     /// A ring for at most `slots` (a power of two) frames in flight; everything up to `indexed` is
     /// indexed already.
     pub(crate) fn new(slots: usize, indexed: Seqno) -> Self {
         assert!(slots.is_power_of_two());
-        Ring {
+        CompletionQueue {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             published: AtomicU64::new(0),
             indexed: AtomicU64::new(indexed),
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_hole_holds_back_what_comes_after_it() {
-        let ring = Ring::new(8, 10);
+        let ring = CompletionQueue::new(8, 10);
         ring.mark(1, 14);
         assert_eq!(ring.indexed(), 10);
         ring.mark(0, 12);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn slots_are_reused_lap_after_lap() {
-        let ring = Ring::new(2, 0);
+        let ring = CompletionQueue::new(2, 0);
         for ticket in 0..100 {
             assert!(ring.has_room(ticket));
             ring.mark(ticket, ticket + 1);
@@ -185,14 +185,14 @@ mod tests {
 
     #[test]
     fn a_waiter_whose_cause_is_lost_gives_up() {
-        let ring = Ring::new(2, 0);
+        let ring = CompletionQueue::new(2, 0);
         assert!(!ring.wait_indexed(5, &|| true));
         assert!(!ring.wait_room(2, &|| true));
     }
 
     #[test]
     fn many_threads_publish_everything_in_order() {
-        let ring = Ring::new(16, 0);
+        let ring = CompletionQueue::new(16, 0);
         let tickets = std::sync::atomic::AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -223,14 +223,18 @@ mod loom_tests {
 
     /// A ring, and one word for each ticket that stands for what its writer indexed.
     struct World {
-        ring: Ring,
+        ring: CompletionQueue,
         indexed: [AtomicU64; 3],
         failed: AtomicBool,
     }
 
     fn world(slots: usize) -> Arc<World> {
         let indexed = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
-        Arc::new(World { ring: Ring::new(slots, 0), indexed, failed: AtomicBool::new(false) })
+        Arc::new(World {
+            ring: CompletionQueue::new(slots, 0),
+            indexed,
+            failed: AtomicBool::new(false),
+        })
     }
 
     impl World {

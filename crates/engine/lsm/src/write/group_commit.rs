@@ -6,11 +6,11 @@
 //! when it starts, so the next group gathers while it runs. The two turns are separate: a sync,
 //! which waits for the device, never delays a writer that only needs an append.
 
-use super::leader::Turn;
+use super::leader::LeaderElection;
 use crate::log::segment_provider::LogSegment;
 use crate::primitives::{AtomicBool, AtomicU64, Mutex, Ordering, yield_now};
 use esker_base::{Error, Result, Seqno};
-use esker_memtable::Position;
+use esker_memtable::LogPosition;
 use esker_storage::LogFile;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64 as Counter;
@@ -40,19 +40,19 @@ pub(crate) trait Segment: Clone {
 }
 
 impl Segment for LogSegment {
-    type Place = Position;
+    type Place = LogPosition;
 
     fn file(&self) -> Option<&Arc<dyn LogFile>> {
         self.file.as_ref()
     }
-    fn start(&self) -> Position {
+    fn start(&self) -> LogPosition {
         self.memtable.start()
     }
     #[inline]
-    fn completed(&self, from: Position) -> Position {
+    fn completed(&self, from: LogPosition) -> LogPosition {
         self.memtable.completed(from)
     }
-    fn bytes(&self, from: Position, to: Position) -> &[u8] {
+    fn bytes(&self, from: LogPosition, to: LogPosition) -> &[u8] {
         self.memtable.bytes(from, to)
     }
     fn is_sealed(&self) -> bool {
@@ -61,27 +61,27 @@ impl Segment for LogSegment {
     fn last_seqno(&self) -> Seqno {
         self.memtable.last_seqno()
     }
-    fn at(place: Position) -> (u64, Seqno) {
+    fn at(place: LogPosition) -> (u64, Seqno) {
         (place.offset(), place.next_seqno())
     }
     #[inline]
-    fn last_of_whole(place: Position) -> Option<Seqno> {
+    fn last_of_whole(place: LogPosition) -> Option<Seqno> {
         place.last_of_whole()
     }
 }
 
 /// What was sent to log files.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Traffic {
+pub(crate) struct LogWriteStats {
     pub(crate) bytes: u64,
     pub(crate) appends: u64,
     pub(crate) syncs: u64,
 }
 
 /// See the file's head.
-pub(crate) struct Group<S: Segment = LogSegment> {
-    append_turn: Turn,
-    sync_turn: Turn,
+pub(crate) struct GroupCommit<S: Segment = LogSegment> {
+    append_turn: LeaderElection,
+    sync_turn: LeaderElection,
 
     // How far the log is. They only rise, and `synced` never passes `appended`, except that what is
     // in tables counts as synced. Both are the ends of batches: of one that has several frames, no
@@ -123,11 +123,11 @@ struct Finished {
     whole: Seqno,
 }
 
-impl<S: Segment> Group<S> {
+impl<S: Segment> GroupCommit<S> {
     pub(crate) fn new(last_seqno: Seqno) -> Self {
-        Group {
-            append_turn: Turn::default(),
-            sync_turn: Turn::default(),
+        GroupCommit {
+            append_turn: LeaderElection::default(),
+            sync_turn: LeaderElection::default(),
             appended: AtomicU64::new(last_seqno),
             synced: AtomicU64::new(last_seqno),
             failure: OnceLock::new(),
@@ -168,8 +168,8 @@ impl<S: Segment> Group<S> {
         self.failure.get().cloned()
     }
 
-    pub(crate) fn traffic(&self) -> Traffic {
-        Traffic {
+    pub(crate) fn traffic(&self) -> LogWriteStats {
+        LogWriteStats {
             bytes: self.bytes.load(Ordering::Relaxed),
             appends: self.appends.load(Ordering::Relaxed),
             syncs: self.syncs.load(Ordering::Relaxed),
@@ -219,7 +219,7 @@ impl<S: Segment> Group<S> {
         &self,
         seqno: Seqno,
         mark: &AtomicU64,
-        turn: &Turn,
+        turn: &LeaderElection,
         work: impl Fn() -> Result<()>,
     ) -> Result<()> {
         let is_over = || mark.load(Ordering::SeqCst) >= seqno || self.has_failed();
@@ -392,15 +392,15 @@ mod loom_tests {
         }
     }
 
-    fn model(writer: fn(&Group<Frames>, &File, u64)) {
+    fn model(writer: fn(&GroupCommit<Frames>, &File, u64)) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(move || {
             let file = Arc::new(File { system: AtomicU64::new(0), device: AtomicU64::new(0) });
             let filled = Arc::new(std::array::from_fn(|_| AtomicBool::new(false)));
-            let group = Arc::new(Group::new(0));
+            let group = Arc::new(GroupCommit::new(0));
             group.push(Frames { filled: filled.clone(), file: file.clone() });
-            let write = move |group: &Group<Frames>, file: &File, number: usize| {
+            let write = move |group: &GroupCommit<Frames>, file: &File, number: usize| {
                 let filled: &[AtomicBool; FRAMES] = &filled;
                 filled[number].store(true, Ordering::Release);
                 writer(group, file, number as u64 + 1);

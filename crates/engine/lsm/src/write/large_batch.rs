@@ -16,7 +16,7 @@
 //! A batch that waits for segments receives them before all other writers, which would take them
 //! one by one. A writer that has waited for one such batch goes before the next.
 
-use super::{Commit, Durability, RANGE_DELETES_MAX, Rotation, TailState};
+use super::{ActiveSegment, CommitPipeline, Durability, MemTableSwitch, RANGE_DELETES_MAX};
 use esker_api::WriteBatch;
 use esker_base::{Entry, Error, Kind, Result, Seqno};
 use esker_memtable::{MemTable, Reservation, Room};
@@ -42,14 +42,14 @@ struct ReservedPart {
     entries: Range<usize>,
 }
 
-impl Commit {
+impl CommitPipeline {
     /// Commits a batch that is too large for one frame of a segment of `segment_bytes`. A frame can hold each
-    /// of its entries. Otherwise as [`Commit::write`].
+    /// of its entries. Otherwise as [`CommitPipeline::write`].
     pub(crate) fn write_large(
         &self,
         batch: &WriteBatch,
         segment_bytes: usize,
-        rotation: &impl Rotation,
+        rotation: &impl MemTableSwitch,
     ) -> Result<Seqno> {
         let parts = cut(batch.encoded(), segment_bytes);
         let (reserved, ticket, last_seqno) = self.reserve_large(&parts, segment_bytes, rotation)?;
@@ -79,12 +79,12 @@ impl Commit {
         &self,
         parts: &[Part],
         segment_bytes: usize,
-        rotation: &impl Rotation,
+        rotation: &impl MemTableSwitch,
     ) -> Result<(Vec<ReservedPart>, u64, Seqno)> {
         let needed = segments_for(parts, segment_bytes);
         let _turn = self.large.lock();
         loop {
-            let mut tail = self.lock_tail();
+            let mut tail = self.lock_active();
             if self.group.has_failed() {
                 return Err(self.log_failed());
             }
@@ -135,7 +135,7 @@ impl Commit {
     }
 }
 
-impl TailState {
+impl ActiveSegment {
     /// What the active segment has to grow to, to hold all `parts`. `None` if it never holds them.
     fn room_for_all(&self, parts: &[Part]) -> Option<(Arc<MemTable>, Room)> {
         let (memtable, _) = self.active.as_ref()?;
@@ -231,7 +231,7 @@ mod tests {
                 assert_eq!(part.entries.start, at);
                 at = part.entries.end;
                 let count = part.count;
-                assert!(MemTable::fits_ever(SEGMENT_BYTES, part.entries.len(), count), "{part:?}");
+                assert!(MemTable::batch_fits(SEGMENT_BYTES, part.entries.len(), count), "{part:?}");
                 let mut rest = &batch.encoded()[part.entries.clone()];
                 let decoded = std::iter::from_fn(|| Entry::decode(&mut rest)).count();
                 assert_eq!(decoded, count as usize);

@@ -26,7 +26,7 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
 
 /// See the file's head.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct LeaderElection {
     taken: AtomicBool,
     /// The length of the list, for a look without the lock.
     waiting: AtomicUsize,
@@ -35,13 +35,13 @@ pub(crate) struct Turn {
 
 #[derive(Default)]
 struct Waiters {
-    list: Vec<Waiter>,
+    list: Vec<Follower>,
     next_id: u64,
     /// The waiter that was woken to take the turn and has not got going yet.
     called: Option<u64>,
 }
 
-struct Waiter {
+struct Follower {
     id: u64,
     wants: Seqno,
     thread: Thread,
@@ -54,7 +54,7 @@ impl Waiters {
     }
 }
 
-impl Turn {
+impl LeaderElection {
     /// Takes the turn if it is free.
     #[inline]
     pub(crate) fn take(&self) -> bool {
@@ -92,7 +92,7 @@ impl Turn {
 
     /// Waits until the turn is free or `is_done`, which holds once `wants` is achieved, or never will
     /// be. Returns whether the caller was called to take the turn. If it does not take it then, it must
-    /// [`Turn::pass_on`], or others sleep beside a free turn.
+    /// [`LeaderElection::pass_on`], or others sleep beside a free turn.
     pub(crate) fn wait(&self, wants: Seqno, is_done: impl Fn() -> bool) -> bool {
         for _ in 0..SPINS {
             if !self.taken.load(Ordering::Relaxed) || is_done() {
@@ -104,7 +104,7 @@ impl Turn {
             let mut waiters = self.waiters.lock();
             let id = waiters.next_id;
             waiters.next_id += 1;
-            waiters.list.push(Waiter { id, wants, thread: current_thread() });
+            waiters.list.push(Follower { id, wants, thread: current_thread() });
             self.waiting.store(waiters.list.len(), Ordering::SeqCst);
             id
         };
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_free_turn_is_taken_once() {
-        let turn = Turn::default();
+        let turn = LeaderElection::default();
         assert!(turn.take() && !turn.take());
         turn.give_back(0);
         assert!(turn.take());
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn everybody_gets_done_however_many_want_it() {
-        let (turn, wanted, done) = (Turn::default(), AtomicU64::new(0), AtomicU64::new(0));
+        let (turn, wanted, done) =
+            (LeaderElection::default(), AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -180,10 +181,10 @@ mod loom_tests {
     use loom::sync::atomic::AtomicU64;
     use loom::thread;
 
-    /// The work of a log's group, without the log: see `Group::reach`.
+    /// The work of a log's group, without the log: see `GroupCommit::reach`.
     #[derive(Default)]
     struct World {
-        turn: Turn,
+        turn: LeaderElection,
         wanted: AtomicU64,
         done: AtomicU64,
         failed: AtomicBool,

@@ -26,11 +26,11 @@ pub(crate) mod write_controller;
 
 use crate::log::segment_provider::LogSegment;
 use crate::options::settings::{Log, Sync};
-use completion_queue::Ring;
+use completion_queue::CompletionQueue;
 use esker_api::WriteBatch;
 use esker_base::{Error, Result, Seqno};
-use esker_memtable::{MemTable, Reservation, Room, Tail};
-use group_commit::Group;
+use esker_memtable::{MemTable, Reservation, Room, SegmentWriter};
+use group_commit::GroupCommit;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,20 +56,20 @@ enum Durability {
 }
 
 /// The write path's state. See the file's head.
-pub(crate) struct Commit {
+pub(crate) struct CommitPipeline {
     durability: Durability,
-    tail: Mutex<TailState>,
+    tail: Mutex<ActiveSegment>,
     /// Held while a large batch waits for segments and reserves its parts. Locked before `tail`.
     large: Mutex<()>,
-    group: Group,
-    ring: Ring,
+    group: GroupCommit,
+    ring: CompletionQueue,
     user_bytes: AtomicU64,
     writes: AtomicU64,
 }
 
 /// What the short lock protects.
-pub(crate) struct TailState {
-    active: Option<(Arc<MemTable>, Tail)>,
+pub(crate) struct ActiveSegment {
+    active: Option<(Arc<MemTable>, SegmentWriter)>,
     /// The first seqno of the active segment.
     active_from: Seqno,
     /// How many range deletes are in it, those of writers on their way included.
@@ -104,10 +104,10 @@ struct Reserved {
 }
 
 /// What a full, or missing, active segment asks of the database.
-pub(crate) trait Rotation {
-    /// Installs a prepared segment through [`TailGuard::activate`], if there is one. The lock is
+pub(crate) trait MemTableSwitch {
+    /// Installs a prepared segment through [`ActiveSegmentGuard::activate`], if there is one. The lock is
     /// held: no waiting.
-    fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool>;
+    fn rotate(&self, tail: &mut ActiveSegmentGuard<'_>) -> Result<bool>;
     /// Waits, without the lock, until `rotate` may succeed, or says why it will not.
     fn wait_for_segment(&self) -> Result<()>;
     /// Ends what `wait_for_segment` began: the active segment had a place for the writer. The lock is held.
@@ -119,7 +119,7 @@ pub(crate) trait Rotation {
     /// Takes `count` prepared segments, if there are as many. The lock is held: no waiting.
     fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>>;
     /// Makes a segment that was taken the active one.
-    fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment);
+    fn begin(&self, tail: &mut ActiveSegmentGuard<'_>, segment: LogSegment);
     /// Gives segments back that were taken and are not needed.
     fn put_back(&self, segments: Vec<LogSegment>);
     /// Waits, without the lock, until there may be `count` prepared segments, or says why there will not.
@@ -129,12 +129,12 @@ pub(crate) trait Rotation {
 }
 
 /// The short lock, held.
-pub(crate) struct TailGuard<'a> {
-    commit: &'a Commit,
-    state: MutexGuard<'a, TailState>,
+pub(crate) struct ActiveSegmentGuard<'a> {
+    commit: &'a CommitPipeline,
+    state: MutexGuard<'a, ActiveSegment>,
 }
 
-impl TailGuard<'_> {
+impl ActiveSegmentGuard<'_> {
     /// Makes `segment` the active one and seals the one before.
     pub(crate) fn activate(&mut self, segment: LogSegment) {
         let memtable = segment.memtable.clone();
@@ -185,7 +185,7 @@ impl TailGuard<'_> {
     }
 }
 
-impl Commit {
+impl CommitPipeline {
     /// A write path that continues after `last_seqno`, all of which is visible and durable.
     pub(crate) fn new(log: &Log, last_seqno: Seqno) -> Self {
         let durability = match log {
@@ -194,9 +194,9 @@ impl Commit {
             Log::File { sync: Sync::Always, .. } => Durability::Synced,
             Log::File { .. } => Durability::Appended,
         };
-        Commit {
+        CommitPipeline {
             durability,
-            tail: Mutex::new(TailState {
+            tail: Mutex::new(ActiveSegment {
                 active: None,
                 active_from: last_seqno + 1,
                 range_deletes: 0,
@@ -206,8 +206,8 @@ impl Commit {
                 wakes_at: NEVER,
             }),
             large: Mutex::new(()),
-            group: Group::new(last_seqno),
-            ring: Ring::new(RING_SLOTS, last_seqno),
+            group: GroupCommit::new(last_seqno),
+            ring: CompletionQueue::new(RING_SLOTS, last_seqno),
             user_bytes: AtomicU64::new(0),
             writes: AtomicU64::new(0),
         }
@@ -236,8 +236,8 @@ impl Commit {
     }
 
     /// Takes the short lock.
-    pub(crate) fn lock_tail(&self) -> TailGuard<'_> {
-        TailGuard { commit: self, state: self.tail.lock() }
+    pub(crate) fn lock_active(&self) -> ActiveSegmentGuard<'_> {
+        ActiveSegmentGuard { commit: self, state: self.tail.lock() }
     }
 
     /// Why the log ended, if it did.
@@ -252,13 +252,17 @@ impl Commit {
     }
 
     /// Bytes appended to log files, and the number of appends and syncs.
-    pub(crate) fn log_traffic(&self) -> group_commit::Traffic {
+    pub(crate) fn log_traffic(&self) -> group_commit::LogWriteStats {
         self.group.traffic()
     }
 
     /// Commits `batch`, which is valid and not empty. When this returns, the batch is visible, and
     /// as durable as the log's mode and the batch ask. Returns the seqno of its last entry.
-    pub(crate) fn write(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Seqno> {
+    pub(crate) fn write(
+        &self,
+        batch: &WriteBatch,
+        rotation: &impl MemTableSwitch,
+    ) -> Result<Seqno> {
         let reserved = self.reserve(batch, rotation)?;
         let Reserved { memtable, reservation, ticket, last_seqno, wakes } = reserved;
         if wakes {
@@ -312,10 +316,10 @@ impl Commit {
         }
     }
 
-    fn reserve(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Reserved> {
+    fn reserve(&self, batch: &WriteBatch, rotation: &impl MemTableSwitch) -> Result<Reserved> {
         let mut has_waited = false;
         loop {
-            let mut tail = self.lock_tail();
+            let mut tail = self.lock_active();
             if self.group.has_failed() {
                 return Err(self.log_failed());
             }
@@ -346,7 +350,7 @@ impl Commit {
 
     /// Has writers wake the background again, once more of the active segment is used.
     pub(crate) fn look_ahead_again(&self) {
-        let mut tail = self.lock_tail();
+        let mut tail = self.lock_active();
         if let Some((memtable, _)) = &tail.state.active {
             tail.state.wakes_at = wakes_at(memtable);
         }
@@ -356,7 +360,7 @@ impl Commit {
     /// that some of them never end.
     pub(crate) fn close(&self) -> bool {
         let last_seqno = {
-            let mut tail = self.lock_tail();
+            let mut tail = self.lock_active();
             tail.close();
             tail.last_seqno()
         };
@@ -415,7 +419,7 @@ impl Commit {
     }
 }
 
-impl TailState {
+impl ActiveSegment {
     /// A place for `batch` in the active segment.
     fn reserve(&mut self, batch: &WriteBatch) -> Place {
         let Some((memtable, tail)) = self.active.as_mut() else { return Place::Full };

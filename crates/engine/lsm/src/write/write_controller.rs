@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// So many runs in level 0 beyond those at which it is merged cost reads little: their filters answer.
-const RUNS_FREE: f64 = 8.0;
+const L0_SLOWDOWN_FREE_RUNS: f64 = 8.0;
 /// So many beyond are the limit, and level 0 never gets twice as many.
 const RUNS_LIMIT: f64 = 36.0;
 /// Up to this part of what it may take, the index of sealed MemTables slows nobody.
@@ -35,7 +35,7 @@ const DEBT_FREE_SEGMENTS: f64 = 64.0;
 const DEBT_LIMIT_SEGMENTS: f64 = 256.0;
 
 /// What compactions owe begins to slow writers with so many times the drain.
-const EVEN_MOST: f64 = 2.0;
+const RATE_AT_ZERO_DEBT_FACTOR: f64 = 2.0;
 /// Writers keep at least this, in bytes a second, so that none waits for ever.
 const RATE_FLOOR: f64 = 1e6;
 /// A rate that may rise doubles in so long,
@@ -58,11 +58,11 @@ const CREDIT: Duration = Duration::from_millis(1);
 const SLEEP_MOST: Duration = Duration::from_millis(20);
 /// No write is put off further than this by those before it: what they cost beyond is forgiven, or a
 /// moment of overload would slow writers for minutes after.
-const BACKLOG_MOST: Duration = Duration::from_millis(100);
+const MAX_BACKLOG: Duration = Duration::from_millis(100);
 
 /// What writers' debts are made of.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Debt {
+pub(crate) struct StallInputs {
     /// Sealed MemTables waiting for their flush, and how many are tolerable.
     pub(crate) sealed: usize,
     pub(crate) sealed_limit: usize,
@@ -81,7 +81,7 @@ pub(crate) struct Debt {
 }
 
 /// See the file's head.
-pub(crate) struct Stall {
+pub(crate) struct WriteController {
     /// Bytes a second that all writers together might write at `since`; 0 is no limit. The four are
     /// stored under the lock and read without it: who reads new and old ones waits too long, or not
     /// long enough, once.
@@ -99,10 +99,10 @@ pub(crate) struct Stall {
     /// The moment until which a writer was held back last.
     held_until: AtomicU64,
     stalled_ns: AtomicU64,
-    drains: Mutex<Drains>,
+    drains: Mutex<DrainRates>,
 }
 
-struct Drains {
+struct DrainRates {
     flush: f64,
     level_0: f64,
     /// Whether what compactions owed has slowed writers, who go on at their pace since.
@@ -111,9 +111,9 @@ struct Drains {
     sorting: Duration,
 }
 
-impl Stall {
+impl WriteController {
     pub(crate) fn new() -> Self {
-        Stall {
+        WriteController {
             rate: AtomicU64::new(0),
             since: AtomicU64::new(0),
             target: AtomicU64::new(0),
@@ -122,7 +122,7 @@ impl Stall {
             busy_until: AtomicU64::new(0),
             held_until: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
-            drains: Mutex::new(Drains {
+            drains: Mutex::new(DrainRates {
                 flush: DRAIN_INITIAL,
                 level_0: DRAIN_INITIAL,
                 is_paced: false,
@@ -158,7 +158,7 @@ impl Stall {
         let cost_ns = (bytes as u64).saturating_mul(1_000_000_000) / risen;
         let earliest = now.saturating_sub(CREDIT.as_nanos() as u64);
         let start = |busy_until: u64| busy_until.max(earliest);
-        let latest = now + BACKLOG_MOST.as_nanos() as u64;
+        let latest = now + MAX_BACKLOG.as_nanos() as u64;
         let after = |busy_until| Some(start(busy_until).saturating_add(cost_ns).min(latest));
         let before = self.busy_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
         let wait = Duration::from_nanos(start(before.unwrap_or(now)).saturating_sub(now));
@@ -233,13 +233,14 @@ impl Stall {
 
     /// Sets the rate by the debt that there is now. It is measured under the lock, so that of two
     /// callers at once the later one has the last word.
-    pub(crate) fn set_debt(&self, now: Duration, measure: impl FnOnce() -> Debt) {
+    pub(crate) fn set_debt(&self, now: Duration, measure: impl FnOnce() -> StallInputs) {
         let mut drains = self.drains.lock();
         let debt = measure();
         let tolerable = (debt.sealed_limit + 1).saturating_sub(debt.sealed_free) as f64;
         let sealed = debt.sealed.saturating_sub(debt.sealed_free) as f64 / tolerable;
         let index = (debt.index_share - INDEX_FREE) / (1.0 - INDEX_FREE);
-        let runs = (debt.level_0_excess_runs - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
+        let runs = (debt.level_0_excess_runs - L0_SLOWDOWN_FREE_RUNS)
+            / (RUNS_LIMIT - L0_SLOWDOWN_FREE_RUNS);
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
         let of_compaction =
@@ -253,7 +254,8 @@ impl Stall {
         };
         let owed = rate_at(sealed.max(index), drains.flush).min(of_compaction);
         drains.is_paced = before.is_some() && (was_owed || drains.is_paced) && debt.is_compacting;
-        let pace = if drains.is_paced { EVEN_MOST * drains.level_0 } else { f64::INFINITY };
+        let pace =
+            if drains.is_paced { RATE_AT_ZERO_DEBT_FACTOR * drains.level_0 } else { f64::INFINITY };
         self.is_pace.store(pace < owed, Ordering::Relaxed);
         let rate = owed.min(pace);
         let target = rate.max(RATE_FLOOR);
@@ -279,7 +281,7 @@ fn even_rate_at(x: f64, drain: f64) -> f64 {
     if x <= 0.0 {
         f64::INFINITY
     } else {
-        drain * (EVEN_MOST * (1.0 - x)).max((2.0 - x) / 4.0).max(0.0)
+        drain * (RATE_AT_ZERO_DEBT_FACTOR * (1.0 - x)).max((2.0 - x) / 4.0).max(0.0)
     }
 }
 
@@ -297,32 +299,34 @@ mod tests {
     /// A moment.
     const NOW: Duration = Duration::from_secs(1000);
 
-    fn rate(debt: Debt) -> u64 {
-        let stall = Stall::new();
-        stall.set_debt(NOW, || Debt { sealed_limit: 3, segment_bytes: 64 << 20, ..debt });
+    fn rate(debt: StallInputs) -> u64 {
+        let stall = WriteController::new();
+        stall.set_debt(NOW, || StallInputs { sealed_limit: 3, segment_bytes: 64 << 20, ..debt });
         stall.rate.load(Ordering::Relaxed)
     }
 
     #[test]
     fn without_debt_writers_run_free() {
-        assert_eq!(rate(Debt::default()), 0);
-        assert_eq!(rate(Debt { level_0_excess_runs: 8.0, ..Debt::default() }), 0);
+        assert_eq!(rate(StallInputs::default()), 0);
+        assert_eq!(rate(StallInputs { level_0_excess_runs: 8.0, ..StallInputs::default() }), 0);
     }
 
     #[test]
     fn the_rate_falls_step_by_step_and_never_to_nothing() {
         let by_runs: Vec<u64> = (9..60)
-            .map(|runs| rate(Debt { level_0_excess_runs: f64::from(runs), ..Debt::default() }))
+            .map(|runs| {
+                rate(StallInputs { level_0_excess_runs: f64::from(runs), ..StallInputs::default() })
+            })
             .collect();
         assert!(by_runs.windows(2).all(|pair| pair[1] <= pair[0]));
         assert!(by_runs.windows(2).all(|pair| pair[1] * 2 >= pair[0] || pair[1] < 20_000_000));
         assert!(by_runs.iter().all(|&rate| rate >= RATE_FLOOR as u64));
         let by_sealed: Vec<u64> =
-            (1..6).map(|sealed| rate(Debt { sealed, ..Debt::default() })).collect();
+            (1..6).map(|sealed| rate(StallInputs { sealed, ..StallInputs::default() })).collect();
         assert!(by_sealed.windows(2).all(|pair| pair[1] <= pair[0]));
     }
 
-    const NONE: Debt = Debt {
+    const NONE: StallInputs = StallInputs {
         sealed: 0,
         sealed_limit: 3,
         sealed_free: 0,
@@ -336,14 +340,14 @@ mod tests {
     #[test]
     fn what_sorting_takes_is_a_part_of_the_flush() {
         let drain = |sorting| {
-            let stall = Stall::new();
+            let stall = WriteController::new();
             sorting_of(&stall, sorting);
             stall.flushed(100 << 20, Duration::from_secs(1));
             let drains = stall.drains.lock();
             assert_eq!(drains.sorting, Duration::ZERO, "the next one is sorted anew");
             drains.flush
         };
-        fn sorting_of(stall: &Stall, seconds: &[u64]) {
+        fn sorting_of(stall: &WriteController, seconds: &[u64]) {
             seconds.iter().for_each(|&took| stall.sorted(Duration::from_secs(took)));
         }
         let learnt = |seconds: f64| {
@@ -366,35 +370,43 @@ mod tests {
 
     #[test]
     fn a_moment_of_overload_is_soon_over() {
-        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        let debt = |level_0_excess_runs| Debt { level_0_excess_runs, ..NONE };
+        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let debt = |level_0_excess_runs| StallInputs { level_0_excess_runs, ..NONE };
         stall.set_debt(clock.now(), || debt(60.0));
         (0..50).for_each(|_| stall.before_write(1 << 20, &clock));
         stall.set_debt(clock.now(), || debt(9.0));
         let eased = clock.now();
         (0..50).for_each(|_| stall.before_write(100, &clock));
-        assert!(clock.now() - eased <= BACKLOG_MOST, "{:?}", clock.now() - eased);
+        assert!(clock.now() - eased <= MAX_BACKLOG, "{:?}", clock.now() - eased);
     }
 
     #[test]
     fn a_memtable_that_waits_for_its_flush_slows_writers_and_is_not_owed_by_compaction() {
-        let stall = Stall::new();
-        let owes = |debt: Debt| {
+        let stall = WriteController::new();
+        let owes = |debt: StallInputs| {
             stall.set_debt(NOW, || debt);
             (stall.rate.load(Ordering::Relaxed) > 0, stall.waits_for_compaction())
         };
         assert_eq!(owes(NONE), (false, false));
-        assert_eq!(owes(Debt { sealed: 1, ..NONE }), (true, false));
-        assert_eq!(owes(Debt { sealed: 1, level_0_excess_runs: 9.0, ..NONE }), (true, true));
-        assert_eq!(owes(Debt { compaction_bytes: 65, ..NONE }), (true, true));
+        assert_eq!(owes(StallInputs { sealed: 1, ..NONE }), (true, false));
+        assert_eq!(owes(StallInputs { sealed: 1, level_0_excess_runs: 9.0, ..NONE }), (true, true));
+        assert_eq!(owes(StallInputs { compaction_bytes: 65, ..NONE }), (true, true));
         assert!(!owes(NONE).1);
     }
 
     #[test]
     fn a_pool_is_filled_to_a_half_before_it_slows_writers_and_then_step_by_step() {
         let pool = |sealed| {
-            let (stall, debt) = (Stall::new(), Debt { segment_bytes: 1, ..Debt::default() });
-            stall.set_debt(NOW, || Debt { sealed, sealed_limit: 14, sealed_free: 7, ..debt });
+            let (stall, debt) = (
+                WriteController::new(),
+                StallInputs { segment_bytes: 1, ..StallInputs::default() },
+            );
+            stall.set_debt(NOW, || StallInputs {
+                sealed,
+                sealed_limit: 14,
+                sealed_free: 7,
+                ..debt
+            });
             stall.rate.load(Ordering::Relaxed)
         };
         assert!((0..=7).all(|sealed| pool(sealed) == 0));
@@ -406,16 +418,16 @@ mod tests {
 
     #[test]
     fn index_that_outgrows_its_share_of_the_memory_slows_writers() {
-        assert_eq!(rate(Debt { index_share: INDEX_FREE, ..Debt::default() }), 0);
-        let rates =
-            [0.6, 0.8, 1.0].map(|index_share| rate(Debt { index_share, ..Debt::default() }));
+        assert_eq!(rate(StallInputs { index_share: INDEX_FREE, ..StallInputs::default() }), 0);
+        let rates = [0.6, 0.8, 1.0]
+            .map(|index_share| rate(StallInputs { index_share, ..StallInputs::default() }));
         assert!(rates[0] > rates[1] && rates[1] > rates[2], "{rates:?}");
     }
 
     #[test]
     fn a_slowed_writer_waits_in_short_turns() {
-        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         // At half of the limit writers get just the drain rate: 100 MB in about a second.
         for _ in 0..100_000 {
             stall.before_write(1000, &clock);
@@ -425,7 +437,7 @@ mod tests {
     }
 
     /// The bytes that a writer who never rests writes in `duration`.
-    fn written_in(stall: &Stall, clock: &Counting, duration: Duration) -> u64 {
+    fn written_in(stall: &WriteController, clock: &Counting, duration: Duration) -> u64 {
         let (end, mut bytes) = (clock.now() + duration, 0);
         while clock.now() < end {
             stall.before_write(1000, clock);
@@ -437,8 +449,8 @@ mod tests {
 
     #[test]
     fn each_put_waits_its_own_share() {
-        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
         for _ in 0..1000 {
             let before = clock.now();
@@ -450,8 +462,8 @@ mod tests {
 
     #[test]
     fn when_a_merge_ends_the_rate_rises_step_by_step() {
-        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || NONE);
         let by_second: Vec<u64> =
@@ -464,14 +476,14 @@ mod tests {
 
     #[test]
     fn writers_that_were_slowed_get_twice_the_drain_until_compactions_rest() {
-        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        let compacting = Debt { is_compacting: true, ..NONE };
+        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let compacting = StallInputs { is_compacting: true, ..NONE };
         stall.set_debt(clock.now(), || compacting);
         assert_eq!(stall.rate.load(Ordering::Relaxed), 0, "they were not slowed yet");
-        stall.set_debt(clock.now(), || Debt { sealed: 1, ..compacting });
+        stall.set_debt(clock.now(), || StallInputs { sealed: 1, ..compacting });
         stall.set_debt(clock.now(), || compacting);
         assert_eq!(stall.target.load(Ordering::Relaxed), 0, "only a flush slowed them");
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..compacting });
+        stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..compacting });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || compacting);
         assert!(!stall.waits_for_compaction(), "nothing is owed");
@@ -479,7 +491,7 @@ mod tests {
         let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
         assert!((0.95..1.05).contains(&(written / (2.0 * DRAIN_INITIAL))), "{written}");
         // A MemTable that is flushed meanwhile changes nothing.
-        stall.set_debt(clock.now(), || Debt { sealed: 1, ..compacting });
+        stall.set_debt(clock.now(), || StallInputs { sealed: 1, ..compacting });
         stall.set_debt(clock.now(), || compacting);
         assert!(stall.is_paced());
         stall.set_debt(clock.now(), || NONE);
@@ -489,9 +501,9 @@ mod tests {
 
     #[test]
     fn a_pace_that_holds_nobody_back_is_gone() {
-        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        let compacting = Debt { is_compacting: true, ..NONE };
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..compacting });
+        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let compacting = StallInputs { is_compacting: true, ..NONE };
+        stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..compacting });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || compacting);
         // Someone writes on, a fifth of what might be.
@@ -504,9 +516,9 @@ mod tests {
 
     #[test]
     fn a_writer_that_waits_for_a_segment_keeps_its_pace() {
-        let stall = Stall::new();
-        let compacting = Debt { is_compacting: true, ..NONE };
-        stall.set_debt(NOW, || Debt { level_0_excess_runs: 22.0, ..compacting });
+        let stall = WriteController::new();
+        let compacting = StallInputs { is_compacting: true, ..NONE };
+        stall.set_debt(NOW, || StallInputs { level_0_excess_runs: 22.0, ..compacting });
         stall.set_debt(NOW, || compacting);
         assert!(stall.is_paced());
         let (waited, until) = (Duration::from_millis(300), NOW + Duration::from_millis(300));
@@ -517,8 +529,8 @@ mod tests {
 
     #[test]
     fn a_rate_that_nobody_used_is_gone() {
-        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || NONE);
         clock.sleep(SLEEP_MOST);
@@ -540,8 +552,8 @@ mod tests {
                 self.0.0.fetch_add(duration.as_nanos() as u64 + 50_000, Ordering::Relaxed);
             }
         }
-        let (stall, clock) = (Stall::new(), Late(Counting(AtomicU64::new(0))));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        let (stall, clock) = (WriteController::new(), Late(Counting(AtomicU64::new(0))));
+        stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         (0..100_000).for_each(|_| stall.before_write(1000, &clock));
         let seconds = clock.now().as_secs_f64();
         assert!((0.99..1.01).contains(&seconds), "100 MB of 100 MB/s: {seconds}");

@@ -51,7 +51,7 @@ fn damaged_tables() -> Files {
 /// interrupted; so is what an open says in between, if it succeeds.
 fn interrupt_everywhere(damaged: &Files, must_rebuild: bool) {
     let whole = disk_of(damaged, 1);
-    inspector_of(&whole).repair(MissingLogs::Refuse).unwrap();
+    inspector_of(&whole).repair(MissingLogPolicy::Refuse).unwrap();
     let calls = whole.operations();
     assert!(calls > 10);
     let db = open_disk(&whole).unwrap();
@@ -60,7 +60,7 @@ fn interrupt_everywhere(damaged: &Files, must_rebuild: bool) {
         for after in 0..calls {
             let disk = disk_of(damaged, after);
             disk.crash_after(after);
-            inspector_of(&disk).repair(MissingLogs::Refuse).unwrap_err();
+            inspector_of(&disk).repair(MissingLogPolicy::Refuse).unwrap_err();
             let left = disk.files();
             // What the system has seen outlives a process.
             let seen = left.iter().map(|name| (name.clone(), disk.read_all(name).unwrap()));
@@ -70,7 +70,7 @@ fn interrupt_everywhere(damaged: &Files, must_rebuild: bool) {
             inspector_of(&disk).check(&mut |problem| problems.push(problem.to_string())).unwrap();
             let is_loss = |problem: &String| problem.contains("edits are missing");
             assert!(!problems.iter().any(is_loss), "{context}: {problems:?}");
-            let repaired = inspector_of(&disk).repair(MissingLogs::Refuse).unwrap();
+            let repaired = inspector_of(&disk).repair(MissingLogPolicy::Refuse).unwrap();
             assert!(must_rebuild || repaired.rebuilt.is_empty(), "{context}: {repaired:?}");
             for name in damaged.keys().filter(|name| name.ends_with(".tables")) {
                 let names = [name.clone(), format!("{name}.damaged")];
@@ -123,12 +123,12 @@ fn an_interrupted_rebuild_knows_what_the_manifest_knew() {
 fn a_repair_that_finds_the_disk_full_changes_nothing() {
     let damaged = damaged_tables();
     let whole = disk_of(&damaged, 1);
-    inspector_of(&whole).repair(MissingLogs::Refuse).unwrap();
+    inspector_of(&whole).repair(MissingLogPolicy::Refuse).unwrap();
     let needed = whole.used_bytes() - disk_of(&damaged, 1).used_bytes();
     for space in (0..needed).step_by(needed as usize / 20) {
         let disk = disk_of(&damaged, 1);
         disk.set_space_limit(Some(disk.used_bytes() + space));
-        inspector_of(&disk).repair(MissingLogs::Refuse).unwrap_err();
+        inspector_of(&disk).repair(MissingLogPolicy::Refuse).unwrap_err();
         let mut left = files(&disk);
         left.remove("LOCK");
         assert_eq!(left.keys().collect::<Vec<_>>(), damaged.keys().collect::<Vec<_>>());

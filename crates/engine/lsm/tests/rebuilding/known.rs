@@ -1,10 +1,10 @@
 //! What the manifest knew of keyspaces before its damage is neither lost nor contradicted.
 
 use super::*;
-use esker_lsm::manifest::version_edit::Change;
+use esker_lsm::manifest::version_edit::VersionChange;
 
 /// Damages the record behind the first one of which `is_last_read` holds. More records follow.
-fn damage_behind(storage: &Arc<MemoryStorage>, is_last_read: impl Fn(&Change) -> bool) {
+fn damage_behind(storage: &Arc<MemoryStorage>, is_last_read: impl Fn(&VersionChange) -> bool) {
     let manifest = inspector(storage).manifest().unwrap();
     let holds = |record: &_| {
         let esker_lsm::manifest::manifest_file::Record { edit, .. } = record;
@@ -48,7 +48,7 @@ fn a_file_with_a_table_of_a_dropped_keyspace_is_kept_for_its_other_tables() {
     fill(&db, "default", b"in the log");
     let expected = pairs(&db);
     let storage = copy(&*storage);
-    damage_behind(&storage, |change| matches!(change, Change::DropKeyspace(_)));
+    damage_behind(&storage, |change| matches!(change, VersionChange::DropKeyspace(_)));
     let repaired = repair(&storage);
     assert!(!repaired.rebuilt.is_empty(), "{repaired:?}");
     assert!(storage.exists(&file[0]).unwrap(), "{repaired:?}");
@@ -75,7 +75,7 @@ fn a_keyspace_that_the_snapshot_does_not_list_stays_dropped_and_its_id_is_not_us
     });
     let expected = pairs(&db);
     let storage = copy(&*storage);
-    damage_behind(&storage, |change| matches!(change, Change::NextKeyspace(_)));
+    damage_behind(&storage, |change| matches!(change, VersionChange::NextKeyspace(_)));
     repair(&storage);
     let db = open(&storage).unwrap();
     assert_eq!(different(&pairs(&db), &expected), [""; 0]);
@@ -103,9 +103,9 @@ fn a_drop_that_an_older_manifest_tells_and_a_newer_one_does_not_was_undone() {
     });
     let expected = pairs(&db);
     let storage = copy(&*undone);
-    let mut file = storage.create(&older, Hint::of(FileKind::Meta)).unwrap();
+    let mut file = storage.create(&older, WriteHint::of(FileKind::Meta)).unwrap();
     file.append(&with_drop).unwrap();
-    damage_behind(&storage, |change| matches!(change, Change::NextKeyspace(_)));
+    damage_behind(&storage, |change| matches!(change, VersionChange::NextKeyspace(_)));
     repair(&storage);
     let db = open(&storage).unwrap();
     assert_eq!(different(&pairs(&db), &expected), [""; 0]);
@@ -146,7 +146,7 @@ fn a_flipped_byte_anywhere_in_a_table_costs_a_block_at_most_without_a_manifest_t
     db.put(&db.default_keyspace(), b"more", b"").unwrap();
     db.flush().unwrap();
     let sound = copy(&*sound);
-    damage_behind(&sound, |change| matches!(change, Change::NextKeyspace(_)));
+    damage_behind(&sound, |change| matches!(change, VersionChange::NextKeyspace(_)));
     let bytes = read(&*sound, &name).len();
     // From the end: properties, index and footer are there.
     for at in (0..bytes).rev().step_by(61).take(20).chain([5_000]) {
@@ -171,7 +171,7 @@ fn add_old_logs(storage: &dyn Storage, early: &dyn Storage) {
     let gone: Vec<String> = early.list().unwrap().into_iter().filter(is_gone).collect();
     assert!(!gone.is_empty());
     for name in gone {
-        let mut file = storage.create(&name, Hint::of(FileKind::Meta)).unwrap();
+        let mut file = storage.create(&name, WriteHint::of(FileKind::Meta)).unwrap();
         file.append(&read(early, &name)).unwrap();
         file.sync().unwrap();
     }
@@ -261,7 +261,7 @@ fn a_dropped_table_stays_dropped_if_the_manifest_says_so() {
     (0..2).for_each(|n| drop(db.keyspace(&format!("new-{n}"), Default::default()).unwrap()));
     let expected = pairs(&db);
     let storage = copy(&*storage);
-    damage_behind(&storage, |change| matches!(change, Change::RemoveTable { .. }));
+    damage_behind(&storage, |change| matches!(change, VersionChange::RemoveTable { .. }));
     repair(&storage);
     let db = open(&storage).unwrap();
     assert_eq!(different(&pairs(&db), &expected), [""; 0]);

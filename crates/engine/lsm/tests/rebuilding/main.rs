@@ -6,9 +6,9 @@ mod unfinished;
 
 use esker_api::KeyRange;
 use esker_base::background::Stepped;
-use esker_base::{FileKind, Hint, Rng};
+use esker_base::{FileKind, Rng, WriteHint};
 use esker_lsm::inspect::Inspector;
-use esker_lsm::inspect::repair::{MissingLogs, Repaired};
+use esker_lsm::inspect::repair::{MissingLogPolicy, RepairReport};
 use esker_lsm::manifest::manifest_file::read_current;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
 use esker_storage::{MemoryStorage, Storage};
@@ -36,7 +36,7 @@ fn read(storage: &dyn Storage, name: &str) -> Vec<u8> {
 
 fn replace(storage: &dyn Storage, name: &str, bytes: &[u8]) {
     storage.remove(name).unwrap();
-    let mut file = storage.create(name, Hint::of(FileKind::Meta)).unwrap();
+    let mut file = storage.create(name, WriteHint::of(FileKind::Meta)).unwrap();
     file.append(bytes).unwrap();
     file.sync().unwrap();
 }
@@ -45,7 +45,7 @@ fn replace(storage: &dyn Storage, name: &str, bytes: &[u8]) {
 fn copy(storage: &dyn Storage) -> Arc<MemoryStorage> {
     let copy = Arc::new(MemoryStorage::new());
     for name in storage.list().unwrap() {
-        let mut file = copy.create(&name, Hint::of(FileKind::Meta)).unwrap();
+        let mut file = copy.create(&name, WriteHint::of(FileKind::Meta)).unwrap();
         file.append(&read(storage, &name)).unwrap();
         file.sync().unwrap();
     }
@@ -74,8 +74,8 @@ fn inspector(storage: &Arc<MemoryStorage>) -> Inspector {
     Inspector::of(storage.clone(), storage.clone())
 }
 
-fn repair(storage: &Arc<MemoryStorage>) -> Repaired {
-    inspector(storage).repair(MissingLogs::Refuse).unwrap()
+fn repair(storage: &Arc<MemoryStorage>) -> RepairReport {
+    inspector(storage).repair(MissingLogPolicy::Refuse).unwrap()
 }
 
 fn tables(storage: &dyn Storage) -> Vec<String> {
@@ -185,7 +185,7 @@ fn a_table_of_a_higher_level_hides_no_newer_write() {
     drop(snapshot);
     db.close().unwrap();
     assert!(!tables(&*storage).contains(&old));
-    let mut file = storage.create(&old, Hint::of(FileKind::Meta)).unwrap();
+    let mut file = storage.create(&old, WriteHint::of(FileKind::Meta)).unwrap();
     file.append(&bytes).unwrap();
     file.sync().unwrap();
     storage.remove(&read_current(&*storage).unwrap()).unwrap();

@@ -50,7 +50,7 @@ fn a_flush_that_was_cut_off_hides_no_write_of_the_log() {
     // In the second table, in its last bytes, and in the first table.
     for length in [bytes.len() - 500, bytes.len() - 3, bytes.len() / 3] {
         let storage = copy(&*before);
-        let mut file = storage.create(&name, Hint::of(FileKind::Meta)).unwrap();
+        let mut file = storage.create(&name, WriteHint::of(FileKind::Meta)).unwrap();
         file.append(&bytes[..length]).unwrap();
         expect_all(&storage, &expected);
     }
@@ -61,7 +61,7 @@ fn a_flush_with_holes_hides_no_write_of_the_log() {
     let (before, name, bytes, expected) = before_a_flush();
     let mut bytes = bytes;
     bytes[512..1024].fill(0);
-    let mut file = before.create(&name, Hint::of(FileKind::Meta)).unwrap();
+    let mut file = before.create(&name, WriteHint::of(FileKind::Meta)).unwrap();
     file.append(&bytes).unwrap();
     expect_all(&before, &expected);
 }
@@ -88,7 +88,7 @@ fn a_damaged_output_of_a_compaction_hides_none_of_its_inputs() {
             before.remove(&name).unwrap();
         }
     }
-    let mut file = before.create(output, Hint::of(FileKind::Meta)).unwrap();
+    let mut file = before.create(output, WriteHint::of(FileKind::Meta)).unwrap();
     file.append(&bytes).unwrap();
     expect_all(&before, &expected);
 }

@@ -1,9 +1,9 @@
 //! A storage that compares what its table files take with a ceiling, whenever one of them grows.
 
-use esker_base::{Hint, Result};
+use esker_base::{Result, WriteHint};
 use esker_lsm::version::parse_table_file_name;
 use esker_storage::memory::MemoryStorage;
-use esker_storage::{Layer, ReadableFile, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, ReadableFile, Storage, WritableFile};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -123,11 +123,11 @@ impl WritableFile for WatchedFile {
     }
 }
 
-impl Layer for Watched {
+impl FileSystemWrapper for Watched {
     fn below(&self) -> &dyn Storage {
         &self.storage
     }
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let file = self.storage.create(name, hint)?;
         if parse_table_file_name(name).is_some() {
             self.ceiling().files.insert(name.to_owned(), 0);

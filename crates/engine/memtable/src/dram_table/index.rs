@@ -14,7 +14,7 @@
 //! 1. Between where a cell's probing starts and where it is, no cell is empty.
 //! 2. No two cells have the same slot.
 
-use super::entry::{Entry, Key};
+use super::row::{Key, Row};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// At most this share of the cells is in use, in fourths.
@@ -32,14 +32,14 @@ pub(super) const SLOTS_MAX: usize = 1 << (u32::BITS - READS_BITS);
 
 /// An entry, with what it is found by and its slot's number.
 pub(super) struct Cell {
-    pub entry: Entry,
+    pub entry: Row,
     tag: u32,
     /// The reads, in the lower bits, are those since it came in or was passed over: 0 to 3.
     slot_and_reads: AtomicU32,
 }
 
 impl Cell {
-    pub fn new(entry: Entry, tag: u32, slot: u32, reads: u32) -> Cell {
+    pub fn new(entry: Row, tag: u32, slot: u32, reads: u32) -> Cell {
         debug_assert!((slot as usize) < SLOTS_MAX && reads <= READS_MAX, "{slot} {reads}");
         Cell { entry, tag, slot_and_reads: AtomicU32::new(slot << READS_BITS | reads) }
     }
@@ -208,19 +208,19 @@ mod tests {
         if Index::bytes_of(cells) != index.memory_bytes() {
             index.resize(cells);
         }
-        index.insert(Cell::new(Entry::new(key, 1, 1, b""), key.tag(), slot, reads));
+        index.insert(Cell::new(Row::new(key, 1, 1, b""), key.tag(), slot, reads));
     }
 
     #[test]
     fn a_cell_is_no_larger_than_what_is_in_it() {
-        assert_eq!(size_of::<Option<Cell>>(), size_of::<Entry>() + 2 * size_of::<u32>());
+        assert_eq!(size_of::<Option<Cell>>(), size_of::<Row>() + 2 * size_of::<u32>());
     }
 
     #[test]
     fn reads_are_counted_up_to_three_and_leave_the_slot_alone() {
         let key = key_of(&7, 0);
         let slot = SLOTS_MAX as u32 - 1;
-        let mut cell = Cell::new(Entry::new(&key, 1, 1, b""), key.tag(), slot, 0);
+        let mut cell = Cell::new(Row::new(&key, 1, 1, b""), key.tag(), slot, 0);
         let counts = [(); 5].map(|()| {
             cell.note_read();
             (cell.reads(), cell.slot())

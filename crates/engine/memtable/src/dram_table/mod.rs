@@ -2,7 +2,7 @@
 //!
 //! It outlives flush and compaction, and is never itself flushed or compacted: each entry is a copy
 //! of the newest version of a key among those that have left the MemTables, or of one still in
-//! them. Bounded in bytes, sharded by hash, evicted by S3-FIFO (`store.rs`).
+//! them. Bounded in bytes, sharded by hash, evicted by S3-FIFO (`s3_fifo.rs`).
 //!
 //! # Protocol
 //!
@@ -25,7 +25,7 @@
 //!   the view has none).
 //! * **R2.** Before a MemTable leaves the view, each of its keys is [passed](DramTable::pass) with
 //!   its newest seqno there, and for each keyspace with range deletes there the
-//!   [floor is raised](DramTable::raise_floor) to the newest of them. MemTables leave oldest first.
+//!   [floor is raised](DramTable::raise_invalidation_floor) to the newest of them. MemTables leave oldest first.
 //! * **R3.** A fill is a value that the reader is about to return: found at its snapshot, and not
 //!   range-deleted at that snapshot, the MemTables' range deletes included. Its seqno is the version's,
 //!   or, if a merge has forgotten that, one by which it was written.
@@ -53,18 +53,18 @@
 //!
 //! Thread safety: every method may be called from any thread at any time, as the rules allow.
 
-mod demand;
-mod entry;
+mod admission;
 mod ghost;
 mod index;
 mod queue;
+mod row;
+mod s3_fifo;
 mod shard;
-mod store;
 mod sync;
 
-use crate::index::hash_in;
-use entry::Key;
+use crate::hash_index::hash_in;
 use esker_base::{KeyspaceId, Seqno};
+use row::Key;
 use shard::Shard;
 
 /// A shard has at least this many bytes when the table is made, so that values fit that should.
@@ -95,7 +95,7 @@ pub enum Forwarding {
     /// At once, for puts that replace an entry that was read, and for values read in a slow
     /// segment.
     ///
-    /// See [`DramTable::put`] and [`DramTable::segment_read`].
+    /// See [`DramTable::put`] and [`DramTable::record_pmem_read`].
     Adaptive,
 }
 
@@ -289,7 +289,7 @@ impl DramTable {
     /// What a reader calls that met a put in a MemTable of which [`DramTable::get_exact`] had no
     /// copy, if the segment is slower than DRAM. It counts as a lookup not answered. `OnFlush` takes no
     /// copy.
-    pub fn segment_read(
+    pub fn record_pmem_read(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
@@ -307,8 +307,8 @@ impl DramTable {
 
     /// Says that a MemTable with range deletes in `keyspace`, the newest at `seqno`, is about to
     /// leave the view. Entries from before are useless from now on.
-    pub fn raise_floor(&self, keyspace: KeyspaceId, seqno: Seqno) {
-        self.shards.iter().for_each(|shard| shard.raise_floor(keyspace, seqno));
+    pub fn raise_invalidation_floor(&self, keyspace: KeyspaceId, seqno: Seqno) {
+        self.shards.iter().for_each(|shard| shard.raise_invalidation_floor(keyspace, seqno));
     }
 
     /// Says that `keyspace` is gone for good.

@@ -2,9 +2,9 @@
 //!
 //! All of the protocol's checks are here, each under the lock under which what it checks changes.
 
-use super::demand::Demand;
-use super::entry::{Entry, Key};
-use super::store::{Store, Taken};
+use super::admission::AdmissionEstimator;
+use super::row::{Key, Row};
+use super::s3_fifo::{PutOutcome, S3Fifo};
 use super::sync::RwLock;
 use super::{DramTableStats, Hit};
 use esker_base::{KeyspaceId, Seqno};
@@ -26,13 +26,13 @@ pub(super) struct Shard {
     misses: AtomicU64,
     exact_hits: AtomicU64,
     exact_misses: AtomicU64,
-    demand: Demand,
+    demand: AdmissionEstimator,
 }
 
 /// What the lock protects. The store comes first: see [`Shard`].
 #[repr(C)]
 struct State {
-    store: Store,
+    store: S3Fifo,
     /// By bucket, the highest seqno passed, and the highest floor of any keyspace.
     passed: [Seqno; BUCKETS],
     /// By keyspace, the seqno below whose mark entries are stale; as long as there may be some.
@@ -58,7 +58,7 @@ impl Shard {
 
     pub fn new(bytes: usize) -> Shard {
         let state = State {
-            store: Store::new(bytes, Shard::BYTES),
+            store: S3Fifo::new(bytes, Shard::BYTES),
             passed: [0; BUCKETS],
             floors: Vec::new(),
             sweep_end: 0,
@@ -72,7 +72,7 @@ impl Shard {
             collected: 0,
         };
         let [hits, misses, exact_hits, exact_misses] = [const { AtomicU64::new(0) }; 4];
-        let demand = Demand::default();
+        let demand = AdmissionEstimator::default();
         Shard { state: RwLock::new(state), hits, misses, exact_hits, exact_misses, demand }
     }
 
@@ -136,13 +136,13 @@ impl Shard {
         let admitted = state.admits(key, snapshot);
         let taken = admitted.then(|| state.take(key, seqno, snapshot, value));
         match taken {
-            Some(Taken::Stored) => state.fills += 1,
+            Some(PutOutcome::Stored) => state.fills += 1,
             // Another reader was quicker.
-            Some(Taken::Held) => {}
+            Some(PutOutcome::Held) => {}
             _ => state.fills_refused += 1,
         }
         state.sweep(SWEEP_STEP);
-        taken.is_some_and(Taken::is_held)
+        taken.is_some_and(PutOutcome::is_held)
     }
 
     pub fn pass(&self, key: &Key<'_>, seqno: Seqno, value: Option<&[u8]>, through: Seqno) {
@@ -163,9 +163,9 @@ impl Shard {
                 None
             }
         };
-        state.forwards += u64::from(taken == Some(Taken::Stored));
+        state.forwards += u64::from(taken == Some(PutOutcome::Stored));
         state.sweep(SWEEP_STEP);
-        taken.is_some_and(Taken::is_held)
+        taken.is_some_and(PutOutcome::is_held)
     }
 
     /// Whether a put of `key` replaces an entry that was read, and its copy would likely be read
@@ -178,7 +178,7 @@ impl Shard {
         state.store.find(key).is_some_and(|at| state.store.cell(at).reads() > 0)
     }
 
-    pub fn raise_floor(&self, keyspace: KeyspaceId, seqno: Seqno) {
+    pub fn raise_invalidation_floor(&self, keyspace: KeyspaceId, seqno: Seqno) {
         let mut state = self.state.write();
         // Outlives the floor, which goes once everything below it is collected.
         state.passed.iter_mut().for_each(|passed| *passed = seqno.max(*passed));
@@ -218,7 +218,7 @@ fn bucket(key: &Key<'_>) -> usize {
 
 impl State {
     #[inline]
-    fn floor_of(&self, keyspace: KeyspaceId) -> Seqno {
+    fn invalidation_floor(&self, keyspace: KeyspaceId) -> Seqno {
         if self.floors.is_empty() {
             return 0;
         }
@@ -228,17 +228,17 @@ impl State {
 
     /// Whether `entry` may no longer be what its key is.
     #[inline]
-    fn is_stale(&self, entry: &Entry) -> bool {
-        entry.as_of() < self.floor_of(entry.keyspace())
+    fn is_stale(&self, entry: &Row) -> bool {
+        entry.as_of() < self.invalidation_floor(entry.keyspace())
     }
 
     /// Whether what was true of `key` as of a seqno may come in: nothing newer left the MemTables.
     fn admits(&self, key: &Key<'_>, as_of: Seqno) -> bool {
-        as_of >= self.passed[bucket(key)] && as_of >= self.floor_of(key.keyspace)
+        as_of >= self.passed[bucket(key)] && as_of >= self.invalidation_floor(key.keyspace)
     }
 
     /// Makes a version the entry of its key, unless a newer one is or there is no room.
-    fn take(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> Taken {
+    fn take(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> PutOutcome {
         let Some(at) = self.store.find(key) else {
             return self.store.insert(key, seqno, as_of, value);
         };
@@ -246,14 +246,14 @@ impl State {
         match entry.seqno().cmp(&seqno) {
             std::cmp::Ordering::Less => {
                 let taken = self.store.replace(at, key, seqno, as_of, value);
-                self.invalidations += u64::from(taken == Taken::TooLarge);
+                self.invalidations += u64::from(taken == PutOutcome::TooLarge);
                 taken
             }
             std::cmp::Ordering::Equal => {
                 entry.set_as_of(as_of.max(entry.as_of()));
-                Taken::Held
+                PutOutcome::Held
             }
-            std::cmp::Ordering::Greater => Taken::Outrun,
+            std::cmp::Ordering::Greater => PutOutcome::Outrun,
         }
     }
 
@@ -266,7 +266,7 @@ impl State {
         match value {
             Some(value) if self.admits(key, through) => {
                 let taken = self.take(key, seqno, through, value);
-                self.refreshes += u64::from(taken == Taken::Stored);
+                self.refreshes += u64::from(taken == PutOutcome::Stored);
             }
             _ => {
                 self.store.remove(at);

@@ -1,7 +1,7 @@
 //! What fits one frame, and batches that need several.
 
 use super::{MemTable, entry_cap};
-use crate::segment::{Reservation, Tail};
+use crate::segment::{Reservation, SegmentWriter};
 use esker_base::Seqno;
 
 /// A frame takes at most this share of a segment, so that sealing wastes little.
@@ -25,7 +25,7 @@ impl MemTable {
 
     /// Whether one frame in an empty segment holds that much. If not, the batch needs several frames.
     #[inline]
-    pub fn fits_ever(segment_bytes: usize, entry_bytes: usize, count: u32) -> bool {
+    pub fn batch_fits(segment_bytes: usize, entry_bytes: usize, count: u32) -> bool {
         entry_bytes <= MemTable::max_frame_bytes(segment_bytes)
             && count as usize <= MemTable::max_frame_entries(segment_bytes)
     }
@@ -38,7 +38,7 @@ impl MemTable {
     /// If the segment does not have [`GROUPS`](crate::GROUPS).
     pub fn reserve_part(
         &self,
-        tail: &mut Tail,
+        tail: &mut SegmentWriter,
         entry_bytes: usize,
         count: u32,
         continues: Option<Seqno>,

@@ -2,8 +2,8 @@
 
 use super::{MIN_BYTES_AN_ENTRY, MemTable, entry_cap};
 use crate::frame::SegmentHeader;
-use crate::index::Index;
-use crate::segment::{Frames, Memory, Nodes, Room, Segment, Tail};
+use crate::hash_index::HashIndex;
+use crate::segment::{EntryLinks, FrameMode, Memory, Room, Segment, SegmentWriter};
 
 /// Of a MemTable that grows, this share of its segment is there at first,
 const FIRST_SHARE: usize = 16;
@@ -19,13 +19,13 @@ impl MemTable {
         entries: usize,
         memory: impl Into<Memory>,
         header: SegmentHeader,
-        frames: Frames,
+        frames: FrameMode,
     ) -> MemTable {
         let capacity = header.capacity as usize;
         let entries = entries.clamp(MemTable::max_frame_entries(capacity), entry_cap(capacity));
         let first = MemTable::first_room(capacity);
         let (nodes, index) =
-            (Nodes::reserve(entries), Index::growing(first.entries as usize, entries));
+            (EntryLinks::reserve(entries), HashIndex::growing(first.entries as usize, entries));
         let segment = Segment::new(memory.into(), header, frames, nodes);
         segment.begin_with(first);
         segment.touch(Room { bytes: 0, entries: 0 }, first);
@@ -60,7 +60,7 @@ impl MemTable {
 
     /// What the MemTable would have to grow to, to take this batch next. `None` if that does not help: seal
     /// it and go on with the next. Runs under the committer's lock.
-    pub fn room_for(&self, tail: &Tail, entry_bytes: usize, count: u32) -> Option<Room> {
+    pub fn room_for(&self, tail: &SegmentWriter, entry_bytes: usize, count: u32) -> Option<Room> {
         self.segment.room_for(tail, entry_bytes, count)
     }
 

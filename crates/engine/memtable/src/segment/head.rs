@@ -5,7 +5,7 @@ use crate::frame::MIN_ENTRY_BYTES;
 use esker_base::{KeyspaceId, Kind};
 
 /// What an entry says before its key, and where that starts in the segment.
-pub(super) struct Head {
+pub(super) struct EntryHeader {
     pub(super) keyspace: KeyspaceId,
     pub(super) kind: Kind,
     pub(super) key: usize,
@@ -13,10 +13,10 @@ pub(super) struct Head {
     pub(super) value_bytes: usize,
 }
 
-impl Head {
+impl EntryHeader {
     /// Itself, if key and value end at `end` at the latest.
     #[inline]
-    fn within(self, end: usize) -> Option<Head> {
+    fn within(self, end: usize) -> Option<EntryHeader> {
         let value = self.key.checked_add(self.key_bytes)?;
         (value.checked_add(self.value_bytes)? <= end).then_some(self)
     }
@@ -31,7 +31,7 @@ const LONG_VALUE: u32 = 0x8000_0000;
 impl Segment {
     /// What an entry says before its key, if that is possible.
     #[inline]
-    pub(super) fn head(&self, start: usize) -> Option<Head> {
+    pub(super) fn head(&self, start: usize) -> Option<EntryHeader> {
         let end = self.header.capacity as usize;
         assert!(start + MIN_ENTRY_BYTES <= end, "places lie in the segment");
         // SAFETY: a place is where a filled entry starts, which is five bytes long at least.
@@ -49,7 +49,7 @@ impl Segment {
             }
             _ => return self.long_head(start),
         }
-        let head = Head {
+        let head = EntryHeader {
             keyspace: KeyspaceId(word & 0xff),
             kind: Kind::from_u8((word >> 8) as u8)?,
             key,
@@ -61,13 +61,13 @@ impl Segment {
 
     /// The same for any lengths.
     #[cold]
-    fn long_head(&self, start: usize) -> Option<Head> {
+    fn long_head(&self, start: usize) -> Option<EntryHeader> {
         let mut at = start;
         let keyspace = KeyspaceId(u32::try_from(self.varint(&mut at)?).ok()?);
         let kind = Kind::from_u8(u8::try_from(self.varint(&mut at)?).ok()?)?;
         let key_bytes = usize::try_from(self.varint(&mut at)?).ok()?;
         let value_bytes = usize::try_from(self.varint(&mut at)?).ok()?;
-        let head = Head { keyspace, kind, key: at, key_bytes, value_bytes };
+        let head = EntryHeader { keyspace, kind, key: at, key_bytes, value_bytes };
         head.within(self.header.capacity as usize)
     }
 

@@ -160,24 +160,24 @@ pub(crate) unsafe trait Zeroable {
 
 /// A fixed array of fresh values on [`HeapMemory`].
 #[cfg(not(loom))]
-pub(crate) struct Zeroed<T> {
+pub(crate) struct ZeroedVec<T> {
     memory: HeapMemory,
     len: usize,
     values: std::marker::PhantomData<T>,
 }
 
 #[cfg(not(loom))]
-impl<T: Zeroable> Zeroed<T> {
+impl<T: Zeroable> ZeroedVec<T> {
     /// `len` fresh values.
     pub fn new(len: usize) -> Self {
         let bytes = len.checked_mul(size_of::<T>()).expect("the array fits memory");
-        Zeroed { memory: HeapMemory::new(bytes), len, values: std::marker::PhantomData }
+        ZeroedVec { memory: HeapMemory::new(bytes), len, values: std::marker::PhantomData }
     }
 
     /// The same, with no memory touched.
     pub fn reserve(len: usize) -> Self {
         let bytes = len.checked_mul(size_of::<T>()).expect("the array fits memory");
-        Zeroed { memory: HeapMemory::reserve(bytes), len, values: std::marker::PhantomData }
+        ZeroedVec { memory: HeapMemory::reserve(bytes), len, values: std::marker::PhantomData }
     }
 
     /// Touches the values of `range`.
@@ -192,7 +192,7 @@ impl<T: Zeroable> Zeroed<T> {
 }
 
 #[cfg(not(loom))]
-impl<T: Zeroable> std::ops::Deref for Zeroed<T> {
+impl<T: Zeroable> std::ops::Deref for ZeroedVec<T> {
     type Target = [T];
 
     #[inline]
@@ -205,13 +205,13 @@ impl<T: Zeroable> std::ops::Deref for Zeroed<T> {
 
 /// The same for loom, whose atomics are not plain memory.
 #[cfg(loom)]
-pub(crate) struct Zeroed<T>(Vec<T>);
+pub(crate) struct ZeroedVec<T>(Vec<T>);
 
 #[cfg(loom)]
-impl<T: Zeroable> Zeroed<T> {
+impl<T: Zeroable> ZeroedVec<T> {
     /// `len` fresh values.
     pub fn new(len: usize) -> Self {
-        Zeroed((0..len).map(|_| T::zero()).collect())
+        ZeroedVec((0..len).map(|_| T::zero()).collect())
     }
 
     /// The same: there is nothing to touch.
@@ -229,7 +229,7 @@ impl<T: Zeroable> Zeroed<T> {
 }
 
 #[cfg(loom)]
-impl<T> std::ops::Deref for Zeroed<T> {
+impl<T> std::ops::Deref for ZeroedVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {

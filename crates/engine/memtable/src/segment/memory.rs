@@ -1,7 +1,7 @@
 //! What a segment lies in.
 
 use super::HeapMemory;
-use crate::scan::Scan;
+use crate::log_reader::ScanResult;
 use esker_pmem::Extent;
 
 /// Memory for a segment: bytes that are initialised, stay where they are, and belong to the segment
@@ -43,9 +43,9 @@ impl Memory {
     /// Makes durable what a process that died may have left half-way, before the memory becomes a
     /// segment: of the frames that `scanned` accepted, all that no other shows to be durable. For a
     /// log file's bytes that is the file's matter.
-    pub fn make_durable(&mut self, scanned: &Scan) {
+    pub fn make_durable(&mut self, scanned: &ScanResult) {
         if let Memory::Pmem(extent) = self
-            && let Some(start) = scanned.first_doubtful()
+            && let Some(start) = scanned.first_unverified()
         {
             // SAFETY: an extent's handle is given out once, and this is it.
             unsafe { extent.make_durable(start as usize..scanned.end as usize) };

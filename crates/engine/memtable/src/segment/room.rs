@@ -3,8 +3,8 @@
 //! The limit is raised after what lies below it is there: memory, nodes, the index's part, and the step of
 //! the log file. Frames are reserved below it only.
 
-use super::{Memory, Segment, Tail};
-use crate::sync::{AtomicU32, Ordering};
+use super::{Memory, Segment, SegmentWriter};
+use crate::loom_shim::{AtomicU32, Ordering};
 
 /// How much of a segment there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Limit {
 
 impl Segment {
     /// What the segment would have to grow to, to hold another frame. `None` if it never holds that.
-    pub fn room_for(&self, tail: &Tail, bytes: usize, count: u32) -> Option<Room> {
+    pub fn room_for(&self, tail: &SegmentWriter, bytes: usize, count: u32) -> Option<Room> {
         let end = tail.offset as usize + self.header.frame_bytes(bytes);
         let entries = tail.number as usize + count as usize;
         let fits = end <= self.header.capacity as usize && entries <= self.nodes.len();

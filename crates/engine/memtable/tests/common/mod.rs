@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use esker_base::{Entry, EntryCursor, KeyspaceId, Kind, MAX_SEQNO, Seqno, hash64};
-use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader, Tail};
+use esker_memtable::{FrameMode, HeapMemory, MemTable, SegmentHeader, SegmentWriter};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub fn header(capacity: usize, alignment: u32, epoch: u32) -> SegmentHeader {
 
 pub fn memtable(capacity: usize, alignment: u32) -> Arc<MemTable> {
     let memory = HeapMemory::new(capacity);
-    Arc::new(MemTable::new(memory, header(capacity, alignment, 1), Frames::Logged))
+    Arc::new(MemTable::new(memory, header(capacity, alignment, 1), FrameMode::Logged))
 }
 
 /// One write of a test: a put, a delete, or a range delete.
@@ -47,7 +47,7 @@ pub fn encode(batch: &[Write]) -> Vec<u8> {
 }
 
 /// Writes a batch through all steps. The seqno of its last entry, or `None` if it does not fit.
-pub fn write(memtable: &MemTable, tail: &mut Tail, batch: &[Write]) -> Option<Seqno> {
+pub fn write(memtable: &MemTable, tail: &mut SegmentWriter, batch: &[Write]) -> Option<Seqno> {
     let bytes = encode(batch);
     let reservation = memtable.reserve(tail, bytes.len(), batch.len() as u32)?;
     let durable_through = reservation.first_seqno() - 1;

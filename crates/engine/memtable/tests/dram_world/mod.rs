@@ -194,7 +194,7 @@ impl World {
     /// R2.
     fn pass(&self, versions: &Versions, through: Seqno) {
         if let Some(newest) = versions.ranges.iter().map(|range| range.2).max() {
-            self.dram.raise_floor(KS, newest);
+            self.dram.raise_invalidation_floor(KS, newest);
         }
         let mut last = None;
         for ((key, seqno), value) in &versions.points {
@@ -242,7 +242,7 @@ impl World {
                 drop(versions);
                 match self.dram.get_exact(KS, &bytes, hash, seqno, <[u8]>::to_vec) {
                     Some(copy) => assert_eq!(copy, value, "a copy of another version"),
-                    None => self.dram.segment_read(KS, &bytes, hash, seqno, &value),
+                    None => self.dram.record_pmem_read(KS, &bytes, hash, seqno, &value),
                 }
                 return Some(value);
             }

@@ -1,7 +1,7 @@
 //! x86-64: streaming stores, cache line flushes, and the store fence.
 
 #[cfg(test)]
-use super::trace::{Event, note};
+use super::store_trace::{Event, note};
 use crate::region::LINE_BYTES;
 use std::arch::asm;
 use std::arch::x86_64::*;

@@ -1,9 +1,9 @@
 //! Pools in files.
 
-use super::{Inspect, Pool, check_bytes, examine};
-use crate::delayed::{Delayed, Delays};
+use super::{Pool, PoolRepair, check_bytes, examine};
 use crate::domain::Accept;
 use crate::format::HOLDER_AT;
+use crate::latency::{InjectedLatency, LatencyRegion};
 use crate::mapped::{MappedRegion, sync_directory, sync_directory_again, write_holder};
 use crate::region::Region;
 use esker_base::{Clock, Error, Result};
@@ -33,7 +33,7 @@ impl Pool {
         let region =
             MappedRegion::create(path, bytes, accept).map_err(|error| explain(error, path))?;
         write_holder(&region, HOLDER_AT);
-        let created = Pool::format(Arc::new(region), &name(path), esker_base::ambient_seed())
+        let created = Pool::format(Arc::new(region), &name(path), esker_base::seed_from_os())
             .and_then(|pool| sync_directory(path).map(|()| pool));
         if created.is_err() {
             // The first failure says more than that of the clean-up.
@@ -62,10 +62,10 @@ impl Pool {
     pub fn open_delayed(
         path: impl AsRef<Path>,
         accept: Accept,
-        delays: Delays,
+        delays: InjectedLatency,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Pool>> {
-        let delay = |region| Arc::new(Delayed::new(region, delays, clock)) as Arc<dyn Region>;
+        let delay = |region| Arc::new(LatencyRegion::new(region, delays, clock)) as Arc<dyn Region>;
         open_through(path.as_ref(), accept, delay)
     }
 
@@ -89,18 +89,18 @@ impl Pool {
     pub fn inspect(
         path: impl AsRef<Path>,
         accept: Accept,
-        how: Inspect,
+        how: PoolRepair,
     ) -> Result<(Arc<Pool>, Vec<Error>)> {
         let path = path.as_ref();
         let region = match how {
-            Inspect::ToMend => MappedRegion::open(path, accept)?,
-            Inspect::Alone | Inspect::Beside => MappedRegion::open_read_only(path, accept)?,
+            PoolRepair::ToMend => MappedRegion::open(path, accept)?,
+            PoolRepair::Alone | PoolRepair::Beside => MappedRegion::open_read_only(path, accept)?,
         };
-        if how == Inspect::Alone {
+        if how == PoolRepair::Alone {
             region.lock(path)?;
         }
         let examined = examine(&region, &name(path))?;
-        if how == Inspect::ToMend {
+        if how == PoolRepair::ToMend {
             own(&region, path)?;
         }
         Ok((Pool::of(Arc::new(region), &name(path), &examined), examined.problems))

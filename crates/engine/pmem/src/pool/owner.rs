@@ -1,7 +1,7 @@
 //! Which database a pool belongs to: two words, the second with every bit of the first inverted.
 
 use super::Pool;
-use super::examine::word;
+use super::report::word;
 use crate::format::{OWNER_AT, OWNER_COMPLEMENT_AT};
 use esker_base::Result;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A word that has more than one possible value, the durable one first and then in the order stored.
 #[derive(Clone, Debug)]
-pub(super) struct Choice {
+pub(super) struct WordChoice {
     pub word: u32,
     pub values: Vec<u64>,
 }
@@ -16,7 +16,7 @@ pub(super) struct Choice {
 pub struct CrashState {
     durable: Arc<Vec<u64>>,
     generation: u64,
-    choices: Vec<Choice>,
+    choices: Vec<WordChoice>,
 }
 
 /// One of them: the durable words, and those that differ.
@@ -29,14 +29,14 @@ pub struct Image<'a> {
 /// How a sample favours what was stored over what was durable: words that went alike show other faults
 /// than words that went each its own way.
 #[derive(Clone, Copy)]
-enum Leaning {
+enum CrashBias {
     None,
     Old,
     New,
 }
 
 impl CrashState {
-    pub(super) fn new(durable: Arc<Vec<u64>>, generation: u64, choices: Vec<Choice>) -> Self {
+    pub(super) fn new(durable: Arc<Vec<u64>>, generation: u64, choices: Vec<WordChoice>) -> Self {
         CrashState { durable, generation, choices }
     }
 
@@ -71,13 +71,13 @@ impl CrashState {
     /// An image by chance.
     pub fn sample(&self, rng: &mut Rng) -> Image<'_> {
         let leaning = match rng.below(4) {
-            0 => Leaning::Old,
-            1 => Leaning::New,
-            _ => Leaning::None,
+            0 => CrashBias::Old,
+            1 => CrashBias::New,
+            _ => CrashBias::None,
         };
         self.choose(|values| match leaning {
-            Leaning::Old if !rng.one_in(8) => 0,
-            Leaning::New if !rng.one_in(8) => values.len() - 1,
+            CrashBias::Old if !rng.one_in(8) => 0,
+            CrashBias::New if !rng.one_in(8) => values.len() - 1,
             _ => rng.below(values.len() as u64) as usize,
         })
     }
@@ -128,7 +128,7 @@ impl Image<'_> {
         bytes
     }
 
-    /// Memory that holds the image, as after a restart. For many images use a [`Bench`](super::Bench).
+    /// Memory that holds the image, as after a restart. For many images use a [`ImageLoader`](super::ImageLoader).
     pub fn to_region(&self) -> SimRegion {
         let mut words = (*self.state.durable).clone();
         for &(word, value) in &self.changes {

@@ -1,6 +1,6 @@
 //! What is durable, and what may be.
 
-use super::crash::{Choice, CrashState};
+use super::crash::{CrashState, WordChoice};
 use super::history::Event;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Medium {
                     values.push(store.value);
                 }
             }
-            (values.len() > 1).then_some(Choice { word, values })
+            (values.len() > 1).then_some(WordChoice { word, values })
         });
         CrashState::new(self.durable.clone(), self.generation, choices.collect())
     }

@@ -4,7 +4,7 @@
 use esker_base::Rng;
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::u32_at;
-use esker_pmem::{Durable, Extent, Span};
+use esker_pmem::{Durable, Extent, ExtentRange};
 
 pub const HEADER_BYTES: usize = 32;
 
@@ -41,7 +41,7 @@ pub fn frame_bytes(epoch: u32, number: u32) -> usize {
 }
 
 /// Writes a frame and makes it durable.
-pub fn commit(extent: &Extent, at: usize, number: u32) -> Durable<Span> {
+pub fn commit(extent: &Extent, at: usize, number: u32) -> Durable<ExtentRange> {
     let body = body(extent.epoch(), number);
     let header = header(extent.epoch(), number, &body);
     let whole = frame_bytes(extent.epoch(), number);

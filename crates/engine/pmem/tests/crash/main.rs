@@ -8,7 +8,7 @@ mod simulator;
 
 use esker_base::Rng;
 use esker_pmem::Region;
-use esker_pmem::sim::{Bench, SimRegion};
+use esker_pmem::sim::{ImageLoader, SimRegion};
 use std::sync::Arc;
 
 /// Something a pool does, and what must be found after a crash.
@@ -41,7 +41,7 @@ fn crash_everywhere(scenario: &Scenario, mutation: Option<Mutation>) -> Result<u
     (scenario.run)(&region);
     assert_eq!(region.untracked_store(), None, "{}", scenario.name);
     let history = region.take_history().unwrap();
-    let (mut replay, mut bench, mut images) = (history.replay(), Bench::new(), 0);
+    let (mut replay, mut bench, mut images) = (history.replay(), ImageLoader::new(), 0);
     let mut rng = Rng::new(1);
     let mut going = true;
     while going {

@@ -3,7 +3,7 @@
 use super::bytes;
 use super::frames::{commit, frame_bytes, frames_from, segment_header};
 use esker_base::Rng;
-use esker_pmem::sim::{Bench, Event, SimRegion};
+use esker_pmem::sim::{Event, ImageLoader, SimRegion};
 use esker_pmem::{Pool, Region};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ fn a_store_behind_the_regions_back_is_noticed() {
 #[test]
 fn a_bench_gives_the_very_images() {
     let region = SimRegion::new(1 << 12);
-    let (mut bench, mut rng) = (Bench::new(), Rng::new(5));
+    let (mut bench, mut rng) = (ImageLoader::new(), Rng::new(5));
     for round in 0..20 {
         for _ in 0..6 {
             let at = rng.below(500) as usize * 8;
@@ -220,7 +220,7 @@ fn no_thread_loses_an_acknowledged_frame() {
     drop(pool);
     assert_eq!(region.untracked_store(), None);
     let history = region.take_history().unwrap();
-    let (mut replay, mut bench, mut rng) = (history.replay(), Bench::new(), Rng::new(11));
+    let (mut replay, mut bench, mut rng) = (history.replay(), ImageLoader::new(), Rng::new(11));
     let mut looked_at = 0;
     while replay.step().is_some() {
         let state = replay.crash();

@@ -9,22 +9,22 @@
 //! After a write that failed it is not known what the device has, so that nothing more is written. A change that makes
 //! the directory too large is not written, and undone.
 
-use super::body::Body;
-use super::core::Core;
 use super::format::{
-    self, CHUNK_BYTES, Entry, Run, SLOT_BYTES, SLOTS, decode_directory, directory_head,
+    self, CHUNK_BYTES, DirEntry, Extent, SLOT_BYTES, SLOTS, decode_directory, directory_head,
     encode_directory, slot_offset,
 };
+use super::inode::Inode;
+use super::shared::BlockFsShared;
 use super::{BLOCK_BYTES, BlockDevice};
 use esker_base::{Error, Result};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-pub(super) type Names = BTreeMap<String, Arc<Body>>;
+pub(super) type Names = BTreeMap<String, Arc<Inode>>;
 
 pub(super) struct Directory {
-    core: Arc<Core>,
+    core: Arc<BlockFsShared>,
     names: Names,
     sequence: u64,
     /// Where the directory `sequence` is.
@@ -36,7 +36,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// The files of a device, which is laid out if it begins with zeros.
-    pub(super) fn open(core: &Arc<Core>) -> Result<Self> {
+    pub(super) fn open(core: &Arc<BlockFsShared>) -> Result<Self> {
         let device = core.device.as_ref();
         let mut block = vec![0; BLOCK_BYTES as usize];
         device.read(0, &mut block)?;
@@ -50,13 +50,13 @@ impl Directory {
         let (slot, sequence, entries) = newest(device)?;
         core.wrote_directory(sequence);
         let mut names = BTreeMap::new();
-        for Entry { name, len, runs } in entries {
+        for DirEntry { name, len, runs } in entries {
             let held: u64 = runs.iter().map(|run| u64::from(run.count) * CHUNK_BYTES).sum();
             if held < len || !runs.iter().all(|run| core.take(*run)) {
                 let what = format!("the chunks of {name} are not its own, or too few");
                 return Err(Error::corruption(device.describe(), slot_offset(slot), what));
             }
-            names.insert(name, Body::new(core.clone(), runs, len));
+            names.insert(name, Inode::new(core.clone(), runs, len));
         }
         let core = core.clone();
         Ok(Directory {
@@ -74,7 +74,7 @@ impl Directory {
     }
 
     /// Gives `name`, which is free, to `body`, which has none.
-    pub(super) fn add(&mut self, name: &str, body: &Arc<Body>) -> Result<()> {
+    pub(super) fn add(&mut self, name: &str, body: &Arc<Inode>) -> Result<()> {
         let added = self.change(|names| names.insert(name.to_owned(), body.clone()));
         match added {
             Ok(()) => body.remove_by(0),
@@ -89,7 +89,7 @@ impl Directory {
     /// `change` says has lost its name become free when nobody reads it any more and this directory is durable.
     pub(super) fn change(
         &mut self,
-        change: impl FnOnce(&mut Names) -> Option<Arc<Body>>,
+        change: impl FnOnce(&mut Names) -> Option<Arc<Inode>>,
     ) -> Result<()> {
         let before = self.names.clone();
         let removed = change(&mut self.names);
@@ -130,11 +130,11 @@ impl Directory {
 
     /// The directory as bytes. Fails if they are too many for a slot.
     fn encode(&self) -> Result<Vec<u8>> {
-        let entry = |(name, body): (&String, &Arc<Body>)| {
-            let (len, runs): (u64, Vec<Run>) = body.recorded();
-            Entry { name: name.clone(), len, runs }
+        let entry = |(name, body): (&String, &Arc<Inode>)| {
+            let (len, runs): (u64, Vec<Extent>) = body.recorded();
+            DirEntry { name: name.clone(), len, runs }
         };
-        let entries: Vec<Entry> = self.names.iter().map(entry).collect();
+        let entries: Vec<DirEntry> = self.names.iter().map(entry).collect();
         let bytes = encode_directory(self.sequence + 1, &entries);
         if bytes.len() as u64 > SLOT_BYTES {
             let (device, kind) = (self.core.device.describe(), io::ErrorKind::StorageFull);
@@ -177,8 +177,8 @@ fn lay_out(device: &dyn BlockDevice) -> Result<()> {
 }
 
 /// The newest whole directory: its slot, its sequence number, its files.
-fn newest(device: &dyn BlockDevice) -> Result<(u64, u64, Vec<Entry>)> {
-    let mut found: Option<(u64, u64, Vec<Entry>)> = None;
+fn newest(device: &dyn BlockDevice) -> Result<(u64, u64, Vec<DirEntry>)> {
+    let mut found: Option<(u64, u64, Vec<DirEntry>)> = None;
     for slot in 0..SLOTS {
         let mut bytes = vec![0; BLOCK_BYTES as usize];
         device.read(slot_offset(slot), &mut bytes)?;

@@ -69,21 +69,21 @@ pub(super) fn check_superblock(block: &[u8], device_bytes: u64) -> Result<(), St
 
 /// Chunks in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Run {
+pub(super) struct Extent {
     pub(super) first: u32,
     pub(super) count: u32,
 }
 
 /// A file as the directory has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
+pub(super) struct DirEntry {
     pub(super) name: String,
     pub(super) len: u64,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<Extent>,
 }
 
 /// The directory as bytes, a multiple of blocks.
-pub(super) fn encode_directory(sequence: u64, entries: &[Entry]) -> Vec<u8> {
+pub(super) fn encode_directory(sequence: u64, entries: &[DirEntry]) -> Vec<u8> {
     let mut payload = Vec::new();
     for entry in entries {
         put_bytes(&mut payload, entry.name.as_bytes());
@@ -115,7 +115,7 @@ pub(super) fn directory_head(block: &[u8]) -> Option<(u64, usize)> {
 }
 
 /// The files of a slot that holds a whole directory. `None` if it was cut off or is damaged.
-pub(super) fn decode_directory(slot: &[u8]) -> Option<Vec<Entry>> {
+pub(super) fn decode_directory(slot: &[u8]) -> Option<Vec<DirEntry>> {
     let (_, bytes) = directory_head(slot)?;
     let mut payload = slot.get(DIRECTORY_HEADER_BYTES..bytes)?;
     if crc32c_append(crc32c(&slot[..24]), payload) != u32_at(slot, 24) {
@@ -126,24 +126,24 @@ pub(super) fn decode_directory(slot: &[u8]) -> Option<Vec<Entry>> {
     payload.is_empty().then_some(entries)
 }
 
-fn take_entry(input: &mut &[u8]) -> Option<Entry> {
+fn take_entry(input: &mut &[u8]) -> Option<DirEntry> {
     let name = String::from_utf8(take_bytes(input)?.to_vec()).ok()?;
     let len = take_varint64(input)?;
     let count = take_varint32(input)?;
-    let run = |_| Some(Run { first: take_varint32(input)?, count: take_varint32(input)? });
+    let run = |_| Some(Extent { first: take_varint32(input)?, count: take_varint32(input)? });
     let runs = (0..count).map(run).collect::<Option<Vec<_>>>()?;
-    Some(Entry { name, len, runs })
+    Some(DirEntry { name, len, runs })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entries() -> Vec<Entry> {
-        let runs = vec![Run { first: 7, count: 3 }, Run { first: 900, count: 1 }];
+    fn entries() -> Vec<DirEntry> {
+        let runs = vec![Extent { first: 7, count: 3 }, Extent { first: 900, count: 1 }];
         vec![
-            Entry { name: "000001.table".to_owned(), len: 3_500_000, runs },
-            Entry { name: "empty".to_owned(), len: 0, runs: Vec::new() },
+            DirEntry { name: "000001.table".to_owned(), len: 3_500_000, runs },
+            DirEntry { name: "empty".to_owned(), len: 0, runs: Vec::new() },
         ]
     }
 

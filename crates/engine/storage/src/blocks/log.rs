@@ -4,7 +4,7 @@
 //! which ended there, and read if it is not.
 
 use super::BLOCK_BYTES;
-use super::body::Body;
+use super::inode::Inode;
 use crate::LogFile;
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 const BLOCK: usize = BLOCK_BYTES as usize;
 
 pub(super) struct Log {
-    pub(super) body: Arc<Body>,
+    pub(super) body: Arc<Inode>,
     pub(super) name: String,
     /// The block that the last write ended in, and where it is.
     pub(super) last: Mutex<Option<(u64, Vec<u8>)>>,
 }
 
 impl Log {
-    pub(super) fn new(body: Arc<Body>, name: &str) -> Arc<Self> {
+    pub(super) fn new(body: Arc<Inode>, name: &str) -> Arc<Self> {
         Arc::new(Log { body, name: name.to_owned(), last: Mutex::new(None) })
     }
 

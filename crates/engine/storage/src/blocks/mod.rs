@@ -10,36 +10,36 @@
 //! A file is chunks of 1 MiB; names, lengths and chunks stand in the directory, which is written whole
 //! at every change (`directory`). Appended bytes gather in memory and are written behind (`writer`, `write_behind`); a
 //! log is written in place, a write of it being one write of the device (`log`). Chunks of a removed file are used
-//! again when nobody reads it any more, and when power loss can't bring its name back (`space`).
+//! again when nobody reads it any more, and when power loss can't bring its name back (`chunk_allocator`).
 //!
 //! Nothing is cached: whoever reads the same bytes twice keeps them. The lock is one of this process: nothing here
 //! keeps another host from the device.
 //!
 //! `docs/formats/blocks.md` has the bytes.
 
-mod body;
-mod core;
+mod chunk_allocator;
 mod device;
 mod directory;
 mod format;
+mod inode;
 mod log;
 mod memory;
-mod space;
+mod shared;
 mod write_behind;
 mod writer;
 
 pub use device::BlockDevice;
 pub use memory::MemoryDevice;
 
-use self::core::Core;
-use crate::{LogFile, ReadableFile, Storage, WritableFile, copy, name};
-use body::{Body, Reader};
+use self::shared::BlockFsShared;
+use crate::{LogFile, ReadableFile, Storage, WritableFile, copy_file, file_name};
+use chunk_allocator::ChunkAllocator;
 use directory::Directory;
-use esker_base::{Background, Error, Hint, Result};
+use esker_base::{Background, Error, Result, WriteHint};
 use format::{CHUNK_BYTES, DATA_START};
+use inode::{Inode, Reader};
 use log::Log;
 use parking_lot::{Mutex, MutexGuard};
-use space::Space;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +51,7 @@ pub const BLOCK_BYTES: u64 = 4096;
 
 /// Files on a device of blocks.
 pub struct BlockStorage {
-    core: Arc<Core>,
+    core: Arc<BlockFsShared>,
     directory: Arc<Mutex<Directory>>,
     locked: Arc<AtomicBool>,
 }
@@ -65,8 +65,8 @@ impl BlockStorage {
             let what = io::Error::new(ErrorKind::InvalidInput, "it is smaller than 5 MiB");
             return Err(Error::io("lay out", device.describe(), what));
         }
-        let space = Space::new(u32::try_from(chunks).unwrap_or(u32::MAX));
-        let core = Arc::new(Core::new(device, WriteBehind::start(background)?, space));
+        let space = ChunkAllocator::new(u32::try_from(chunks).unwrap_or(u32::MAX));
+        let core = Arc::new(BlockFsShared::new(device, WriteBehind::start(background)?, space));
         let directory = match Directory::open(&core) {
             Ok(directory) => Arc::new(Mutex::new(directory)),
             Err(error) => {
@@ -79,7 +79,7 @@ impl BlockStorage {
 
     /// The directory, in which `name` is free.
     fn free(&self, action: &'static str, name: &str) -> Result<MutexGuard<'_, Directory>> {
-        name::check(name)?;
+        file_name::check(name)?;
         let directory = self.directory.lock();
         match directory.names().contains_key(name) {
             true => Err(self.failure(action, name, ErrorKind::AlreadyExists)),
@@ -87,8 +87,8 @@ impl BlockStorage {
         }
     }
 
-    fn find(&self, action: &'static str, name: &str) -> Result<Arc<Body>> {
-        name::check(name)?;
+    fn find(&self, action: &'static str, name: &str) -> Result<Arc<Inode>> {
+        file_name::check(name)?;
         self.find_in(&self.directory.lock(), action, name)
     }
 
@@ -97,7 +97,7 @@ impl BlockStorage {
         directory: &Directory,
         action: &'static str,
         name: &str,
-    ) -> Result<Arc<Body>> {
+    ) -> Result<Arc<Inode>> {
         let found = directory.names().get(name).cloned();
         found.ok_or_else(|| self.failure(action, name, ErrorKind::NotFound))
     }
@@ -112,8 +112,8 @@ impl Storage for BlockStorage {
         self.core.device.describe()
     }
 
-    fn create(&self, name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
-        let body = Body::new(self.core.clone(), Vec::new(), 0);
+    fn create(&self, name: &str, _hint: WriteHint) -> Result<Box<dyn WritableFile>> {
+        let body = Inode::new(self.core.clone(), Vec::new(), 0);
         self.free("create", name)?.add(name, &body)?;
         Ok(Box::new(Writer::new(self.directory.clone(), body)))
     }
@@ -125,7 +125,7 @@ impl Storage for BlockStorage {
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         drop(self.free("create", name)?);
-        let body = Body::new(self.core.clone(), Vec::new(), bytes);
+        let body = Inode::new(self.core.clone(), Vec::new(), bytes);
         // Given back when it is dropped without a name.
         body.remove_by(1);
         body.reserve(bytes)?;
@@ -136,7 +136,7 @@ impl Storage for BlockStorage {
     }
 
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
-        name::check(old)?;
+        file_name::check(old)?;
         let mut directory = self.free("recycle a log as", new)?;
         let body = self.find_in(&directory, "open", old)?;
         // What was written to the old log late would go over the new one.
@@ -159,19 +159,19 @@ impl Storage for BlockStorage {
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        name::check(name)?;
+        file_name::check(name)?;
         Ok(self.directory.lock().names().contains_key(name))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        name::check(name)?;
+        file_name::check(name)?;
         let mut directory = self.directory.lock();
         self.find_in(&directory, "remove", name)?;
         directory.change(|names| names.remove(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        name::check(to)?;
+        file_name::check(to)?;
         let mut directory = self.directory.lock();
         let body = self.find_in(&directory, "rename", from)?;
         directory.change(|names| {
@@ -185,7 +185,7 @@ impl Storage for BlockStorage {
     }
 
     fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
-        copy::copy_durably(self, name, target)
+        copy_file::copy_durably(self, name, target)
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {

@@ -3,7 +3,7 @@
 //! What is appended to a file reaches the device while the writer goes on, as it does behind a system's page cache. When
 //! the queue is full the writer waits for room. A sync waits for what its file has under way.
 
-use super::body::Body;
+use super::inode::Inode;
 use esker_base::background::Running;
 use esker_base::{Background, Error, Priority, Result};
 use parking_lot::{Condvar, Mutex};
@@ -15,12 +15,12 @@ const QUEUE_BYTES: usize = 8 << 20;
 
 /// What one file has under way.
 #[derive(Default)]
-pub(super) struct Underway {
+pub(super) struct InFlightWrites {
     state: Mutex<(usize, Option<Error>)>,
     done: Condvar,
 }
 
-impl Underway {
+impl InFlightWrites {
     /// Waits until nothing is under way. The first failure stays.
     pub(super) fn wait(&self) -> Result<()> {
         let mut state = self.state.lock();
@@ -43,12 +43,12 @@ impl Underway {
 }
 
 struct Job {
-    body: Arc<Body>,
+    body: Arc<Inode>,
     offset: u64,
     blocks: Vec<u8>,
     /// The file's length when this is written.
     len: u64,
-    underway: Arc<Underway>,
+    underway: Arc<InFlightWrites>,
 }
 
 impl Job {
@@ -98,11 +98,11 @@ impl WriteBehind {
     /// Writes `blocks` at `offset` of `body`, sooner or later, after which the file has `len` bytes.
     pub(super) fn write(
         &self,
-        body: &Arc<Body>,
+        body: &Arc<Inode>,
         offset: u64,
         blocks: Vec<u8>,
         len: u64,
-        underway: &Arc<Underway>,
+        underway: &Arc<InFlightWrites>,
     ) {
         underway.state.lock().0 += 1;
         let (body, underway) = (body.clone(), underway.clone());

@@ -4,9 +4,9 @@
 //! stays in the buffer, and is written again with what follows; what it had before is the same both times.
 
 use super::BLOCK_BYTES;
-use super::body::Body;
 use super::directory::Directory;
-use super::write_behind::Underway;
+use super::inode::Inode;
+use super::write_behind::InFlightWrites;
 use crate::WritableFile;
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
@@ -17,8 +17,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) struct Writer {
     directory: Arc<Mutex<Directory>>,
-    body: Arc<Body>,
-    underway: Arc<Underway>,
+    body: Arc<Inode>,
+    underway: Arc<InFlightWrites>,
     /// Where the buffer begins in the file: a multiple of blocks.
     start: u64,
     buffer: Vec<u8>,
@@ -29,7 +29,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(directory: Arc<Mutex<Directory>>, body: Arc<Body>) -> Self {
+    pub(super) fn new(directory: Arc<Mutex<Directory>>, body: Arc<Inode>) -> Self {
         let underway = Arc::default();
         Writer { directory, body, underway, start: 0, buffer: Vec::new(), synced: 0, failed: None }
     }

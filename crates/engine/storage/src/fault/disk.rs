@@ -4,8 +4,8 @@
 //! as that fate allows, what was asked.
 
 use super::file::FaultFile;
-use super::names::{FileId, Names};
-use super::plan::{Fate, FaultKind, Plan, power_lost};
+use super::names::{FileId, SimulatedDirectory};
+use super::plan::{CallOutcome, FaultKind, FaultPlan, power_lost};
 use esker_base::Rng;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -13,14 +13,14 @@ use std::io::{self, ErrorKind};
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     rng: Rng,
-    names: Names,
+    names: SimulatedDirectory,
     files: BTreeMap<FileId, FaultFile>,
     next_file: FileId,
     /// The process that is served.
     process: u64,
     powered: bool,
     locked: bool,
-    plan: Plan,
+    plan: FaultPlan,
     space_limit: Option<u64>,
     /// A file is settled so many calls after it was written last.
     settles_after: u64,
@@ -33,13 +33,13 @@ impl Disk {
     pub(super) fn new(rng: Rng) -> Self {
         Disk {
             rng,
-            names: Names::default(),
+            names: SimulatedDirectory::default(),
             files: BTreeMap::new(),
             next_file: 0,
             process: 0,
             powered: true,
             locked: false,
-            plan: Plan::default(),
+            plan: FaultPlan::default(),
             space_limit: None,
             settles_after: 0,
             calls_before: 0,
@@ -58,7 +58,7 @@ impl Disk {
         self.powered
     }
 
-    pub(super) fn plan(&mut self) -> &mut Plan {
+    pub(super) fn plan(&mut self) -> &mut FaultPlan {
         &mut self.plan
     }
 
@@ -85,7 +85,7 @@ impl Disk {
     pub(super) fn end_process(&mut self) -> u64 {
         assert!(self.powered, "without power there is no next process: the next event is a crash");
         for file in self.files.values_mut() {
-            file.lose_gathered(&mut self.rng);
+            file.drop_buffered(&mut self.rng);
         }
         self.start_process()
     }
@@ -128,10 +128,10 @@ impl Disk {
     }
 
     /// The first step of every mutating call.
-    pub(super) fn next_call(&mut self, process: u64) -> io::Result<Fate> {
+    pub(super) fn next_call(&mut self, process: u64) -> io::Result<CallOutcome> {
         self.check_alive(process)?;
         let fate = self.plan.next_call();
-        self.powered = fate != Fate::LosePower;
+        self.powered = fate != CallOutcome::LosePower;
         Ok(fate)
     }
 
@@ -173,14 +173,19 @@ impl Disk {
 
     /// Creates a file of `bytes` zeros that the device has; only the name is pending. If the power
     /// fails meanwhile, there may be fewer.
-    pub(super) fn create(&mut self, name: &str, bytes: u64, fate: Fate) -> io::Result<FileId> {
+    pub(super) fn create(
+        &mut self,
+        name: &str,
+        bytes: u64,
+        fate: CallOutcome,
+    ) -> io::Result<FileId> {
         if self.names.get(name).is_some() {
             return Err(ErrorKind::AlreadyExists.into());
         }
         if self.free_bytes().is_some_and(|free| free == 0 || free < bytes) {
             return Err(ErrorKind::StorageFull.into());
         }
-        let bytes = if fate == Fate::LosePower { self.rng.below(bytes + 1) } else { bytes };
+        let bytes = if fate == CallOutcome::LosePower { self.rng.below(bytes + 1) } else { bytes };
         let bytes = usize::try_from(bytes).map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
         let id = self.add(FaultFile::durable(vec![0; bytes]));
         self.names.create(name, id);
@@ -193,10 +198,10 @@ impl Disk {
         name: &str,
         bytes: u64,
         prepared: u64,
-        fate: Fate,
+        fate: CallOutcome,
     ) -> io::Result<FileId> {
         let id = self.create(name, prepared.min(bytes), fate)?;
-        if fate == Fate::Succeed {
+        if fate == CallOutcome::Succeed {
             let bytes =
                 usize::try_from(bytes).map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
             self.files.insert(id, FaultFile::in_steps(bytes, prepared.min(bytes as u64)));
@@ -205,7 +210,12 @@ impl Disk {
     }
 
     /// Allocates more of a log, if there is space.
-    pub(super) fn prepare(&mut self, id: FileId, through: u64, fate: Fate) -> io::Result<()> {
+    pub(super) fn prepare(
+        &mut self,
+        id: FileId,
+        through: u64,
+        fate: CallOutcome,
+    ) -> io::Result<()> {
         fate.outcome()?;
         let through = through.min(self.file(id).len());
         let more = through.saturating_sub(self.file(id).prepared());
@@ -228,8 +238,8 @@ impl Disk {
         Ok(())
     }
 
-    pub(super) fn sync_names(&mut self, fate: Fate) -> io::Result<()> {
-        if fate == Fate::Succeed {
+    pub(super) fn sync_names(&mut self, fate: CallOutcome) -> io::Result<()> {
+        if fate == CallOutcome::Succeed {
             self.names.sync();
             self.collect();
         }
@@ -237,7 +247,7 @@ impl Disk {
     }
 
     /// Appends what of `bytes` the fate and the space allow.
-    pub(super) fn append(&mut self, id: FileId, bytes: &[u8], fate: Fate) -> io::Result<()> {
+    pub(super) fn append(&mut self, id: FileId, bytes: &[u8], fate: CallOutcome) -> io::Result<()> {
         let wanted = self.portion(bytes, fate);
         let fits = match self.free_bytes() {
             Some(free) => &wanted[..wanted.len().min(free as usize)],
@@ -255,7 +265,7 @@ impl Disk {
         id: FileId,
         offset: u64,
         bytes: &[u8],
-        fate: Fate,
+        fate: CallOutcome,
     ) -> io::Result<()> {
         let end = offset.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.file(id).prepared()) {
@@ -266,12 +276,12 @@ impl Disk {
         fate.outcome()
     }
 
-    pub(super) fn sync(&mut self, id: FileId, fate: Fate) -> io::Result<()> {
+    pub(super) fn sync(&mut self, id: FileId, fate: CallOutcome) -> io::Result<()> {
         match fate {
-            Fate::Succeed => self.file_mut(id).sync(),
-            Fate::Fail(_) => self.file_mut(id).fail_sync(),
+            CallOutcome::Succeed => self.file_mut(id).sync(),
+            CallOutcome::Fail(_) => self.file_mut(id).fail_sync(),
             // It was on its way: how far it came is for the crash to say.
-            Fate::LosePower => {}
+            CallOutcome::LosePower => {}
         }
         fate.outcome()
     }
@@ -288,13 +298,13 @@ impl Disk {
     }
 
     /// How much of a write is done.
-    fn portion<'a>(&mut self, bytes: &'a [u8], fate: Fate) -> &'a [u8] {
+    fn portion<'a>(&mut self, bytes: &'a [u8], fate: CallOutcome) -> &'a [u8] {
         match fate {
-            Fate::Succeed | Fate::LosePower => bytes,
-            Fate::Fail(FaultKind::ShortWrite) if !bytes.is_empty() => {
+            CallOutcome::Succeed | CallOutcome::LosePower => bytes,
+            CallOutcome::Fail(FaultKind::ShortWrite) if !bytes.is_empty() => {
                 &bytes[..self.rng.below(bytes.len() as u64) as usize]
             }
-            Fate::Fail(_) => &[],
+            CallOutcome::Fail(_) => &[],
         }
     }
 

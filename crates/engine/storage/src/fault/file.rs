@@ -135,7 +135,7 @@ impl FaultFile {
     }
 
     /// The process died: bytes that its writer may still have gathered can be missing.
-    pub(super) fn lose_gathered(&mut self, rng: &mut Rng) {
+    pub(super) fn drop_buffered(&mut self, rng: &mut Rng) {
         self.handles = 0;
         let len = self.len();
         let seen = self.durable_bytes.max(len.saturating_sub(GATHERED_BYTES_MAX));
@@ -148,7 +148,7 @@ impl FaultFile {
     pub(super) fn survive(&mut self, rng: &mut Rng) {
         self.handles = 0;
         self.survive_appended(rng);
-        self.survive_in_doubt(rng);
+        self.crash_uncertain(rng);
         self.survive_overwritten(rng);
         self.durable_bytes = self.len();
     }
@@ -171,7 +171,7 @@ impl FaultFile {
         }
     }
 
-    fn survive_in_doubt(&mut self, rng: &mut Rng) {
+    fn crash_uncertain(&mut self, rng: &mut Rng) {
         for range in std::mem::take(&mut self.in_doubt) {
             match rng.below(3) {
                 0 => {}

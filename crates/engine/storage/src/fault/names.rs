@@ -40,14 +40,14 @@ impl Change {
 
 /// The names of a disk.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct SimulatedDirectory {
     shown: Map,
     durable: Map,
     /// What leads from `durable` to `shown`, in order.
     pending: Vec<Change>,
 }
 
-impl Names {
+impl SimulatedDirectory {
     pub(super) fn get(&self, name: &str) -> Option<FileId> {
         self.shown.get(name).copied()
     }
@@ -123,10 +123,10 @@ mod tests {
     use super::*;
 
     /// All outcomes of power losses after `changes`, each written as `name=file,…`.
-    fn outcomes(changes: impl Fn(&mut Names)) -> BTreeSet<String> {
+    fn outcomes(changes: impl Fn(&mut SimulatedDirectory)) -> BTreeSet<String> {
         let mut rng = Rng::new(3);
         let outcome = |_| {
-            let mut names = Names::default();
+            let mut names = SimulatedDirectory::default();
             names.set_durably("old", 1);
             changes(&mut names);
             names.survive(&mut rng);

@@ -24,7 +24,7 @@ impl FaultKind {
 
 /// What happens to one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
+pub(super) enum CallOutcome {
     /// It is done.
     Succeed,
     /// It fails.
@@ -33,18 +33,18 @@ pub(super) enum Fate {
     LosePower,
 }
 
-impl Fate {
+impl CallOutcome {
     /// Whether the system does what was asked.
-    pub(super) fn takes_effect(self) -> bool {
-        !matches!(self, Fate::Fail(_))
+    pub(super) fn is_applied(self) -> bool {
+        !matches!(self, CallOutcome::Fail(_))
     }
 
     /// What the caller is told.
     pub(super) fn outcome(self) -> io::Result<()> {
         match self {
-            Fate::Succeed => Ok(()),
-            Fate::Fail(kind) => Err(kind.error()),
-            Fate::LosePower => Err(power_lost()),
+            CallOutcome::Succeed => Ok(()),
+            CallOutcome::Fail(kind) => Err(kind.error()),
+            CallOutcome::LosePower => Err(power_lost()),
         }
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn power_lost() -> io::Error {
 
 /// Counts calls, and knows what is planned for which of them. The first call has number 0.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct FaultPlan {
     operations: u64,
     reads: u64,
     power_loss: Option<u64>,
@@ -63,7 +63,7 @@ pub(super) struct Plan {
     read_faults: Vec<u64>,
 }
 
-impl Plan {
+impl FaultPlan {
     pub(super) fn operations(&self) -> u64 {
         self.operations
     }
@@ -82,20 +82,20 @@ impl Plan {
 
     /// Forgets what is planned. The counts go on.
     pub(super) fn forget(&mut self) {
-        let Plan { operations, reads, .. } = *self;
-        *self = Plan { operations, reads, ..Plan::default() };
+        let FaultPlan { operations, reads, .. } = *self;
+        *self = FaultPlan { operations, reads, ..FaultPlan::default() };
     }
 
     /// Counts a mutating call and says what happens to it.
-    pub(super) fn next_call(&mut self) -> Fate {
+    pub(super) fn next_call(&mut self) -> CallOutcome {
         let call = self.operations;
         self.operations += 1;
         if self.power_loss == Some(call) {
-            return Fate::LosePower;
+            return CallOutcome::LosePower;
         }
         match self.faults.iter().position(|&(planned, _)| planned == call) {
-            Some(at) => Fate::Fail(self.faults.swap_remove(at).1),
-            None => Fate::Succeed,
+            Some(at) => CallOutcome::Fail(self.faults.swap_remove(at).1),
+            None => CallOutcome::Succeed,
         }
     }
 

@@ -4,9 +4,9 @@ use super::FaultStorage;
 use super::disk::Disk;
 use super::handle::{FaultLock, FaultWriter, Handle, failure};
 use super::names::FileId;
-use super::plan::Fate;
-use crate::{LogFile, ReadableFile, Storage, WritableFile, copy, name};
-use esker_base::{Error, Hint, Result};
+use super::plan::CallOutcome;
+use crate::{LogFile, ReadableFile, Storage, WritableFile, copy_file, file_name};
+use esker_base::{Error, Result, WriteHint};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ impl FaultStorage {
         &self,
         action: &'static str,
         name: &str,
-        effect: impl FnOnce(&mut Disk, Fate) -> io::Result<T>,
+        effect: impl FnOnce(&mut Disk, CallOutcome) -> io::Result<T>,
     ) -> Result<T> {
         let mut disk = self.disk();
         let call = || {
             let fate = disk.next_call(self.process)?;
-            if !fate.takes_effect() {
+            if !fate.is_applied() {
                 fate.outcome()?;
             }
             let done = effect(&mut disk, fate)?;
@@ -44,9 +44,9 @@ impl FaultStorage {
     fn new_file(
         &self,
         name: &str,
-        create: impl FnOnce(&mut Disk, Fate) -> io::Result<FileId>,
+        create: impl FnOnce(&mut Disk, CallOutcome) -> io::Result<FileId>,
     ) -> Result<Handle> {
-        name::check(name)?;
+        file_name::check(name)?;
         let file = self.call("create", name, |disk, fate| {
             let file = create(disk, fate)?;
             disk.hold(file);
@@ -56,7 +56,7 @@ impl FaultStorage {
     }
 
     fn existing_file(&self, name: &str) -> Result<Handle> {
-        name::check(name)?;
+        file_name::check(name)?;
         let file = self.look("open", name, |disk| {
             let file = disk.find(name)?;
             disk.hold(file);
@@ -86,7 +86,7 @@ impl Storage for FaultStorage {
         "fault".to_owned()
     }
 
-    fn create(&self, name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
+    fn create(&self, name: &str, _hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let file = self.new_file(name, |disk, fate| disk.create(name, 0, fate))?;
         Ok(Box::new(FaultWriter::new(file)))
     }
@@ -114,7 +114,7 @@ impl Storage for FaultStorage {
     }
 
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
-        name::check(new)?;
+        file_name::check(new)?;
         let file = self.recycle(old, new, bytes)?;
         Ok(file.map(|file| Arc::new(Handle::adopt(self, file, new)) as Arc<dyn LogFile>))
     }
@@ -124,17 +124,17 @@ impl Storage for FaultStorage {
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        name::check(name)?;
+        file_name::check(name)?;
         self.look("look for", name, |disk| Ok(disk.find(name).is_ok()))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        name::check(name)?;
+        file_name::check(name)?;
         self.call("remove", name, |disk, _| disk.remove(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        name::check(to)?;
+        file_name::check(to)?;
         self.call("rename", from, |disk, _| disk.rename(from, to))
     }
 
@@ -146,7 +146,7 @@ impl Storage for FaultStorage {
     }
 
     fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
-        copy::copy_durably(self, name, target)
+        copy_file::copy_durably(self, name, target)
     }
 
     fn is_settled(&self, name: &str) -> bool {

@@ -5,7 +5,7 @@
 //! that was opened and locked. The path is kept for messages only.
 
 use super::failure;
-use crate::name;
+use crate::file_name;
 use esker_base::{Error, Result};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -94,7 +94,7 @@ impl Directory {
         for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if self.is_plain(name, entry.file_type())? && name != name::LOCK_NAME {
+            if self.is_plain(name, entry.file_type())? && name != file_name::LOCK_NAME {
                 names.push(name.to_owned());
             }
         }
@@ -191,5 +191,5 @@ fn parent_of(path: &Path) -> &Path {
 
 /// Refuses a name that is not plain.
 pub(super) fn checked(name: &str) -> Result<&str, Error> {
-    name::check(name).map(|()| name)
+    file_name::check(name).map(|()| name)
 }

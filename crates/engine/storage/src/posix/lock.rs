@@ -15,7 +15,7 @@
 
 use super::directory::Directory;
 use super::failure;
-use crate::name::LOCK_NAME;
+use crate::file_name::LOCK_NAME;
 use esker_base::lock_holder::lock_holder;
 use esker_base::{Error, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};

@@ -1,7 +1,7 @@
 //! A log file: allocated and written once, then overwritten in place.
 
 use super::directory::Directory;
-use super::{advice, failure};
+use super::{fadvise, failure};
 use crate::{LogFile, Pace};
 use esker_base::{Error, Result};
 use rustix::fs::OFlags;
@@ -77,7 +77,7 @@ impl PosixLog {
             let _ = directory.remove(name);
             failure("open", &path, source)
         })?;
-        advice::read_ahead(&file, 0, prepared);
+        fadvise::read_ahead(&file, 0, prepared);
         let is_length_new = AtomicBool::new(prepared < bytes);
         Ok(PosixLog { steps, is_length_new, ..PosixLog::over(file, bytes, prepared, path, name) })
     }
@@ -115,7 +115,7 @@ impl PosixLog {
             Err(source) => Err(source),
         };
         renamed.map_err(|source| failure("recycle a log as", &path, source))?;
-        advice::read_ahead(&file, 0, bytes);
+        fadvise::read_ahead(&file, 0, bytes);
         Ok(Some(PosixLog::over(file, bytes, bytes, path, new)))
     }
 
@@ -135,7 +135,7 @@ fn fill_with_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
     if range.is_empty() {
         return Ok(());
     }
-    advice::allocate(file, range.clone())?;
+    fadvise::allocate(file, range.clone())?;
     let zeros = [0; ZERO_BYTES as usize];
     let (mut written, mut in_writeback) = (range.start, range.start);
     while written < range.end {
@@ -143,7 +143,7 @@ fn fill_with_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
         file.write_all_at(part, written)?;
         written += part.len() as u64;
         if written - in_writeback >= WRITEBACK_BYTES {
-            advice::start_writeback(file, in_writeback, written - in_writeback);
+            fadvise::start_writeback(file, in_writeback, written - in_writeback);
             in_writeback = written;
         }
     }
@@ -152,7 +152,7 @@ fn fill_with_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
 
 /// Frees the blocks of `step`, the last that were allocated. `bytes` is the length of the file.
 fn give_back(file: &File, step: Range<u64>, bytes: u64) {
-    if !advice::punch_hole(file, step.clone()) {
+    if !fadvise::punch_hole(file, step.clone()) {
         let _ = file.set_len(step.start);
         let _ = file.set_len(bytes);
     }
@@ -189,10 +189,10 @@ impl LogFile for PosixLog {
                 if pace == Pace::AheadOfSyncs {
                     file.sync_data()?;
                 }
-                advice::read_ahead(file, step.start, step.end - step.start);
+                fadvise::read_ahead(file, step.start, step.end - step.start);
                 Ok(())
             }
-            Pace::Hurried => match advice::allocate(file, step.clone())? {
+            Pace::Hurried => match fadvise::allocate(file, step.clone())? {
                 true => Ok(()),
                 false => fill_with_zeros(file, step),
             },

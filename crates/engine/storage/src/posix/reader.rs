@@ -1,7 +1,7 @@
 //! A file that is read at any place, each read one `pread`.
 
 use super::directory::Directory;
-use super::{advice, failure};
+use super::{fadvise, failure};
 use crate::ReadableFile;
 use esker_base::{Error, Result};
 use rustix::fs::OFlags;
@@ -60,6 +60,6 @@ impl ReadableFile for PosixReader {
     }
 
     fn read_ahead(&self, offset: u64, bytes: u64) {
-        advice::read_ahead(&self.file, offset, bytes);
+        fadvise::read_ahead(&self.file, offset, bytes);
     }
 }

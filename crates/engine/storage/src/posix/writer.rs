@@ -5,7 +5,7 @@
 //! write arrived is unknown.
 
 use super::directory::Directory;
-use super::{advice, failure};
+use super::{fadvise, failure};
 use crate::WritableFile;
 use esker_base::{Error, Result};
 use rustix::fs::OFlags;
@@ -76,7 +76,7 @@ impl PosixWriter {
     }
 
     fn write_back(&mut self) {
-        advice::start_writeback(&self.file, self.in_writeback, self.written - self.in_writeback);
+        fadvise::start_writeback(&self.file, self.in_writeback, self.written - self.in_writeback);
         self.in_writeback = self.written;
     }
 

@@ -6,15 +6,15 @@
 //! - [`Hll`] is 4 KiB whatever it has seen and good to 1.6%, but only counts unions.
 //! - [`ThetaSample`] keeps hashes: it also counts intersections, and sums bytes.
 //!
-//! An [`Overlay`] says what a merge of tables will keep, from their samples.
+//! An [`OverlapEstimator`] says what a merge of tables will keep, from their samples.
 
 mod hll;
-mod overlay;
-mod packed;
+mod overlap_estimator;
+mod rice_coding;
 mod theta;
 
 pub use hll::Hll;
-pub use overlay::{Layer, Overlay, Share};
+pub use overlap_estimator::{ByteShare, OverlapEstimator, TableSample};
 pub use theta::{Sample, ThetaSample};
 
 use esker_base::coding::{put_bytes, take_bytes};

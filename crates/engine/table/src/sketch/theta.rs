@@ -12,7 +12,7 @@
 //!
 //! Of a hash the top 40 bits are kept, its *cell* of a grid. Of a thousand million keys one in a thousand
 //! shares its cell with another and is taken for it: far less than the error of sampling. So a
-//! sample takes some 25 bits in a table of 300,000 keys with values of one length (`packed`), and 8 bytes of memory.
+//! sample takes some 25 bits in a table of 300,000 keys with values of one length (`rice_coding`), and 8 bytes of memory.
 //!
 //! Samples of different levels are compared at the higher one. A union is not cut to 16,384 again:
 //! a level of many tables is known better than one table.
@@ -22,7 +22,7 @@
 //! level u8 | count varint | (gap to the next hash varint, bytes varint)...     as it was: whole hashes
 //! ```
 
-use super::packed;
+use super::rice_coding;
 use esker_base::coding::{take_u8, take_varint32, take_varint64};
 
 /// Bits of a hash that are kept.
@@ -189,7 +189,7 @@ impl ThetaSample {
     pub fn encode(&self) -> Vec<u8> {
         let settled = self.settled();
         let mut out = vec![AS_BITS | settled.level];
-        packed::put(&mut out, &settled.samples);
+        rice_coding::put(&mut out, &settled.samples);
         out
     }
 
@@ -200,7 +200,7 @@ impl ThetaSample {
             return Self::decode_whole(level, input);
         }
         let level = Some(level ^ AS_BITS).filter(|&level| u32::from(level) <= GRID_BITS)?;
-        let samples = packed::take(input)?;
+        let samples = rice_coding::take(input)?;
         let is_kept = samples.last().is_none_or(|sample| keeps(level, sample.hash()));
         is_kept.then_some(ThetaSample { level, samples, waiting: Vec::new() })
     }
@@ -233,7 +233,7 @@ impl ThetaSample {
         self.settle();
         self.shrink();
         let most_bits = BITS_FOR_EIGHT * ((self.samples.len() as u64) << self.level) / 8;
-        while self.samples.len() > SAMPLES_FEW && packed::bits(&self.samples) > most_bits {
+        while self.samples.len() > SAMPLES_FEW && rice_coding::bits(&self.samples) > most_bits {
             self.raise_to(self.level + 1);
         }
         while self.level < wanted && self.at_level(self.level + 1).len() >= SAMPLES_LEAST {

@@ -5,7 +5,7 @@
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno, hash64};
 use esker_storage::{ReadableFile, WritableFile};
 use esker_table::{
-    BlockCache, Compression, CursorPurpose, Found, Table, TableInfo, TableOptions, TableWriter,
+    BlockCache, Compression, Found, ReadPurpose, Table, TableInfo, TableOptions, TableWriter,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,7 +110,7 @@ pub fn get(table: &Table, key: &[u8], snapshot: Seqno) -> Result<Option<Found>> 
 }
 
 /// Everything a cursor yields going on.
-pub fn scan(table: &Arc<Table>, purpose: CursorPurpose) -> Result<Vec<Version>> {
+pub fn scan(table: &Arc<Table>, purpose: ReadPurpose) -> Result<Vec<Version>> {
     let mut cursor = table.cursor(purpose);
     let mut all = Vec::new();
     cursor.seek_first()?;

@@ -140,7 +140,7 @@ fn walk_merged(
     let (mut set, mut reads) = (write_set(writes), ReadSet::default());
     let seen = {
         let theirs = Box::new(Pairs::new(stored, range));
-        let stretch = Stretch::new(&mut reads, KEYSPACE, range.clone());
+        let stretch = ScannedRange::new(&mut reads, KEYSPACE, range.clone());
         let writes = set.keys(KEYSPACE);
         let mut cursor = TransactionCursor::new(theirs, writes, range.clone(), Some(stretch));
         walk(&mut cursor, moves)

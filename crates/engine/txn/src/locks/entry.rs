@@ -1,6 +1,6 @@
 //! A locked key.
 
-use super::{LockKey, Owner};
+use super::{LockKey, TransactionId};
 use esker_base::KeyspaceId;
 use parking_lot::Condvar;
 use smallvec::SmallVec;
@@ -13,7 +13,7 @@ const INLINE_BYTES: usize = 32;
 /// A locked key: who has it, and who waits for it, longest first.
 pub(super) struct Entry {
     pub(super) hash: u64,
-    pub(super) owner: Owner,
+    pub(super) owner: TransactionId,
     pub(super) keyspace: KeyspaceId,
     pub(super) key: SmallVec<[u8; INLINE_BYTES]>,
     /// Few keys are ever waited for.
@@ -26,13 +26,13 @@ pub(super) struct Entry {
 
 /// Who waits, and how to wake it.
 struct Waiter {
-    owner: Owner,
+    owner: TransactionId,
     wake: Arc<Condvar>,
 }
 
 impl Entry {
     #[inline]
-    pub(super) fn new(owner: Owner, key: LockKey<'_>) -> Self {
+    pub(super) fn new(owner: TransactionId, key: LockKey<'_>) -> Self {
         Entry {
             hash: key.hash,
             owner,
@@ -52,12 +52,12 @@ impl Entry {
     }
 
     /// Puts `owner` at the queue's end.
-    pub(super) fn queue_up(&mut self, owner: Owner, wake: Arc<Condvar>) {
+    pub(super) fn enqueue(&mut self, owner: TransactionId, wake: Arc<Condvar>) {
         self.queue.get_or_insert_default().push_back(Waiter { owner, wake });
     }
 
     /// Takes `owner` out of the queue.
-    pub(super) fn leave(&mut self, owner: Owner) {
+    pub(super) fn leave(&mut self, owner: TransactionId) {
         if let Some(queue) = &mut self.queue {
             queue.retain(|waiter| waiter.owner != owner);
         }
@@ -65,7 +65,7 @@ impl Entry {
 
     /// Makes the first waiter the owner, and wakes it. False if nobody waits.
     #[inline]
-    pub(super) fn hand_on(&mut self) -> bool {
+    pub(super) fn grant_next(&mut self) -> bool {
         let first = self.queue.as_mut().and_then(|queue| queue.pop_front());
         let Some(first) = first else { return false };
         self.owner = first.owner;

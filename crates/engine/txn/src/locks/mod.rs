@@ -14,16 +14,17 @@
 //!
 //! Lock order: `waits` → a shard → `ranges`.
 
+mod deadlock;
 mod entry;
-mod held;
+mod held_locks;
 mod ranges;
-mod wait;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use held::{Held, Locks};
+pub(crate) use held_locks::{HeldLocks, Locks};
 
+use deadlock::{OwnerHasher, WaitTarget};
 use entry::Entry;
 use esker_base::{Clock, Error, KeyspaceId, Result, hash64};
 use esker_pmem::OwnerProcess;
@@ -34,7 +35,6 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use wait::{OwnerHasher, Place};
 
 /// Some times as many as threads run at once, so that two rarely meet at a shard; few enough that what
 /// all of them take stays in a processor's first cache.
@@ -42,7 +42,7 @@ const SHARDS: usize = 32;
 
 /// Who holds locks. Never used again for another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Owner(u64);
+pub(crate) struct TransactionId(u64);
 
 /// A key, as the table looks for it.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl<'a> LockKey<'a> {
 
 /// What came of asking for a lock that need not be waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Got {
+pub(crate) enum Acquired {
     /// It is held from now on.
     Now,
     /// It was held before.
@@ -79,20 +79,20 @@ type Shard = HashTable<Entry>;
 struct Padded(Mutex<Shard>);
 
 /// See the file's head.
-pub(crate) struct LockTable {
+pub(crate) struct LockManager {
     shards: Box<[Padded]>,
     ranges: Ranges,
     /// What each waiting owner waits for. Held while a wait begins.
-    waits: Mutex<HashMap<Owner, Place, BuildHasherDefault<OwnerHasher>>>,
+    waits: Mutex<HashMap<TransactionId, WaitTarget, BuildHasherDefault<OwnerHasher>>>,
     clock: Arc<dyn Clock>,
     next_owner: AtomicU64,
     /// A forked child has no part in them.
     process: OwnerProcess,
 }
 
-impl LockTable {
+impl LockManager {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        LockTable {
+        LockManager {
             shards: (0..SHARDS).map(|_| Padded::default()).collect(),
             ranges: Ranges::default(),
             waits: Mutex::default(),
@@ -111,8 +111,8 @@ impl LockTable {
         }
     }
 
-    fn new_owner(&self) -> Owner {
-        Owner(self.next_owner.fetch_add(1, Ordering::Relaxed))
+    fn new_owner(&self) -> TransactionId {
+        TransactionId(self.next_owner.fetch_add(1, Ordering::Relaxed))
     }
 
     #[inline]
@@ -123,7 +123,7 @@ impl LockTable {
 
     /// Locks `key` for `owner` if nobody else has it, nor a range that it is in.
     #[inline]
-    fn try_lock(&self, owner: Owner, key: LockKey<'_>) -> Option<Got> {
+    fn try_lock(&self, owner: TransactionId, key: LockKey<'_>) -> Option<Acquired> {
         let mut shard = self.shard(key.hash).lock();
         match self.may_take(&shard, owner, key) {
             true => take(&mut shard, owner, key),
@@ -134,7 +134,7 @@ impl LockTable {
     /// Whether no range of somebody else's stands in the way. Whoever has a key already keeps it: the
     /// range waits for him.
     #[inline]
-    fn may_take(&self, shard: &Shard, owner: Owner, key: LockKey<'_>) -> bool {
+    fn may_take(&self, shard: &Shard, owner: TransactionId, key: LockKey<'_>) -> bool {
         // Under the shard's lock: see `ranges`.
         !self.ranges.any()
             || self.ranges.blocking(owner, key.keyspace, key.key).is_none()
@@ -144,12 +144,12 @@ impl LockTable {
     /// Gives back a lock of `owner`'s on a key with `hash`. Of two such keys it does not matter which:
     /// it is for giving back all that `owner` has.
     #[inline]
-    fn unlock(&self, owner: Owner, hash: u64) {
+    fn unlock(&self, owner: TransactionId, hash: u64) {
         self.unlock_if(hash, |entry| entry.hash == hash && entry.owner == owner);
     }
 
     /// Gives back `owner`'s lock on `key`.
-    fn unlock_key(&self, owner: Owner, key: LockKey<'_>) {
+    fn unlock_key(&self, owner: TransactionId, key: LockKey<'_>) {
         self.unlock_if(key.hash, |entry| entry.is(key) && entry.owner == owner);
     }
 
@@ -160,7 +160,7 @@ impl LockTable {
         let Ok(mut found) = shard.find_entry(hash, is_it) else {
             unreachable!("a lock that is held is in the table")
         };
-        if !found.get_mut().hand_on() {
+        if !found.get_mut().grant_next() {
             found.remove();
         }
     }
@@ -181,18 +181,18 @@ impl LockTable {
     }
 }
 
-fn holder(shard: &Shard, key: LockKey<'_>) -> Option<Owner> {
+fn holder(shard: &Shard, key: LockKey<'_>) -> Option<TransactionId> {
     shard.find(key.hash, |entry| entry.is(key)).map(|entry| entry.owner)
 }
 
 /// Locks `key` for `owner` unless somebody else has it.
 #[inline]
-fn take(shard: &mut Shard, owner: Owner, key: LockKey<'_>) -> Option<Got> {
+fn take(shard: &mut Shard, owner: TransactionId, key: LockKey<'_>) -> Option<Acquired> {
     match shard.find(key.hash, |entry| entry.is(key)) {
-        Some(found) => (found.owner == owner).then_some(Got::Before),
+        Some(found) => (found.owner == owner).then_some(Acquired::Before),
         None => {
             shard.insert_unique(key.hash, Entry::new(owner, key), |entry| entry.hash);
-            Some(Got::Now)
+            Some(Acquired::Now)
         }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Ranges are entered all at once, and wait for those that overlap them before they are entered.
 
-use super::Owner;
+use super::TransactionId;
 use esker_base::KeyspaceId;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -39,14 +39,14 @@ impl LockRange {
 }
 
 /// The ranges of one owner.
-pub(super) struct Entered {
-    pub(super) owner: Owner,
+pub(super) struct RangeLockGuard {
+    pub(super) owner: TransactionId,
     ranges: Vec<LockRange>,
     over: Mutex<bool>,
     ended: Condvar,
 }
 
-impl Entered {
+impl RangeLockGuard {
     /// Waits until the ranges are given back. False if no time is left before that.
     pub(super) fn wait_for_end(&self, left: impl Fn() -> Duration) -> bool {
         let mut over = self.over.lock();
@@ -64,7 +64,7 @@ impl Entered {
 /// All ranges that are locked. See the file's head.
 #[derive(Default)]
 pub(super) struct Ranges {
-    entered: Mutex<Vec<Arc<Entered>>>,
+    entered: Mutex<Vec<Arc<RangeLockGuard>>>,
     /// How many there are: nearly always none, and then nobody takes the lock.
     count: AtomicUsize,
 }
@@ -85,21 +85,25 @@ impl Ranges {
     #[cold]
     pub(super) fn blocking(
         &self,
-        owner: Owner,
+        owner: TransactionId,
         keyspace: KeyspaceId,
         key: &[u8],
-    ) -> Option<Arc<Entered>> {
+    ) -> Option<Arc<RangeLockGuard>> {
         let entered = self.entered.lock();
-        let blocks = |other: &&Arc<Entered>| {
+        let blocks = |other: &&Arc<RangeLockGuard>| {
             other.owner != owner && other.ranges.iter().any(|range| range.contains(keyspace, key))
         };
         entered.iter().find(blocks).cloned()
     }
 
     /// Enters the ranges of `owner`, or says whose ranges overlap them.
-    pub(super) fn enter(&self, owner: Owner, ranges: &[LockRange]) -> Result<(), Arc<Entered>> {
+    pub(super) fn enter(
+        &self,
+        owner: TransactionId,
+        ranges: &[LockRange],
+    ) -> Result<(), Arc<RangeLockGuard>> {
         let mut entered = self.entered.lock();
-        let overlap = |other: &&Arc<Entered>| {
+        let overlap = |other: &&Arc<RangeLockGuard>| {
             other.ranges.iter().any(|theirs| ranges.iter().any(|range| range.overlaps(theirs)))
         };
         if let Some(other) = entered.iter().find(overlap) {
@@ -107,13 +111,13 @@ impl Ranges {
         }
         let ranges = ranges.to_vec();
         let (over, ended) = (Mutex::new(false), Condvar::new());
-        entered.push(Arc::new(Entered { owner, ranges, over, ended }));
+        entered.push(Arc::new(RangeLockGuard { owner, ranges, over, ended }));
         self.count.store(entered.len(), Ordering::Release);
         Ok(())
     }
 
     /// Gives the ranges of `owner` back.
-    pub(super) fn leave(&self, owner: Owner) {
+    pub(super) fn leave(&self, owner: TransactionId) {
         let mut entered = self.entered.lock();
         let at = entered.iter().position(|one| one.owner == owner);
         let one = entered.swap_remove(at.expect("a range that is held is entered"));

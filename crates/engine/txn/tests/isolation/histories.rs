@@ -3,7 +3,7 @@
 use crate::store::Store;
 use esker_api::{Concurrency, Isolation, KeyspaceRef, TransactionOptions};
 use esker_base::{Error, Result, Rng};
-use esker_txn::{HeldNow, TransactionDb};
+use esker_txn::{LockStats, TransactionDb};
 use esker_workload::checker::isolation::{History, Outcome, Recorder, Recording, check};
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn taking_turns(
         }
     }
     drop(live);
-    assert_eq!(store.held(), HeldNow::default());
+    assert_eq!(store.held(), LockStats::default());
     recorder.into_history()
 }
 
@@ -145,7 +145,7 @@ fn in_threads(isolation: Isolation, concurrency: Concurrency, rounds: usize) -> 
             });
         }
     });
-    assert_eq!(store.held(), HeldNow::default());
+    assert_eq!(store.held(), LockStats::default());
     recorder.into_history()
 }
 

@@ -5,7 +5,7 @@ use esker_api::{
     Concurrency, Isolation, KeyspaceRef, Transaction, TransactionOptions, Transactional, WriteBatch,
 };
 use esker_base::{Error, Result};
-use esker_txn::{HeldNow, TransactionDb};
+use esker_txn::{LockStats, TransactionDb};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn write_skew_amid(read: fn(&mut dyn Transaction, &[u8]), concurrency: Concurren
     );
     first_outcome.unwrap();
     assert!(matches!(second_outcome, Err(Error::Conflict { .. })), "{second_outcome:?}");
-    assert_eq!(store.held(), HeldNow::default());
+    assert_eq!(store.held(), LockStats::default());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn is_locked_amid_commit(
         );
         committed.unwrap();
         assert!(matches!(meanwhile, Err(Error::LockTimeout { .. })), "{meanwhile:?}");
-        assert_eq!(store.held(), HeldNow::default());
+        assert_eq!(store.held(), LockStats::default());
     }
 }
 
@@ -163,11 +163,11 @@ fn a_panic_amid_a_commit_leaves_nothing_held() {
         transaction.get(KEYSPACE, b"x").unwrap();
         transaction.put(KEYSPACE, b"y", b"1").unwrap();
         store.store().before_next_write(|| {
-            assert_eq!(store.held(), HeldNow { keys: 1, ranges: 0, commits: 1 });
+            assert_eq!(store.held(), LockStats { keys: 1, ranges: 0, commits: 1 });
             std::panic::resume_unwind(Box::new("the store panics"))
         });
         let commit = std::panic::AssertUnwindSafe(move || transaction.commit());
         assert!(std::panic::catch_unwind(commit).is_err());
-        assert_eq!(store.held(), HeldNow::default());
+        assert_eq!(store.held(), LockStats::default());
     }
 }

@@ -7,7 +7,7 @@ use esker_api::{
 use esker_base::Result;
 use esker_lsm::{Db, Env, Log, Settings};
 use esker_storage::{MemoryStorage, Storage};
-use esker_txn::{HeldNow, TransactionDb};
+use esker_txn::{LockStats, TransactionDb};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,5 +100,5 @@ pub fn committed(store: &TransactionDb<Db>, key: &str) -> Option<String> {
 /// Nobody holds anything.
 #[track_caller]
 pub fn assert_nothing_held(store: &TransactionDb<Db>) {
-    assert_eq!(store.held(), HeldNow::default());
+    assert_eq!(store.held(), LockStats::default());
 }

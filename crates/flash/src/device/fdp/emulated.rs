@@ -1,17 +1,17 @@
 //! A disk with placement in memory, emulated: its bytes, and where its blocks lie (`units`). It can lose power, and then
 //! loses any blocks that were not flushed, in no order, as disks with a write cache may.
 
-mod units;
+mod reclaim_units;
 
 use super::{Disk, Statistics};
 use esker_base::Rng;
 use esker_uring::Buffer;
 use parking_lot::Mutex;
+use reclaim_units::ReclaimUnits;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use units::Units;
 
 const BLOCK: usize = 4096;
 
@@ -31,7 +31,7 @@ struct State {
     now: Vec<u8>,
     /// What is flushed of the blocks that were changed since.
     before: BTreeMap<usize, Vec<u8>>,
-    units: Units,
+    units: ReclaimUnits,
     /// Writes, zeros and flushes until everything fails, and all of them so far.
     calls_left: Option<u64>,
     calls: u64,
@@ -42,7 +42,7 @@ impl EmulatedDisk {
     pub fn new(units: usize, unit_bytes: usize, identifiers: u16) -> Self {
         let (blocks, bytes) = (unit_bytes / BLOCK, units * unit_bytes);
         let identifiers: Vec<u16> = (0..identifiers).collect();
-        let units = Units::new(units, blocks, identifiers.len());
+        let units = ReclaimUnits::new(units, blocks, identifiers.len());
         let (now, before) = (vec![0; bytes], BTreeMap::new());
         let state = State { now, before, units, calls_left: None, calls: 0 };
         let (state, claimed) = (Arc::new(Mutex::new(state)), Arc::default());

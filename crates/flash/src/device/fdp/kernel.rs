@@ -6,8 +6,8 @@
 //! kernel: directive type 2 and the identifier in dwords 12 and 13. Their block addresses count
 //! from the start of the namespace, so a partition is rejected.
 
-use super::{Disk, Statistics, records};
-use crate::device::block::{self, Limits, unsupported};
+use super::{Disk, Statistics, log_pages};
+use crate::device::block_limits::{self, BlockLimits, unsupported};
 use crate::device::nvme::{self, Command, Data, Format, Queue, execute};
 use esker_uring::Buffer;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -43,7 +43,7 @@ pub struct KernelDisk {
 impl KernelDisk {
     /// Opens a namespace, to read it only if not `writable`. A block device without placement is refused.
     pub fn open(path: &Path, writable: bool) -> io::Result<Self> {
-        let mut file = block::open(path, writable)?;
+        let mut file = block_limits::open(path, writable)?;
         let conventional = |reason: &str| {
             unsupported(format!(
                 "it is a conventional disk: it has no zones, and {reason}; nothing was changed. Use a directory of a \
@@ -53,14 +53,14 @@ impl KernelDisk {
         let Some(namespace) = nvme::namespace(&file)? else {
             return Err(conventional("no placement identifiers (NVMe FDP)"));
         };
-        if block::is_partition(&file)? {
+        if block_limits::is_partition(&file)? {
             let what = "it is a part of a disk; nothing was changed. Name the whole";
             return Err(unsupported(what));
         }
-        let limits = Limits::of(&file)?;
+        let limits = BlockLimits::of(&file)?;
         let mut asked = Asked { file: &file, namespace };
         let controller = nvme::identify(&file, namespace, 1)?;
-        if !records::has_placement(&controller) {
+        if !log_pages::has_placement(&controller) {
             return Err(conventional("its controller has no placement identifiers (FDP)"));
         }
         let format = Format::of(&nvme::identify(&file, namespace, 0)?);
@@ -125,24 +125,24 @@ impl Asked<'_> {
     fn configuration(&mut self, group: u16) -> io::Result<Option<usize>> {
         let words = [FEATURE_PLACEMENT, group.into(), 0, 0, 0, 0];
         let feature = self.ask(Queue::Admin, GET_FEATURES, words, &mut [])?;
-        Ok(records::configuration_in_force(feature))
+        Ok(log_pages::configuration_in_force(feature))
     }
 
     fn reclaim_unit_bytes(&mut self, group: u16, number: usize) -> io::Result<u64> {
         let head = self.log_page(LOG_CONFIGURATIONS, group, 16)?;
-        let bytes = records::configurations_bytes(&head).clamp(16, 1 << 16);
+        let bytes = log_pages::configurations_bytes(&head).clamp(16, 1 << 16);
         let page = self.log_page(LOG_CONFIGURATIONS, group, bytes)?;
-        let found = records::reclaim_unit_bytes(&page, number).filter(|bytes| *bytes > 0);
+        let found = log_pages::reclaim_unit_bytes(&page, number).filter(|bytes| *bytes > 0);
         found.ok_or_else(|| unsupported("it does not say how large its reclaim units are"))
     }
 
     fn identifiers(&mut self) -> io::Result<Vec<u16>> {
         let mut count = 0;
         loop {
-            let mut out = vec![0; records::status_bytes(count)];
+            let mut out = vec![0; log_pages::status_bytes(count)];
             let words = [1, (out.len() / 4 - 1) as u32, 0, 0, 0, 0];
             self.ask(Queue::Io, MANAGEMENT_RECEIVE, words, &mut out)?;
-            match records::identifiers(&out) {
+            match log_pages::identifiers(&out) {
                 (0, _) => return Err(unsupported("its namespace has no placement identifiers")),
                 (all, found) if found.len() == all => return Ok(found),
                 (all, _) => count = all,
@@ -207,12 +207,12 @@ impl Disk for KernelDisk {
     }
 
     fn claim(&self) -> io::Result<Box<dyn Send + Sync>> {
-        block::claim(&self.path)
+        block_limits::claim(&self.path)
     }
 
     fn statistics(&self) -> io::Result<Statistics> {
         let mut asked = Asked { file: &self.file, namespace: self.namespace };
-        let page = asked.log_page(LOG_STATISTICS, self.group, records::STATISTICS_BYTES)?;
-        Ok(records::statistics(&page))
+        let page = asked.log_page(LOG_STATISTICS, self.group, log_pages::STATISTICS_BYTES)?;
+        Ok(log_pages::statistics(&page))
     }
 }

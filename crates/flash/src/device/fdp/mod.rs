@@ -10,7 +10,7 @@
 
 mod emulated;
 mod kernel;
-mod records;
+mod log_pages;
 
 pub use emulated::EmulatedDisk;
 pub use kernel::KernelDisk;

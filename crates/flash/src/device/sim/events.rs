@@ -13,7 +13,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// Which delay an event has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Lane {
+pub(super) enum DelayQueue {
     Arrival,
     Sense,
     SenseUpper,
@@ -26,7 +26,7 @@ pub(super) enum Lane {
     Other,
 }
 
-const LANES: usize = Lane::Other as usize;
+const LANES: usize = DelayQueue::Other as usize;
 const WHAT_BITS: u32 = 28;
 
 /// An event's time and kind in one number that orders as events do: the time in nanoseconds, the
@@ -65,7 +65,7 @@ impl Events {
 
     /// Adds an event and returns its order.
     #[inline]
-    pub(super) fn push(&mut self, lane: Lane, at: u64, what: u32) -> u64 {
+    pub(super) fn push(&mut self, lane: DelayQueue, at: u64, what: u32) -> u64 {
         debug_assert!(what < 1 << WHAT_BITS);
         let order = self.order;
         self.order += 1;
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn events_come_by_time_and_then_in_the_order_in_which_they_became_known() {
-        let lanes = [Lane::Sense, Lane::BusOut, Lane::Other, Lane::ToHost];
+        let lanes = [DelayQueue::Sense, DelayQueue::BusOut, DelayQueue::Other, DelayQueue::ToHost];
         let mut rng = Rng::new(5);
         let mut events = Events::new();
         let mut expected = Vec::new();

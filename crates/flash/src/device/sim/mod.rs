@@ -10,7 +10,7 @@
 //!   buffer space is then released. Without a buffer, it is acknowledged once it is programmed.
 //! * A reset waits for its die and keeps it busy.
 //!
-//! The device's [`Form`] says which request goes first and whether programs yield to reads. The
+//! The device's [`ReadPriority`] says which request goes first and whether programs yield to reads. The
 //! caller submits requests and takes [`Completion`]s one by one. The current time is that of the
 //! last completion taken. The model has no threads and no data; [`Media`] decides which requests a
 //! device would reject.
@@ -18,27 +18,27 @@
 mod bus;
 mod die;
 mod events;
-mod form;
+mod pipeline;
 mod planes;
+mod read_priority;
 mod request;
-mod service;
 #[cfg(test)]
 mod tests;
-mod times;
+mod timings;
 
-pub use form::{Form, SUSPENDS_MOST, WRITE_DEADLINE_NS};
+pub use read_priority::{ReadPriority, SUSPENDS_MOST, WRITE_DEADLINE_NS};
 pub use request::Kind;
 
-use super::media::{Media, Place, Refused};
+use super::chunk_rules::{Media, MediaError, Place};
 use crate::{Chunk, Preset, Unit};
 use bus::Bus;
 use die::{Die, State};
-use events::{Event, Events, Lane};
+use events::{DelayQueue, Event, Events};
 use planes::Plane;
 use request::{Request, Slab};
 use std::collections::VecDeque;
 use std::ops::Range;
-use times::Times;
+use timings::Timings;
 
 /// Something is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,8 +59,8 @@ pub struct Completion {
 #[derive(Debug)]
 pub struct Sim {
     // Constant after construction.
-    form: Form,
-    times: Times,
+    form: ReadPriority,
+    times: Timings,
     // What changes.
     now: u64,
     events: Events,
@@ -89,12 +89,12 @@ const KIND: u32 = 7 << 25;
 
 impl Sim {
     /// A device as it is delivered; `seed` decides which of its chunks are bad.
-    pub fn new(preset: &Preset, form: Form, seed: u64) -> Self {
+    pub fn new(preset: &Preset, form: ReadPriority, seed: u64) -> Self {
         Sim::with_media(preset, form, Media::new(preset, seed))
     }
 
     /// A device with this content.
-    pub fn with_media(preset: &Preset, form: Form, media: Media) -> Self {
+    pub fn with_media(preset: &Preset, form: ReadPriority, media: Media) -> Self {
         let geometry = *media.geometry();
         let planes = match preset.has_independent_plane_reads() {
             true => vec![Plane::default(); geometry.units() * usize::from(geometry.planes)],
@@ -102,7 +102,7 @@ impl Sim {
         };
         Sim {
             form,
-            times: Times::of(preset),
+            times: Timings::of(preset),
             now: 0,
             events: Events::new(),
             requests: Slab::default(),
@@ -154,7 +154,7 @@ impl Sim {
         number: u32,
         part: Range<u32>,
         tag: u32,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), MediaError> {
         let is_part = part.start < part.end && part.end <= self.times.write_unit_bytes;
         assert!(is_part, "{part:?} in one read");
         let bytes = part.end - part.start;
@@ -169,14 +169,14 @@ impl Sim {
         let slot = self.requests.add(request);
         let at = self.now + self.times.read_firmware_ns;
         match place {
-            Place::Medium => _ = self.events.push(Lane::Arrival, at, ARRIVED | slot),
+            Place::Medium => _ = self.events.push(DelayQueue::Arrival, at, ARRIVED | slot),
             Place::Buffer => self.send(slot, at),
         }
         Ok(())
     }
 
     /// Writes write unit `number` of a chunk.
-    pub fn write(&mut self, chunk: Chunk, number: u32, tag: u32) -> Result<(), Refused> {
+    pub fn write(&mut self, chunk: Chunk, number: u32, tag: u32) -> Result<(), MediaError> {
         self.media.write(chunk, number)?;
         let is_upper = self.media.geometry().is_upper(number);
         let mut request = Request::new(Kind::Write, chunk, tag, self.now);
@@ -190,7 +190,7 @@ impl Sim {
     }
 
     /// Resets a chunk.
-    pub fn reset(&mut self, chunk: Chunk, tag: u32) -> Result<(), Refused> {
+    pub fn reset(&mut self, chunk: Chunk, tag: u32) -> Result<(), MediaError> {
         self.media.reset(chunk)?;
         let mut request = Request::new(Kind::Reset, chunk, tag, self.now);
         request.array_ns = self.times.erase_ns;
@@ -201,14 +201,14 @@ impl Sim {
 
     /// Writes a write unit without taking time, while no request for it is in flight. Prepares the
     /// device for a run.
-    pub fn write_at_once(&mut self, chunk: Chunk, number: u32) -> Result<(), Refused> {
+    pub fn write_at_once(&mut self, chunk: Chunk, number: u32) -> Result<(), MediaError> {
         self.media.write(chunk, number)?;
         self.media.programmed(chunk);
         Ok(())
     }
 
     /// Resets a chunk without taking time, as [`write_at_once`](Sim::write_at_once) writes.
-    pub fn reset_at_once(&mut self, chunk: Chunk) -> Result<(), Refused> {
+    pub fn reset_at_once(&mut self, chunk: Chunk) -> Result<(), MediaError> {
         self.media.reset(chunk)?;
         self.media.erased(chunk);
         Ok(())
@@ -218,7 +218,7 @@ impl Sim {
     pub fn alarm(&mut self, at: u64, tag: u32) {
         let chunk = Chunk { unit: Unit(0), number: 0 };
         let slot = self.requests.add(Request::new(Kind::Alarm, chunk, tag, self.now));
-        self.events.push(Lane::Other, at.max(self.now), FINISHED | slot);
+        self.events.push(DelayQueue::Other, at.max(self.now), FINISHED | slot);
     }
 
     /// Advances to the next completion; `None` if nothing is in flight.

@@ -8,8 +8,8 @@
 //! Reads of one plane execute in order of arrival. A read passes others that wait for their planes.
 //! It does not pass a write that arrived first, unless the device prioritizes reads.
 
-use super::events::Lane;
-use super::form::WRITE_DEADLINE_NS;
+use super::events::DelayQueue;
+use super::read_priority::WRITE_DEADLINE_NS;
 use super::request::{Kind, Request};
 use super::{SENSED, Sim, State};
 use crate::preset::{PLANES_MAX, UNITS_MAX};
@@ -77,20 +77,24 @@ impl Sim {
 
     fn sense(&mut self, unit: u16, slot: u32) {
         let &Request { planes, array_ns, .. } = self.requests.get(slot);
-        let index = usize::from(unit) * self.planes_a_die() + planes.trailing_zeros() as usize;
+        let index = usize::from(unit) * self.planes_per_die() + planes.trailing_zeros() as usize;
         self.planes[index] = Plane { request: slot };
         let die = &mut self.dies[usize::from(unit)];
         if die.reading == 0 {
             die.read_since = self.now;
         }
         die.reading |= planes;
-        let lane = if array_ns == self.times.read_ns[0] { Lane::Sense } else { Lane::SenseUpper };
+        let lane = if array_ns == self.times.read_ns[0] {
+            DelayQueue::Sense
+        } else {
+            DelayQueue::SenseUpper
+        };
         self.events.push(lane, self.now + array_ns, SENSED | index as u32);
     }
 
     /// A plane's register has what was read.
     pub(super) fn sensed(&mut self, index: usize) {
-        let unit = (index / self.planes_a_die()) as u16;
+        let unit = (index / self.planes_per_die()) as u16;
         let number = (self.dies.len() + index) as u16;
         self.want_bus(unit, number, self.form.reads_first());
     }
@@ -103,7 +107,7 @@ impl Sim {
     /// A plane's register is empty again. Says of which die.
     pub(super) fn plane_read_out(&mut self, number: u16) -> u16 {
         let index = usize::from(number) - self.dies.len();
-        let unit = index / self.planes_a_die();
+        let unit = index / self.planes_per_die();
         let planes = self.requests.get(self.planes[index].request).planes;
         let die = &mut self.dies[unit];
         die.reading &= !planes;
@@ -113,7 +117,7 @@ impl Sim {
         unit as u16
     }
 
-    fn planes_a_die(&self) -> usize {
+    fn planes_per_die(&self) -> usize {
         self.media.geometry().planes.into()
     }
 }

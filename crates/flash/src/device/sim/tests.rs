@@ -32,7 +32,7 @@ fn good(sim: &Sim, unit: u16, n: usize) -> Chunk {
 }
 
 /// A device whose first good chunk of every unit is full.
-fn filled(preset: &Preset, form: Form) -> Sim {
+fn filled(preset: &Preset, form: ReadPriority) -> Sim {
     let mut sim = Sim::new(preset, form, 1);
     for unit in 0..128 {
         let chunk = good(&sim, unit, 0);
@@ -59,14 +59,14 @@ fn ends(sim: &mut Sim) -> Vec<(u64, Kind)> {
 
 #[test]
 fn a_read_takes_firmware_sense_channel_and_host() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     read(&mut sim, 5);
     assert_eq!(ends(&mut sim), [(2_000 + SENSE + OUT + SEND, Kind::Read)]);
 }
 
 #[test]
 fn one_die_reads_one_page_after_the_other() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     (0..10).for_each(|_| read(&mut sim, 5));
     let last = ends(&mut sim).pop().unwrap();
     assert_eq!(last.0, 2_000 + 10 * (SENSE + OUT) + SEND);
@@ -74,7 +74,7 @@ fn one_die_reads_one_page_after_the_other() {
 
 #[test]
 fn dies_of_a_channel_sense_together_and_share_its_bus() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     (0..8).for_each(|unit| read(&mut sim, unit));
     let ends: Vec<u64> = ends(&mut sim).into_iter().map(|(at, _)| at).collect();
     let expected = (1..=8).map(|n| 2_000 + SENSE + n * OUT + SEND);
@@ -83,7 +83,7 @@ fn dies_of_a_channel_sense_together_and_share_its_bus() {
 
 #[test]
 fn a_saturated_bus_moves_its_bandwidth() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     for _ in 0..100 {
         (0..8).for_each(|unit| read(&mut sim, unit));
     }
@@ -95,7 +95,7 @@ fn a_saturated_bus_moves_its_bandwidth() {
 
 #[test]
 fn channels_do_not_wait_for_each_other_but_for_the_host() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     (0..16).for_each(|group| read(&mut sim, group * 8));
     let last = ends(&mut sim).pop().unwrap();
     assert_eq!(last.0, 2_000 + SENSE + OUT + 16 * SEND);
@@ -103,7 +103,7 @@ fn channels_do_not_wait_for_each_other_but_for_the_host() {
 
 #[test]
 fn programs_of_one_die_come_at_its_rate() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     (0..10).for_each(|_| write(&mut sim, 5));
     let ends = ends(&mut sim);
     let first = TAKE + 3_000;
@@ -114,7 +114,7 @@ fn programs_of_one_die_come_at_its_rate() {
 
 #[test]
 fn programs_of_all_dies_run_beside_each_other() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     (0..16).for_each(|group| write(&mut sim, group * 8));
     let last = ends(&mut sim).pop().unwrap();
     assert_eq!(last.0, 16 * TAKE + 3_000 + IN + PROGRAM);
@@ -122,7 +122,7 @@ fn programs_of_all_dies_run_beside_each_other() {
 
 #[test]
 fn a_read_behind_a_program_waits_for_its_end() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     write(&mut sim, 5);
     let begin = TAKE + 3_000;
     sim.alarm(begin + IN + 100_000, 0);
@@ -135,7 +135,7 @@ fn a_read_behind_a_program_waits_for_its_end() {
 
 #[test]
 fn a_program_gives_way_and_pays_for_stopping_and_going_on() {
-    let mut sim = filled(&preset(), Form::Suspend(15_000));
+    let mut sim = filled(&preset(), ReadPriority::Suspend(15_000));
     write(&mut sim, 5);
     let begin = TAKE + 3_000;
     sim.alarm(begin + IN + 100_000, 0);
@@ -149,7 +149,7 @@ fn a_program_gives_way_and_pays_for_stopping_and_going_on() {
 
 #[test]
 fn a_program_gives_way_only_so_often() {
-    let mut sim = filled(&preset(), Form::Suspend(1_000));
+    let mut sim = filled(&preset(), ReadPriority::Suspend(1_000));
     write(&mut sim, 5);
     let begin = TAKE + 3_000 + IN;
     // A read each 20 us after the last one's end: without a limit the program would go on for long.
@@ -167,12 +167,12 @@ fn a_program_gives_way_only_so_often() {
             Kind::Reset => unreachable!(),
         }
     }
-    assert_eq!(reads, u32::from(form::SUSPENDS_MOST));
+    assert_eq!(reads, u32::from(read_priority::SUSPENDS_MOST));
 }
 
 #[test]
 fn a_write_that_is_late_goes_before_reads() {
-    let mut sim = filled(&preset(), Form::ReadsFirst);
+    let mut sim = filled(&preset(), ReadPriority::ReadsFirst);
     (0..2).for_each(|_| read(&mut sim, 5));
     write(&mut sim, 5);
     let mut last = 0;
@@ -184,13 +184,13 @@ fn a_write_that_is_late_goes_before_reads() {
             _ => read(&mut sim, 5),
         }
     }
-    let most = form::WRITE_DEADLINE_NS + SENSE + OUT + IN + PROGRAM;
-    assert!(last > form::WRITE_DEADLINE_NS && last <= most, "{last}");
+    let most = read_priority::WRITE_DEADLINE_NS + SENSE + OUT + IN + PROGRAM;
+    assert!(last > read_priority::WRITE_DEADLINE_NS && last <= most, "{last}");
 }
 
 #[test]
 fn an_erase_keeps_its_die_busy() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     let chunk = good(&sim, 5, 1);
     sim.reset(chunk, 0).unwrap();
     read(&mut sim, 5);
@@ -204,7 +204,7 @@ fn an_erase_keeps_its_die_busy() {
 fn a_full_buffer_takes_a_write_when_a_program_is_done() {
     let mut preset = preset();
     preset.buffer.bytes.value = 2 * 65_536;
-    let mut sim = filled(&preset, Form::HostOnly);
+    let mut sim = filled(&preset, ReadPriority::HostOnly);
     (0..4).for_each(|_| write(&mut sim, 5));
     let begin = TAKE + 3_000;
     let programmed = |n: u64| begin + n * (IN + PROGRAM);
@@ -215,7 +215,7 @@ fn a_full_buffer_takes_a_write_when_a_program_is_done() {
 
 #[test]
 fn what_is_in_the_buffer_is_read_without_the_die() {
-    let mut sim = filled(&preset(), Form::HostOnly);
+    let mut sim = filled(&preset(), ReadPriority::HostOnly);
     write(&mut sim, 5);
     let chunk = good(&sim, 5, 1);
     sim.read(chunk, 0, 0..4_096, 0).unwrap();
@@ -224,7 +224,7 @@ fn what_is_in_the_buffer_is_read_without_the_die() {
 
 #[test]
 fn what_power_cuts_short_is_lost_and_the_device_goes_on() {
-    let mut sim = filled(&preset(), Form::Suspend(15_000));
+    let mut sim = filled(&preset(), ReadPriority::Suspend(15_000));
     write(&mut sim, 5);
     write(&mut sim, 5);
     write(&mut sim, 9);
@@ -235,14 +235,14 @@ fn what_power_cuts_short_is_lost_and_the_device_goes_on() {
     for (unit, written) in [(5, 1), (9, 1)] {
         let chunk = good(&sim, unit, 1);
         assert_eq!(sim.media.written(chunk), written, "the second was in the buffer");
-        assert!(matches!(sim.media.read(chunk, 0), Err(Refused::Lost { .. })));
+        assert!(matches!(sim.media.read(chunk, 0), Err(MediaError::Lost { .. })));
     }
     write(&mut sim, 5);
     assert_eq!(ends(&mut sim).len(), 1);
 }
 
 /// All completions of a mixed load.
-fn history(form: Form, seed: u64) -> (Vec<Completion>, u64) {
+fn history(form: ReadPriority, seed: u64) -> (Vec<Completion>, u64) {
     let mut sim = filled(&Preset::named("cnex-mlc").unwrap().with_chunks_per_unit(16), form);
     let mut rng = esker_base::Rng::new(seed);
     (0..64).for_each(|_| read(&mut sim, rng.below(128) as u16));
@@ -261,7 +261,7 @@ fn history(form: Form, seed: u64) -> (Vec<Completion>, u64) {
 
 #[test]
 fn equal_runs_are_equal_to_the_event() {
-    for form in [Form::HostOnly, Form::ReadsFirst, Form::Suspend(15_000)] {
+    for form in [ReadPriority::HostOnly, ReadPriority::ReadsFirst, ReadPriority::Suspend(15_000)] {
         assert_eq!(history(form, 3), history(form, 3));
         assert_ne!(history(form, 3), history(form, 4));
     }
@@ -270,11 +270,11 @@ fn equal_runs_are_equal_to_the_event() {
 #[test]
 fn a_chunk_that_is_written_is_not_reset_before_it_is_programmed() {
     let preset = Preset::named("cnex-mlc").unwrap().with_chunks_per_unit(4);
-    let mut sim = Sim::new(&preset, Form::HostOnly, 1);
+    let mut sim = Sim::new(&preset, ReadPriority::HostOnly, 1);
     let mut chunks = (0..4).map(|number| Chunk { unit: Unit(0), number });
     let chunk = chunks.find(|chunk| !sim.media().is_bad(*chunk)).unwrap();
     sim.write(chunk, 0, 0).unwrap();
-    assert_eq!(sim.reset(chunk, 1), Err(Refused::Writing(chunk)));
+    assert_eq!(sim.reset(chunk, 1), Err(MediaError::Writing(chunk)));
     while sim.next_completion().is_some() {}
     sim.reset(chunk, 1).unwrap();
     while sim.next_completion().is_some() {}

@@ -9,10 +9,10 @@
 //! Several appends to a zone could be in flight at once, and the disk would report their order. But
 //! each piece's place in a chunk is determined before it is written.
 
-use super::append::Appends;
-use super::way::Way;
+use super::write_mode::WriteMode;
+use super::zone_append::ZoneAppender;
 use super::{Disk, Zone, ioctl};
-use crate::device::block::{self, Limits};
+use crate::device::block_limits::{self, BlockLimits};
 use esker_uring::Buffer;
 use std::fs::File;
 use std::io;
@@ -27,36 +27,36 @@ pub struct KernelDisk {
     /// How much a request writes at the most.
     request_bytes: usize,
     /// What appends, or why nothing does.
-    appends: Result<Appends, String>,
+    appends: Result<ZoneAppender, String>,
     /// Whether the kernel took the first append.
-    way: Way,
+    way: WriteMode,
 }
 
 /// Whether a block device has zones. Anything else is refused.
 pub fn has_zones(path: &Path) -> io::Result<bool> {
-    Ok(ioctl::zone_bytes(&block::open(path, false)?)? > 0)
+    Ok(ioctl::zone_bytes(&block_limits::open(path, false)?)? > 0)
 }
 
 impl KernelDisk {
     /// Opens a device, to read it only if not `writable`. Anything but a zoned block device is refused.
     pub fn open(path: &Path, writable: bool) -> io::Result<Self> {
-        let file = block::open(path, writable)?;
+        let file = block_limits::open(path, writable)?;
         if ioctl::zone_bytes(&file)? == 0 {
             let what = "it is a conventional disk, not a zoned one; nothing was changed";
-            return Err(block::unsupported(what));
+            return Err(block_limits::unsupported(what));
         }
-        let limits = Limits::of(&file)?;
+        let limits = BlockLimits::of(&file)?;
         // Open zones are active ones; a device may have a limit for either.
         let zones = ["max_active_zones", "max_open_zones"].map(|name| limits.number(name));
         let active_max = zones.into_iter().flatten().filter(|most| *most > 0).min();
         let request_bytes = limits.request_bytes();
-        let appends = Appends::of(&file, &limits, request_bytes);
-        let (path, way) = (path.to_owned(), Way::default());
+        let appends = ZoneAppender::of(&file, &limits, request_bytes);
+        let (path, way) = (path.to_owned(), WriteMode::default());
         Ok(KernelDisk { file, path, active_max, request_bytes, appends, way })
     }
 
     /// What appends to zones, or why they are written at their write pointers.
-    fn appends(&self) -> Result<&Appends, &String> {
+    fn appends(&self) -> Result<&ZoneAppender, &String> {
         self.way.why_not().map_or(self.appends.as_ref(), Err)
     }
 }
@@ -91,7 +91,7 @@ impl Disk for KernelDisk {
     }
 
     fn write_bytes_max(&self) -> usize {
-        self.appends().map_or(self.request_bytes, Appends::bytes_max)
+        self.appends().map_or(self.request_bytes, ZoneAppender::bytes_max)
     }
 
     fn write(&self, zone: &Zone, bytes: Buffer) -> io::Result<u64> {
@@ -120,7 +120,7 @@ impl Disk for KernelDisk {
     }
 
     fn claim(&self) -> io::Result<Box<dyn Send + Sync>> {
-        block::claim(&self.path)
+        block_limits::claim(&self.path)
     }
 }
 

@@ -4,10 +4,10 @@
 //! [`KernelDisk`] uses a disk through Linux. The layer above is `crate::zones`, which is tested on
 //! a disk in memory.
 
-mod append;
 mod ioctl;
 mod kernel;
-mod way;
+mod write_mode;
+mod zone_append;
 
 pub use kernel::{KernelDisk, has_zones};
 

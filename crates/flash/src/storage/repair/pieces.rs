@@ -3,12 +3,12 @@
 //! A sound journal never gives one place to two files, and never resets a chunk of a file. Where one does, the edit that
 //! removed or moved the file is lost, and its bytes are gone.
 
-use crate::storage::format::{Extent, Made};
+use crate::storage::format::{CreateRecord, Extent};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A file and what is known of it.
 pub(super) struct Known {
-    pub(super) made: Made,
+    pub(super) made: CreateRecord,
     pub(super) pieces: Vec<Extent>,
     /// Pieces that were used again since.
     pub(super) overwritten: usize,
@@ -23,7 +23,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub(super) fn create(&mut self, made: Made) {
+    pub(super) fn create(&mut self, made: CreateRecord) {
         self.files.insert(made.id, Known { made, pieces: Vec::new(), overwritten: 0 });
     }
 

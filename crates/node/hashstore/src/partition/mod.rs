@@ -39,7 +39,7 @@ mod snapshot;
 mod volatile_cache;
 mod write;
 
-pub use request::{Answer, Io, IoKind, Item, Only, Reply, Request};
+pub use request::{Answer, Io, IoKind, Item, Reply, Request, StoreCondition};
 
 use crate::extent::{Extent, Extents};
 use crate::format::superblock::Layout;

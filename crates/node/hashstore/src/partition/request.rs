@@ -6,7 +6,7 @@ use esker_uring::{Buffer, Slice};
 
 /// A condition on a store.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Only {
+pub enum StoreCondition {
     /// None.
     #[default]
     Always,
@@ -83,7 +83,7 @@ fn record_bytes(key_bytes: usize, value_bytes: usize, block_bytes: u32) -> usize
 #[derive(Debug)]
 pub enum Request {
     /// Stores an item, on a condition. Answered once it survives power loss.
-    Store(Item, Only),
+    Store(Item, StoreCondition),
     /// Removes a key. Answered once that survives power loss.
     Delete(Vec<u8>),
     /// Reads a key's value.

@@ -1,7 +1,7 @@
 //! Stores and deletes.
 
 use super::allocator::{AllocError, Need};
-use super::request::{Item, Only, check_lengths};
+use super::request::{Item, StoreCondition, check_lengths};
 use super::{Answer, CHANGES_MAX, Partition, Purpose};
 use crate::extent::Extent;
 use crate::format::journal::{entry_bytes, entry_bytes_max, put_change};
@@ -21,17 +21,17 @@ pub(super) struct WritePlan {
     pub token: u64,
     kind: RecordKind,
     item: Item,
-    only: Only,
+    only: StoreCondition,
 }
 
 impl WritePlan {
-    pub fn store(token: u64, item: Item, only: Only) -> Self {
+    pub fn store(token: u64, item: Item, only: StoreCondition) -> Self {
         WritePlan { token, kind: RecordKind::Store, item, only }
     }
 
     pub fn delete(token: u64, key: Vec<u8>) -> Self {
         let item = Item { key, value_bytes: 0, buffer: Buffer::zeroed(0), start: 0 };
-        WritePlan { token, kind: RecordKind::Delete, item, only: Only::IfPresent }
+        WritePlan { token, kind: RecordKind::Delete, item, only: StoreCondition::IfPresent }
     }
 }
 
@@ -73,8 +73,8 @@ impl Partition {
         let old = self.directory.get(key).map(|extents| entry_bytes(key, &extents));
         let is_present = old.is_some();
         let answer = match (planned.only, is_present) {
-            (Only::IfPresent, false) => Some(Answer::Absent),
-            (Only::IfAbsent, true) => Some(Answer::Present),
+            (StoreCondition::IfPresent, false) => Some(Answer::Absent),
+            (StoreCondition::IfAbsent, true) => Some(Answer::Present),
             _ => None,
         };
         if let Some(answer) = answer {

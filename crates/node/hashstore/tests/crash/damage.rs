@@ -4,7 +4,7 @@ use crate::disk::{Disk, Faulty, SimDevice};
 use crate::machine::{Ledger, Machine, create, create_for};
 use esker_base::{Error, Rng};
 use esker_hashstore::check::{check, scrub};
-use esker_hashstore::partition::{Item, Only, Request};
+use esker_hashstore::partition::{Item, Request, StoreCondition};
 use esker_hashstore::store_file::{self, CreateSettings};
 
 fn stored() -> Machine {
@@ -127,7 +127,7 @@ fn a_partition_that_cannot_be_read_is_a_problem_and_the_others_are_looked_over()
     for partition in &mut partitions {
         for key in 0..5 + partition.number() {
             let item = Item::new(&key.to_be_bytes(), 700, 512);
-            partition.request(0, Request::Store(item, Only::Always));
+            partition.request(0, Request::Store(item, StoreCondition::Always));
         }
         store_file::drive(partition, &device);
     }

@@ -2,7 +2,9 @@
 
 use crate::disk::{Disk, SimDevice};
 use esker_base::Rng;
-use esker_hashstore::partition::{Answer, Io, IoKind, Item, Only, Partition, Reply, Request};
+use esker_hashstore::partition::{
+    Answer, Io, IoKind, Item, Partition, Reply, Request, StoreCondition,
+};
 use esker_hashstore::store_file::{self, CreateSettings};
 use esker_uring::Buffer;
 
@@ -10,7 +12,7 @@ const VALUE_BYTES: usize = 32 << 10;
 
 fn store(partition: &mut Partition, device: &SimDevice, key: &[u8], value_bytes: usize) -> Reply {
     let item = Item::new(key, value_bytes, 512);
-    partition.request(0, Request::Store(item, Only::Always));
+    partition.request(0, Request::Store(item, StoreCondition::Always));
     store_file::drive(partition, device);
     partition.take_reply().unwrap()
 }
@@ -70,7 +72,7 @@ fn overwrite(
     let mut written = Written::default();
     while !is_enough(&written, &partition) {
         let key = [&(written.stores % MANY_KEYS).to_be_bytes(), key_end].concat();
-        partition.request(0, Request::Store(Item::new(&key, 0, 512), Only::Always));
+        partition.request(0, Request::Store(Item::new(&key, 0, 512), StoreCondition::Always));
         written.stores += 1;
         while let Some(Io { tag, what }) = partition.take_io() {
             let (done, slice) = match what {
@@ -218,7 +220,7 @@ fn stores_that_wait_for_others_are_answered_when_there_is_no_room_for_them() {
     let (device, mut partition) = new_store(16 << 20);
     for number in 0..STORES {
         let item = Item::new(&number.to_be_bytes(), 400, 512);
-        partition.request(number.into(), Request::Store(item, Only::Always));
+        partition.request(number.into(), Request::Store(item, StoreCondition::Always));
     }
     store_file::drive(&mut partition, &device);
     let results: Vec<_> =
@@ -236,7 +238,7 @@ fn large_stores_that_wait_for_others_are_done_while_there_is_room() {
     let bytes = partition.value_bytes_max();
     for number in 0..STORES {
         let item = Item::new(&number.to_be_bytes(), bytes, 512);
-        partition.request(number, Request::Store(item, Only::Always));
+        partition.request(number, Request::Store(item, StoreCondition::Always));
     }
     store_file::drive(&mut partition, &device);
     let replies: Vec<_> = std::iter::from_fn(|| partition.take_reply()).collect();
@@ -291,7 +293,7 @@ fn more_keys_than_the_journal_has_room_for_are_refused() {
         let replaced: Vec<_> = (turn..number).step_by(4).collect();
         for key in &replaced {
             let item = Item::new(&key.to_be_bytes(), 0, 512);
-            partition.request(1, Request::Store(item, Only::Always));
+            partition.request(1, Request::Store(item, StoreCondition::Always));
         }
         store_file::drive(partition, &device);
         for key in replaced {
@@ -341,7 +343,7 @@ fn records_whose_writes_are_reported_together_share_a_sync() {
     let (_device, mut partition) = new_store(2 << 20);
     for number in 0..3u64 {
         let item = Item::new(&number.to_be_bytes(), 100, 512);
-        partition.request(number, Request::Store(item, Only::Always));
+        partition.request(number, Request::Store(item, StoreCondition::Always));
     }
     // The first was alone when it came.
     let writes: Vec<_> = std::iter::from_fn(|| partition.take_io()).collect();
@@ -362,7 +364,7 @@ fn a_partition_whose_record_waits_for_a_sync_is_not_idle() {
     let (_device, mut partition) = new_store(2 << 20);
     for number in 0..2u64 {
         let item = Item::new(&number.to_be_bytes(), 100, 512);
-        partition.request(number, Request::Store(item, Only::Always));
+        partition.request(number, Request::Store(item, StoreCondition::Always));
     }
     assert!(!partition.is_idle());
     for Io { tag, .. } in std::iter::from_fn(|| partition.take_io()).collect::<Vec<_>>() {

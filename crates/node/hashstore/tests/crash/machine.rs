@@ -3,7 +3,7 @@
 
 use crate::disk::{Disk, SimDevice};
 use esker_base::Rng;
-use esker_hashstore::partition::{Answer, Io, IoKind, Item, Only, Partition, Request};
+use esker_hashstore::partition::{Answer, Io, IoKind, Item, Partition, Request, StoreCondition};
 use esker_hashstore::store_file;
 use esker_uring::Buffer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,12 +121,13 @@ impl Machine {
         Rng::new(self.next_value).fill(&mut value);
         let mut item = Item::new(key, value_bytes, 512);
         item.value_mut().copy_from_slice(&value);
-        self.begin(key, Some(value), Request::Store(item, Only::Always));
+        self.begin(key, Some(value), Request::Store(item, StoreCondition::Always));
     }
 
     /// A store that must be refused.
     pub fn try_store(&mut self, key: &[u8]) {
-        self.partition.request(u64::MAX, Request::Store(Item::new(key, 0, 512), Only::Always));
+        self.partition
+            .request(u64::MAX, Request::Store(Item::new(key, 0, 512), StoreCondition::Always));
         let reply = self.partition.take_reply().expect("it is refused at once");
         assert!(reply.result.is_err());
         self.refused += 1;

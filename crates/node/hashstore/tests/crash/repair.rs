@@ -5,7 +5,7 @@ use crate::machine::{Ledger, Machine, create};
 use esker_base::Error;
 use esker_hashstore::check::{check, scrub};
 use esker_hashstore::device::Device;
-use esker_hashstore::repair::{Repaired, repair};
+use esker_hashstore::repair::{RepairReport, repair};
 use esker_hashstore::{Opened, Unreadable, store_file};
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn opened(disk: &Disk) -> Result<Opened, Error> {
     store_file::open(&SimDevice::new(disk.clone())).map(|(_, _, opened)| opened)
 }
 
-fn repaired(disk: Disk) -> (Disk, Repaired) {
+fn repaired(disk: Disk) -> (Disk, RepairReport) {
     let device = SimDevice::new(disk);
     let repaired = repair(&device, Unreadable::Fail).unwrap();
     assert!(check(&device).unwrap().problems.is_empty());

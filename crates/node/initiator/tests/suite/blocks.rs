@@ -4,7 +4,7 @@ use crate::clock::{HandClock, WatchedClock, wait_until};
 use crate::silent::Silent;
 use crate::{blocks as connect, blocks_by, serve, serve_at, settings};
 use esker_base::background::Stepped;
-use esker_base::{Background, Clock, FileKind, Hint, SystemClock, Threads};
+use esker_base::{Background, Clock, FileKind, SystemClock, Threads, WriteHint};
 use esker_initiator::{BlockClient, RemoteError, Settings};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings as DbSettings, Sync};
 use esker_storage::blocks::BlockDevice;
@@ -140,7 +140,7 @@ fn files_outlive_a_restart_of_the_node() {
     let target = serve(vec![namespace.clone()]);
     let address = target.address();
     let storage = BlockStorage::open(client(&target), &Threads).unwrap();
-    let mut file = storage.create("a", Hint::of(FileKind::Meta)).unwrap();
+    let mut file = storage.create("a", WriteHint::of(FileKind::Meta)).unwrap();
     file.append(b"bytes").unwrap();
     file.sync().unwrap();
     target.drain();

@@ -9,7 +9,7 @@ use esker_nvme::command::Sgl;
 use esker_nvme::command::fabrics::{ANY_CONTROLLER, Connect, ConnectData, FabricsCommand};
 use esker_nvme::command::kv::{Condition, Key, KvCommand};
 use esker_nvme::pdu::{
-    Decoder, Digests, Encoder, FromController, InitializeRequest, Limits, Sender,
+    ControllerPdu, Decoder, Digests, Encoder, InitializeRequest, Limits, Sender,
 };
 use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Cqe, Nqn, Sqe};
@@ -215,9 +215,9 @@ impl Queue {
     pub fn receive(&mut self, mut done: impl FnMut(Cqe)) -> Result<(), Failure> {
         self.fill()?;
         while let Some(frame) = self.decoder.next_frame().map_err(|error| error.to_string())? {
-            match FromController::parse(&frame).map_err(|error| error.to_string())? {
-                FromController::Response(cqe) if cqe.status().is_success() => done(cqe),
-                FromController::Data { .. } => {}
+            match ControllerPdu::parse(&frame).map_err(|error| error.to_string())? {
+                ControllerPdu::Response(cqe) if cqe.status().is_success() => done(cqe),
+                ControllerPdu::Data { .. } => {}
                 other => return Err(format!("{other:?}").into()),
             }
         }

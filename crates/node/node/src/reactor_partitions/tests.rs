@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 
 struct Bench {
     part: ReactorPartitions,
-    out: Outlet,
+    out: OperationSink,
     under_way: VecDeque<(u64, Operation)>,
     _device: FileDevice,
     _dir: tempfile::TempDir,
@@ -38,7 +38,7 @@ impl Bench {
         let part = ReactorPartitions::new(partitions, store);
         Bench {
             part,
-            out: Outlet::default(),
+            out: OperationSink::default(),
             under_way: VecDeque::new(),
             _device: device,
             _dir: dir,
@@ -64,7 +64,8 @@ impl Bench {
         let item = Item::new(&key, 100, self.part.store.layout.block_bytes);
         self.part.callers.push(None);
         let token = self.part.callers.len() as u64 - 1;
-        self.part.partitions[place].request(token, partition::Request::Store(item, Only::Always));
+        self.part.partitions[place]
+            .request(token, partition::Request::Store(item, StoreCondition::Always));
         self.part.turn(place);
     }
 
@@ -355,7 +356,7 @@ fn reads_beyond_the_memory_for_them_wait_in_their_order() {
     let value = bench.part.partitions[0].value_bytes_max();
     bench.part.callers.push(None);
     let item = Item::new(key, value, block_bytes);
-    let store = partition::Request::Store(item, Only::Always);
+    let store = partition::Request::Store(item, StoreCondition::Always);
     bench.part.partitions[0].request(0, store);
     bench.part.turn(0);
     bench.end_round();
@@ -393,7 +394,7 @@ fn parts_of_values_that_are_not_whole_take_memory() {
         partition.take_reply().expect("it is done").result.is_ok()
     };
     let mut store = |key: &[u8], bytes| {
-        done(partition::Request::Store(Item::new(key, bytes, block_bytes), Only::Always))
+        done(partition::Request::Store(Item::new(key, bytes, block_bytes), StoreCondition::Always))
     };
     // All space in pieces, of which every second is free again.
     let full = (0..1000u32).take_while(|number| store(&number.to_be_bytes(), 2000)).count() as u32;
@@ -401,7 +402,10 @@ fn parts_of_values_that_are_not_whole_take_memory() {
         assert!(done(partition::Request::Delete(number.to_be_bytes().to_vec())));
     }
     let key = b"in pieces";
-    assert!(done(partition::Request::Store(Item::new(key, 8000, block_bytes), Only::Always)));
+    assert!(done(partition::Request::Store(
+        Item::new(key, 8000, block_bytes),
+        StoreCondition::Always
+    )));
 
     bench.part.callers.push(None);
     let ask = |bench: &mut Bench| {
@@ -463,7 +467,8 @@ fn store_long_keys_and_short_ones(bench: &mut Bench) -> Vec<Vec<u8>> {
             _ => key.resize(17, b'.'),
         }
         let place = bench.part.store.layout.partition_of(hash64(&key)) as usize;
-        let store = partition::Request::Store(Item::new(&key, 0, block_bytes), Only::Always);
+        let store =
+            partition::Request::Store(Item::new(&key, 0, block_bytes), StoreCondition::Always);
         bench.part.partitions[place].request(0, store);
     }
     for partition in &mut bench.part.partitions {

@@ -5,7 +5,7 @@
 
 use super::header::{Digests, Sender};
 use super::scanner::{Frame, Limits, Scanner};
-use super::termination::Fatal;
+use super::termination::FatalError;
 
 /// Where the buffer starts. Enough for the first exchange.
 const BUFFER_BYTES_MIN: usize = 256;
@@ -100,7 +100,7 @@ impl Decoder {
     }
 
     /// The next PDU, or `None` until more bytes are there. After an error the connection is of no more use.
-    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Fatal> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FatalError> {
         let frame = self.scanner.scan(&self.buffer[self.start..self.end])?;
         if let Some(frame) = &frame {
             self.start += frame.bytes.len();

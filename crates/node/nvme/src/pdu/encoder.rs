@@ -4,7 +4,9 @@
 use super::header::{DATA_DIGEST, HEADER_DIGEST, LAST, PduKind, put_header};
 use super::scanner::padded_digest;
 use super::termination::put_fatal;
-use super::{DIGEST_BYTES, DataHeader, Digests, Fatal, ReadyToTransfer, TERM_BYTES_MAX, capsule};
+use super::{
+    DIGEST_BYTES, DataHeader, Digests, FatalError, ReadyToTransfer, TERM_BYTES_MAX, capsule,
+};
 use crate::command::{Cqe, Sqe};
 use esker_base::checksum::crc32c;
 
@@ -120,16 +122,16 @@ impl Encoder {
     }
 
     /// A controller's last PDU: it says why, and repeats the header that it complains about.
-    pub fn controller_termination(fatal: &Fatal, header: &[u8], out: &mut Vec<u8>) {
+    pub fn controller_termination(fatal: &FatalError, header: &[u8], out: &mut Vec<u8>) {
         Self::termination(PduKind::ControllerTermination, fatal, header, out);
     }
 
     /// A host's last PDU.
-    pub fn host_termination(fatal: &Fatal, header: &[u8], out: &mut Vec<u8>) {
+    pub fn host_termination(fatal: &FatalError, header: &[u8], out: &mut Vec<u8>) {
         Self::termination(PduKind::HostTermination, fatal, header, out);
     }
 
-    fn termination(kind: PduKind, fatal: &Fatal, about: &[u8], out: &mut Vec<u8>) {
+    fn termination(kind: PduKind, fatal: &FatalError, about: &[u8], out: &mut Vec<u8>) {
         let own = kind.header_bytes();
         let about = &about[..about.len().min(TERM_BYTES_MAX - own)];
         let mut header = [0; HEADER_BYTES_MAX];

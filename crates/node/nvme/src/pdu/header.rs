@@ -1,7 +1,7 @@
 //! The eight bytes that every PDU starts with, and all that they must agree on with the type.
 
 use super::DIGEST_BYTES;
-use super::termination::{Fatal, FatalStatus};
+use super::termination::{FatalError, FatalStatus};
 use crate::le_fields::{put_u32, u32_at};
 
 /// The length of the common header.
@@ -180,26 +180,29 @@ impl Header {
         sender: Sender,
         digests: Digests,
         data_bytes_max: impl Fn(PduKind) -> usize,
-    ) -> Result<Self, Fatal> {
+    ) -> Result<Self, FatalError> {
         let kind = PduKind::of(bytes[0])
             .filter(|kind| kind.sender() == sender)
-            .ok_or(Fatal::field(field::KIND, "a PDU of a type that is not expected"))?;
+            .ok_or(FatalError::field(field::KIND, "a PDU of a type that is not expected"))?;
         let flags = bytes[1];
         if flags & !kind.flags_allowed() != 0 {
-            return Err(Fatal::field(field::FLAGS, "a flag that the PDU's type does not have"));
+            return Err(FatalError::field(
+                field::FLAGS,
+                "a flag that the PDU's type does not have",
+            ));
         }
         let header_bytes = kind.header_bytes();
         if usize::from(bytes[2]) != header_bytes {
-            return Err(Fatal::field(field::HEADER_BYTES, "a header of the wrong length"));
+            return Err(FatalError::field(field::HEADER_BYTES, "a header of the wrong length"));
         }
         let has_header_digest = digests.header && !kind.is_bare();
         if has_header_digest != (flags & HEADER_DIGEST != 0) {
-            return Err(Fatal::field(field::FLAGS, "a header digest other than agreed on"));
+            return Err(FatalError::field(field::FLAGS, "a header digest other than agreed on"));
         }
         let header_end = header_bytes + if has_header_digest { DIGEST_BYTES } else { 0 };
         let pdu_bytes = u32_at(bytes, 4) as usize;
         if pdu_bytes < header_end {
-            return Err(Fatal::field(field::PDU_BYTES, "a PDU shorter than its header"));
+            return Err(FatalError::field(field::PDU_BYTES, "a PDU shorter than its header"));
         }
         let mut header = Header {
             kind,
@@ -221,37 +224,37 @@ impl Header {
         header_end: usize,
         offset: usize,
         digests: Digests,
-    ) -> Result<(), Fatal> {
+    ) -> Result<(), FatalError> {
         if !self.kind.carries_data() {
-            return Err(Fatal::field(field::PDU_BYTES, "data where there is none"));
+            return Err(FatalError::field(field::PDU_BYTES, "data where there is none"));
         }
         if self.kind.is_bare() {
             self.data_start = header_end;
             return Ok(());
         }
         if digests.data != (self.flags & DATA_DIGEST != 0) {
-            return Err(Fatal::field(field::FLAGS, "a data digest other than agreed on"));
+            return Err(FatalError::field(field::FLAGS, "a data digest other than agreed on"));
         }
         let digest = if digests.data { DIGEST_BYTES } else { 0 };
         if offset < header_end || !offset.is_multiple_of(4) || offset + digest >= self.pdu_bytes {
-            return Err(Fatal::field(field::DATA_OFFSET, "a data offset outside of the PDU"));
+            return Err(FatalError::field(field::DATA_OFFSET, "a data offset outside of the PDU"));
         }
         self.data_start = offset;
         self.data_end = self.pdu_bytes - digest;
         Ok(())
     }
 
-    fn check_length(&self, data_bytes_max: usize) -> Result<(), Fatal> {
+    fn check_length(&self, data_bytes_max: usize) -> Result<(), FatalError> {
         if self.data_bytes() <= data_bytes_max {
             return Ok(());
         }
         Err(match self.kind {
-            PduKind::HostData => Fatal {
+            PduKind::HostData => FatalError {
                 status: FatalStatus::TransferLimit,
                 information: 0,
                 what: "more data in one PDU than announced as the most",
             },
-            _ => Fatal::field(field::PDU_BYTES, "a PDU that is too long"),
+            _ => FatalError::field(field::PDU_BYTES, "a PDU that is too long"),
         })
     }
 

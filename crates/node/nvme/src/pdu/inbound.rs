@@ -3,7 +3,7 @@
 use super::header::PduKind;
 use super::scanner::{DataDigest, Frame};
 use super::{
-    DataHeader, Fatal, InitializeRequest, InitializeResponse, ReadyToTransfer, Termination,
+    DataHeader, FatalError, InitializeRequest, InitializeResponse, ReadyToTransfer, Termination,
     capsule, data,
 };
 use crate::command::{Cqe, Sqe};
@@ -26,7 +26,7 @@ impl Payload<'_> {
 
 /// A PDU from a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FromHost<'a> {
+pub enum HostPdu<'a> {
     /// ICReq.
     Initialize(InitializeRequest),
     /// CapsuleCmd, and the data in it.
@@ -46,7 +46,7 @@ pub enum FromHost<'a> {
 
 /// A PDU from a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FromController<'a> {
+pub enum ControllerPdu<'a> {
     /// ICResp.
     Initialize(InitializeResponse),
     /// CapsuleResp.
@@ -69,10 +69,10 @@ pub enum FromController<'a> {
 }
 
 /// The data header of a frame, whose length must be that of the data.
-fn data_header(frame: &Frame<'_>) -> Result<DataHeader, Fatal> {
+fn data_header(frame: &Frame<'_>) -> Result<DataHeader, FatalError> {
     let header = DataHeader::parse(frame.bytes);
     if header.bytes as usize != frame.header.data_bytes() || header.bytes == 0 {
-        return Err(Fatal::field(data::field::BYTES, "a data length other than the PDU's"));
+        return Err(FatalError::field(data::field::BYTES, "a data length other than the PDU's"));
     }
     Ok(header)
 }
@@ -82,46 +82,46 @@ fn payload<'a>(frame: &Frame<'a>) -> Payload<'a> {
     Payload { bytes, digest: frame.digest }
 }
 
-const WRONG_SIDE: Fatal = Fatal::field(0, "a PDU of a type that is not expected");
+const WRONG_SIDE: FatalError = FatalError::field(0, "a PDU of a type that is not expected");
 
-impl<'a> FromHost<'a> {
+impl<'a> HostPdu<'a> {
     /// Says what `frame` is.
-    pub fn parse(frame: &Frame<'a>) -> Result<Self, Fatal> {
+    pub fn parse(frame: &Frame<'a>) -> Result<Self, FatalError> {
         Ok(match frame.header.kind {
             PduKind::InitializeRequest => {
-                FromHost::Initialize(InitializeRequest::parse(frame.bytes)?)
+                HostPdu::Initialize(InitializeRequest::parse(frame.bytes)?)
             }
-            PduKind::Command => FromHost::Command(capsule::command_of(frame.bytes), payload(frame)),
-            PduKind::HostData => FromHost::Data {
+            PduKind::Command => HostPdu::Command(capsule::command_of(frame.bytes), payload(frame)),
+            PduKind::HostData => HostPdu::Data {
                 header: data_header(frame)?,
                 payload: payload(frame),
                 last: frame.header.is_last(),
             },
-            PduKind::HostTermination => FromHost::Terminate(Termination::parse(frame.bytes)),
+            PduKind::HostTermination => HostPdu::Terminate(Termination::parse(frame.bytes)),
             _ => return Err(WRONG_SIDE),
         })
     }
 }
 
-impl<'a> FromController<'a> {
+impl<'a> ControllerPdu<'a> {
     /// Says what `frame` is.
-    pub fn parse(frame: &Frame<'a>) -> Result<Self, Fatal> {
+    pub fn parse(frame: &Frame<'a>) -> Result<Self, FatalError> {
         Ok(match frame.header.kind {
             PduKind::InitializeResponse => {
-                FromController::Initialize(InitializeResponse::parse(frame.bytes)?)
+                ControllerPdu::Initialize(InitializeResponse::parse(frame.bytes)?)
             }
-            PduKind::Response => FromController::Response(capsule::response_of(frame.bytes)),
-            PduKind::ControllerData => FromController::Data {
+            PduKind::Response => ControllerPdu::Response(capsule::response_of(frame.bytes)),
+            PduKind::ControllerData => ControllerPdu::Data {
                 header: data_header(frame)?,
                 payload: payload(frame),
                 last: frame.header.is_last(),
                 success: frame.header.is_success(),
             },
             PduKind::ReadyToTransfer => {
-                FromController::ReadyToTransfer(ReadyToTransfer::parse(frame.bytes))
+                ControllerPdu::ReadyToTransfer(ReadyToTransfer::parse(frame.bytes))
             }
             PduKind::ControllerTermination => {
-                FromController::Terminate(Termination::parse(frame.bytes))
+                ControllerPdu::Terminate(Termination::parse(frame.bytes))
             }
             _ => return Err(WRONG_SIDE),
         })

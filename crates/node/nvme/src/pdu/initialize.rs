@@ -1,7 +1,7 @@
 //! The first exchange of a connection: ICReq and ICResp (TCP 3.6.2.2, 3.6.2.3).
 
 use super::header::{Digests, PduKind, put_header};
-use super::termination::{Fatal, FatalStatus};
+use super::termination::{FatalError, FatalStatus};
 use crate::le_fields::{put_u16, put_u32, u16_at, u32_at};
 
 const BYTES: usize = PduKind::InitializeRequest.header_bytes();
@@ -37,20 +37,20 @@ pub struct InitializeResponse {
     pub host_data_bytes_max: u32,
 }
 
-fn unsupported(offset: u32, what: &'static str) -> Fatal {
-    Fatal { status: FatalStatus::UnsupportedParameter, information: offset, what }
+fn unsupported(offset: u32, what: &'static str) -> FatalError {
+    FatalError { status: FatalStatus::UnsupportedParameter, information: offset, what }
 }
 
 /// The fields that both have: alignment and digests.
-fn parse_common(bytes: &[u8]) -> Result<(u8, Digests), Fatal> {
+fn parse_common(bytes: &[u8]) -> Result<(u8, Digests), FatalError> {
     if u16_at(bytes, 8) != FORMAT_1_0 {
         return Err(unsupported(8, "a PDU format version other than 1.0"));
     }
     if bytes[10] > ALIGNMENT_MAX {
-        return Err(Fatal::field(10, "a data alignment above 128 bytes"));
+        return Err(FatalError::field(10, "a data alignment above 128 bytes"));
     }
     let digests =
-        Digests::of(bytes[11]).ok_or(Fatal::field(11, "a digest that is none known here"))?;
+        Digests::of(bytes[11]).ok_or(FatalError::field(11, "a digest that is none known here"))?;
     Ok((bytes[10], digests))
 }
 
@@ -65,7 +65,7 @@ fn common(kind: PduKind, alignment: u8, digests: Digests, word: u32) -> [u8; BYT
 }
 
 impl InitializeRequest {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Fatal> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, FatalError> {
         let (data_alignment, digests) = parse_common(bytes)?;
         // 0's based; a host that says FFFFFFFFh has no limit that matters.
         let ready_to_transfer_max = u32_at(bytes, 12).saturating_add(1);
@@ -80,11 +80,11 @@ impl InitializeRequest {
 }
 
 impl InitializeResponse {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Fatal> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, FatalError> {
         let (data_alignment, digests) = parse_common(bytes)?;
         let host_data_bytes_max = u32_at(bytes, 12);
         if host_data_bytes_max < H2C_DATA_BYTES_MIN || !host_data_bytes_max.is_multiple_of(4) {
-            return Err(Fatal::field(12, "a MAXH2CDATA below 4096 or no multiple of 4"));
+            return Err(FatalError::field(12, "a MAXH2CDATA below 4096 or no multiple of 4"));
         }
         Ok(InitializeResponse { data_alignment, digests, host_data_bytes_max })
     }

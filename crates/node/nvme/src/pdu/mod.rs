@@ -9,8 +9,8 @@
 //!
 //! HDGST and DDGST, 4 bytes each, are there if the connection's first exchange agreed on them; the first two
 //! PDUs and the last one of a connection never have them. [`Scanner`] finds PDUs in bytes, and
-//! [`Decoder`] keeps the bytes, too, and takes them in any split; [`FromHost`] and
-//! [`FromController`] say what a frame is; [`Encoder`] builds PDUs. A [`Fatal`] is what ends a connection, and
+//! [`Decoder`] keeps the bytes, too, and takes them in any split; [`HostPdu`] and
+//! [`ControllerPdu`] say what a frame is; [`Encoder`] builds PDUs. A [`FatalError`] is what ends a connection, and
 //! says what the peer is told.
 
 mod capsule;
@@ -28,11 +28,11 @@ pub use data::DataHeader;
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use header::{Digests, HEADER_BYTES, Header, PduKind, Sender};
-pub use inbound::{FromController, FromHost, Payload};
+pub use inbound::{ControllerPdu, HostPdu, Payload};
 pub use initialize::{InitializeRequest, InitializeResponse};
 pub use r2t::ReadyToTransfer;
 pub use scanner::{DataDigest, Frame, Limits, Scanner};
-pub use termination::{Fatal, FatalStatus, TERM_BYTES_MAX, Termination};
+pub use termination::{FatalError, FatalStatus, TERM_BYTES_MAX, Termination};
 
 /// The length of a digest.
 pub const DIGEST_BYTES: usize = 4;

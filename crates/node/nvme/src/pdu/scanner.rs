@@ -5,7 +5,7 @@
 //! allowed. The first PDU must open the connection, and no other may.
 
 use super::header::{Digests, HEADER_BYTES, Header, PduKind, Sender};
-use super::termination::{Fatal, FatalStatus};
+use super::termination::{FatalError, FatalStatus};
 use super::{DIGEST_BYTES, TERM_BYTES_MAX};
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::u32_at;
@@ -107,7 +107,7 @@ impl Scanner {
 
     /// The PDU at the front of `bytes`, or `None` until all of it is there; then ask again with the same bytes and
     /// more. After an error the connection is of no more use.
-    pub fn scan<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, Fatal> {
+    pub fn scan<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, FatalError> {
         let Some(header) = self.checked_header(bytes)? else { return Ok(None) };
         let Some(bytes) = bytes.get(..header.pdu_bytes) else { return Ok(None) };
         self.next = None;
@@ -120,7 +120,7 @@ impl Scanner {
         Ok(Some(Frame { header, bytes, digest }))
     }
 
-    fn checked_header(&mut self, bytes: &[u8]) -> Result<Option<Header>, Fatal> {
+    fn checked_header(&mut self, bytes: &[u8]) -> Result<Option<Header>, FatalError> {
         if self.next.is_some() {
             return Ok(self.next);
         }
@@ -138,22 +138,24 @@ impl Scanner {
     }
 
     /// A connection is opened once, and first.
-    fn check_order(&self, kind: PduKind) -> Result<(), Fatal> {
+    fn check_order(&self, kind: PduKind) -> Result<(), FatalError> {
         let opens = matches!(kind, PduKind::InitializeRequest | PduKind::InitializeResponse);
         match (self.opened, opens) {
-            (false, false) => Err(Fatal::sequence("something before the connection was opened")),
-            (true, true) => Err(Fatal::sequence("a second request to open the connection")),
+            (false, false) => {
+                Err(FatalError::sequence("something before the connection was opened"))
+            }
+            (true, true) => Err(FatalError::sequence("a second request to open the connection")),
             _ => Ok(()),
         }
     }
 }
 
-fn check_header_digest(bytes: &[u8]) -> Result<(), Fatal> {
+fn check_header_digest(bytes: &[u8]) -> Result<(), FatalError> {
     let (header, digest) = bytes.split_at(bytes.len() - DIGEST_BYTES);
     if crc32c(header) == u32_at(digest, 0) {
         return Ok(());
     }
-    Err(Fatal {
+    Err(FatalError {
         status: FatalStatus::HeaderDigest,
         information: u32_at(digest, 0),
         what: "a header that does not match its digest",

@@ -42,7 +42,7 @@ impl FatalStatus {
 /// Why a connection can't go on: what the peer is told, and what a log says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the peer sent {what} (fatal error status {:02x}h, information {information:x}h)", *status as u16)]
-pub struct Fatal {
+pub struct FatalError {
     /// FES.
     pub status: FatalStatus,
     /// FEI: the offset of the field that is wrong, where the status has one.
@@ -51,20 +51,20 @@ pub struct Fatal {
     pub what: &'static str,
 }
 
-impl Fatal {
+impl FatalError {
     /// A header field, at `offset`, that is wrong.
     pub const fn field(offset: u32, what: &'static str) -> Self {
-        Fatal { status: FatalStatus::InvalidHeaderField, information: offset, what }
+        FatalError { status: FatalStatus::InvalidHeaderField, information: offset, what }
     }
 
     /// A PDU that does not come at this point.
     pub const fn sequence(what: &'static str) -> Self {
-        Fatal { status: FatalStatus::Sequence, information: 0, what }
+        FatalError { status: FatalStatus::Sequence, information: 0, what }
     }
 
     /// Data outside of what was asked for.
     pub const fn out_of_range(what: &'static str) -> Self {
-        Fatal { status: FatalStatus::OutOfRange, information: 0, what }
+        FatalError { status: FatalStatus::OutOfRange, information: 0, what }
     }
 }
 
@@ -83,7 +83,7 @@ impl Termination {
     }
 }
 
-pub(crate) fn put_fatal(out: &mut [u8], fatal: &Fatal) {
+pub(crate) fn put_fatal(out: &mut [u8], fatal: &FatalError) {
     put_u16(out, 8, fatal.status as u16);
     put_u32(out, 10, fatal.information);
 }

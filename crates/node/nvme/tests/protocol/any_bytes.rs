@@ -3,7 +3,7 @@
 //! `PROPTEST_CASES` says how many are tried, from other seeds each time: see `fuzz/README.md`.
 
 use esker_nvme::command::{admin, fabrics, kv, nvm};
-use esker_nvme::pdu::{Decoder, Digests, FromController, FromHost, Limits, Sender};
+use esker_nvme::pdu::{ControllerPdu, Decoder, Digests, HostPdu, Limits, Sender};
 use esker_nvme::{Cqe, Nqn, Sqe, auth, identify, log_page};
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn drain(sender: Sender, digests: Digests, bytes: &[u8]) {
     loop {
         match decoder.next_frame() {
             Ok(Some(frame)) => {
-                let _ = (FromHost::parse(&frame), FromController::parse(&frame));
+                let _ = (HostPdu::parse(&frame), ControllerPdu::parse(&frame));
                 decoder.agreed(digests);
                 continue;
             }

@@ -3,7 +3,7 @@
 use crate::handmade;
 use esker_nvme::command::kv::{Condition, Key, KvCommand};
 use esker_nvme::pdu::{
-    DataHeader, Decoder, Digests, Encoder, Fatal, FatalStatus, FromController, FromHost,
+    ControllerPdu, DataHeader, Decoder, Digests, Encoder, FatalError, FatalStatus, HostPdu,
     InitializeRequest, InitializeResponse, Limits, ReadyToTransfer, Sender, Termination,
 };
 use esker_nvme::{Cqe, Status};
@@ -45,7 +45,7 @@ fn a_request_to_open_has_128_bytes_and_a_limit_that_is_0s_based() {
     let mut decoder = Decoder::new(Sender::Host, LIMITS);
     decoder.push(&request.encode());
     let frame = decoder.next_frame().unwrap().unwrap();
-    assert_eq!(FromHost::parse(&frame), Ok(FromHost::Initialize(request)));
+    assert_eq!(HostPdu::parse(&frame), Ok(HostPdu::Initialize(request)));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_command_brings_its_data_in_the_capsule() {
     let mut decoder = opened(Sender::Host, Digests::default());
     push_all(&mut decoder, &handmade::store_capsule());
     let frame = decoder.next_frame().unwrap().unwrap();
-    let Ok(FromHost::Command(sqe, payload)) = FromHost::parse(&frame) else { panic!("{frame:?}") };
+    let Ok(HostPdu::Command(sqe, payload)) = HostPdu::parse(&frame) else { panic!("{frame:?}") };
     assert_eq!((sqe.command_id(), sqe.namespace()), (0x0102, 1));
     assert_eq!(sqe.sgl().unwrap().in_capsule(payload.bytes), Ok(Some(&b"value!!!"[..])));
     let key = Key::new(b"key").unwrap();
@@ -124,7 +124,7 @@ fn a_request_for_data_names_command_tag_offset_and_length() {
     let mut decoder = opened(Sender::Controller, Digests::default());
     decoder.push(&out);
     let frame = decoder.next_frame().unwrap().unwrap();
-    assert_eq!(FromController::parse(&frame), Ok(FromController::ReadyToTransfer(ready)));
+    assert_eq!(ControllerPdu::parse(&frame), Ok(ControllerPdu::ReadyToTransfer(ready)));
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn data_to_the_host_starts_where_the_host_wants_it() {
         let mut decoder = opened(Sender::Controller, digests);
         push_all(&mut decoder, &out);
         let frame = decoder.next_frame().unwrap().unwrap();
-        match FromController::parse(&frame) {
-            Ok(FromController::Data { header: seen, payload, last: true, success: false }) => {
+        match ControllerPdu::parse(&frame) {
+            Ok(ControllerPdu::Data { header: seen, payload, last: true, success: false }) => {
                 assert_eq!(
                     (seen, payload.bytes, payload.is_intact()),
                     (header, &b"hello"[..], true)
@@ -165,13 +165,13 @@ fn damaged_data_is_yielded_and_said_to_be_damaged() {
     let mut decoder = opened(Sender::Host, digests);
     push_all(&mut decoder, &out);
     let frame = decoder.next_frame().unwrap().unwrap();
-    let Ok(FromHost::Data { payload, .. }) = FromHost::parse(&frame) else { panic!() };
+    let Ok(HostPdu::Data { payload, .. }) = HostPdu::parse(&frame) else { panic!() };
     assert!(!payload.is_intact());
 }
 
 #[test]
 fn a_termination_says_why_and_repeats_the_header() {
-    let fatal = Fatal::field(16, "a length that is wrong");
+    let fatal = FatalError::field(16, "a length that is wrong");
     let mut out = Vec::new();
     Encoder::controller_termination(&fatal, &[0xab; 300], &mut out);
     assert_eq!(out.len(), 152);
@@ -181,7 +181,7 @@ fn a_termination_says_why_and_repeats_the_header() {
     push_all(&mut decoder, &out);
     let frame = decoder.next_frame().unwrap().unwrap();
     let expected = Termination { status: Some(FatalStatus::InvalidHeaderField), information: 16 };
-    assert_eq!(FromController::parse(&frame), Ok(FromController::Terminate(expected)));
+    assert_eq!(ControllerPdu::parse(&frame), Ok(ControllerPdu::Terminate(expected)));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn the_buffer_grows_with_what_comes_at_a_time() {
                 rest = &rest[decoder.push(rest)..];
                 reads += 1;
                 while let Some(frame) = decoder.next_frame().unwrap() {
-                    assert!(FromController::parse(&frame).is_ok());
+                    assert!(ControllerPdu::parse(&frame).is_ok());
                     pdus += 1;
                 }
             }

@@ -1,7 +1,7 @@
 //! What ends a connection, and what the peer is told.
 
 use crate::handmade::{bytes, initialize_request, store_capsule};
-use esker_nvme::pdu::{Decoder, Digests, Fatal, FatalStatus, FromHost, Limits, Sender};
+use esker_nvme::pdu::{Decoder, Digests, FatalError, FatalStatus, HostPdu, Limits, Sender};
 
 const LIMITS: Limits = Limits { command_data_bytes: 8192, data_bytes: 4096 };
 
@@ -17,10 +17,10 @@ fn opened(digests: u8) -> Decoder {
 #[track_caller]
 fn fatal(mut decoder: Decoder, pdu: &[u8]) -> (FatalStatus, u32) {
     decoder.push(pdu);
-    let error: Fatal = match decoder.next_frame() {
+    let error: FatalError = match decoder.next_frame() {
         Err(fatal) => fatal,
         Ok(None) => panic!("more was waited for"),
-        Ok(Some(frame)) => FromHost::parse(&frame).expect_err("it was taken"),
+        Ok(Some(frame)) => HostPdu::parse(&frame).expect_err("it was taken"),
     };
     (error.status, error.information)
 }

@@ -2,7 +2,9 @@
 
 use crate::handmade::initialize_request;
 use esker_nvme::Sqe;
-use esker_nvme::pdu::{DataDigest, DataHeader, Decoder, Digests, Encoder, Fatal, Limits, Sender};
+use esker_nvme::pdu::{
+    DataDigest, DataHeader, Decoder, Digests, Encoder, FatalError, Limits, Sender,
+};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { command_data_bytes: 8192, data_bytes: 8192 };
@@ -55,7 +57,7 @@ pub fn decode(
     stream: &[u8],
     digests: Digests,
     cuts: &[usize],
-) -> (Vec<(Vec<u8>, bool)>, Option<Fatal>) {
+) -> (Vec<(Vec<u8>, bool)>, Option<FatalError>) {
     let mut decoder = Decoder::new(Sender::Host, LIMITS);
     let mut seen = Vec::new();
     let mut rest = stream;

@@ -8,7 +8,7 @@ use esker_nvme::command::kv::KvCommand;
 use esker_nvme::command::nvm::{self, Blocks, NvmCommand, RANGE_BYTES};
 use esker_nvme::command::{CommandSet, Sgl};
 use esker_nvme::limits::TRANSFER_BYTES;
-use esker_nvme::pdu::{DataHeader, Fatal, Payload, ReadyToTransfer};
+use esker_nvme::pdu::{DataHeader, FatalError, Payload, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe, Status};
 use esker_uring::{Buffer, Slice};
 use std::collections::VecDeque;
@@ -49,14 +49,18 @@ impl Connection {
     }
 
     /// A command came.
-    pub(super) fn begin(&mut self, sqe: &Sqe, capsule: CommandCapsule<'_>) -> Result<(), Fatal> {
+    pub(super) fn begin(
+        &mut self,
+        sqe: &Sqe,
+        capsule: CommandCapsule<'_>,
+    ) -> Result<(), FatalError> {
         if self.phase == Phase::Draining {
             // Not answered, so the host knows that it was not done, or does not know: as if it had come too late.
             self.host_lives();
             return Ok(());
         }
         if !self.may_begin() {
-            return Err(Fatal::sequence("more commands than the queue has entries"));
+            return Err(FatalError::sequence("more commands than the queue has entries"));
         }
         if let Some(queue) = &mut self.queue {
             queue.advance();
@@ -295,28 +299,31 @@ impl Connection {
         header: &DataHeader,
         payload: Payload<'_>,
         last: bool,
-    ) -> Result<(), Fatal> {
+    ) -> Result<(), FatalError> {
         const COMMAND_ID: u32 = 8;
         const TRANSFER_TAG: u32 = 10;
         let slot = header.transfer_tag;
         let command = self.commands.get(slot);
-        let command = command.ok_or(Fatal::field(TRANSFER_TAG, "data that no R2T asked for"))?;
+        let command =
+            command.ok_or(FatalError::field(TRANSFER_TAG, "data that no R2T asked for"))?;
         let State::Transfers { data, received, intact, .. } = &mut command.state else {
-            return Err(Fatal::field(TRANSFER_TAG, "data that no R2T asked for"));
+            return Err(FatalError::field(TRANSFER_TAG, "data that no R2T asked for"));
         };
         if command.id != header.command_id {
-            return Err(Fatal::field(COMMAND_ID, "data for another command than its R2T"));
+            return Err(FatalError::field(COMMAND_ID, "data for another command than its R2T"));
         }
         let end = u64::from(header.offset) + u64::from(header.bytes);
         if end > data.len() as u64 {
-            return Err(Fatal::out_of_range("data beyond what the R2T asked for"));
+            return Err(FatalError::out_of_range("data beyond what the R2T asked for"));
         }
         if header.offset != *received {
-            return Err(Fatal::sequence("data out of order"));
+            return Err(FatalError::sequence("data out of order"));
         }
         let is_whole = end == data.len() as u64;
         if last != is_whole {
-            return Err(Fatal::sequence("data whose last part is not marked so, or another is"));
+            return Err(FatalError::sequence(
+                "data whose last part is not marked so, or another is",
+            ));
         }
         data[header.offset as usize..end as usize].copy_from_slice(payload.bytes);
         *received = end as u32;

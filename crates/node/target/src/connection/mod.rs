@@ -44,7 +44,7 @@ pub(crate) use commands::Abandoned;
 use commands::Commands;
 use esker_nvme::limits::{H2C_DATA_BYTES, IN_CAPSULE_BYTES};
 use esker_nvme::pdu::{
-    DataDigest, Encoder, Fatal, FromHost, InitializeRequest, InitializeResponse, Limits,
+    DataDigest, Encoder, FatalError, HostPdu, InitializeRequest, InitializeResponse, Limits,
     Sender as Side,
 };
 use esker_nvme::{Cqe, Status};
@@ -346,7 +346,7 @@ impl Connection {
     }
 
     /// After an error, what is unread begins with the PDU that is wrong.
-    fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), Fatal> {
+    fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), FatalError> {
         while self.takes_frames()
             && !self.is_output_full()
             && !self.output.is_enough()
@@ -358,8 +358,8 @@ impl Connection {
             if frame.digest == DataDigest::Padded {
                 self.encoder.pad_digests();
             }
-            match FromHost::parse(&frame)? {
-                FromHost::Command(sqe, payload) => {
+            match HostPdu::parse(&frame)? {
+                HostPdu::Command(sqe, payload) => {
                     let intact = payload.is_intact();
                     self.input.expect_another(header);
                     if self.may_begin()
@@ -387,14 +387,14 @@ impl Connection {
         matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining)
     }
 
-    fn handle(&mut self, pdu: FromHost<'_>) -> Result<(), Fatal> {
+    fn handle(&mut self, pdu: HostPdu<'_>) -> Result<(), FatalError> {
         match pdu {
-            FromHost::Initialize(request) => self.open(&request),
-            FromHost::Command(..) => {}
-            FromHost::Data { header, payload, last } => {
+            HostPdu::Initialize(request) => self.open(&request),
+            HostPdu::Command(..) => {}
+            HostPdu::Data { header, payload, last } => {
                 return self.host_data(&header, payload, last);
             }
-            FromHost::Terminate(_) => self.phase = Phase::Over,
+            HostPdu::Terminate(_) => self.phase = Phase::Over,
         }
         Ok(())
     }
@@ -412,7 +412,7 @@ impl Connection {
     }
 
     /// The peer broke the protocol: it is told so, and that is all.
-    fn end(&mut self, fatal: &Fatal, pdu: &[u8]) {
+    fn end(&mut self, fatal: &FatalError, pdu: &[u8]) {
         add(&self.counters.terminated, 1);
         let header = &pdu[..pdu.len().min(esker_nvme::pdu::TERM_BYTES_MAX)];
         Encoder::controller_termination(fatal, header, self.output.text());

@@ -10,8 +10,10 @@
 //! it, and the system may have forgotten the error by the next: after one, nothing is written any
 //! more.
 
-use super::group_commit::GroupSync;
-use super::{Answer, Description, Failures, Namespace, Outlet, Request, Resident};
+use super::group_commit::GroupCommit;
+use super::{
+    Answer, Description, Namespace, NamespaceHealth, OperationSink, PerCoreNamespace, Request,
+};
 use crate::Reply;
 use esker_base::{Error, Result};
 use esker_nvme::Status;
@@ -33,7 +35,7 @@ pub struct DeviceBlocks {
     bytes: u64,
     block_bytes_log2: u8,
     has_volatile_cache: bool,
-    failures: Arc<Failures>,
+    failures: Arc<NamespaceHealth>,
 }
 
 impl DeviceBlocks {
@@ -72,12 +74,12 @@ impl Namespace for DeviceBlocks {
         self.has_volatile_cache
     }
 
-    fn failures(&self) -> Option<&Failures> {
+    fn failures(&self) -> Option<&NamespaceHealth> {
         Some(&self.failures)
     }
 
-    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
-        let part = |_| -> Result<Box<dyn Resident>> {
+    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn PerCoreNamespace>>> {
+        let part = |_| -> Result<Box<dyn PerCoreNamespace>> {
             let file = self.file.reopen();
             Ok(Box::new(Part {
                 file: file.map_err(|source| Error::io("open again", "a device", source))?,
@@ -85,7 +87,7 @@ impl Namespace for DeviceBlocks {
                 failures: self.failures.clone(),
                 tasks: HashMap::new(),
                 next_tag: 0,
-                syncs: GroupSync::default(),
+                syncs: GroupCommit::default(),
                 zeroing: 0,
                 zeroings: VecDeque::new(),
                 can_free: true,
@@ -102,11 +104,11 @@ struct Part {
     has_volatile_cache: bool,
 
     /// Those of all parts: after a sync that failed, in whichever, nothing is written.
-    failures: Arc<Failures>,
+    failures: Arc<NamespaceHealth>,
     /// What operations are for, by tag.
     tasks: HashMap<u64, Task>,
     next_tag: u64,
-    syncs: GroupSync<Reply>,
+    syncs: GroupCommit<Reply>,
     /// How many ranges are being zeroed.
     zeroing: usize,
     /// Those that wait for that.
@@ -140,20 +142,27 @@ struct Zeroing {
 }
 
 impl Part {
-    fn submit(&mut self, task: Task, operation: Operation, out: &mut Outlet) {
+    fn submit(&mut self, task: Task, operation: Operation, out: &mut OperationSink) {
         self.next_tag += 1;
         self.tasks.insert(self.next_tag, task);
         out.submit(self.next_tag, operation);
     }
 
-    fn write(&mut self, offset: u64, from: Slice, is_synced: bool, reply: Reply, out: &mut Outlet) {
+    fn write(
+        &mut self,
+        offset: u64,
+        from: Slice,
+        is_synced: bool,
+        reply: Reply,
+        out: &mut OperationSink,
+    ) {
         let file = self.file.clone();
         let write = Operation::WriteAt { file, offset, from };
         self.submit(Task::Write { reply, is_synced }, write, out);
     }
 
     /// Begins to zero ranges that wait, as far as so many may be under way.
-    fn zero(&mut self, out: &mut Outlet) {
+    fn zero(&mut self, out: &mut OperationSink) {
         while self.zeroing < ZEROINGS_MOST
             && let Some(zeroing) = self.zeroings.pop_front()
         {
@@ -167,7 +176,7 @@ impl Part {
     }
 
     /// Begins with a range: frees it, or writes the first piece of zeros.
-    fn begin_range(&mut self, zeroing: Zeroing, out: &mut Outlet) {
+    fn begin_range(&mut self, zeroing: Zeroing, out: &mut OperationSink) {
         let Zeroing { offset, bytes, .. } = zeroing;
         if zeroing.is_freed {
             let free = Operation::Deallocate { file: self.file.clone(), offset, bytes };
@@ -178,7 +187,7 @@ impl Part {
     }
 
     /// A range was freed, or not. A device that cannot free is not asked again.
-    fn freed(&mut self, zeroing: Zeroing, result: &io::Result<usize>, out: &mut Outlet) {
+    fn freed(&mut self, zeroing: Zeroing, result: &io::Result<usize>, out: &mut OperationSink) {
         match result {
             Ok(_) => self.range_is_zero(zeroing, out),
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -194,7 +203,7 @@ impl Part {
     }
 
     /// One range is zero: the next one, or it is over.
-    fn range_is_zero(&mut self, mut zeroing: Zeroing, out: &mut Outlet) {
+    fn range_is_zero(&mut self, mut zeroing: Zeroing, out: &mut OperationSink) {
         match zeroing.rest.pop_front() {
             Some(_) if self.is_closing => {
                 zeroing.reply.send(Answer::Failed(Status::INTERNAL_ERROR));
@@ -210,13 +219,13 @@ impl Part {
         self.zeroing_ended(out);
     }
 
-    fn zeroing_ended(&mut self, out: &mut Outlet) {
+    fn zeroing_ended(&mut self, out: &mut OperationSink) {
         self.zeroing -= 1;
         self.zero(out);
     }
 
     /// Writes the next piece of zeros, out of `zeros`.
-    fn write_zeros(&mut self, zeroing: Zeroing, zeros: Buffer, out: &mut Outlet) {
+    fn write_zeros(&mut self, zeroing: Zeroing, zeros: Buffer, out: &mut OperationSink) {
         let Zeroing { offset, bytes, .. } = zeroing;
         let from = zeros.slice(0..bytes.min(ZEROS_BYTES) as usize);
         let write = Operation::WriteAt { file: self.file.clone(), offset, from };
@@ -229,7 +238,7 @@ impl Part {
         zeroing: Zeroing,
         result: &io::Result<usize>,
         zeros: Buffer,
-        out: &mut Outlet,
+        out: &mut OperationSink,
     ) {
         let left = |written: usize| (written as u64 != zeroing.bytes).then_some(written as u64);
         match result.as_ref().map(|&written| left(written)) {
@@ -248,7 +257,7 @@ impl Part {
     }
 
     /// What was written is acknowledged now, or after a sync.
-    fn written(&mut self, reply: Reply, is_synced: bool, out: &mut Outlet) {
+    fn written(&mut self, reply: Reply, is_synced: bool, out: &mut OperationSink) {
         if self.failures.has_stopped() {
             return reply.send(Answer::Failed(Status::WRITE_FAULT));
         }
@@ -259,7 +268,7 @@ impl Part {
         self.sync(out);
     }
 
-    fn sync(&mut self, out: &mut Outlet) {
+    fn sync(&mut self, out: &mut OperationSink) {
         if self.syncs.begins() {
             self.submit(Task::Sync, Operation::SyncData { file: self.file.clone() }, out);
         }
@@ -273,7 +282,7 @@ impl Part {
         status
     }
 
-    fn synced(&mut self, result: &io::Result<usize>, out: &mut Outlet) {
+    fn synced(&mut self, result: &io::Result<usize>, out: &mut OperationSink) {
         if let Err(error) = result {
             self.failures.stop(|| format!("a sync of the device failed: {error}"));
         }
@@ -287,8 +296,8 @@ impl Part {
     }
 }
 
-impl Resident for Part {
-    fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet) {
+impl PerCoreNamespace for Part {
+    fn request(&mut self, request: Request, reply: Reply, out: &mut OperationSink) {
         let is_write = !matches!(request, Request::Read { .. });
         if is_write && self.failures.has_stopped() {
             return reply.send(Answer::Failed(Status::WRITE_FAULT));
@@ -330,7 +339,7 @@ impl Resident for Part {
         tag: u64,
         result: io::Result<usize>,
         operation: Operation,
-        out: &mut Outlet,
+        out: &mut OperationSink,
     ) {
         match (self.tasks.remove(&tag), operation) {
             (Some(Task::Read(reply)), Operation::ReadAt { into, .. }) => {
@@ -359,7 +368,7 @@ impl Resident for Part {
     }
 
     /// A range may take minutes to be zeroed. Whoever asked for it is gone, or is told that it was not all done.
-    fn close(&mut self, _: &mut Outlet) {
+    fn close(&mut self, _: &mut OperationSink) {
         self.is_closing = true;
         for Zeroing { reply, .. } in self.zeroings.drain(..) {
             reply.send(Answer::Failed(Status::INTERNAL_ERROR));

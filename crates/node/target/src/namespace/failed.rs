@@ -4,20 +4,20 @@
 //! Hosts see that by NSTAT (Base 2.0, Identify CNS 08h) and by the status of every I/O command:
 //! Namespace Not Ready with Do Not Retry, because only a new start of the node opens it.
 
-use super::{Description, Failures, Namespace};
+use super::{Description, Namespace, NamespaceHealth};
 use esker_nvme::command::CommandSet;
 
 /// See the file's head.
 pub struct FailedNamespace {
     guid: [u8; 16],
     set: CommandSet,
-    failures: Failures,
+    failures: NamespaceHealth,
 }
 
 impl FailedNamespace {
     /// Stands for a namespace of `set` that could not be opened because of `why`.
     pub fn new(guid: [u8; 16], set: CommandSet, why: String) -> Self {
-        FailedNamespace { guid, set, failures: Failures::unopened(why) }
+        FailedNamespace { guid, set, failures: NamespaceHealth::unopened(why) }
     }
 }
 
@@ -38,7 +38,7 @@ impl Namespace for FailedNamespace {
         false
     }
 
-    fn failures(&self) -> Option<&Failures> {
+    fn failures(&self) -> Option<&NamespaceHealth> {
         Some(&self.failures)
     }
 }

@@ -5,19 +5,19 @@
 
 /// Who waits for a sync.
 #[derive(Debug)]
-pub struct GroupSync<T> {
+pub struct GroupCommit<T> {
     /// Covered by the sync under way, if there is one.
     covered: Option<Vec<T>>,
     waiting: Vec<T>,
 }
 
-impl<T> Default for GroupSync<T> {
+impl<T> Default for GroupCommit<T> {
     fn default() -> Self {
-        GroupSync { covered: None, waiting: Vec::new() }
+        GroupCommit { covered: None, waiting: Vec::new() }
     }
 }
 
-impl<T> GroupSync<T> {
+impl<T> GroupCommit<T> {
     /// One more waits: what it waits for was written.
     pub fn add(&mut self, who: T) {
         self.waiting.push(who);
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn who_comes_during_a_sync_waits_for_the_next() {
-        let mut syncs = GroupSync::default();
+        let mut syncs = GroupCommit::default();
         assert!(!syncs.begins(), "nobody waits");
         syncs.add('a');
         assert!(syncs.begins());

@@ -12,7 +12,7 @@ use std::sync::atomic::{
 
 /// See the file's head. Shared by all parts of a namespace; no request waits for it unless it has just failed.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub struct NamespaceHealth {
     has_stopped: AtomicBool,
     stopped_partitions: AtomicU64,
     faults: AtomicU64,
@@ -37,11 +37,11 @@ struct Partitions {
     why: String,
 }
 
-impl Failures {
+impl NamespaceHealth {
     /// Those of a namespace that could not be opened.
     pub fn unopened(why: String) -> Self {
         let reasons = Reasons { unopened: Some(why), ..Reasons::default() };
-        Failures {
+        NamespaceHealth {
             has_stopped: AtomicBool::new(true),
             reasons: Mutex::new(reasons),
             ..Self::default()
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn partitions_that_stopped_are_named_with_what_goes_on() {
-        let failures = Failures::default();
+        let failures = NamespaceHealth::default();
         failures.stop_partition(5, 16, || "a bad sector".to_owned());
         failures.stop_partition(5, 16, || "again".to_owned());
         assert_eq!((failures.has_stopped(), failures.count()), (false, 1));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn where_all_stops_nothing_is_said_to_go_on() {
-        let [whole, every] = [(); 2].map(|()| Failures::default());
+        let [whole, every] = [(); 2].map(|()| NamespaceHealth::default());
         whole.stop_partition(0, 2, || "a bad sector".to_owned());
         whole.stop(|| "a sync failed".to_owned());
         (0..2).for_each(|number| every.stop_partition(number, 2, || "a sync failed".to_owned()));
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_namespace_that_was_not_opened_has_one_failure_from_the_start() {
-        let failures = Failures::unopened("a bad manifest".to_owned());
+        let failures = NamespaceHealth::unopened("a bad manifest".to_owned());
         assert_eq!((failures.has_stopped(), failures.count()), (true, 1));
         let reason = "every command fails until the node is started again: a bad manifest";
         assert_eq!(failures.reasons(), [reason]);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_first_reasons_stay_and_all_failures_count() {
-        let failures = Failures::default();
+        let failures = NamespaceHealth::default();
         assert_eq!((failures.count(), failures.reasons()), (0, Vec::new()));
         failures.fault(|| "a bad sector".to_owned());
         failures.fault(|| "another".to_owned());

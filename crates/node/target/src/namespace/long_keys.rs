@@ -1,7 +1,7 @@
 //! Any namespace of keys as one of long keys: what it holds are digests, and values that begin with the full key. The
 //! connection checks and compares them before a store reaches the namespace (`connection/long_keys.rs`).
 
-use super::{Answer, Description, Failures, Namespace, Request, Resident};
+use super::{Answer, Description, Namespace, NamespaceHealth, PerCoreNamespace, Request};
 use crate::Reply;
 use esker_base::Result;
 use esker_nvme::command::kv::Key;
@@ -43,7 +43,7 @@ impl Namespace for LongKeys {
         self.0.is_ready()
     }
 
-    fn failures(&self) -> Option<&Failures> {
+    fn failures(&self) -> Option<&NamespaceHealth> {
         self.0.failures()
     }
 
@@ -67,7 +67,7 @@ impl Namespace for LongKeys {
         self.0.withdraw(is_it)
     }
 
-    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
+    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn PerCoreNamespace>>> {
         self.0.parts(reactors)
     }
 

@@ -13,12 +13,12 @@ mod per_core;
 pub use blocks::MemoryBlocks;
 pub use device_blocks::DeviceBlocks;
 pub use failed::FailedNamespace;
-pub use group_commit::GroupSync;
-pub use health::Failures;
+pub use group_commit::GroupCommit;
+pub use health::NamespaceHealth;
 pub use keys::MemoryKeys;
 pub use long_keys::LongKeys;
 pub use ordered::OrderedKeys;
-pub use per_core::{Outlet, Resident};
+pub use per_core::{OperationSink, PerCoreNamespace};
 
 use crate::Reply;
 use esker_base::Result;
@@ -57,7 +57,7 @@ pub trait Namespace: Send + Sync {
     }
 
     /// What has failed in it, if it can fail.
-    fn failures(&self) -> Option<&Failures> {
+    fn failures(&self) -> Option<&NamespaceHealth> {
         None
     }
 
@@ -93,7 +93,7 @@ pub trait Namespace: Send + Sync {
     }
 
     /// If it lives inside the reactors, its parts: one for each. Called when a target starts.
-    fn parts(&self, _reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
+    fn parts(&self, _reactors: usize) -> Result<Vec<Box<dyn PerCoreNamespace>>> {
         Ok(Vec::new())
     }
 

@@ -4,7 +4,7 @@
 //! look and its own. Plain stores that wait together are written in one batch, and so synced once; what depends on the
 //! key's presence, as a delete does, is written by itself.
 
-use super::{Answer, Description, Failures, Namespace, Request};
+use super::{Answer, Description, Namespace, NamespaceHealth, Request};
 use crate::Reply;
 use crate::workers::Workers;
 use esker_api::{KeyRange, Ordered, WriteBatch};
@@ -34,7 +34,7 @@ type Usage = Arc<dyn Fn() -> u64 + Send + Sync>;
 #[derive(Clone)]
 struct Served {
     store: Arc<dyn Ordered>,
-    failures: Arc<Failures>,
+    failures: Arc<NamespaceHealth>,
 }
 
 /// A batch is written when it has so many bytes: stores take batches up to a few MiB, and one value is at most 1 MiB.
@@ -81,7 +81,7 @@ impl Namespace for OrderedKeys {
         self.usage.as_ref().map_or(0, |usage| usage())
     }
 
-    fn failures(&self) -> Option<&Failures> {
+    fn failures(&self) -> Option<&NamespaceHealth> {
         Some(&self.served.failures)
     }
 

@@ -6,11 +6,11 @@ use crate::{Reply, Request};
 use esker_uring::Operation;
 use std::io;
 
-/// A part of a namespace, owned by one reactor. It does no I/O itself: it puts operations into the [`Outlet`] and is told
+/// A part of a namespace, owned by one reactor. It does no I/O itself: it puts operations into the [`OperationSink`] and is told
 /// what became of them.
-pub trait Resident: Send {
+pub trait PerCoreNamespace: Send {
     /// Takes a request on.
-    fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet);
+    fn request(&mut self, request: Request, reply: Reply, out: &mut OperationSink);
 
     /// The operation of `tag` is done: `result` is the bytes moved.
     fn completed(
@@ -18,25 +18,25 @@ pub trait Resident: Send {
         tag: u64,
         result: io::Result<usize>,
         operation: Operation,
-        out: &mut Outlet,
+        out: &mut OperationSink,
     );
 
     /// All that came together was given to this part, and what it wants done begins now. It may have waited for that, to do at once what belongs
     /// together; a part that puts everything into the outlet when it is asked for it needs none of this. Nothing is answered here.
-    fn end_round(&mut self, _out: &mut Outlet) {}
+    fn end_round(&mut self, _out: &mut OperationSink) {}
 
     /// No more requests come; what makes the next start quick may be done now.
-    fn close(&mut self, _out: &mut Outlet) {}
+    fn close(&mut self, _out: &mut OperationSink) {}
 }
 
 /// What a part wants done.
 #[derive(Default)]
-pub struct Outlet {
+pub struct OperationSink {
     pub(crate) operations: Vec<(u64, Operation)>,
     pub(crate) passed_on: Vec<(Request, Reply)>,
 }
 
-impl Outlet {
+impl OperationSink {
     /// Has an operation done. `tag` names it; it has at most 53 bits.
     pub fn submit(&mut self, tag: u64, operation: Operation) {
         self.operations.push((tag, operation));

@@ -6,7 +6,7 @@ use crate::reactor_message::{ConnectionId, RECEIVE, SEND};
 use crate::secure::{Secure, Wire};
 use crate::stats::add;
 use esker_tls::HANDSHAKE;
-use esker_uring::{Buffer, Completion, Descriptor, Operation, Refused, Slice};
+use esker_uring::{Buffer, Completion, Descriptor, Operation, Slice, SubmitError};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::io::IoSlice;
 
@@ -88,7 +88,7 @@ impl TargetReactor {
 
     /// Sends what there is: as much as the socket takes at once, and the rest through the ring. So is what comes
     /// of a peer that reads as quickly as it asks, after a while: other connections have their turn first.
-    fn send(&mut self, id: ConnectionId) -> Result<(), Refused> {
+    fn send(&mut self, id: ConnectionId) -> Result<(), SubmitError> {
         let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
         if let Wire::Secure(_) = served.wire {
             return self.send_sealed(id);
@@ -120,7 +120,7 @@ impl TargetReactor {
     }
 
     /// The same by TLS: all that there is is encrypted, and then sent.
-    fn send_sealed(&mut self, id: ConnectionId) -> Result<(), Refused> {
+    fn send_sealed(&mut self, id: ConnectionId) -> Result<(), SubmitError> {
         let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
         let ConnectionSlot { connection, socket, wire: Wire::Secure(secure), shut, .. } = served
         else {
@@ -150,7 +150,7 @@ impl TargetReactor {
     }
 
     /// Receives what the connection wants. Says whether it may have more to send at once, by TLS.
-    fn receive(&mut self, id: ConnectionId) -> Result<bool, Refused> {
+    fn receive(&mut self, id: ConnectionId) -> Result<bool, SubmitError> {
         let Some(served) = self.connections.get_mut(&id) else { return Ok(false) };
         let mut came = false;
         let receive = match &mut served.wire {

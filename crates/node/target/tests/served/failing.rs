@@ -5,7 +5,7 @@ use crate::{Access, start, subsystem};
 use esker_base::{Clock, SystemClock};
 use esker_nvme::command::CommandSet;
 use esker_target::{
-    Answer, Description, FailedNamespace, Failures, Namespace, Reply, Request, Target,
+    Answer, Description, FailedNamespace, Namespace, NamespaceHealth, Reply, Request, Target,
 };
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A namespace that fails when it is told to.
 #[derive(Default)]
-struct Failing(Failures);
+struct Failing(NamespaceHealth);
 
 impl Namespace for Failing {
     fn guid(&self) -> [u8; 16] {
@@ -22,7 +22,7 @@ impl Namespace for Failing {
     fn description(&self) -> Description {
         Description::Keys { capacity_bytes: 1 << 30, value_bytes_max: 1 << 20 }
     }
-    fn failures(&self) -> Option<&Failures> {
+    fn failures(&self) -> Option<&NamespaceHealth> {
         Some(&self.0)
     }
     fn submit(&self, _: Request, reply: Reply) {

@@ -3,7 +3,9 @@
 use crate::wire::{Wire, by_transport, in_capsule, key_command, pattern};
 use crate::{Access, open_target, start_reactors, subsystem};
 use esker_base::{Result, SystemClock};
-use esker_target::{Answer, Description, Namespace, Outlet, Reply, Request, Resident, Target};
+use esker_target::{
+    Answer, Description, Namespace, OperationSink, PerCoreNamespace, Reply, Request, Target,
+};
 use esker_uring::{Buffer, Descriptor, Operation};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -42,7 +44,7 @@ impl Namespace for Noting {
         Description::Keys { capacity_bytes: 1 << 30, value_bytes_max: 1 << 20 }
     }
 
-    fn parts(&self, _: usize) -> Result<Vec<Box<dyn Resident>>> {
+    fn parts(&self, _: usize) -> Result<Vec<Box<dyn PerCoreNamespace>>> {
         let file = std::fs::File::open("/dev/zero").expect("every Linux has it").into();
         Ok(vec![Box::new(Part { told: self.0.clone(), file, is_reading: false, is_closed: false })])
     }
@@ -52,18 +54,18 @@ impl Namespace for Noting {
     }
 }
 
-impl Resident for Part {
-    fn request(&mut self, _: Request, reply: Reply, _: &mut Outlet) {
+impl PerCoreNamespace for Part {
+    fn request(&mut self, _: Request, reply: Reply, _: &mut OperationSink) {
         self.note(Told::Request);
         reply.send(Answer::Done);
     }
 
-    fn completed(&mut self, _: u64, _: io::Result<usize>, _: Operation, _: &mut Outlet) {
+    fn completed(&mut self, _: u64, _: io::Result<usize>, _: Operation, _: &mut OperationSink) {
         self.is_reading = false;
         self.note(Told::Completed);
     }
 
-    fn end_round(&mut self, out: &mut Outlet) {
+    fn end_round(&mut self, out: &mut OperationSink) {
         self.note(Told::EndOfRound);
         if !self.is_closed && !std::mem::replace(&mut self.is_reading, true) {
             let (file, into) = (self.file.clone(), Buffer::zeroed(1).whole());
@@ -71,7 +73,7 @@ impl Resident for Part {
         }
     }
 
-    fn close(&mut self, _: &mut Outlet) {
+    fn close(&mut self, _: &mut OperationSink) {
         self.is_closed = true;
     }
 }

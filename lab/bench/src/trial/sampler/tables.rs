@@ -5,7 +5,7 @@
 //! are left.
 
 use crate::Engine;
-use crate::accounting::TableSpace;
+use crate::accounting::TableDiskUsage;
 use esker_base::Clock;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Tables {
     /// Looks. Nothing is kept where the load can't tell what is alive.
     pub(super) fn look(&mut self, engine: &dyn Engine, live_bytes: Option<u64>) {
         let Some(live_bytes) = live_bytes else { return };
-        let TableSpace { bytes, peak_bytes } = engine.table_space();
+        let TableDiskUsage { bytes, peak_bytes } = engine.table_space();
         if live_bytes != self.live_bytes {
             *self = Tables { live_bytes, next: self.next, ..Tables::default() };
         }

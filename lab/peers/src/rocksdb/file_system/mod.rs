@@ -7,7 +7,7 @@
 
 use ::rocksdb::Env;
 use esker_storage::Device;
-use esker_storage::device::DeviceFile;
+use esker_storage::emulated_log_device::DeviceFile;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
@@ -99,11 +99,11 @@ mod tests {
     use super::*;
     use ::rocksdb::{DB, Options, WriteOptions};
     use esker_base::SystemClock;
-    use esker_storage::device::Profile;
+    use esker_storage::emulated_log_device::DeviceProfile;
 
     #[test]
     fn a_log_is_charged_for_its_syncs_and_its_bytes_and_tables_for_nothing() {
-        let device = Device::emulated(Profile::ALL[1], Arc::new(SystemClock::new()));
+        let device = Device::emulated(DeviceProfile::ALL[1], Arc::new(SystemClock::new()));
         let dir = tempfile::tempdir().unwrap();
         {
             let mut options = Options::default();

@@ -6,7 +6,7 @@
 //! log's bytes and no directory.
 
 use ::rocksdb::Env;
-use esker_base::{Error, FileKind, Hint, Result};
+use esker_base::{Error, FileKind, Result, WriteHint};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile};
 use std::ffi::{c_char, c_void};
 use std::io::ErrorKind;
@@ -108,7 +108,7 @@ impl Files {
     fn create(&self, name: &str) -> Result<Writer> {
         match self.log_bytes.filter(|_| name.ends_with(".log")) {
             Some(bytes) => Ok(Writer::Log { file: self.storage.create_log(name, bytes)?, at: 0 }),
-            None => Ok(Writer::Stream(self.storage.create(name, Hint::of(FileKind::Table))?)),
+            None => Ok(Writer::Stream(self.storage.create(name, WriteHint::of(FileKind::Table))?)),
         }
     }
 

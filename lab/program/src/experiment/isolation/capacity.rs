@@ -5,10 +5,10 @@ use super::{SEED, row};
 use crate::failure::Outcome;
 use esker_bench::Row;
 use esker_flash::Geometry;
-use esker_flash::placement::{Even, Policy, Rotating, Shared};
+use esker_flash::chunk_device::MemoryChunkDevice;
+use esker_flash::interference::{FillResult, Overwrite};
+use esker_flash::placement::{AllUnits, Balanced, PlacementPolicy, Rotating};
 use esker_flash::storage::LIFETIMES;
-use esker_flash::trial::{Filled, Overwrite};
-use esker_flash::zones::MemoryZones;
 
 /// What cases begin with.
 pub(super) const PREFIX: &str = "capacity";
@@ -65,18 +65,18 @@ pub(super) fn run(is_quick: bool, rows: &mut Rows<'_>) -> Outcome {
         let overwrite = Overwrite { table_bytes, kept: KEPT, times: TIMES, seed: SEED };
         let case = format!("{PREFIX}/{chunks}-chunks-a-table");
         let rotating = Rotating::new(LIFETIMES, false, UNITS_PER_GROUP.into());
-        let policies: [Box<dyn Policy + Send>; 3] =
-            [Box::new(Shared), Box::new(rotating), Box::new(Even)];
+        let policies: [Box<dyn PlacementPolicy + Send>; 3] =
+            [Box::new(AllUnits), Box::new(rotating), Box::new(Balanced)];
         for policy in policies {
             let name = policy.name();
-            let filled = overwrite.run(&MemoryZones::new(geometry), policy)?;
+            let filled = overwrite.run(&MemoryChunkDevice::new(geometry), policy)?;
             rows.add(of_one(name, &case, &filled));
         }
     }
     Ok(())
 }
 
-fn of_one(policy: &str, case: &str, filled: &Filled) -> Vec<Row> {
+fn of_one(policy: &str, case: &str, filled: &FillResult) -> Vec<Row> {
     let row = |metric, value, unit| row(policy, case, metric, value, unit);
     vec![
         row("live_percent", filled.live * 100.0, "%"),

@@ -8,10 +8,10 @@ use esker::env::Env;
 use esker::{Db, Error, KeyspaceSettings, Log, Settings};
 use esker_base::background::{Body, Priority, Running};
 use esker_base::{Background, SystemClock, Threads};
-use esker_flash::host::{HostClock, Pace};
-use esker_flash::placement::{Even, Policy, Rotating, Shared};
+use esker_flash::host_ftl::{DilatedClock, HostClock};
+use esker_flash::placement::{AllUnits, Balanced, PlacementPolicy, Rotating};
 use esker_flash::storage::{LIFETIMES, Usage};
-use esker_flash::{FlashStorage, Form, Host, ModelledZones, Preset};
+use esker_flash::{FlashStorage, HostFtl, Preset, ReadPriority, SimulatedDevice};
 use esker_peers::{Peer, PeerSettings, StorageLog};
 use std::sync::Arc;
 
@@ -55,9 +55,10 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
 }
 
 /// What is under test, by the names in the results: Esker under a policy, or RocksDB where units are shared.
-pub(super) fn policies(form: Form) -> [Box<dyn Policy + Send>; 3] {
-    let rotating = Rotating::new(LIFETIMES, form != Form::HostOnly, preset().channel_units());
-    [Box::new(Shared), Box::new(rotating), Box::new(Even)]
+pub(super) fn policies(form: ReadPriority) -> [Box<dyn PlacementPolicy + Send>; 3] {
+    let rotating =
+        Rotating::new(LIFETIMES, form != ReadPriority::HostOnly, preset().channel_units());
+    [Box::new(AllUnits), Box::new(rotating), Box::new(Balanced)]
 }
 
 fn preset() -> Preset {
@@ -85,7 +86,7 @@ impl Background for EqualThreads {
 
 /// A store on a device of its own. It is written without time at first.
 pub(super) struct Device {
-    pub(super) host: Arc<Host>,
+    pub(super) host: Arc<HostFtl>,
     pub(super) storage: Arc<FlashStorage>,
     pub(super) clock: Arc<SystemClock>,
     store: AnyStore,
@@ -98,7 +99,10 @@ enum AnyStore {
 
 impl Device {
     /// Esker on a device that a policy places data on.
-    pub(super) fn with_esker(form: Form, policy: Box<dyn Policy + Send>) -> Outcome<Device> {
+    pub(super) fn with_esker(
+        form: ReadPriority,
+        policy: Box<dyn PlacementPolicy + Send>,
+    ) -> Outcome<Device> {
         Device::with(form, policy, |host, storage| {
             let db = open(host, storage)?;
             let keyspace = db.keyspace("load", KeyspaceSettings::default())?;
@@ -108,8 +112,8 @@ impl Device {
     }
 
     /// RocksDB on a device whose units are shared.
-    pub(super) fn with_rocksdb(form: Form) -> Outcome<Device> {
-        Device::with(form, Box::new(Shared), |_, storage| {
+    pub(super) fn with_rocksdb(form: ReadPriority) -> Outcome<Device> {
+        Device::with(form, Box::new(AllUnits), |_, storage| {
             let settings = PeerSettings {
                 memory_bytes: MEMORY_BYTES,
                 write_buffer_bytes: SEGMENT_BYTES,
@@ -121,15 +125,19 @@ impl Device {
     }
 
     fn with(
-        form: Form,
-        policy: Box<dyn Policy + Send>,
-        store: impl FnOnce(&Arc<Host>, Arc<FlashStorage>) -> Result<AnyStore, Error>,
+        form: ReadPriority,
+        policy: Box<dyn PlacementPolicy + Send>,
+        store: impl FnOnce(&Arc<HostFtl>, Arc<FlashStorage>) -> Result<AnyStore, Error>,
     ) -> Outcome<Device> {
         let clock = Arc::new(SystemClock::new());
-        let pace = Pace { clock: clock.clone(), dilation: DILATION, background: Arc::new(Threads) };
-        let host = Arc::new(Host::paced(&preset(), form, policy.sending(), SEED, pace)?);
+        let pace = DilatedClock {
+            clock: clock.clone(),
+            dilation: DILATION,
+            background: Arc::new(Threads),
+        };
+        let host = Arc::new(HostFtl::paced(&preset(), form, policy.sending(), SEED, pace)?);
         host.hold_writers(policy.admission(form));
-        let zones = Arc::new(ModelledZones::new(host.clone()));
+        let zones = Arc::new(SimulatedDevice::new(host.clone()));
         let storage = Arc::new(FlashStorage::placed_by(zones, policy)?);
         host.set_timeless(true);
         let store = store(&host, storage.clone())?;
@@ -164,7 +172,7 @@ impl Device {
     }
 }
 
-fn open(host: &Arc<Host>, storage: Arc<FlashStorage>) -> Result<Db, Error> {
+fn open(host: &Arc<HostFtl>, storage: Arc<FlashStorage>) -> Result<Db, Error> {
     let env = Env {
         storage,
         log_storage: None,

@@ -7,12 +7,12 @@
 //! time than it would, and what it writes for each shows whether its compaction followed.
 
 use super::device::{Device, NAME, policies};
-use super::load::{Keys, Load, Mix, Moment};
+use super::load::{Keys, Load, MixedLoad, Moment};
 use super::row;
 use super::rows::Rows;
 use crate::failure::Outcome;
 use esker_bench::Row;
-use esker_flash::Form;
+use esker_flash::ReadPriority;
 
 /// What cases of this figure begin with.
 pub(super) const PREFIX: &str = "engine";
@@ -58,7 +58,7 @@ pub(super) const ABOUT: &str = "\
 
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     vec![
-        ("engine_forms", format!("{:?}", Form::ALL.map(Form::name))),
+        ("engine_forms", format!("{:?}", ReadPriority::ALL.map(ReadPriority::name))),
         ("engine_records", RECORDS.to_string()),
         ("engine_seconds", SECONDS.to_string()),
         ("engine_put_percents", format!("{PUT_PERCENTS:?}")),
@@ -70,7 +70,7 @@ pub(super) fn run(rows: &mut Rows<'_>) -> Outcome {
     if let Err(error) = &rocksdb {
         rows.say(&format!("without RocksDB: {error}"));
     }
-    for form in Form::ALL {
+    for form in ReadPriority::ALL {
         let mut shared = Vec::new();
         for policy in policies(form) {
             let name = policy.name();
@@ -87,7 +87,7 @@ pub(super) fn run(rows: &mut Rows<'_>) -> Outcome {
 /// `shared` is what the same engine did where units are shared, by [`PUT_PERCENTS`]; it is filled if it is empty.
 fn of_engine(
     name: &str,
-    form: Form,
+    form: ReadPriority,
     device: &Device,
     shared: &mut Vec<Moment>,
     rows: &mut Rows<'_>,
@@ -96,7 +96,7 @@ fn of_engine(
     let load = Load::on(device);
     load.grow(RECORDS)?;
     for (place, &put_percent) in PUT_PERCENTS.iter().enumerate() {
-        let moment = load.run(Mix { put_percent, keys: Keys::Uniform }, SECONDS)?;
+        let moment = load.run(MixedLoad { put_percent, keys: Keys::Uniform }, SECONDS)?;
         let case = format!("{PREFIX}/{NAME}/{put_percent}%-puts/{}", form.name());
         if shared.len() == place {
             shared.push(moment.clone());

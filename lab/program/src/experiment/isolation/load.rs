@@ -4,9 +4,9 @@ use super::SEED;
 use super::device::Device;
 use esker::Error;
 use esker_base::{Clock, Rng};
-use esker_flash::host::Activity;
+use esker_flash::host_ftl::Activity;
+use esker_flash::interference::saturated;
 use esker_flash::storage::Usage;
-use esker_flash::trial::saturated;
 use esker_workload::Distribution;
 use esker_workload::distributions::{Latest, ScrambledZipfian, Uniform};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ pub(super) struct Load<'a> {
 
 /// What threads do.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Mix {
+pub(super) struct MixedLoad {
     /// Puts of a hundred operations.
     pub(super) put_percent: u64,
     pub(super) keys: Keys,
@@ -128,7 +128,7 @@ impl Load<'_> {
     }
 
     /// Lets threads read and put for so many seconds of the model, once compactions have ended.
-    pub(super) fn run(&self, mix: Mix, seconds: f64) -> Result<Moment, Error> {
+    pub(super) fn run(&self, mix: MixedLoad, seconds: f64) -> Result<Moment, Error> {
         self.device.settle()?;
         self.device.host.set_timeless(false);
         let phase = Phase { there: self.records.load(Ordering::Relaxed), ..Phase::default() };
@@ -151,7 +151,7 @@ impl Load<'_> {
         Ok(moment(&before, &after, counted))
     }
 
-    fn work(&self, number: u64, mix: Mix, phase: &Phase) -> Result<Counted, Error> {
+    fn work(&self, number: u64, mix: MixedLoad, phase: &Phase) -> Result<Counted, Error> {
         let mut rng = Rng::new(SEED + 1 + number + (mix.put_percent << 32));
         let mut keys = mix.keys.distribution();
         let mut counted = Counted::default();
@@ -231,18 +231,18 @@ fn moment(before: &Look, after: &Look, counted: Vec<Counted>) -> Moment {
 mod tests {
     use super::super::device::policies;
     use super::*;
-    use esker_flash::Form;
+    use esker_flash::ReadPriority;
 
     #[test]
     fn what_one_load_left_to_compact_is_not_done_beside_the_next() {
-        let [shared, ..] = policies(Form::HostOnly);
-        let device = Device::with_esker(Form::HostOnly, shared).unwrap();
+        let [shared, ..] = policies(ReadPriority::HostOnly);
+        let device = Device::with_esker(ReadPriority::HostOnly, shared).unwrap();
         let load = Load::on(&device);
         load.grow(5_000).unwrap();
         // Some MB more, in no order.
         let mut rng = Rng::new(1);
         (0..5_000).for_each(|_| load.put(rng.below(5_000), &mut rng).unwrap());
-        let moment = load.run(Mix { put_percent: 0, keys: Keys::Uniform }, 0.05).unwrap();
+        let moment = load.run(MixedLoad { put_percent: 0, keys: Keys::Uniform }, 0.05).unwrap();
         assert_eq!(moment.write_share, 0.0, "nobody puts, and nothing is left to merge");
     }
 }

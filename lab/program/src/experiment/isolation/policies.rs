@@ -4,9 +4,9 @@ use super::rows::Rows;
 use super::{SEED, Sizes, row, seconds};
 use esker_bench::Row;
 use esker_flash::device::sim;
-use esker_flash::placement::{Policy, Rotating, Shared, Static};
-use esker_flash::trial::{LEVELS, Measured, Trial};
-use esker_flash::{Form, Preset};
+use esker_flash::interference::{InterferenceTest, LEVELS, Measurement};
+use esker_flash::placement::{AllUnits, FixedSets, PlacementPolicy, Rotating};
+use esker_flash::{Preset, ReadPriority};
 
 /// The device.
 pub(super) const PRESET: &str = "cnex-mlc";
@@ -66,7 +66,7 @@ pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
         ("policies_preset", PRESET.to_owned()),
         ("policies_planes", preset.geometry().planes.to_string()),
         ("policies_independent_plane_reads", preset.has_independent_plane_reads().to_string()),
-        ("policies_forms", format!("{:?}", Form::ALL.map(Form::name))),
+        ("policies_forms", format!("{:?}", ReadPriority::ALL.map(ReadPriority::name))),
         ("policies_suspends_most", sim::SUSPENDS_MOST.to_string()),
         ("policies_write_deadline_ns", sim::WRITE_DEADLINE_NS.to_string()),
         ("policies_seconds", seconds(sizes.measured_ns)),
@@ -95,9 +95,9 @@ pub(super) fn run(sizes: &Sizes, rows: &mut Rows<'_>) {
 /// Devices of other rounds are bad at other places, and filled otherwise.
 fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'_>) {
     let preset = Preset::named(PRESET).expect("it comes with the program");
-    let trial = Trial {
+    let trial = InterferenceTest {
         preset: preset.clone(),
-        form: Form::HostOnly,
+        form: ReadPriority::HostOnly,
         reads: depth,
         slots: None,
         write_bytes_per_second: 0,
@@ -105,7 +105,7 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'
         measured_ns: sizes.measured_ns,
         seed: SEED + u64::from(round),
     };
-    let alone = trial.run(&mut Shared);
+    let alone = trial.run(&mut AllUnits);
     let is_usual = (depth, fill) == (sizes.depths[0], FILL);
     if is_usual && round == 0 {
         with_slots(&trial, rows);
@@ -113,9 +113,9 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'
     for (rate, share, small) in RATES.into_iter().chain(is_usual.then_some(TOO_MUCH)) {
         let is_too_much = rate == TOO_MUCH.0;
         // Where programs give way to reads, no writer is held back.
-        let forms = if is_too_much { &Form::ALL[..1] } else { &Form::ALL[..] };
+        let forms = if is_too_much { &ReadPriority::ALL[..1] } else { &ReadPriority::ALL[..] };
         for &form in forms {
-            let trial = Trial { form, write_bytes_per_second: rate, ..trial.clone() };
+            let trial = InterferenceTest { form, write_bytes_per_second: rate, ..trial.clone() };
             let mut case = format!("{PRESET}/{share}/{}", form.name());
             if depth != 64 {
                 case += &format!("/depth-{depth}");
@@ -142,12 +142,12 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'
 }
 
 /// With fewer slots than reads. None of the writes' rates is so high that writers are held back.
-fn with_slots(trial: &Trial, rows: &mut Rows<'_>) {
-    let trial = Trial { slots: Some(SLOTS), ..trial.clone() };
+fn with_slots(trial: &InterferenceTest, rows: &mut Rows<'_>) {
+    let trial = InterferenceTest { slots: Some(SLOTS), ..trial.clone() };
     let of = || rotating(&trial.preset, trial.form);
     let alone = trial.run(&mut of().in_order());
     for (rate, share, _) in [(0, ALONE, 0), RATES[1], RATES[2]] {
-        let trial = Trial { write_bytes_per_second: rate, ..trial.clone() };
+        let trial = InterferenceTest { write_bytes_per_second: rate, ..trial.clone() };
         let case = format!("{PRESET}/{share}/{}/{SLOTS}-slots", trial.form.name());
         for mut policy in [of().in_order(), of()] {
             let measured = trial.run(&mut policy);
@@ -157,41 +157,53 @@ fn with_slots(trial: &Trial, rows: &mut Rows<'_>) {
     }
 }
 
-fn rotating(preset: &Preset, form: Form) -> Rotating {
-    Rotating::new(LEVELS, form != Form::HostOnly, preset.channel_units())
+fn rotating(preset: &Preset, form: ReadPriority) -> Rotating {
+    Rotating::new(LEVELS, form != ReadPriority::HostOnly, preset.channel_units())
 }
 
 /// With writers held back, and without.
-fn held(preset: &Preset, form: Form) -> Vec<Box<dyn Policy>> {
+fn held(preset: &Preset, form: ReadPriority) -> Vec<Box<dyn PlacementPolicy>> {
     vec![Box::new(rotating(preset, form)), Box::new(rotating(preset, form).unheld())]
 }
 
 /// Those that place what is read.
-fn placing(preset: &Preset, form: Form) -> Vec<Box<dyn Policy>> {
+fn placing(preset: &Preset, form: ReadPriority) -> Vec<Box<dyn PlacementPolicy>> {
     vec![
-        Box::new(Shared),
+        Box::new(AllUnits),
         Box::new(rotating(preset, form)),
         Box::new(rotating(preset, form).eager()),
     ]
 }
 
-fn all(preset: &Preset, small: usize, form: Form) -> Vec<Box<dyn Policy>> {
+fn all(preset: &Preset, small: usize, form: ReadPriority) -> Vec<Box<dyn PlacementPolicy>> {
     let geometry = preset.geometry();
     let mut all = placing(preset, form);
-    all.push(Box::new(Static::halves(&geometry)));
-    all.push(Box::new(Static::small_set(&geometry, small)));
+    all.push(Box::new(FixedSets::halves(&geometry)));
+    all.push(Box::new(FixedSets::small_set(&geometry, small)));
     all
 }
 
 /// Where writers are held back, less is written than was asked for.
-fn of_held(policy: &str, case: &str, measured: &Measured, alone: &Measured, rate: u64) -> Vec<Row> {
+fn of_held(
+    policy: &str,
+    case: &str,
+    measured: &Measurement,
+    alone: &Measurement,
+    rate: u64,
+) -> Vec<Row> {
     let percent = measured.written_per_second / rate as f64 * 100.0;
     let mut rows = vec![row(policy, case, "written_percent", percent, "%")];
     rows.extend(of_measured(policy, case, measured, alone));
     rows
 }
 
-fn of_one(policy: &str, case: &str, measured: &Measured, alone: &Measured, rate: u64) -> Vec<Row> {
+fn of_one(
+    policy: &str,
+    case: &str,
+    measured: &Measurement,
+    alone: &Measurement,
+    rate: u64,
+) -> Vec<Row> {
     let row = |metric, value, unit| row(policy, case, metric, value, unit);
     if !measured.writes_met {
         let part = measured.written_per_second / rate as f64;
@@ -200,7 +212,7 @@ fn of_one(policy: &str, case: &str, measured: &Measured, alone: &Measured, rate:
     of_measured(policy, case, measured, alone)
 }
 
-fn of_measured(policy: &str, case: &str, measured: &Measured, alone: &Measured) -> Vec<Row> {
+fn of_measured(policy: &str, case: &str, measured: &Measurement, alone: &Measurement) -> Vec<Row> {
     let row = |metric, value, unit| row(policy, case, metric, value, unit);
     let micros = |part| f64::from(measured.latency(part)) / 1e3;
     let tail = f64::from(measured.latency(0.999)) / f64::from(alone.latency(0.999));
@@ -223,8 +235,8 @@ fn of_measured(policy: &str, case: &str, measured: &Measured, alone: &Measured) 
 mod tests {
     use super::*;
 
-    fn measured(reads: f64, writes_met: bool) -> Measured {
-        Measured {
+    fn measured(reads: f64, writes_met: bool) -> Measurement {
+        Measurement {
             reads_per_second: reads,
             latencies: vec![100_000; 10],
             written_per_second: 90.0,

@@ -4,7 +4,7 @@ use super::rows::Rows;
 use super::{SEED, Sizes, row, seconds};
 use esker_bench::Row;
 use esker_flash::Preset;
-use esker_flash::trial::Mix;
+use esker_flash::interference::MixedLoad;
 
 /// The device.
 pub(super) const PRESET: &str = "samsung-960-pro";
@@ -49,7 +49,7 @@ pub(super) fn run(sizes: &Sizes, rows: &mut Rows<'_>) {
         let run = |percent: u32| {
             let read_share = f64::from(percent) / 100.0;
             let measured_ns = sizes.measured_ns;
-            Mix { preset: preset.clone(), depth, read_share, measured_ns, seed: SEED }.run()
+            MixedLoad { preset: preset.clone(), depth, read_share, measured_ns, seed: SEED }.run()
         };
         let (pure_read, pure_written) = (run(100).read, run(0).written);
         for percent in READ_PERCENTS {

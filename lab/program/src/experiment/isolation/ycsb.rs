@@ -5,14 +5,14 @@
 
 use super::device::{Device, NAME, policies};
 use super::engine::{behind, measured};
-use super::load::{Keys, Load, Mix, Moment, VALUE_BYTES};
+use super::load::{Keys, Load, MixedLoad, Moment, VALUE_BYTES};
 use super::row;
 use super::rows::Rows;
 use crate::failure::Outcome;
 use esker::Error;
 use esker_bench::Row;
-use esker_flash::Form;
-use esker_flash::storage::Erases;
+use esker_flash::ReadPriority;
+use esker_flash::storage::EraseCounts;
 use std::collections::BTreeMap;
 
 /// What cases of YCSB begin with.
@@ -51,7 +51,7 @@ pub(super) const ABOUT: &str = "\
 
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     vec![
-        ("ycsb_forms", format!("{:?}", [Form::HostOnly.name()])),
+        ("ycsb_forms", format!("{:?}", [ReadPriority::HostOnly.name()])),
         ("ycsb_workloads", format!("{:?}", WORKLOADS.map(|(name, ..)| name))),
         ("ycsb_fill_percents", format!("{FILLS:?}")),
         ("ycsb_seconds", SECONDS.to_string()),
@@ -61,9 +61,9 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
 pub(super) fn run(rows: &mut Rows<'_>) -> Outcome {
     // What shared units did, which come first, by the case.
     let mut shared = BTreeMap::new();
-    for policy in policies(Form::HostOnly) {
+    for policy in policies(ReadPriority::HostOnly) {
         let name = policy.name();
-        let device = Device::with_esker(Form::HostOnly, policy)?;
+        let device = Device::with_esker(ReadPriority::HostOnly, policy)?;
         let load = Load::on(&device);
         // What was not written for want of room is missing from then on.
         let mut room = Ok(());
@@ -116,7 +116,7 @@ fn fill_to(percent: f64, device: &Device, load: &Load<'_>) -> Result<(), Error> 
 struct Done {
     moment: Moment,
     alive_percent: f64,
-    erases: Erases,
+    erases: EraseCounts,
 }
 
 fn measure(
@@ -126,7 +126,7 @@ fn measure(
 ) -> Result<Done, Error> {
     device.settle()?;
     let alive_percent = device.alive_percent();
-    let moment = load.run(Mix { put_percent, keys }, SECONDS)?;
+    let moment = load.run(MixedLoad { put_percent, keys }, SECONDS)?;
     Ok(Done { moment, alive_percent, erases: device.usage().erases })
 }
 
@@ -149,7 +149,7 @@ mod tests {
 
     fn done(written_per_put: f64) -> Done {
         let moment = Moment { written_per_put, ..moment() };
-        let erases = Erases { least: 0, mean: 1.0, most: 2 };
+        let erases = EraseCounts { least: 0, mean: 1.0, most: 2 };
         Done { moment, alive_percent: 80.0, erases }
     }
 

@@ -9,7 +9,7 @@ use crate::bench::engines;
 use esker_bench::Row;
 use esker_bench::results::{Paired, Results};
 use esker_bench::table::columns_of;
-use esker_storage::device::Profile;
+use esker_storage::emulated_log_device::DeviceProfile;
 use std::collections::BTreeMap;
 
 /// The engine without a log that `engine` is held against.
@@ -92,7 +92,7 @@ fn added(
 /// device, and with what it took in the mean.
 fn model_ratios(round: &Round<'_>, case: &str, engine: &str, cores: usize) -> Option<[f64; 2]> {
     let of = |metric: &str| round.get(case, engine, metric);
-    let device = engine.rsplit_once("-log-").and_then(|(_, name)| Profile::named(name))?;
+    let device = engine.rsplit_once("-log-").and_then(|(_, name)| DeviceProfile::named(name))?;
     let clients: usize = case.rsplit_once('-')?.1.parse().ok()?;
     let commits = of("commits")? / of("seconds")?;
     let bare = |metric: &str| round.get(case, without_log(engine), metric);

@@ -12,8 +12,8 @@ mod record;
 use super::{Seen, encode};
 use check::check;
 use esker_base::Rng;
-use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader};
-use esker_pmem::sim::Bench;
+use esker_memtable::{FrameMode, HeapMemory, MemTable, SegmentHeader};
+use esker_pmem::sim::ImageLoader;
 use known::Known;
 use record::{record, some_batch};
 
@@ -54,7 +54,7 @@ pub fn enumerate(seed: u64, writers: u64) -> Result<Seen, String> {
 fn crash(seed: u64, bounds: Bounds, most: u64, mutation: Option<Mutation>) -> Result<Seen, String> {
     let recorded = record(seed, bounds, mutation);
     let mut rng = Rng::new(seed);
-    let (mut replay, mut bench) = (recorded.history.replay(), Bench::new());
+    let (mut replay, mut bench) = (recorded.history.replay(), ImageLoader::new());
     let mut seen = Seen { histories: 1, ..Seen::default() };
     loop {
         let known = Known::at(replay.marks());
@@ -85,7 +85,7 @@ pub fn flushes_and_fences(seed: u64) -> (u64, u64) {
 /// The bytes of a segment with one frame, of seqno 1.
 pub fn segment_of_one_frame(header: SegmentHeader) -> Vec<u8> {
     let heap = HeapMemory::new(header.capacity as usize);
-    let memtable = MemTable::new(heap, header, Frames::Logged);
+    let memtable = MemTable::new(heap, header, FrameMode::Logged);
     let mut tail = memtable.activate(1);
     let batch = encode(&some_batch(&mut Rng::new(1)));
     let reserved = memtable.reserve(&mut tail, batch.encoded().len(), batch.len() as u32);

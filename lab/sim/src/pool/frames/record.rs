@@ -7,7 +7,7 @@ use crate::model::Batch;
 use crate::pool::{EXTENT_BYTES, draw_batch, encode, one_line_batch};
 use esker_api::WriteBatch;
 use esker_base::{Rng, Seqno};
-use esker_memtable::{Frames, MemTable, Memory, Reservation, SegmentHeader, Tail};
+use esker_memtable::{FrameMode, MemTable, Memory, Reservation, SegmentHeader, SegmentWriter};
 use esker_pmem::Pool;
 use esker_pmem::sim::{History, SimRegion};
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 struct Writer {
     region: Arc<SimRegion>,
     pool: Arc<Pool>,
-    active: Option<(Arc<MemTable>, Tail)>,
+    active: Option<(Arc<MemTable>, SegmentWriter)>,
     epoch: u32,
     salt: u64,
     next_seqno: Seqno,
@@ -31,7 +31,7 @@ impl Writer {
             SegmentHeader { epoch, capacity, alignment: 64, key_id: 0, salt: self.salt, flags: 0 };
         let extent = self.pool.acquire(epoch, &header.encode()).expect("the pool is writable");
         let extent = extent.expect("an extent is free");
-        let memtable = Arc::new(MemTable::new(Memory::Pmem(extent), header, Frames::Logged));
+        let memtable = Arc::new(MemTable::new(Memory::Pmem(extent), header, FrameMode::Logged));
         let tail = memtable.activate(self.next_seqno);
         self.region.mark(Mark::Listed(epoch).encode());
         self.active = Some((memtable, tail));

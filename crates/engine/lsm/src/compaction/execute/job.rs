@@ -3,23 +3,23 @@
 //! A large plan is split into parts, and idle compaction threads take some of them. The edit may
 //! come later than the outputs: see `pending_installs`.
 
-use super::l0_progress::{Entered, Progress};
+use super::l0_progress::{JobProgress, ProgressGuard};
 use super::pending_installs;
-use super::subcompaction::{Failure, Outcome};
-use super::subcompaction_queue::Parts;
-use crate::background::Schedule;
+use super::subcompaction::{CompactionResult, Failure};
+use super::subcompaction_queue::SubcompactionQueue;
+use crate::background::Scheduler;
 use crate::compaction::execute::subcompaction;
-use crate::compaction::in_progress::Held;
-use crate::compaction::plan::Plan;
-use crate::engine::Inner;
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::{Change, Edit};
+use crate::compaction::in_progress::CompactionClaim;
+use crate::compaction::plan::CompactionPlan;
+use crate::engine::Engine;
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::KeyspaceSettings;
 use crate::output::filter_allocation;
 use crate::output::job_context::JobContext;
-use crate::stats::compaction_counts::Done;
-use crate::stats::cumulative::Account;
-use crate::stats::reclaim_accuracy::ReclaimErrors;
+use crate::stats::compaction_counts::CompactionEvent;
+use crate::stats::cumulative::CumulativeStats;
+use crate::stats::reclaim_accuracy::ReclaimAccuracy;
 use crate::version::{KeyspaceVersion, TableId, TableMeta, Version, table_file_name};
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
@@ -34,21 +34,21 @@ const PART_TABLES: u64 = 2;
 const PARTS_A_THREAD: usize = 2;
 
 /// A plan that is being done, as all who do parts of it need it.
-pub(crate) struct Merge {
-    plan: Plan,
-    pub(crate) parts: Parts,
+pub(crate) struct CompactionJob {
+    plan: CompactionPlan,
+    pub(crate) parts: SubcompactionQueue,
     settings: KeyspaceSettings,
     /// Read after the plan was made.
     snapshots: Vec<Seqno>,
     fingerprint_bits: u8,
     sample_level: u8,
-    progress: Arc<Progress>,
+    progress: Arc<JobProgress>,
     expected_lifetime: Option<u64>,
     origin: Arc<Origin>,
 }
 
 /// The bits of the fingerprints in the filters of what `plan` writes.
-fn fingerprint_bits(keyspace: &KeyspaceVersion, plan: &Plan) -> u8 {
+fn fingerprint_bits(keyspace: &KeyspaceVersion, plan: &CompactionPlan) -> u8 {
     let inputs = plan.tables().map(|table| table.meta.id).collect();
     let entries: u64 = plan.tables().map(|table| table.meta.entries).sum();
     let kept = plan.expected_bytes as f64 / plan.input_bytes().max(1) as f64;
@@ -57,24 +57,24 @@ fn fingerprint_bits(keyspace: &KeyspaceVersion, plan: &Plan) -> u8 {
     filter_allocation::of_compaction(keyspace, &plan.span, joins, &inputs, entries as f64 * kept)
 }
 
-impl Merge {
-    fn new(inner: &Inner, plan: &Plan, keyspace: &KeyspaceVersion) -> Merge {
+impl CompactionJob {
+    fn new(inner: &Engine, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> CompactionJob {
         let now = inner.installer.account().table_bytes();
-        Merge {
+        CompactionJob {
             plan: plan.clone(),
-            parts: Parts::new(plan.parts(parts_at_most(inner, plan))),
+            parts: SubcompactionQueue::new(plan.parts(parts_at_most(inner, plan))),
             settings: keyspace.settings,
             snapshots: inner.snapshots.list(),
             fingerprint_bits: fingerprint_bits(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
-            progress: Arc::new(Progress::of(plan, keyspace)),
+            progress: Arc::new(JobProgress::of(plan, keyspace)),
             expected_lifetime: keyspace.expected_lifetime(plan.output_level, now),
             origin: origin_of(inner, plan, keyspace),
         }
     }
 
     /// Does a part. False if none was left.
-    pub(crate) fn take_one(&self, inner: &Inner) -> bool {
+    pub(crate) fn take_one(&self, inner: &Engine) -> bool {
         let context = JobContext {
             storage: inner.storage.clone(),
             cache: inner.cache.clone(),
@@ -84,7 +84,7 @@ impl Merge {
             cancelled: inner.gate.cancelled_flag(),
             throttle: &|bytes| {
                 self.progress.wrote(bytes);
-                inner.gate.pass_compaction(bytes, &*inner.clock, || inner.yields_to_reads());
+                inner.gate.throttle_compaction(bytes, &*inner.clock, || inner.yields_to_reads());
             },
             table_bytes: inner.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
@@ -96,7 +96,7 @@ impl Merge {
     }
 
     /// Does the plan, with whoever comes to help. If that fails, nothing is left of it.
-    fn execute(self: &Arc<Self>, inner: &Inner) -> Result<Outcome, Failure> {
+    fn execute(self: &Arc<Self>, inner: &Engine) -> Result<CompactionResult, Failure> {
         let shared = self.parts.are_several().then(|| Shared::new(self, &inner.schedule));
         while self.take_one(inner) {}
         let joined = self.parts.join();
@@ -110,7 +110,7 @@ impl Merge {
 
 /// What the outputs of `plan` say of where they come from. A table in a file that others keep alive is still there
 /// once it was replaced, and after the loss of a manifest only this tells that it was.
-fn origin_of(inner: &Inner, plan: &Plan, keyspace: &KeyspaceVersion) -> Arc<Origin> {
+fn origin_of(inner: &Engine, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> Arc<Origin> {
     let mut origin = inner.installer.origin(keyspace);
     let fields = Arc::make_mut(&mut origin);
     let version = inner.view.load().version.clone();
@@ -137,18 +137,18 @@ fn files_of(version: &Version) -> BTreeSet<u64> {
 }
 
 /// After the loss of a manifest, only tables that are begun from now on tell that `removed` are gone.
-fn note_dropped(inner: &Inner, removed: impl Iterator<Item = TableId>) {
+fn note_dropped(inner: &Engine, removed: impl Iterator<Item = TableId>) {
     inner.installer.note_dropped(removed, &files_of(&inner.view.load().version));
 }
 
 /// A merge that idle threads may help with.
 struct Shared<'a> {
-    merge: &'a Arc<Merge>,
-    schedule: &'a Schedule,
+    merge: &'a Arc<CompactionJob>,
+    schedule: &'a Scheduler,
 }
 
 impl<'a> Shared<'a> {
-    fn new(merge: &'a Arc<Merge>, schedule: &'a Schedule) -> Self {
+    fn new(merge: &'a Arc<CompactionJob>, schedule: &'a Scheduler) -> Self {
         schedule.share(merge);
         Shared { merge, schedule }
     }
@@ -162,7 +162,7 @@ impl Drop for Shared<'_> {
 }
 
 /// How many parts a plan is worth. Plans for a space goal are small, and their cuts have their reasons.
-fn parts_at_most(inner: &Inner, plan: &Plan) -> usize {
+fn parts_at_most(inner: &Engine, plan: &CompactionPlan) -> usize {
     let threads = inner.schedule.compaction_threads(&inner.settings);
     if threads == 1 || plan.cutting.is_some() {
         return 1;
@@ -172,33 +172,33 @@ fn parts_at_most(inner: &Inner, plan: &Plan) -> usize {
 }
 
 /// A plan whose outputs are written. It holds no files: what of its inputs goes meanwhile, as with a keyspace, is gone.
-pub(crate) struct Merged {
+pub(crate) struct CompactionOutput {
     /// What the plan has claimed.
-    pub(crate) held: Held,
+    pub(crate) held: CompactionClaim,
     keyspace: KeyspaceId,
     inputs: Vec<TableId>,
     /// The level and the run of the outputs.
     place: (usize, u64),
     /// Those of what was held back.
     held_place: (usize, u64),
-    outcome: Outcome,
+    outcome: CompactionResult,
     /// The newest level of the inputs, and their bytes there.
     moved: (usize, u64),
-    done: Done,
+    done: CompactionEvent,
 }
 
-impl Merged {
-    fn new(plan: &Plan, outcome: Outcome) -> Self {
+impl CompactionOutput {
+    fn new(plan: &CompactionPlan, outcome: CompactionResult) -> Self {
         let newest = &plan.inputs[0];
-        Merged {
-            held: Held::by(plan),
+        CompactionOutput {
+            held: CompactionClaim::by(plan),
             keyspace: plan.keyspace,
             inputs: plan.tables().map(|table| table.meta.id).collect(),
             place: (plan.output_level, plan.output_run),
             held_place: (newest.level, newest.run),
             outcome,
             moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
-            done: Done::by(plan),
+            done: CompactionEvent::by(plan),
         }
     }
 
@@ -231,26 +231,27 @@ impl Merged {
     }
 
     /// The edit that takes the inputs away and puts the outputs in their place.
-    fn edit(&self) -> Edit {
+    fn edit(&self) -> VersionEdit {
         let gone = self.inputs.iter().map(|id| remove(self.keyspace, *id));
         let outputs = self.outcome.outputs.iter().map(|meta| (self.place, meta));
         let held_back = self.outcome.held_back.iter().map(|meta| (self.held_place, meta));
         let added = outputs.chain(held_back).map(|(place, meta)| add(self.keyspace, place, meta));
-        Edit::of(gone.chain(added))
+        VersionEdit::of(gone.chain(added))
     }
 }
 
 /// Executes `plan` and installs its result, or returns it if that is to be done later.
-pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
+pub(crate) fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<CompactionOutput>> {
     let started = inner.clock.now();
     inner.installer.mend()?;
     if plan.is_trivial_move() {
-        let is_dropped = install_edit(inner, plan.keyspace, Done::by(plan), || move_edit(plan))?;
+        let is_dropped =
+            install_edit(inner, plan.keyspace, CompactionEvent::by(plan), || move_edit(plan))?;
         inner.counters.trivial_moves.add(u64::from(!is_dropped));
         return Ok(None);
     }
     if plan.is_drop() {
-        let done = Done::by(plan);
+        let done = CompactionEvent::by(plan);
         install_edit(inner, plan.keyspace, done, || drop_edit(plan))?;
         note_dropped(inner, plan.tables().map(|table| table.meta.id));
         return Ok(None);
@@ -260,7 +261,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
         return Ok(None);
     };
     drop(view);
-    let merge = Arc::new(Merge::new(inner, plan, &keyspace));
+    let merge = Arc::new(CompactionJob::new(inner, plan, &keyspace));
     let is_below_base = pending_installs::is_below_base(&keyspace, plan);
     drop(keyspace);
     let entered = inner.under_way.enter(&merge.progress);
@@ -274,7 +275,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
         }
         Err(Failure { error, input: None }) => return Err(error),
     };
-    let merged = Merged::new(plan, outcome);
+    let merged = CompactionOutput::new(plan, outcome);
     count(inner, &merged.outcome);
     if is_below_base && pending_installs::is_early(inner, plan, &merged) {
         inner.counters.deferrals.add(1);
@@ -288,7 +289,11 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
 
 /// Puts what was merged in force. After an error it may be tried again. It counts as under way until then, and no longer:
 /// its runs would count once more before they are gone, or be taken off from those that came meanwhile.
-pub(crate) fn install(inner: &Inner, merged: &Merged, entered: Option<Entered<'_>>) -> Result<()> {
+pub(crate) fn install(
+    inner: &Engine,
+    merged: &CompactionOutput,
+    entered: Option<ProgressGuard<'_>>,
+) -> Result<()> {
     let is_dropped = install_edit(inner, merged.keyspace, merged.done, || merged.edit())?;
     drop(entered);
     if is_dropped {
@@ -303,17 +308,17 @@ pub(crate) fn install(inner: &Inner, merged: &Merged, entered: Option<Entered<'_
 
 /// Puts `edit` in force and counts what it does, unless its keyspace was dropped meanwhile. Returns whether it was.
 fn install_edit(
-    inner: &Inner,
+    inner: &Engine,
     keyspace: KeyspaceId,
-    done: Done,
-    edit: impl FnOnce() -> Edit,
+    done: CompactionEvent,
+    edit: impl FnOnce() -> VersionEdit,
 ) -> Result<bool> {
     let mut is_dropped = false;
-    let unless_dropped = |state: &State| {
+    let unless_dropped = |state: &ManifestState| {
         is_dropped = !state.version.keyspaces.contains_key(&keyspace);
-        Ok(if is_dropped { Edit::default() } else { edit() })
+        Ok(if is_dropped { VersionEdit::default() } else { edit() })
     };
-    inner.install(Account::default(), unless_dropped, |_| {})?;
+    inner.install(CumulativeStats::default(), unless_dropped, |_| {})?;
     if !is_dropped {
         inner.counters.compactions_done.lock().count(done);
     }
@@ -321,7 +326,7 @@ fn install_edit(
 }
 
 /// Counts what a merge has cost, whenever it comes into force.
-fn count(inner: &Inner, outcome: &Outcome) {
+fn count(inner: &Engine, outcome: &CompactionResult) {
     inner.counters.compactions.add(1);
     inner.counters.compaction_read_bytes.add(outcome.read_bytes);
     inner.counters.compaction_bytes.add(outcome.written_bytes);
@@ -331,7 +336,7 @@ fn count(inner: &Inner, outcome: &Outcome) {
 }
 
 /// Removes what no edit has added and none will.
-fn remove_outputs(inner: &Inner, outcomes: &[Outcome]) {
+fn remove_outputs(inner: &Engine, outcomes: &[CompactionResult]) {
     for table in
         outcomes.iter().flat_map(|outcome| outcome.outputs.iter().chain(&outcome.held_back))
     {
@@ -340,44 +345,44 @@ fn remove_outputs(inner: &Inner, outcomes: &[Outcome]) {
     }
 }
 
-fn cost_of(outcome: &Outcome) -> Account {
-    Account {
+fn cost_of(outcome: &CompactionResult) -> CumulativeStats {
+    CumulativeStats {
         compactions: 1,
         compaction_read_bytes: outcome.read_bytes,
         compaction_bytes: outcome.written_bytes,
         predicted_reclaim_bytes: outcome.predicted_reclaim_bytes,
         reclaims_within_tenth: u64::from(outcome.freed_what_was_expected()),
-        reclaim_errors: ReclaimErrors::of(
+        reclaim_errors: ReclaimAccuracy::of(
             outcome.predicted_reclaim_bytes,
             outcome.freed_bytes(),
-            outcome.was_doubtful,
+            outcome.had_sketch_mismatch,
         ),
-        ..Account::default()
+        ..CumulativeStats::default()
     }
 }
 
 /// The edit that puts the inputs, as they are, where the output goes.
-fn move_edit(plan: &Plan) -> Edit {
+fn move_edit(plan: &CompactionPlan) -> VersionEdit {
     let place = (plan.output_level, plan.output_run);
-    Edit::of(plan.tables().flat_map(|table| {
+    VersionEdit::of(plan.tables().flat_map(|table| {
         [remove(plan.keyspace, table.meta.id), add(plan.keyspace, place, &table.meta)]
     }))
 }
 
 /// The edit that drops the inputs.
-fn drop_edit(plan: &Plan) -> Edit {
-    Edit::of(plan.tables().map(|table| remove(plan.keyspace, table.meta.id)))
+fn drop_edit(plan: &CompactionPlan) -> VersionEdit {
+    VersionEdit::of(plan.tables().map(|table| remove(plan.keyspace, table.meta.id)))
 }
 
-fn remove(keyspace: KeyspaceId, id: TableId) -> Change {
-    Change::RemoveTable { keyspace, id }
+fn remove(keyspace: KeyspaceId, id: TableId) -> VersionChange {
+    VersionChange::RemoveTable { keyspace, id }
 }
 
-fn add(keyspace: KeyspaceId, (level, run): (usize, u64), meta: &TableMeta) -> Change {
-    Change::AddTable { keyspace, level, run, meta: meta.clone() }
+fn add(keyspace: KeyspaceId, (level, run): (usize, u64), meta: &TableMeta) -> VersionChange {
+    VersionChange::AddTable { keyspace, level, run, meta: meta.clone() }
 }
 
-fn bytes_from_level_0(plan: &Plan) -> u64 {
+fn bytes_from_level_0(plan: &CompactionPlan) -> u64 {
     let inputs = plan.inputs.iter().filter(|input| input.level == 0);
     inputs.flat_map(|input| &input.tables).map(|table| table.meta.bytes).sum()
 }
@@ -385,15 +390,15 @@ fn bytes_from_level_0(plan: &Plan) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::background::executor::update_debt;
-    use crate::background::{Lane, step_lane};
+    use crate::background::{JobClass, step_lane};
     use crate::db::Db;
     use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings};
     use crate::recovery::env::Env;
-    use crate::stats::compaction_counts::CompactionsDone;
+    use crate::stats::compaction_counts::CompactionCounts;
     use esker_base::Clock;
     use esker_base::background::Stepped;
-    use esker_storage::{Layer, MemoryStorage, Storage};
+    use esker_storage::{FileSystemWrapper, MemoryStorage, Storage};
     use esker_table::Compression;
     use parking_lot::Mutex;
     use std::sync::{Arc, OnceLock};
@@ -402,7 +407,7 @@ mod tests {
     /// Reads always wait for its writes.
     struct Busy(MemoryStorage);
 
-    impl Layer for Busy {
+    impl FileSystemWrapper for Busy {
         fn below(&self) -> &dyn Storage {
             &self.0
         }
@@ -428,8 +433,8 @@ mod tests {
         for run in 0..runs {
             let keys = (0..100u32).map(|n| 100 * n + run as u32);
             keys.for_each(|key| db.put(keyspace, key.to_be_bytes(), [7; 400]).unwrap());
-            db.inner().commit.lock_tail().seal();
-            while step_lane(db.inner(), Lane::Flush) {}
+            db.inner().commit.lock_active().seal();
+            while step_lane(db.inner(), JobClass::Flush) {}
         }
     }
 
@@ -469,11 +474,11 @@ mod tests {
         let (db, keyspace, clock) = with_runs_on_a_busy_storage(runs);
         if is_sealed {
             db.put(&keyspace, b"key", b"value").unwrap();
-            db.inner().commit.lock_tail().seal();
+            db.inner().commit.lock_active().seal();
             update_debt(db.inner());
         }
         let (begin, slows) = (clock.now(), db.inner().stall.waits_for_compaction());
-        assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
+        assert!(step_lane(db.inner(), JobClass::Compaction), "level 0 is merged");
         (clock.now() - begin, slows)
     }
 
@@ -483,9 +488,9 @@ mod tests {
         let slow = || db.inner().stall.drained_level_0(1, Duration::from_secs(1_000));
         (0..100).for_each(|_| slow());
         clock.sleep(Duration::from_secs(29));
-        assert!(!step_lane(db.inner(), Lane::Compaction), "another run may come");
+        assert!(!step_lane(db.inner(), JobClass::Compaction), "another run may come");
         clock.sleep(Duration::from_secs(2));
-        assert!(step_lane(db.inner(), Lane::Compaction));
+        assert!(step_lane(db.inner(), JobClass::Compaction));
     }
 
     /// Asked whether reads wait, which a merge does as it writes, it looks how much of level 0 counts as gone.
@@ -496,7 +501,7 @@ mod tests {
         seen: Mutex<Vec<f64>>,
     }
 
-    impl Layer for Looking {
+    impl FileSystemWrapper for Looking {
         fn below(&self) -> &dyn Storage {
             &self.storage
         }
@@ -513,7 +518,7 @@ mod tests {
         let storage = Arc::new(Looking::default());
         let (db, keyspace) = with_twelve_runs(storage.clone());
         assert!(storage.db.set((db.clone(), keyspace.clone())).is_ok());
-        assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
+        assert!(step_lane(db.inner(), JobClass::Compaction), "level 0 is merged");
         let seen = storage.seen.lock().clone();
         assert!(
             seen.is_sorted() && seen.iter().all(|runs| (0.0..=12.0).contains(runs)),
@@ -531,7 +536,7 @@ mod tests {
         db: OnceLock<Db>,
     }
 
-    impl Layer for Dropping {
+    impl FileSystemWrapper for Dropping {
         fn below(&self) -> &dyn Storage {
             &self.storage
         }
@@ -549,10 +554,10 @@ mod tests {
         let storage = Arc::new(Dropping::default());
         let (db, _) = with_twelve_runs(storage.clone());
         assert!(storage.db.set(db.clone()).is_ok());
-        assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
+        assert!(step_lane(db.inner(), JobClass::Compaction), "level 0 is merged");
         let stats = db.stats();
         assert_eq!(stats.compactions, 1, "it has cost what it cost");
-        assert_eq!(stats.compactions_done, CompactionsDone::default());
+        assert_eq!(stats.compactions_done, CompactionCounts::default());
     }
 
     #[test]
@@ -565,9 +570,9 @@ mod tests {
         };
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         db.put(&db.default_keyspace(), b"key", b"value").unwrap();
-        db.inner().commit.lock_tail().seal();
+        db.inner().commit.lock_active().seal();
         let begin = clock.now();
-        while step_lane(db.inner(), Lane::Flush) {}
+        while step_lane(db.inner(), JobClass::Flush) {}
         assert!(!(clock.now() - begin).is_zero());
     }
 

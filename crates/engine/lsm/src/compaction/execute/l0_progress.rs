@@ -7,7 +7,7 @@
 //! so a compaction that drops much is underestimated. Keyspaces with a space-amplification limit
 //! count no runs and are not included.
 
-use crate::compaction::plan::{Plan, PlanInput};
+use crate::compaction::plan::{CompactionInput, CompactionPlan};
 use crate::version::KeyspaceVersion;
 use esker_base::KeyspaceId;
 use parking_lot::Mutex;
@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Merges of level 0 that are being done.
 #[derive(Default)]
-pub(crate) struct UnderWay {
-    merges: Mutex<Vec<Arc<Progress>>>,
+pub(crate) struct L0CompactionProgress {
+    merges: Mutex<Vec<Arc<JobProgress>>>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct JobProgress {
     keyspace: KeyspaceId,
     /// So many runs less will level 0 have.
     runs: usize,
@@ -30,16 +30,16 @@ pub(crate) struct Progress {
     written_bytes: AtomicU64,
 }
 
-impl Progress {
-    pub(crate) fn of(plan: &Plan, keyspace: &KeyspaceVersion) -> Progress {
-        let is_whole = |input: &&PlanInput| {
+impl JobProgress {
+    pub(crate) fn of(plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> JobProgress {
+        let is_whole = |input: &&CompactionInput| {
             let mut runs = keyspace.levels[0].runs.iter();
             runs.any(|run| run.id == input.run && run.tables().len() == input.tables.len())
         };
         let of_level_0 = plan.inputs.iter().filter(|input| input.level == 0);
         let taken = of_level_0.filter(is_whole).count();
         let stays = plan.output_level == 0 || !plan.held_back.is_empty();
-        Progress {
+        JobProgress {
             keyspace: plan.keyspace,
             runs: taken.saturating_sub(usize::from(stays)),
             expected_bytes: plan.expected_bytes,
@@ -61,18 +61,18 @@ impl Progress {
 }
 
 /// Takes a merge off the list when it is dropped.
-pub(crate) struct Entered<'a> {
-    list: &'a UnderWay,
-    progress: &'a Arc<Progress>,
+pub(crate) struct ProgressGuard<'a> {
+    list: &'a L0CompactionProgress,
+    progress: &'a Arc<JobProgress>,
 }
 
-impl UnderWay {
+impl L0CompactionProgress {
     /// Enters a merge until what is returned is dropped: when its runs are gone, or it has failed.
-    pub(crate) fn enter<'a>(&'a self, progress: &'a Arc<Progress>) -> Entered<'a> {
+    pub(crate) fn enter<'a>(&'a self, progress: &'a Arc<JobProgress>) -> ProgressGuard<'a> {
         if progress.runs > 0 {
             self.merges.lock().push(progress.clone());
         }
-        Entered { list: self, progress }
+        ProgressGuard { list: self, progress }
     }
 
     /// The runs of level 0 that merges have done with, all but in force.
@@ -83,7 +83,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for ProgressGuard<'_> {
     fn drop(&mut self) {
         self.list.merges.lock().retain(|merge| !Arc::ptr_eq(merge, self.progress));
     }
@@ -93,14 +93,19 @@ impl Drop for Entered<'_> {
 mod tests {
     use super::*;
 
-    fn merge(keyspace: u32, runs: usize) -> Arc<Progress> {
+    fn merge(keyspace: u32, runs: usize) -> Arc<JobProgress> {
         let (expected_bytes, written_bytes) = (1_000, AtomicU64::new(0));
-        Arc::new(Progress { keyspace: KeyspaceId(keyspace), runs, expected_bytes, written_bytes })
+        Arc::new(JobProgress {
+            keyspace: KeyspaceId(keyspace),
+            runs,
+            expected_bytes,
+            written_bytes,
+        })
     }
 
     #[test]
     fn a_merge_counts_by_what_is_written_of_what_was_expected_until_it_ends() {
-        let (list, merge) = (UnderWay::default(), merge(1, 20));
+        let (list, merge) = (L0CompactionProgress::default(), merge(1, 20));
         let done = |keyspace| list.runs_done(KeyspaceId(keyspace));
         let entered = list.enter(&merge);
         assert_eq!(done(1), 0.0);
@@ -114,7 +119,7 @@ mod tests {
 
     #[test]
     fn merges_side_by_side_add_up() {
-        let (list, one, two) = (UnderWay::default(), merge(1, 8), merge(1, 4));
+        let (list, one, two) = (L0CompactionProgress::default(), merge(1, 8), merge(1, 4));
         let (first, _second) = (list.enter(&one), list.enter(&two));
         one.wrote(500);
         two.wrote(500);

@@ -11,7 +11,7 @@
 //!                                     readers read its inputs          or a caller waits
 //! ```
 //!
-//! * The claim ([`Busy`](crate::compaction::in_progress::Busy)) keeps other plans off the inputs
+//! * The claim ([`InProgressCompactions`](crate::compaction::in_progress::InProgressCompactions)) keeps other plans off the inputs
 //!   and the keys between. The edit therefore fits whenever it is made, and can be retried after a
 //!   failure.
 //! * Only compactions below the base are deferred, since one that claims a part of the base would
@@ -26,13 +26,13 @@
 //! as much again. If a job runs out of space, all deferred compactions are installed before it is
 //! retried.
 
-use super::job::Merged;
-use crate::background::{Jobs, Schedule};
+use super::job::CompactionOutput;
+use crate::background::{Scheduler, SchedulerState};
 use crate::compaction::pick;
-use crate::compaction::pick::Moved;
-use crate::compaction::plan::{Plan, Reason};
-use crate::engine::Inner;
-use crate::version::super_version::View;
+use crate::compaction::pick::PendingMoves;
+use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use crate::engine::Engine;
+use crate::version::super_version::SuperVersion;
 use crate::version::{KeyspaceVersion, LEVELS, table_file_name};
 use esker_base::KeyspaceId;
 use std::collections::BTreeMap;
@@ -48,24 +48,24 @@ const OF_LEVEL: u64 = 4;
 
 /// The merges of a database that are done and not in force.
 #[derive(Default)]
-pub(crate) struct Deferred {
+pub(crate) struct PendingInstalls {
     /// In the order in which they were done.
-    merges: Vec<Waiting>,
+    merges: Vec<PendingInstall>,
     /// How many callers wait for all that is to be done.
     hurried: usize,
     /// Merges that were taken and are being put in force.
     installing: usize,
 }
 
-struct Waiting {
-    merged: Merged,
+struct PendingInstall {
+    merged: CompactionOutput,
     /// When it comes into force at the latest.
     latest: Duration,
 }
 
 /// Whether a merge below the base that was just done is better put in force later.
-pub(crate) fn is_early(inner: &Inner, plan: &Plan, merged: &Merged) -> bool {
-    plan.reason == Reason::LevelSize
+pub(crate) fn is_early(inner: &Engine, plan: &CompactionPlan, merged: &CompactionOutput) -> bool {
+    plan.reason == CompactionReason::LevelSize
         && !merged.frees_much()
         && !inner.gate.is_cancelled()
         && !inner.stall.waits_for_compaction()
@@ -75,7 +75,7 @@ pub(crate) fn is_early(inner: &Inner, plan: &Plan, merged: &Merged) -> bool {
 }
 
 /// Whether a merge and those that wait already are a small part of the level that they go to.
-fn is_small_part(inner: &Inner, merged: &Merged) -> bool {
+fn is_small_part(inner: &Engine, merged: &CompactionOutput) -> bool {
     let view = inner.view.load();
     let keyspace = view.version.keyspaces.get(&merged.keyspace());
     let level = keyspace.map_or(0, |keyspace| keyspace.levels[merged.level()].bytes());
@@ -84,19 +84,19 @@ fn is_small_part(inner: &Inner, merged: &Merged) -> bool {
 }
 
 /// Whether a shallower level than those that `plan` takes from is in use: then level 0 goes there.
-pub(crate) fn is_below_base(keyspace: &KeyspaceVersion, plan: &Plan) -> bool {
+pub(crate) fn is_below_base(keyspace: &KeyspaceVersion, plan: &CompactionPlan) -> bool {
     let newest = plan.inputs.iter().map(|input| input.level).min().unwrap_or(0);
     (1..newest).any(|level| !keyspace.levels[level].is_empty())
 }
 
-fn is_settled(inner: &Inner, merged: &Merged) -> bool {
+fn is_settled(inner: &Engine, merged: &CompactionOutput) -> bool {
     merged.outputs().iter().all(|meta| inner.storage.is_settled(&table_file_name(meta.id.file)))
 }
 
-impl Deferred {
+impl PendingInstalls {
     /// Puts a merge off.
-    pub(crate) fn add(&mut self, merged: Merged, now: Duration) {
-        self.merges.push(Waiting { merged, latest: now + LATEST });
+    pub(crate) fn add(&mut self, merged: CompactionOutput, now: Duration) {
+        self.merges.push(PendingInstall { merged, latest: now + LATEST });
     }
 
     /// Whether somebody waits for all merges, so that none is put off.
@@ -115,8 +115,8 @@ impl Deferred {
     }
 
     /// Takes one back that could not be put in force, to be tried again.
-    pub(crate) fn put_back(&mut self, merged: Merged) {
-        self.merges.push(Waiting { merged, latest: Duration::ZERO });
+    pub(crate) fn put_back(&mut self, merged: CompactionOutput) {
+        self.merges.push(PendingInstall { merged, latest: Duration::ZERO });
     }
 
     /// One that was taken is being put in force.
@@ -140,13 +140,13 @@ impl Deferred {
     }
 
     /// One that is to come into force now.
-    pub(crate) fn take_due(&mut self, inner: &Inner, now: Duration) -> Option<Merged> {
+    pub(crate) fn take_due(&mut self, inner: &Engine, now: Duration) -> Option<CompactionOutput> {
         if self.is_empty() {
             return None;
         }
         let keyspaces = &inner.view.pin().version.keyspaces;
         let is_owed = self.hurried > 0 || inner.stall.waits_for_compaction();
-        let is_due = |waiting: &Waiting| {
+        let is_due = |waiting: &PendingInstall| {
             is_owed
                 || now >= waiting.latest
                 || !keyspaces.contains_key(&waiting.merged.keyspace())
@@ -157,15 +157,15 @@ impl Deferred {
     }
 
     /// The bytes that wait to go to the level that `merged` goes to, too.
-    fn bytes_into(&self, merged: &Merged) -> u64 {
-        let place = |merged: &Merged| (merged.keyspace(), merged.level());
+    fn bytes_into(&self, merged: &CompactionOutput) -> u64 {
+        let place = |merged: &CompactionOutput| (merged.keyspace(), merged.level());
         let alike = self.merges.iter().filter(|it| place(&it.merged) == place(merged));
         alike.map(|waiting| waiting.merged.bytes()).sum()
     }
 
     /// By keyspace, the bytes that were merged from each level into the next.
-    pub(crate) fn moved(&self) -> BTreeMap<KeyspaceId, Moved> {
-        let mut moved: BTreeMap<KeyspaceId, Moved> = BTreeMap::new();
+    pub(crate) fn moved(&self) -> BTreeMap<KeyspaceId, PendingMoves> {
+        let mut moved: BTreeMap<KeyspaceId, PendingMoves> = BTreeMap::new();
         for waiting in &self.merges {
             let (level, bytes) = waiting.merged.moved();
             moved.entry(waiting.merged.keyspace()).or_insert([0; LEVELS])[level] += bytes;
@@ -178,26 +178,30 @@ impl Deferred {
     }
 }
 
-impl Jobs {
+impl SchedulerState {
     /// One of a keyspace in which a level is too large and no plan can be made: the one that was put off first, which may
     /// not be the one that is in the way. Not as long as a merge is under way in that keyspace, for that may be what is.
-    pub(crate) fn take_in_the_way(&mut self, inner: &Inner, view: &View) -> Option<Merged> {
+    pub(crate) fn take_in_the_way(
+        &mut self,
+        inner: &Engine,
+        view: &SuperVersion,
+    ) -> Option<CompactionOutput> {
         let at = self.in_the_way(inner, view)?;
         Some(self.deferred.merges.remove(at).merged)
     }
 
     /// Whether there is one.
-    pub(crate) fn has_in_the_way(&self, inner: &Inner, view: &View) -> bool {
+    pub(crate) fn has_in_the_way(&self, inner: &Engine, view: &SuperVersion) -> bool {
         self.in_the_way(inner, view).is_some()
     }
 
-    fn in_the_way(&self, inner: &Inner, view: &View) -> Option<usize> {
+    fn in_the_way(&self, inner: &Engine, view: &SuperVersion) -> Option<usize> {
         let (deferred, busy) = (&self.deferred, &self.busy);
         if deferred.is_empty() {
             return None;
         }
         let moved = deferred.moved();
-        let is_in_the_way = |waiting: &Waiting| {
+        let is_in_the_way = |waiting: &PendingInstall| {
             let id = waiting.merged.keyspace();
             let Some(keyspace) = view.version.keyspaces.get(&id) else { return false };
             let is_alone = busy.count(id) == deferred.count(id);
@@ -209,18 +213,18 @@ impl Jobs {
 }
 
 /// As long as it is there, merges come into force when they are done.
-pub(crate) struct Hurry<'a>(&'a Schedule);
+pub(crate) struct ForceInstallGuard<'a>(&'a Scheduler);
 
-impl<'a> Hurry<'a> {
+impl<'a> ForceInstallGuard<'a> {
     /// For a caller that waits until all is done.
-    pub(crate) fn begin(schedule: &'a Schedule) -> Self {
+    pub(crate) fn begin(schedule: &'a Scheduler) -> Self {
         schedule.jobs.lock().deferred.hurried += 1;
         schedule.work.announce();
-        Hurry(schedule)
+        ForceInstallGuard(schedule)
     }
 }
 
-impl Drop for Hurry<'_> {
+impl Drop for ForceInstallGuard<'_> {
     fn drop(&mut self) {
         self.0.jobs.lock().deferred.hurried -= 1;
     }
@@ -229,16 +233,16 @@ impl Drop for Hurry<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::background::{Lane, step_lane};
+    use crate::background::{JobClass, step_lane};
     use crate::db::Db;
     use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::recovery::env::Env;
     use crate::version::TableId;
-    use crate::write::write_controller::Debt;
+    use crate::write::write_controller::StallInputs;
     use esker_base::background::Stepped;
-    use esker_base::{Clock, Error, Hint, Result, Rng};
-    use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+    use esker_base::{Clock, Error, Result, Rng, WriteHint};
+    use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
     use esker_table::Compression;
     use parking_lot::Mutex;
     use std::collections::{BTreeMap, BTreeSet};
@@ -271,11 +275,11 @@ mod tests {
         }
     }
 
-    impl Layer for Told {
+    impl FileSystemWrapper for Told {
         fn below(&self) -> &dyn Storage {
             &self.storage
         }
-        fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
             let is_table = name.ends_with(".tables");
             if is_table && self.is_full.load(Ordering::Relaxed) {
                 return Err(Error::io("create", name, io::ErrorKind::StorageFull.into()));
@@ -426,7 +430,7 @@ mod tests {
         assert!(!world.db.step());
         world.check();
         world.told.settle();
-        while step_lane(world.db.inner(), Lane::Compaction) {}
+        while step_lane(world.db.inner(), JobClass::Compaction) {}
         assert_eq!((world.deferred(), world.claims()), (0, 0));
         assert!(outputs.is_subset(&world.tables_in_force()));
         assert_eq!(world.told.tables(), world.tables_in_force().len());
@@ -468,9 +472,9 @@ mod tests {
     #[test]
     fn one_comes_into_force_after_ten_minutes() {
         let world = World::with_deferred();
-        assert!(!step_lane(world.db.inner(), Lane::Compaction));
+        assert!(!step_lane(world.db.inner(), JobClass::Compaction));
         world.clock.sleep(LATEST);
-        assert!(step_lane(world.db.inner(), Lane::Compaction));
+        assert!(step_lane(world.db.inner(), JobClass::Compaction));
         while world.db.step() {}
         // What follows from it may be put off in its turn.
         let latest = world.clock.now() + LATEST;
@@ -535,13 +539,13 @@ mod tests {
         world.told.is_broken.store(true, Ordering::Relaxed);
         world.told.settle();
         for _ in 0..3 {
-            assert!(!step_lane(world.db.inner(), Lane::Compaction));
+            assert!(!step_lane(world.db.inner(), JobClass::Compaction));
             assert_eq!((world.deferred(), world.claims()), (deferred, deferred));
         }
         assert!(world.db.background_error().is_some());
         world.check();
         world.told.is_broken.store(false, Ordering::Relaxed);
-        while step_lane(world.db.inner(), Lane::Compaction) {}
+        while step_lane(world.db.inner(), JobClass::Compaction) {}
         assert_eq!((world.deferred(), world.claims()), (0, 0));
         assert!(outputs.is_subset(&world.tables_in_force()));
         world.check();
@@ -552,10 +556,11 @@ mod tests {
         let world = World::with_deferred();
         let deferred = world.deferred();
         let inner = world.db.inner();
-        let owed = Debt { level_0_excess_runs: 22.0, segment_bytes: 1, ..Debt::default() };
+        let owed =
+            StallInputs { level_0_excess_runs: 22.0, segment_bytes: 1, ..StallInputs::default() };
         inner.stall.set_debt(world.clock.now(), || owed);
         assert!(inner.stall.waits_for_compaction());
-        assert!(step_lane(inner, Lane::Compaction));
+        assert!(step_lane(inner, JobClass::Compaction));
         assert_eq!(world.deferred(), deferred - 1);
     }
 
@@ -614,9 +619,9 @@ mod tests {
         world.told.fill_up();
         let inner = world.db.inner();
         world.db.put(&world.keyspace, b"key", b"value").unwrap();
-        assert!(!step_lane(inner, Lane::Compaction));
+        assert!(!step_lane(inner, JobClass::Compaction));
         assert!(world.db.flush().unwrap_err().is_out_of_space());
-        while step_lane(inner, Lane::Compaction) {}
+        while step_lane(inner, JobClass::Compaction) {}
         assert_eq!((world.deferred(), world.claims()), (0, 0));
     }
 
@@ -627,8 +632,8 @@ mod tests {
         for _ in 0..8_000 {
             let key = world.rng.below(10_000) as u32;
             world.db.put(&world.keyspace, key.to_be_bytes(), [1; 400]).unwrap();
-            while step_lane(world.db.inner(), Lane::Flush) {}
-            while step_lane(world.db.inner(), Lane::Prepare) {}
+            while step_lane(world.db.inner(), JobClass::Flush) {}
+            while step_lane(world.db.inner(), JobClass::Prepare) {}
         }
         let inner = world.db.inner();
         let version = inner.view.load().version.clone();

@@ -1,7 +1,7 @@
 //! Executes one part of a plan: merges its inputs, folds their versions, and writes the outputs.
 //! All I/O of compaction is here.
 //!
-//! Nothing is installed: the caller builds an edit from the plan and the [`Outcome`]. If a plan
+//! Nothing is installed: the caller builds an edit from the plan and the [`CompactionResult`]. If a plan
 //! fails or is cancelled, its output files are removed.
 //!
 //! An output table ends at the first key after it has reached its target size, or after it overlaps
@@ -13,24 +13,24 @@
 //! tombstones       [c────────────│──m)              table 1 ends with [c, k), table 2 starts [k, m)
 //! ```
 
-use crate::compaction::plan::{Part, Plan, PlanInput};
+use crate::compaction::plan::{CompactionInput, CompactionPlan, SubcompactionRange};
 use crate::compaction::space::garbage_estimate::estimate_plan;
 use crate::options::sizes::GRANDPARENT_TABLES;
 use crate::output::job_context::JobContext;
-use crate::output::output_files::{Filled, Next, OutputFiles, fill, finish};
-use crate::output::version_filter::Fold;
-use crate::read::level_iter::RunCursor;
-use crate::read::merging_iter::MergeCursor;
+use crate::output::output_files::{FinishedTable, OutputFiles, SplitDecision, fill, finish};
+use crate::output::version_filter::VersionFilter;
+use crate::read::level_iter::LevelIter;
+use crate::read::merging_iter::MergingIter;
 use crate::version::{TableHandle, TableMeta};
 use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result};
 use esker_storage::WritableFile;
-use esker_table::{CursorPurpose, TableOptions, TableWriter};
+use esker_table::{ReadPurpose, TableOptions, TableWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a compaction did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Outcome {
+pub struct CompactionResult {
     /// The tables written, in key order, for the plan's output run.
     pub outputs: Vec<TableMeta>,
     /// The tables written, in key order, for the newest input's run.
@@ -46,10 +46,10 @@ pub struct Outcome {
     /// How many bytes the inputs' samples of keys had promised to free.
     pub predicted_reclaim_bytes: u64,
     /// Whether the inputs' counters of distinct keys contradicted those samples.
-    pub was_doubtful: bool,
+    pub had_sketch_mismatch: bool,
 }
 
-impl Outcome {
+impl CompactionResult {
     /// Bytes that were made free.
     pub fn freed_bytes(&self) -> u64 {
         self.read_bytes.saturating_sub(self.written_bytes)
@@ -62,7 +62,7 @@ impl Outcome {
     }
 
     /// Adds the outcome of the plan's next part.
-    pub fn join(&mut self, next: Outcome) {
+    pub fn join(&mut self, next: CompactionResult) {
         self.outputs.extend(next.outputs);
         self.held_back.extend(next.held_back);
         self.read_bytes += next.read_bytes;
@@ -70,7 +70,7 @@ impl Outcome {
         self.entries_in += next.entries_in;
         self.entries_out += next.entries_out;
         self.predicted_reclaim_bytes += next.predicted_reclaim_bytes;
-        self.was_doubtful |= next.was_doubtful;
+        self.had_sketch_mismatch |= next.had_sketch_mismatch;
     }
 }
 
@@ -99,11 +99,11 @@ impl From<Error> for Failure {
 /// fails, the caller removes the files of the others. The whole plan's reads, and the prediction,
 /// are accounted with its first part.
 pub fn execute_part(
-    plan: &Plan,
-    part: &Part,
+    plan: &CompactionPlan,
+    part: &SubcompactionRange,
     context: &JobContext<'_>,
-) -> Result<Outcome, Failure> {
-    let mut outcome = Outcome::default();
+) -> Result<CompactionResult, Failure> {
+    let mut outcome = CompactionResult::default();
     if part.start.is_none() {
         outcome.read_bytes = plan.input_bytes();
         for table in plan.tables() {
@@ -112,14 +112,14 @@ pub fn execute_part(
         let estimate = estimate_plan(plan, &context.snapshots);
         let reclaimed = estimate.map_or(0.0, |estimate| estimate.reclaimed_bytes());
         outcome.predicted_reclaim_bytes = reclaimed as u64;
-        outcome.was_doubtful = estimate.is_some_and(|estimate| estimate.is_doubtful());
+        outcome.had_sketch_mismatch = estimate.is_some_and(|estimate| estimate.sketches_disagree());
     }
-    let mut work = Work {
+    let mut work = Subcompaction {
         plan,
         part,
         context,
         merge: merge_of(plan, part, context),
-        fold: Fold::new(context.snapshots.clone(), plan.bottommost && !part.held_back),
+        fold: VersionFilter::new(context.snapshots.clone(), plan.bottommost && !part.held_back),
         files: OutputFiles::new(context),
         grandparent: 0,
         cut: 0,
@@ -129,25 +129,32 @@ pub fn execute_part(
     match work.write() {
         Ok(()) => Ok(work.outcome),
         Err(error) => {
-            let input = work.merge.children().iter().find_map(RunCursor::failed).cloned();
+            let input = work.merge.children().iter().find_map(LevelIter::failed).cloned();
             Err(Failure { error, input })
         }
     }
 }
 
 /// A merge of the plan's inputs within `part`.
-fn merge_of(plan: &Plan, part: &Part, context: &JobContext<'_>) -> MergeCursor<RunCursor> {
+fn merge_of(
+    plan: &CompactionPlan,
+    part: &SubcompactionRange,
+    context: &JobContext<'_>,
+) -> MergingIter<LevelIter> {
     let range = part.range();
-    let cursor = |input: &PlanInput| {
+    let cursor = |input: &CompactionInput| {
         let (tables, cache) = (input.tables.clone(), context.cache.clone());
-        RunCursor::of_tables(tables, cache, CursorPurpose::Compaction).bounded(&range)
+        LevelIter::of_tables(tables, cache, ReadPurpose::Compaction).bounded(&range)
     };
     let children = plan.inputs.iter().map(cursor).collect();
-    MergeCursor::new(children).sharing(plan.span.shared_bytes())
+    MergingIter::new(children).sharing(plan.span.shared_bytes())
 }
 
 /// The range tombstones of all inputs.
-fn tombstones_of(plan: &Plan, context: &JobContext<'_>) -> Result<Vec<RangeTombstone>, Failure> {
+fn tombstones_of(
+    plan: &CompactionPlan,
+    context: &JobContext<'_>,
+) -> Result<Vec<RangeTombstone>, Failure> {
     let mut tombstones = Vec::new();
     for table in plan.tables().filter(|table| table.meta.range_tombstones > 0) {
         let opened = table.reader(&context.cache);
@@ -158,21 +165,21 @@ fn tombstones_of(plan: &Plan, context: &JobContext<'_>) -> Result<Vec<RangeTombs
 }
 
 /// A part of a plan being done.
-struct Work<'a> {
-    plan: &'a Plan,
-    part: &'a Part,
+struct Subcompaction<'a> {
+    plan: &'a CompactionPlan,
+    part: &'a SubcompactionRange,
     context: &'a JobContext<'a>,
-    merge: MergeCursor<RunCursor>,
-    fold: Fold,
+    merge: MergingIter<LevelIter>,
+    fold: VersionFilter,
     files: OutputFiles<'a>,
     /// The first of the plan's grandparents that does not end before the last key.
     grandparent: usize,
     /// The first of the plan's cutting keys that was not passed.
     cut: usize,
-    outcome: Outcome,
+    outcome: CompactionResult,
 }
 
-impl Work<'_> {
+impl Subcompaction<'_> {
     /// Writes all tables of the part.
     fn write(&mut self) -> Result<()> {
         let mut start = self.part.start.clone();
@@ -228,7 +235,7 @@ impl Work<'_> {
     }
 
     /// Fills a table up to its end or the part's.
-    fn fill(&mut self, writer: &mut TableWriter<'_>) -> Result<Filled> {
+    fn fill(&mut self, writer: &mut TableWriter<'_>) -> Result<FinishedTable> {
         /// Keys between looks at whether to go on when nothing is written meanwhile.
         const PATIENCE: u32 = 4096;
         let table_bytes = self.context.table_bytes;
@@ -243,7 +250,7 @@ impl Work<'_> {
             if part_end.is_some_and(|end| key >= end)
                 || (keys.is_multiple_of(PATIENCE) && cancelled.load(Ordering::Relaxed))
             {
-                return Next::Cut;
+                return SplitDecision::Cut;
             }
             if let Some(cutting) = cutting {
                 let from = *cut;
@@ -251,7 +258,11 @@ impl Work<'_> {
                 let bytes = writer.estimated_bytes();
                 let is_full =
                     bytes >= cutting.most_bytes || (*cut > from && bytes >= cutting.least_bytes);
-                return if is_full && !writer.is_empty() { Next::Cut } else { Next::Add };
+                return if is_full && !writer.is_empty() {
+                    SplitDecision::Cut
+                } else {
+                    SplitDecision::Add
+                };
             }
             while let Some(table) = grandparents.get(*grandparent)
                 && table.meta.ends_before(key)
@@ -261,7 +272,7 @@ impl Work<'_> {
             }
             let is_full = writer.estimated_bytes() >= table_bytes
                 || overlapped > GRANDPARENT_TABLES * table_bytes;
-            if is_full && !writer.is_empty() { Next::Cut } else { Next::Add }
+            if is_full && !writer.is_empty() { SplitDecision::Cut } else { SplitDecision::Add }
         })
     }
 }

@@ -5,39 +5,39 @@
 //! waits for the parts of others. Another thread takes one part, and checks for due plans before it
 //! takes another. So a plan ends without any help, and a helping thread waits for no other.
 
-use super::subcompaction::{Failure, Outcome};
-use crate::compaction::plan::Part;
+use super::subcompaction::{CompactionResult, Failure};
+use crate::compaction::plan::SubcompactionRange;
 use esker_base::Error;
 use parking_lot::{Condvar, Mutex};
 
 /// See the file's head.
-pub(crate) struct Parts {
-    parts: Vec<Part>,
-    progress: Mutex<Progress>,
+pub(crate) struct SubcompactionQueue {
+    parts: Vec<SubcompactionRange>,
+    progress: Mutex<QueueState>,
     ended: Condvar,
 }
 
-struct Progress {
+struct QueueState {
     /// The next part to take; past the last once one has failed.
     next: usize,
     running: usize,
     /// What came of each part that ended well.
-    outcomes: Vec<Option<Outcome>>,
+    outcomes: Vec<Option<CompactionResult>>,
     failure: Option<Failure>,
 }
 
 /// A part that somebody does. One that is dropped without an outcome has failed.
-struct Taken<'a> {
-    parts: &'a Parts,
+struct SubcompactionGuard<'a> {
+    parts: &'a SubcompactionQueue,
     at: usize,
-    outcome: Result<Outcome, Failure>,
+    outcome: Result<CompactionResult, Failure>,
 }
 
-impl Parts {
-    pub(crate) fn new(parts: Vec<Part>) -> Self {
+impl SubcompactionQueue {
+    pub(crate) fn new(parts: Vec<SubcompactionRange>) -> Self {
         let outcomes = vec![None; parts.len()];
-        let progress = Progress { next: 0, running: 0, outcomes, failure: None };
-        Parts { parts, progress: Mutex::new(progress), ended: Condvar::new() }
+        let progress = QueueState { next: 0, running: 0, outcomes, failure: None };
+        SubcompactionQueue { parts, progress: Mutex::new(progress), ended: Condvar::new() }
     }
 
     /// Whether there is more than one to share.
@@ -51,14 +51,17 @@ impl Parts {
     }
 
     /// Does a part by `execute`. False if none was left.
-    pub(crate) fn take_one(&self, execute: impl Fn(&Part) -> Result<Outcome, Failure>) -> bool {
+    pub(crate) fn take_one(
+        &self,
+        execute: impl Fn(&SubcompactionRange) -> Result<CompactionResult, Failure>,
+    ) -> bool {
         let Some(taken) = self.take() else { return false };
         let outcome = execute(&self.parts[taken.at]);
         taken.end(outcome);
         true
     }
 
-    fn take(&self) -> Option<Taken<'_>> {
+    fn take(&self) -> Option<SubcompactionGuard<'_>> {
         let mut progress = self.progress.lock();
         let at = progress.next;
         if at == self.parts.len() {
@@ -66,12 +69,12 @@ impl Parts {
         }
         progress.next += 1;
         progress.running += 1;
-        Some(Taken { parts: self, at, outcome: Err(Error::Closed.into()) })
+        Some(SubcompactionGuard { parts: self, at, outcome: Err(Error::Closed.into()) })
     }
 
     /// Waits for what others have in hand, none being left to take. Gives the parts' outcomes, joined;
     /// or the first failure, and the outcomes that there are all the same.
-    pub(crate) fn join(&self) -> Result<Outcome, (Failure, Vec<Outcome>)> {
+    pub(crate) fn join(&self) -> Result<CompactionResult, (Failure, Vec<CompactionResult>)> {
         let mut progress = self.progress.lock();
         debug_assert_eq!(progress.next, self.parts.len(), "whoever joins has taken part");
         while progress.running > 0 {
@@ -90,13 +93,13 @@ impl Parts {
     }
 }
 
-impl Taken<'_> {
-    fn end(mut self, outcome: Result<Outcome, Failure>) {
+impl SubcompactionGuard<'_> {
+    fn end(mut self, outcome: Result<CompactionResult, Failure>) {
         self.outcome = outcome;
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for SubcompactionGuard<'_> {
     fn drop(&mut self) {
         let mut progress = self.parts.progress.lock();
         match std::mem::replace(&mut self.outcome, Err(Error::Closed.into())) {
@@ -116,20 +119,20 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
 
-    fn parts(count: usize) -> Parts {
+    fn parts(count: usize) -> SubcompactionQueue {
         let start = |at: usize| (at > 0).then(|| vec![at as u8]);
         let end = |at: usize| (at + 1 < count).then(|| vec![at as u8 + 1]);
-        Parts::new(
+        SubcompactionQueue::new(
             (0..count)
-                .map(|at| Part { start: start(at), end: end(at), held_back: false })
+                .map(|at| SubcompactionRange { start: start(at), end: end(at), held_back: false })
                 .collect(),
         )
     }
 
     /// Says which part it is of by how much it read.
-    fn outcome_of(part: &Part) -> Result<Outcome, Failure> {
+    fn outcome_of(part: &SubcompactionRange) -> Result<CompactionResult, Failure> {
         let place = part.start.as_ref().map_or(0, |start| u64::from(start[0]));
-        Ok(Outcome { read_bytes: 1 << place, ..Outcome::default() })
+        Ok(CompactionResult { read_bytes: 1 << place, ..CompactionResult::default() })
     }
 
     #[test]

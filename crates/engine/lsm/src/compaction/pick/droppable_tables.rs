@@ -9,9 +9,9 @@
 //!
 //! The first kind creates the second: a keyspace emptied by one range delete ends without tables.
 
-use crate::compaction::in_progress::Busy;
-use crate::compaction::plan::{Place, Plan};
-use crate::version::key_bounds::Span;
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::plan::{CompactionPlan, RunPosition};
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, TableHandle, TableId, TableMeta};
 use esker_base::Seqno;
 use esker_base::range_tombstone::Fragment;
@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// The plan that drops all such tables that no running plan has.
 pub(in crate::compaction) fn pick(
     keyspace: &KeyspaceVersion,
-    busy: &Busy,
+    busy: &InProgressCompactions,
     snapshots: &[Seqno],
-) -> Option<Plan> {
+) -> Option<CompactionPlan> {
     if !keyspace.has_range_tombstones() {
         return None;
     }
@@ -30,7 +30,7 @@ pub(in crate::compaction) fn pick(
     let deleted = keyspace.derived.deleted(snapshots, || find(keyspace, snapshots));
     let is_free = |id: &TableId| !busy.has_input(*id);
     let free: Vec<TableId> = deleted.iter().copied().filter(is_free).collect();
-    Plan::dropping(keyspace, &free).filter(|plan| busy.permits(plan))
+    CompactionPlan::dropping(keyspace, &free).filter(|plan| busy.permits(plan))
 }
 
 /// The tables, in order, and whether they are all: not if a table with range tombstones is yet to be
@@ -40,8 +40,8 @@ fn find(keyspace: &KeyspaceVersion, snapshots: &[Seqno]) -> (Vec<TableId>, bool)
     let with_tombstones = keyspace.tables().filter(|(_, _, table)| table.meta.range_tombstones > 0);
     let mut is_complete = true;
     for (level, run, table) in with_tombstones {
-        let place = Place::new(level, run);
-        let span = Span::of_table(&table.meta);
+        let place = RunPosition::new(level, run);
+        let span = KeyBounds::of_table(&table.meta);
         let older: Vec<_> = older_within(keyspace, place, &span).collect();
         let all_see = snapshots.first().is_none_or(|&first| table.meta.max_seqno <= first);
         if older.is_empty() && table.meta.entries == 0 && all_see {
@@ -64,12 +64,12 @@ fn find(keyspace: &KeyspaceVersion, snapshots: &[Seqno]) -> (Vec<TableId>, bool)
 /// The tables at places older than `place` that overlap `span`.
 fn older_within<'a>(
     keyspace: &'a KeyspaceVersion,
-    place: Place,
-    span: &'a Span,
+    place: RunPosition,
+    span: &'a KeyBounds,
 ) -> impl Iterator<Item = &'a Arc<TableHandle>> {
     let levels = keyspace.levels.iter().enumerate().skip(place.level);
     let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, run)));
-    let older = runs.filter(move |(level, run)| Place::new(*level, run.id) > place);
+    let older = runs.filter(move |(level, run)| RunPosition::new(*level, run.id) > place);
     older.flat_map(move |(_, run)| span.tables_of(run))
 }
 
@@ -110,12 +110,12 @@ impl KeyspaceVersion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compaction::in_progress::Held;
-    use crate::compaction::plan::{PlanInput, Reason};
+    use crate::compaction::in_progress::CompactionClaim;
+    use crate::compaction::plan::{CompactionInput, CompactionReason};
     use crate::manifest::version_edit::tests::sample_table;
     use crate::options::settings::KeyspaceSettings;
-    use crate::options::sizes::Sizes;
-    use crate::version::table_lifetimes::Born;
+    use crate::options::sizes::SizeTargets;
+    use crate::version::table_lifetimes::TableBirth;
     use crate::version::{Run, TableFile};
     use esker_base::{Error, KeyspaceId};
     use esker_storage::MemoryStorage;
@@ -137,7 +137,7 @@ mod tests {
         let mut with_tombstones = table("a", "z", [3, 8]);
         (with_tombstones.range_tombstones, with_tombstones.id.file) = (1, 1);
         let file = TableFile::new(Arc::new(MemoryStorage::new()), 1);
-        let unopened = TableHandle::new(with_tombstones, Born::default(), file);
+        let unopened = TableHandle::new(with_tombstones, TableBirth::default(), file);
         unopened.mark_unreadable(&Error::Closed);
         keyspace.levels[1].runs = vec![Arc::new(Run::new(7, vec![unopened]))];
         assert!(!is_known(&keyspace));
@@ -206,15 +206,17 @@ mod tests {
         let tombstones = vec![of_tombstones(1, "r", "s"), of_tombstones(2, "t", "u")];
         keyspace.levels[1].runs = vec![run(7, tombstones)];
         keyspace.levels[2].runs = vec![run(5, vec![sound])];
-        let inputs = vec![PlanInput::whole(2, &keyspace.levels[2].runs[0])];
-        let sizes = Sizes { segment_bytes: 1 << 20 };
-        let other = Plan::new(&keyspace, inputs, 3, 5, Reason::LevelSize, sizes).unwrap();
+        let inputs = vec![CompactionInput::whole(2, &keyspace.levels[2].runs[0])];
+        let sizes = SizeTargets { segment_bytes: 1 << 20 };
+        let other =
+            CompactionPlan::new(&keyspace, inputs, 3, 5, CompactionReason::LevelSize, sizes)
+                .unwrap();
 
-        let mut busy = Busy::default();
+        let mut busy = InProgressCompactions::default();
         busy.claim(&other);
         let drop = pick(&keyspace, &busy, &[]).unwrap();
         assert_eq!(drop.tables().count(), 2, "the whole run");
-        busy.release(&Held::by(&other));
+        busy.release(&CompactionClaim::by(&other));
         busy.claim(&drop);
         assert!(busy.permits(&other));
         assert!(pick(&keyspace, &busy, &[]).is_none(), "its tables are claimed");

@@ -4,9 +4,9 @@
 //! unreadable table blocks it. It keeps the number of runs low, and is the only compaction debt of
 //! such a level.
 
-use super::Debt;
-use crate::compaction::plan::{Plan, PlanInput, Reason};
-use crate::options::sizes::Sizes;
+use super::CompactionDebt;
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
+use crate::options::sizes::SizeTargets;
 use crate::version::{KeyspaceVersion, Run};
 use std::sync::Arc;
 
@@ -39,22 +39,22 @@ pub(in crate::compaction) fn merge_alike(
     keyspace: &KeyspaceVersion,
     level: usize,
     runs: &[Arc<Run>],
-    reason: Reason,
-    sizes: Sizes,
-) -> Option<Plan> {
+    reason: CompactionReason,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let alike = runs_alike(runs)?;
-    let inputs = alike.iter().map(|run| PlanInput::whole(level, run)).collect();
-    Plan::new(keyspace, inputs, level, alike[0].id, reason, sizes)
+    let inputs = alike.iter().map(|run| CompactionInput::whole(level, run)).collect();
+    CompactionPlan::new(keyspace, inputs, level, alike[0].id, reason, sizes)
 }
 
 /// The debt of `runs` that can't go on, as if they were of level 0. A merge is due from `trigger`
 /// runs on. Runs that no merge takes throttle no writer.
-pub(in crate::compaction) fn stuck_debt(runs: &[Arc<Run>], trigger: usize) -> Debt {
+pub(in crate::compaction) fn stuck_debt(runs: &[Arc<Run>], trigger: usize) -> CompactionDebt {
     let alike = match runs.len() >= trigger {
         true => runs_alike(runs).unwrap_or_default(),
         false => &[],
     };
     let level_0_runs = runs.len().min(trigger + alike.len().saturating_sub(1));
     let bytes = alike.iter().map(|run| run.bytes()).sum();
-    Debt { level_0_runs, level_0_trigger: trigger, bytes }
+    CompactionDebt { level_0_runs, level_0_trigger: trigger, bytes }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The last flush, as far as it tells that another one follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
+pub struct FlushCadence {
     /// Keyspaces with something newer in level 0 had a part in it.
     pub after: Seqno,
     /// So many bytes could merges have taken out of level 0 since then. None as long as MemTables wait.
@@ -22,9 +22,12 @@ pub struct Arrival {
 }
 
 /// Whether `runs` of level 0, newest first, are to be merged by now.
-pub(in crate::compaction) fn is_level_0_due(runs: &[Arc<Run>], arrival: Option<Arrival>) -> bool {
+pub(in crate::compaction) fn is_level_0_due(
+    runs: &[Arc<Run>],
+    arrival: Option<FlushCadence>,
+) -> bool {
     let bytes = || runs.iter().map(|run| run.bytes()).sum::<u64>();
-    let waits = |arrival: Arrival| {
+    let waits = |arrival: FlushCadence| {
         runs.len() < LEVEL_0_RUNS_MOST
             && bytes() > arrival.drained_bytes
             && runs.first().is_some_and(|run| reaches_beyond(run, arrival.after))

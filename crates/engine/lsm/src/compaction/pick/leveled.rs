@@ -20,13 +20,13 @@
 //! same ID (`output_run`).
 
 use super::intra_level::{merge_alike, stuck_debt};
-use super::l0_delay::{Arrival, is_level_0_due};
-use super::{Debt, Moved};
+use super::l0_delay::{FlushCadence, is_level_0_due};
+use super::{CompactionDebt, PendingMoves};
 use crate::compaction::detour::Detour;
-use crate::compaction::in_progress::Busy;
-use crate::compaction::plan::{Plan, PlanInput, Reason};
-use crate::options::sizes::{DIRECT_OVERLAP, LEVEL_0_RUNS, Sizes};
-use crate::version::key_bounds::Span;
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
+use crate::options::sizes::{DIRECT_OVERLAP, LEVEL_0_RUNS, SizeTargets};
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
 use std::sync::Arc;
 
@@ -34,15 +34,15 @@ const LAST: usize = LEVELS - 1;
 
 /// How large each level should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::compaction) struct Targets {
+pub(in crate::compaction) struct LevelTargets {
     /// The level that level 0 is merged into.
     pub base: usize,
     /// The most bytes of each level from the base to the last but one; no bound elsewhere.
     pub bytes: [u64; LEVELS],
 }
 
-impl Targets {
-    pub fn of(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes) -> Self {
+impl LevelTargets {
+    pub fn of(keyspace: &KeyspaceVersion, ratio: u32, sizes: SizeTargets) -> Self {
         let ratio = u64::from(ratio);
         let mut bytes = [u64::MAX; LEVELS];
         let mut size = keyspace.levels[LAST].bytes();
@@ -56,18 +56,18 @@ impl Targets {
         // Nothing may pass a level that holds data: those above the base drain before it moves down.
         let highest = (1..base).find(|&level| !keyspace.levels[level].is_empty()).unwrap_or(base);
         bytes[highest..base].fill(sizes.base_bytes());
-        Targets { base: highest, bytes }
+        LevelTargets { base: highest, bytes }
     }
 }
 
 pub(in crate::compaction) fn pick(
     keyspace: &KeyspaceVersion,
     ratio: u32,
-    busy: &Busy,
-    sizes: Sizes,
-    arrival: Option<Arrival>,
-) -> Option<Plan> {
-    let targets = Targets::of(keyspace, ratio, sizes);
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    arrival: Option<FlushCadence>,
+) -> Option<CompactionPlan> {
+    let targets = LevelTargets::of(keyspace, ratio, sizes);
     let level_0 = Level0::of(keyspace, targets.base);
     let mut due: Vec<(f64, usize)> = (0..LAST)
         .filter(|&level| level > 0 || level_0.is_due(arrival))
@@ -88,11 +88,11 @@ pub(in crate::compaction) fn pick(
 pub(in crate::compaction) fn is_due(
     keyspace: &KeyspaceVersion,
     ratio: u32,
-    sizes: Sizes,
-    arrival: Option<Arrival>,
-    moved: &Moved,
+    sizes: SizeTargets,
+    arrival: Option<FlushCadence>,
+    moved: &PendingMoves,
 ) -> bool {
-    let targets = Targets::of(keyspace, ratio, sizes);
+    let targets = LevelTargets::of(keyspace, ratio, sizes);
     let is_too_large = |level: usize| {
         let left = keyspace.levels[level].bytes().saturating_sub(moved[level]);
         left > targets.bytes[level]
@@ -101,7 +101,12 @@ pub(in crate::compaction) fn is_due(
 }
 
 /// How far over its target a level is, tables that are on their way out not counted. 1 is due.
-fn score(keyspace: &KeyspaceVersion, level: usize, targets: &Targets, busy: &Busy) -> f64 {
+fn score(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    targets: &LevelTargets,
+    busy: &InProgressCompactions,
+) -> f64 {
     if level == 0 {
         return keyspace.levels[0].runs.len() as f64 / LEVEL_0_RUNS as f64;
     }
@@ -122,7 +127,7 @@ fn run_of(keyspace: &KeyspaceVersion, level: usize) -> Option<&Arc<Run>> {
 pub(in crate::compaction) fn output_run(
     keyspace: &KeyspaceVersion,
     level: usize,
-    busy: &Busy,
+    busy: &InProgressCompactions,
     newest: u64,
 ) -> u64 {
     let there = run_of(keyspace, level).map(|run| run.id);
@@ -152,12 +157,12 @@ impl<'a> Level0<'a> {
         self.detour.as_ref().map_or(&[], |detour| detour.runs)
     }
 
-    fn is_due(&self, arrival: Option<Arrival>) -> bool {
+    fn is_due(&self, arrival: Option<FlushCadence>) -> bool {
         self.goes_on(arrival) || is_level_0_due(self.stuck, arrival)
     }
 
     /// Whether the runs that can go on are due, or those that wait for them.
-    fn goes_on(&self, arrival: Option<Arrival>) -> bool {
+    fn goes_on(&self, arrival: Option<FlushCadence>) -> bool {
         is_level_0_due(self.moving(), arrival) || is_level_0_due(self.waiting, arrival)
     }
 
@@ -165,15 +170,15 @@ impl<'a> Level0<'a> {
         &self,
         keyspace: &KeyspaceVersion,
         base: usize,
-        busy: &Busy,
-        sizes: Sizes,
-        arrival: Option<Arrival>,
-    ) -> Option<Plan> {
-        let together = |runs| merge_alike(keyspace, 0, runs, Reason::Level0Small, sizes);
+        busy: &InProgressCompactions,
+        sizes: SizeTargets,
+        arrival: Option<FlushCadence>,
+    ) -> Option<CompactionPlan> {
+        let together = |runs| merge_alike(keyspace, 0, runs, CompactionReason::Level0Small, sizes);
         let moving = self.detour.as_ref().filter(|_| self.goes_on(arrival));
         let Some(detour) = moving else { return together(self.stuck) };
         let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
-        let plan = into_base(keyspace, base, detour, Reason::Level0Runs, busy, sizes)?;
+        let plan = into_base(keyspace, base, detour, CompactionReason::Level0Runs, busy, sizes)?;
         let below = plan.input_bytes() - own;
         let pays = own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP;
         if pays { Some(plan) } else { together(detour.runs).or(Some(plan)) }
@@ -194,19 +199,19 @@ pub(in crate::compaction) fn into_base(
     keyspace: &KeyspaceVersion,
     base: usize,
     detour: &Detour<'_>,
-    reason: Reason,
-    busy: &Busy,
-    sizes: Sizes,
-) -> Option<Plan> {
+    reason: CompactionReason,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let runs = detour.runs;
-    let mut inputs: Vec<_> = runs.iter().map(|run| PlanInput::whole(0, run)).collect();
+    let mut inputs: Vec<_> = runs.iter().map(|run| CompactionInput::whole(0, run)).collect();
     inputs.extend(run_of(keyspace, base).and_then(|run| detour.joined(base, run)));
     let output = (base, output_run(keyspace, base, busy, runs[0].id));
-    Plan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
+    CompactionPlan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
 }
 
 /// A stretch of a run's tables, and what moving it down would rewrite.
-struct Stretch<'a> {
+struct TableRange<'a> {
     tables: &'a [Arc<TableHandle>],
     cost: f64,
 }
@@ -214,10 +219,10 @@ struct Stretch<'a> {
 fn down_from(
     keyspace: &KeyspaceVersion,
     level: usize,
-    targets: &Targets,
-    busy: &Busy,
-    sizes: Sizes,
-) -> Option<Plan> {
+    targets: &LevelTargets,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     /// Building a plan costs more than scoring a stretch; the best few are enough.
     const TRIES: usize = 16;
     let run = run_of(keyspace, level)?;
@@ -225,8 +230,16 @@ fn down_from(
     let mut stretches = stretches(keyspace, level, excess, busy, sizes);
     stretches.sort_by(|a, b| a.cost.total_cmp(&b.cost));
     stretches.iter().take(TRIES).find_map(|stretch| {
-        move_down(keyspace, level, level + 1, stretch.tables, Reason::LevelSize, busy, sizes)
-            .filter(|plan| busy.permits(plan))
+        move_down(
+            keyspace,
+            level,
+            level + 1,
+            stretch.tables,
+            CompactionReason::LevelSize,
+            busy,
+            sizes,
+        )
+        .filter(|plan| busy.permits(plan))
     })
 }
 
@@ -236,9 +249,9 @@ fn stretches<'a>(
     keyspace: &'a KeyspaceVersion,
     level: usize,
     excess: u64,
-    busy: &Busy,
-    sizes: Sizes,
-) -> Vec<Stretch<'a>> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Vec<TableRange<'a>> {
     let tables = run_of(keyspace, level).expect("a level over its target has a run").tables();
     let below = run_of(keyspace, level + 1).map_or(&[][..], |run| run.tables());
     // Sums from the left, so that a stretch's share is a difference.
@@ -251,7 +264,7 @@ fn stretches<'a>(
     }
     let mut found = Vec::new();
     for from in 0..tables.len() {
-        let mut best: Option<Stretch<'_>> = None;
+        let mut best: Option<TableRange<'_>> = None;
         let (mut own, mut weight) = (0u64, 0.0);
         let first = below.partition_point(|b| b.meta.ends_before(&tables[from].meta.smallest));
         for to in from..tables.len() {
@@ -261,7 +274,7 @@ fn stretches<'a>(
             }
             own += meta.bytes;
             weight += meta.bytes as f64 * (1.0 + meta.deletes as f64 / meta.entries.max(1) as f64);
-            let span = Span::of_table(meta);
+            let span = KeyBounds::of_table(meta);
             let after = below.partition_point(|b| !span.ends_before(&b.meta.smallest)).max(first);
             let rewritten = bytes_before[after] - bytes_before[first];
             let is_over = own > excess || own + rewritten > sizes.plan_bytes();
@@ -271,7 +284,7 @@ fn stretches<'a>(
             // What moves is written as well.
             let cost = (own + rewritten) as f64 / weight;
             if best.as_ref().is_none_or(|best| cost < best.cost) {
-                best = Some(Stretch { tables: &tables[from..=to], cost });
+                best = Some(TableRange { tables: &tables[from..=to], cost });
             }
         }
         found.extend(best);
@@ -285,26 +298,26 @@ pub(in crate::compaction) fn move_down(
     level: usize,
     output_level: usize,
     tables: &[Arc<TableHandle>],
-    reason: Reason,
-    busy: &Busy,
-    sizes: Sizes,
-) -> Option<Plan> {
-    let span = Span::of(tables)?;
+    reason: CompactionReason,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
+    let span = KeyBounds::of(tables)?;
     let run = run_of(keyspace, level)?.id;
-    let mut inputs = vec![PlanInput { level, run, tables: tables.to_vec() }];
+    let mut inputs = vec![CompactionInput { level, run, tables: tables.to_vec() }];
     let below = run_of(keyspace, output_level);
-    inputs.extend(below.map(|run| PlanInput::overlapping(output_level, run, &span)));
+    inputs.extend(below.map(|run| CompactionInput::overlapping(output_level, run, &span)));
     let output_run = output_run(keyspace, output_level, busy, run);
-    Plan::new(keyspace, inputs, output_level, output_run, reason, sizes)
+    CompactionPlan::new(keyspace, inputs, output_level, output_run, reason, sizes)
 }
 
 pub(in crate::compaction) fn debt(
     keyspace: &KeyspaceVersion,
     ratio: u32,
-    sizes: Sizes,
-    moved: &Moved,
-) -> Debt {
-    let targets = Targets::of(keyspace, ratio, sizes);
+    sizes: SizeTargets,
+    moved: &PendingMoves,
+) -> CompactionDebt {
+    let targets = LevelTargets::of(keyspace, ratio, sizes);
     let level_0 = Level0::of(keyspace, targets.base);
     let mut owed = stuck_debt(level_0.stuck, LEVEL_0_RUNS);
     let (moving, waiting) = (level_0.moving(), stuck_debt(level_0.waiting, LEVEL_0_RUNS));
@@ -333,8 +346,9 @@ fn stuck_bytes(keyspace: &KeyspaceVersion, level: usize) -> u64 {
     let is_unreadable = |table: &Arc<TableHandle>| table.is_unreadable();
     let below = run_of(keyspace, level + 1);
     let is_over_unreadable = |table: &TableHandle| {
-        below
-            .is_some_and(|run| Span::of_table(&table.meta).tables_of(run).iter().any(is_unreadable))
+        below.is_some_and(|run| {
+            KeyBounds::of_table(&table.meta).tables_of(run).iter().any(is_unreadable)
+        })
     };
     let tables = run_of(keyspace, level).into_iter().flat_map(|run| run.tables());
     let stuck = tables.filter(|table| is_unreadable(table) || is_over_unreadable(table));
@@ -343,18 +357,18 @@ fn stuck_bytes(keyspace: &KeyspaceVersion, level: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::compaction::in_progress::Busy;
+    use crate::compaction::in_progress::InProgressCompactions;
     use crate::compaction::pick::{pick, pick_aged};
-    use crate::compaction::plan::{Plan, Reason};
-    use crate::compaction::space::budget::Surroundings;
+    use crate::compaction::plan::{CompactionPlan, CompactionReason};
+    use crate::compaction::space::budget::PickerContext;
     use crate::manifest::version_edit::tests::sample_table;
     use crate::options::settings::{KeyspaceSettings, Shape};
-    use crate::options::sizes::Sizes;
+    use crate::options::sizes::SizeTargets;
     use crate::version::{KeyspaceVersion, Run, TableHandle, TableMeta};
     use esker_base::KeyspaceId;
     use std::sync::Arc;
 
-    const SIZES: Sizes = Sizes { segment_bytes: 1000 };
+    const SIZES: SizeTargets = SizeTargets { segment_bytes: 1000 };
 
     fn table(file: u64, smallest: &str, largest: &str, deletes: u64) -> Arc<TableHandle> {
         let mut meta = TableMeta { deletes, bytes: 5000, ..sample_table(file) };
@@ -364,7 +378,11 @@ mod tests {
     }
 
     /// The next plan, claimed.
-    fn begin(busy: &mut Busy, plan: Option<Plan>, reason: Reason) -> Plan {
+    fn begin(
+        busy: &mut InProgressCompactions,
+        plan: Option<CompactionPlan>,
+        reason: CompactionReason,
+    ) -> CompactionPlan {
         let plan = plan.expect("a plan");
         assert_eq!(
             (plan.output_level, plan.reason),
@@ -382,18 +400,18 @@ mod tests {
         keyspace.levels[4].runs = run(9, vec![table(1, "m", "n", 0), table(2, "p", "q", 0)]);
         keyspace.levels[5].runs = run(5, vec![table(3, "a", "c", 7)]);
         keyspace.levels[6].runs = run(2, vec![table(4, "a", "c", 0)]);
-        let around = Surroundings { aged_through: 1 << 40, ..Surroundings::default() };
+        let around = PickerContext { aged_through: 1 << 40, ..PickerContext::default() };
 
-        let mut busy = Busy::default();
+        let mut busy = InProgressCompactions::default();
         let mut next = |keyspace: &KeyspaceVersion, pick: fn(&_, &_, _, &_) -> _, reason| {
             let plan = pick(keyspace, &busy, SIZES, &around);
             begin(&mut busy, plan, reason)
         };
-        next(&keyspace, pick_aged, Reason::OldDeletes);
-        let second = next(&keyspace, pick, Reason::LevelSize);
+        next(&keyspace, pick_aged, CompactionReason::OldDeletes);
+        let second = next(&keyspace, pick, CompactionReason::LevelSize);
         // The first plan is installed.
         keyspace.levels[5].runs.clear();
-        let third = next(&keyspace, pick, Reason::LevelSize);
+        let third = next(&keyspace, pick, CompactionReason::LevelSize);
         assert!(!second.span.overlaps(&third.span));
         assert_eq!((second.output_run, third.output_run), (5, 5));
     }

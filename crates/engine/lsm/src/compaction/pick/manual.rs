@@ -11,21 +11,21 @@
 //!
 //! An unreadable table stays, and so does everything above it within its bounds.
 
-use super::leveled::{Targets, into_base, level_0_detour, move_down, output_run};
-use crate::compaction::in_progress::Busy;
-use crate::compaction::plan::{Plan, PlanInput, Reason};
-use crate::compaction::space::budget::{Ledger, Surroundings};
-use crate::compaction::space::search::Search;
+use super::leveled::{LevelTargets, into_base, level_0_detour, move_down, output_run};
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
+use crate::compaction::space::budget::{PickerContext, SpaceBudget};
+use crate::compaction::space::search::SpaceSearch;
 use crate::options::settings::Shape;
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Dedup;
-use crate::version::key_bounds::Span;
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The next plan of a full compaction. `None` if it is done or has to wait for plans in `busy`. Whether
-/// the plan may run beside those is for [`Busy::permits`] to say.
+/// the plan may run beside those is for [`InProgressCompactions::permits`] to say.
 ///
 /// Runs of level 0 from `before_file` on are left alone, and tables in such files are not rewritten just
 /// to lose their garbage: with the file id that was next when the compaction began, it ends even while
@@ -33,10 +33,10 @@ use std::sync::Arc;
 pub fn full(
     keyspace: &KeyspaceVersion,
     before_file: u64,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
+) -> Option<CompactionPlan> {
     let mut older = keyspace.clone();
     older.levels[0].runs.retain(|run| run.id < before_file);
     let last = (0..LEVELS).rev().find(|&level| !older.levels[level].is_empty())?;
@@ -44,10 +44,10 @@ pub fn full(
     let gather = match (older.settings.shape, older.settings.dedup) {
         (Shape::Leveled { ratio }, _) => down_one_level(&older, ratio, last, busy, sizes),
         (_, Dedup::SpaceGoal { amp }) => {
-            let ledger = Ledger::of(keyspace, amp, busy, sizes, around);
+            let ledger = SpaceBudget::of(keyspace, amp, busy, sizes, around);
             let room = ledger.map_or(sizes.goal_plan_bytes() as f64, |ledger| ledger.room());
             let snapshots = &around.snapshots;
-            let search = Search { keyspace: &older, busy, sizes, snapshots };
+            let search = SpaceSearch { keyspace: &older, busy, sizes, snapshots };
             return within_goal(&search, room, before_file);
         }
         _ => merge_group(&older, last.max(1), busy, sizes),
@@ -61,13 +61,13 @@ fn down_one_level(
     keyspace: &KeyspaceVersion,
     ratio: u32,
     last: usize,
-    busy: &Busy,
-    sizes: Sizes,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     if !keyspace.levels[0].is_empty() {
-        let base = Targets::of(keyspace, ratio, sizes).base;
+        let base = LevelTargets::of(keyspace, ratio, sizes).base;
         let detour = level_0_detour(keyspace, base);
-        let into_base = |it| into_base(keyspace, base, &it, Reason::Manual, busy, sizes);
+        let into_base = |it| into_base(keyspace, base, &it, CompactionReason::Manual, busy, sizes);
         let plan = detour.and_then(into_base);
         if let Some(plan) = plan.or_else(|| merge_group(keyspace, base, busy, sizes)) {
             return Some(plan);
@@ -85,13 +85,13 @@ fn stretch_down(
     keyspace: &KeyspaceVersion,
     level: usize,
     below: usize,
-    busy: &Busy,
-    sizes: Sizes,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let tables = keyspace.levels[level].runs[0].tables();
     let target = &keyspace.levels[below].runs[0];
     let under = |stretch: &[Arc<TableHandle>]| {
-        Span::of(stretch).expect("at least one table").tables_of(target)
+        KeyBounds::of(stretch).expect("at least one table").tables_of(target)
     };
     let can_go = |stretch: &[Arc<TableHandle>]| {
         stretch.iter().chain(under(stretch)).all(|table| !table.is_unreadable())
@@ -103,12 +103,17 @@ fn stretch_down(
     let from = (0..tables.len()).find(|&from| can_go(&tables[from..=from]))?;
     let goes_on = |to: &usize| fits(&tables[from..*to]) && can_go(&tables[from..*to]);
     let to = (from + 2..=tables.len()).take_while(goes_on).last().unwrap_or(from + 1);
-    move_down(keyspace, level, below, &tables[from..to], Reason::Manual, busy, sizes)
+    move_down(keyspace, level, below, &tables[from..to], CompactionReason::Manual, busy, sizes)
 }
 
 /// Merges the first group of overlapping tables of the levels up to `last`, none of them unreadable, that is not yet in the
 /// newest run of `last`.
-fn merge_group(keyspace: &KeyspaceVersion, last: usize, busy: &Busy, sizes: Sizes) -> Option<Plan> {
+fn merge_group(
+    keyspace: &KeyspaceVersion,
+    last: usize,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let target = keyspace.levels[last].runs.first().map(|run| run.id);
     let group = groups(keyspace, last).into_iter().find(|group| {
         group.iter().any(|(level, run, _)| *level != last || Some(run.id) != target)
@@ -119,16 +124,24 @@ fn merge_group(keyspace: &KeyspaceVersion, last: usize, busy: &Busy, sizes: Size
     for (level, run, table) in group {
         inputs.entry((level, run.id)).or_default().push(table.clone());
     }
-    let inputs = inputs.into_iter().map(|((level, run), tables)| PlanInput { level, run, tables });
+    let inputs =
+        inputs.into_iter().map(|((level, run), tables)| CompactionInput { level, run, tables });
     let output_run = match keyspace.settings.shape {
         Shape::Leveled { .. } => output_run(keyspace, last, busy, newest),
         Shape::Tiered { .. } => target.unwrap_or(newest),
     };
-    Plan::new(keyspace, inputs.collect(), last, output_run, Reason::Manual, sizes)
+    CompactionPlan::new(
+        keyspace,
+        inputs.collect(),
+        last,
+        output_run,
+        CompactionReason::Manual,
+        sizes,
+    )
 }
 
 /// The merges into the base that the keyspace would settle with, then those that rid it of its garbage.
-fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan> {
+fn within_goal(search: &SpaceSearch<'_>, room: f64, before_file: u64) -> Option<CompactionPlan> {
     let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
     // Merges that settled at the same time once made a run each. Where an unreadable table is in the way, they stay.
     let has_runs = older.levels[base].runs.len() > 1;
@@ -136,7 +149,7 @@ fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan>
         return Some(plan);
     }
     if let Some(mut plan) = search.settling(room) {
-        plan.reason = Reason::Manual;
+        plan.reason = CompactionReason::Manual;
         return Some(plan);
     }
     let plan = rewrite_garbage(older, base, before_file, sizes.goal_plan_bytes(), sizes)?;
@@ -153,7 +166,7 @@ fn groups(keyspace: &KeyspaceVersion, last: usize) -> Vec<Vec<Placed<'_>>> {
     let mut tables: Vec<Placed<'_>> =
         runs.flat_map(|(level, run)| run.tables().iter().map(move |t| (level, run, t))).collect();
     tables.sort_by(|a, b| a.2.meta.smallest.cmp(&b.2.meta.smallest));
-    let mut groups: Vec<(Span, Vec<Placed<'_>>)> = Vec::new();
+    let mut groups: Vec<(KeyBounds, Vec<Placed<'_>>)> = Vec::new();
     for placed in tables {
         let meta = &placed.2.meta;
         match groups.last_mut() {
@@ -161,7 +174,7 @@ fn groups(keyspace: &KeyspaceVersion, last: usize) -> Vec<Vec<Placed<'_>>> {
                 span.widen(meta);
                 group.push(placed);
             }
-            _ => groups.push((Span::of_table(meta), vec![placed])),
+            _ => groups.push((KeyBounds::of_table(meta), vec![placed])),
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
@@ -174,8 +187,8 @@ fn rewrite_garbage(
     last: usize,
     before_file: u64,
     most_bytes: u64,
-    sizes: Sizes,
-) -> Option<Plan> {
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let run = keyspace.levels[last].runs.first()?;
     let has_garbage = |table: &Arc<TableHandle>| {
         let meta = &table.meta;
@@ -183,17 +196,18 @@ fn rewrite_garbage(
         !table.is_unreadable() && meta.id.file < before_file && (has_deletes || table.repeats() > 0)
     };
     let older = &keyspace.levels[last].runs[1..];
-    let is_above = |span: &Span| older.iter().any(|run| !span.tables_of(run).is_empty());
-    let can_lose =
-        |table: &Arc<TableHandle>| has_garbage(table) && !is_above(&Span::of_table(&table.meta));
+    let is_above = |span: &KeyBounds| older.iter().any(|run| !span.tables_of(run).is_empty());
+    let can_lose = |table: &Arc<TableHandle>| {
+        has_garbage(table) && !is_above(&KeyBounds::of_table(&table.meta))
+    };
     let mut bytes = 0;
     let from = run.tables().iter().position(can_lose)?;
-    let mut span = Span::of_table(&run.tables()[from].meta);
+    let mut span = KeyBounds::of_table(&run.tables()[from].meta);
     let stretch = run.tables()[from..].iter().take_while(|table| {
         bytes += table.meta.bytes;
         span.widen(&table.meta);
         has_garbage(table) && !is_above(&span) && (bytes == table.meta.bytes || bytes <= most_bytes)
     });
-    let input = PlanInput { level: last, run: run.id, tables: stretch.cloned().collect() };
-    Plan::new(keyspace, vec![input], last, run.id, Reason::Manual, sizes)
+    let input = CompactionInput { level: last, run: run.id, tables: stretch.cloned().collect() };
+    CompactionPlan::new(keyspace, vec![input], last, run.id, CompactionReason::Manual, sizes)
 }

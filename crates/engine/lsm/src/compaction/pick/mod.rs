@@ -10,20 +10,20 @@ pub(crate) mod per_level;
 pub(crate) mod tiered;
 pub(crate) mod tombstones;
 
-use super::in_progress::Busy;
-use super::plan::Plan;
-use super::space::budget::Surroundings;
+use super::in_progress::InProgressCompactions;
+use super::plan::CompactionPlan;
+use super::space::budget::PickerContext;
 use super::space::space_limit;
 use crate::options::settings::Shape;
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Dedup;
 use crate::version::{KeyspaceVersion, LEVELS};
-use l0_delay::Arrival;
+use l0_delay::FlushCadence;
 use tombstones::Which;
 
 /// Compaction work that is due: what back-pressure goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Debt {
+pub struct CompactionDebt {
     /// Runs in level 0.
     pub level_0_runs: usize,
     /// With this many runs level 0 is due to be merged.
@@ -36,10 +36,10 @@ pub struct Debt {
 /// if nothing is due or what is due has to wait.
 pub fn pick(
     keyspace: &KeyspaceVersion,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
+) -> Option<CompactionPlan> {
     if let Some(plan) = droppable_tables::pick(keyspace, busy, &around.snapshots) {
         return Some(plan);
     }
@@ -64,10 +64,10 @@ pub fn pick(
 /// [`pick`] finds nothing in any keyspace.
 pub fn pick_idle(
     keyspace: &KeyspaceVersion,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
+) -> Option<CompactionPlan> {
     match keyspace.settings.dedup {
         Dedup::SpaceGoal { amp } => space_limit::pick_idle(keyspace, amp, busy, sizes, around),
         _ => pick_deletes(keyspace, busy, sizes, around, Which::Worthwhile),
@@ -78,10 +78,10 @@ pub fn pick_idle(
 /// any keyspace. Where there is a goal for space, [`pick`] does so.
 pub fn pick_aged(
     keyspace: &KeyspaceVersion,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
+) -> Option<CompactionPlan> {
     match (keyspace.settings.dedup, around.aged_through) {
         (Dedup::SpaceGoal { .. }, _) | (_, 0) => None,
         (_, through) => pick_deletes(keyspace, busy, sizes, around, Which::Through(through)),
@@ -90,11 +90,11 @@ pub fn pick_aged(
 
 fn pick_deletes(
     keyspace: &KeyspaceVersion,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
     which: Which,
-) -> Option<Plan> {
+) -> Option<CompactionPlan> {
     let (snapshots, monitors) = (keyspace.splitting(&around.snapshots), &keyspace.derived);
     let has_none = match which {
         Which::Worthwhile => monitors.has_none_worthwhile(snapshots),
@@ -123,9 +123,9 @@ fn pick_deletes(
 /// nothing then, running plans are in its way. Leveled keyspaces only, false for others.
 pub fn is_due(
     keyspace: &KeyspaceVersion,
-    sizes: Sizes,
-    arrival: Option<Arrival>,
-    moved: &Moved,
+    sizes: SizeTargets,
+    arrival: Option<FlushCadence>,
+    moved: &PendingMoves,
 ) -> bool {
     match keyspace.settings.shape {
         Shape::Leveled { ratio } => leveled::is_due(keyspace, ratio, sizes, arrival, moved),
@@ -134,10 +134,14 @@ pub fn is_due(
 }
 
 /// For each level, the bytes that were merged into the next and are in both, as the edit is still to be made.
-pub type Moved = [u64; LEVELS];
+pub type PendingMoves = [u64; LEVELS];
 
 /// The compaction work that is due in `keyspace`, running plans included, but not what is `moved` already.
-pub fn debt(keyspace: &KeyspaceVersion, sizes: Sizes, moved: &Moved) -> Debt {
+pub fn debt(
+    keyspace: &KeyspaceVersion,
+    sizes: SizeTargets,
+    moved: &PendingMoves,
+) -> CompactionDebt {
     match keyspace.settings.shape {
         Shape::Leveled { ratio } => leveled::debt(keyspace, ratio, sizes, moved),
         Shape::Tiered { runs } => match keyspace.settings.dedup {
@@ -152,9 +156,9 @@ pub fn debt(keyspace: &KeyspaceVersion, sizes: Sizes, moved: &Moved) -> Debt {
 pub fn admits_flush(
     keyspace: &KeyspaceVersion,
     bytes: u64,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
 ) -> bool {
     match (keyspace.settings.shape, keyspace.settings.dedup) {
         (Shape::Tiered { runs }, Dedup::SpaceGoal { amp }) => {
@@ -166,7 +170,7 @@ pub fn admits_flush(
 
 /// The keys, if any, at which a flush to `keyspace` is cut into tables with files of their own. `None` if
 /// its table may share a file with those of others: what is garbage in it then stays as long as they do.
-pub fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Option<Vec<Vec<u8>>> {
+pub fn flush_cuts(keyspace: &KeyspaceVersion, sizes: SizeTargets) -> Option<Vec<Vec<u8>>> {
     match keyspace.settings.dedup {
         Dedup::SpaceGoal { .. } => Some(space_limit::flush_cuts(keyspace, sizes)),
         _ => None,

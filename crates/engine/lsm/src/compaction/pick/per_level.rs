@@ -11,11 +11,11 @@
 //!   level i+1                                           [d] _ _ _ _ _           [d][abc] _ _ _ _
 //! ```
 
-use super::Debt;
+use super::CompactionDebt;
 use super::tiered;
-use crate::compaction::in_progress::Busy;
-use crate::compaction::plan::{Plan, PlanInput, Reason};
-use crate::options::sizes::Sizes;
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Ratio;
 use crate::version::{KeyspaceVersion, LEVELS};
 
@@ -23,9 +23,9 @@ pub(in crate::compaction) fn pick(
     keyspace: &KeyspaceVersion,
     runs: usize,
     threshold: Ratio,
-    busy: &Busy,
-    sizes: Sizes,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let full = tiered::pick(keyspace, runs, busy, sizes);
     full.or_else(|| {
         let due = (0..LEVELS).filter(|&level| repeats(keyspace, level, threshold));
@@ -44,17 +44,24 @@ fn deduplicate(
     keyspace: &KeyspaceVersion,
     level: usize,
     runs: usize,
-    sizes: Sizes,
-) -> Option<Plan> {
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let held = &keyspace.levels[level].runs;
     let empty = runs.saturating_sub(held.len());
     let stays = 2 * empty > runs || level == LEVELS - 1;
     if !stays {
         let detour = tiered::detour(keyspace, level, runs)?;
-        return tiered::go_on(keyspace, level, &detour, Reason::Duplicates, sizes);
+        return tiered::go_on(keyspace, level, &detour, CompactionReason::Duplicates, sizes);
     }
-    let inputs = held.iter().map(|run| PlanInput::whole(level, run)).collect();
-    Plan::new(keyspace, inputs, level, held.first()?.id, Reason::Duplicates, sizes)
+    let inputs = held.iter().map(|run| CompactionInput::whole(level, run)).collect();
+    CompactionPlan::new(
+        keyspace,
+        inputs,
+        level,
+        held.first()?.id,
+        CompactionReason::Duplicates,
+        sizes,
+    )
 }
 
 /// What is due by size, and the levels that repeat themselves.
@@ -62,11 +69,11 @@ pub(in crate::compaction) fn debt(
     keyspace: &KeyspaceVersion,
     runs: usize,
     threshold: Ratio,
-) -> Debt {
+) -> CompactionDebt {
     let by_size = tiered::debt(keyspace, runs);
     let repeating = (0..LEVELS).filter(|&level| {
         keyspace.levels[level].runs.len() < runs && repeats(keyspace, level, threshold)
     });
     let bytes: u64 = repeating.map(|level| keyspace.levels[level].bytes()).sum();
-    Debt { bytes: by_size.bytes + bytes, ..by_size }
+    CompactionDebt { bytes: by_size.bytes + bytes, ..by_size }
 }

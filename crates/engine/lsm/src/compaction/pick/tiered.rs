@@ -7,21 +7,21 @@
 //! If an unreadable table is in the way, the compaction goes around it (`detour`). Blocked runs of
 //! similar size are compacted with each other.
 
-use super::Debt;
+use super::CompactionDebt;
 use super::intra_level::{has_unreadable, merge_alike, stuck_debt};
 use crate::compaction::detour::Detour;
-use crate::compaction::in_progress::Busy;
-use crate::compaction::plan::{Plan, PlanInput, Reason};
-use crate::options::sizes::Sizes;
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
+use crate::options::sizes::SizeTargets;
 use crate::version::{KeyspaceVersion, LEVELS, Run};
 use std::sync::Arc;
 
 pub(in crate::compaction) fn pick(
     keyspace: &KeyspaceVersion,
     runs: usize,
-    busy: &Busy,
-    sizes: Sizes,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let mut plans = (0..LEVELS).filter_map(|level| merge_level(keyspace, level, runs, sizes));
     plans.find(|plan| busy.permits(plan))
 }
@@ -32,16 +32,18 @@ fn merge_level(
     keyspace: &KeyspaceVersion,
     level: usize,
     most: usize,
-    sizes: Sizes,
-) -> Option<Plan> {
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let runs = &keyspace.levels[level].runs;
     let detour = detour(keyspace, level, most);
     let stuck = Detour::stuck(detour.as_ref(), runs);
     match detour.filter(|detour| detour.runs.len() >= most || detour.from >= most) {
-        Some(detour) => go_on(keyspace, level, &detour, Reason::RunsFull, sizes),
+        Some(detour) => go_on(keyspace, level, &detour, CompactionReason::RunsFull, sizes),
         None => {
             let is_full = stuck.len() >= most && has_obstacle(runs);
-            is_full.then(|| merge_alike(keyspace, level, stuck, Reason::RunsFull, sizes)).flatten()
+            is_full
+                .then(|| merge_alike(keyspace, level, stuck, CompactionReason::RunsFull, sizes))
+                .flatten()
         }
     }
 }
@@ -51,16 +53,17 @@ pub(in crate::compaction) fn go_on(
     keyspace: &KeyspaceVersion,
     level: usize,
     detour: &Detour<'_>,
-    reason: Reason,
-    sizes: Sizes,
-) -> Option<Plan> {
-    let mut inputs: Vec<_> = detour.runs.iter().map(|run| PlanInput::whole(level, run)).collect();
+    reason: CompactionReason,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
+    let mut inputs: Vec<_> =
+        detour.runs.iter().map(|run| CompactionInput::whole(level, run)).collect();
     let output_level = (level + 1).min(LEVELS - 1);
     let newest = detour.runs.first()?.id;
     let joined = joined(keyspace, level, newest);
     inputs.extend(joined.and_then(|run| detour.joined(output_level, run)));
     let output = (output_level, joined.map_or(newest, |run| run.id));
-    Plan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
+    CompactionPlan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
 }
 
 /// The run of the next level that runs of `level`, the newest of which is `newest`, join. There is
@@ -88,7 +91,7 @@ pub(in crate::compaction) fn has_obstacle(runs: &[Arc<Run>]) -> bool {
     runs.iter().any(|run| has_unreadable(run))
 }
 
-pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> Debt {
+pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> CompactionDebt {
     let mut bytes = 0;
     let mut arriving = (0, 0);
     let mut level_0_runs = keyspace.levels[0].runs.len();
@@ -115,5 +118,5 @@ pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> De
             arriving = (1, held);
         }
     }
-    Debt { level_0_runs, level_0_trigger: runs, bytes }
+    CompactionDebt { level_0_runs, level_0_trigger: runs, bytes }
 }

@@ -15,14 +15,14 @@
 //! or not other work is due. An output keeps the age of its oldest delete, so these deletes move on
 //! at once until they are dropped.
 
-use super::leveled::{Targets, into_base, level_0_detour, move_down};
+use super::leveled::{LevelTargets, into_base, level_0_detour, move_down};
 use super::tiered;
 use crate::compaction::detour::Detour;
-use crate::compaction::in_progress::Busy;
-use crate::compaction::plan::{Plan, PlanInput, Reason};
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
 use crate::compaction::space::garbage_estimate::is_split;
-use crate::options::sizes::Sizes;
-use crate::version::key_bounds::Span;
+use crate::options::sizes::SizeTargets;
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
 use esker_base::Seqno;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ pub(in crate::compaction) enum Which {
 }
 
 impl Which {
-    fn reason(self) -> Reason {
+    fn reason(self) -> CompactionReason {
         match self {
-            Which::Worthwhile => Reason::Deletes,
-            Which::Through(_) => Reason::OldDeletes,
+            Which::Worthwhile => CompactionReason::Deletes,
+            Which::Through(_) => CompactionReason::OldDeletes,
         }
     }
 
@@ -80,12 +80,12 @@ pub(in crate::compaction) fn has_deletes_through(table: &TableHandle, through: S
 pub(in crate::compaction) fn pick_leveled(
     keyspace: &KeyspaceVersion,
     ratio: u32,
-    busy: &Busy,
-    sizes: Sizes,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
     snapshots: &[Seqno],
     which: Which,
-) -> Option<Plan> {
-    let base = Targets::of(keyspace, ratio, sizes).base;
+) -> Option<CompactionPlan> {
+    let base = LevelTargets::of(keyspace, ratio, sizes).base;
     let from_level_0 = || {
         let detour = level_0_detour(keyspace, base)?;
         let is_due = which.are_in(keyspace, 0, &tables_of(detour.runs), snapshots);
@@ -112,11 +112,11 @@ pub(in crate::compaction) fn pick_leveled(
 /// The next plan of a tiered keyspace without a goal for space.
 pub(in crate::compaction) fn pick_tiered(
     keyspace: &KeyspaceVersion,
-    busy: &Busy,
-    sizes: Sizes,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
     snapshots: &[Seqno],
     which: Which,
-) -> Option<Plan> {
+) -> Option<CompactionPlan> {
     let deepest = keyspace.levels.iter().rposition(|level| !level.is_empty())?;
     let from_level = |level: usize| {
         let detour = tiered::detour(keyspace, level, 1)?;
@@ -132,24 +132,24 @@ pub(in crate::compaction) fn pick_tiered(
     (0..=deepest).find_map(from_level)
 }
 
-fn whole(level: usize, detour: &Detour<'_>) -> Vec<PlanInput> {
-    detour.runs.iter().map(|run| PlanInput::whole(level, run)).collect()
+fn whole(level: usize, detour: &Detour<'_>) -> Vec<CompactionInput> {
+    detour.runs.iter().map(|run| CompactionInput::whole(level, run)).collect()
 }
 
-fn input(level: usize, run: &Run, tables: &[Arc<TableHandle>]) -> PlanInput {
-    PlanInput { level, run: run.id, tables: tables.to_vec() }
+fn input(level: usize, run: &Run, tables: &[Arc<TableHandle>]) -> CompactionInput {
+    CompactionInput { level, run: run.id, tables: tables.to_vec() }
 }
 
 /// Merges `inputs` where they are, if that drops their deletes.
 fn in_place(
     keyspace: &KeyspaceVersion,
     level: usize,
-    inputs: Vec<PlanInput>,
+    inputs: Vec<CompactionInput>,
     which: Which,
-    sizes: Sizes,
-) -> Option<Plan> {
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
     let run = inputs.first()?.run;
-    let plan = Plan::new(keyspace, inputs, level, run, which.reason(), sizes)?;
+    let plan = CompactionPlan::new(keyspace, inputs, level, run, which.reason(), sizes)?;
     plan.bottommost.then_some(plan)
 }
 
@@ -192,7 +192,7 @@ impl Sums {
         if sums.deletes + sums.repeats + sums.ranged_bytes == 0 {
             return None;
         }
-        let span = Span::of(tables)?;
+        let span = KeyBounds::of(tables)?;
         let below = keyspace.levels[level + 1..].iter().flat_map(|level| &level.runs);
         below.flat_map(|run| span.tables_of(run)).for_each(|table| sums.add(table));
         Some(sums)

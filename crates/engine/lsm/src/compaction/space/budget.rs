@@ -1,12 +1,12 @@
 //! The space budget of a keyspace: what it uses, what it may use, and what is left.
 
-use crate::compaction::in_progress::Busy;
-use crate::compaction::pick::l0_delay::Arrival;
-use crate::options::sizes::Sizes;
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::pick::l0_delay::FlushCadence;
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::{Dedup, Ratio};
-use crate::stats::GoalInfo;
-use crate::stats::write_history::History;
-use crate::version::derived::Estimate;
+use crate::stats::SpaceAmpStatus;
+use crate::stats::write_history::WriteHistory;
+use crate::version::derived::GarbageEstimate;
 use crate::version::{KeyspaceVersion, Version};
 use esker_base::{KeyspaceId, Seqno};
 use std::collections::BTreeMap;
@@ -14,26 +14,26 @@ use std::sync::Arc;
 
 /// What the pickers have to know beside the version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Surroundings {
+pub struct PickerContext {
     /// The registered snapshots.
     pub snapshots: Vec<Seqno>,
     /// By keyspace, bytes of its tables that are in no version any more and whose files are still there.
-    pub left_bytes: BTreeMap<KeyspaceId, u64>,
+    pub zombie_bytes: BTreeMap<KeyspaceId, u64>,
     /// What keyspaces have of the MemTable that is being flushed, in bytes. Empty if none is.
     pub flushing_bytes: BTreeMap<KeyspaceId, u64>,
     /// What keyspaces have written. Of one that is not here, every write counts as its own.
-    pub histories: BTreeMap<KeyspaceId, Arc<History>>,
+    pub histories: BTreeMap<KeyspaceId, Arc<WriteHistory>>,
     /// The last flush, unless nothing is to wait for the next one.
-    pub arrival: Option<Arrival>,
+    pub arrival: Option<FlushCadence>,
     /// Deletes up to this write have stayed for too long. 0 if none have.
     pub aged_through: Seqno,
 }
 
-impl Surroundings {
+impl PickerContext {
     /// What `keyspace` has written.
-    pub fn history(&self, keyspace: &KeyspaceVersion) -> Arc<History> {
+    pub fn history(&self, keyspace: &KeyspaceVersion) -> Arc<WriteHistory> {
         let known = self.histories.get(&keyspace.id).cloned();
-        known.unwrap_or_else(|| Arc::new(History::after(keyspace.newest_seqno())))
+        known.unwrap_or_else(|| Arc::new(WriteHistory::after(keyspace.newest_seqno())))
     }
 }
 
@@ -41,14 +41,14 @@ impl Surroundings {
 const SPARE_SEGMENTS: u64 = 1;
 const SLACK_SEGMENTS: u64 = 4;
 
-/// See [`Ledger::most_in_a_stack`].
+/// See [`SpaceBudget::most_in_a_stack`].
 const STACK_SHARE: f64 = 0.3;
 
 /// See the file's head. In bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Ledger {
+pub struct SpaceBudget {
     /// What stays if everything is merged; the least of it, if that is in doubt.
-    pub whole: Estimate,
+    pub whole: GarbageEstimate,
     /// What table files may take at any moment: the goal, what snapshots pin, and the segments beside.
     pub ceiling: f64,
     /// What they may take by any plan.
@@ -64,23 +64,23 @@ pub struct Ledger {
     pub plan: f64,
 }
 
-impl Ledger {
+impl SpaceBudget {
     /// The ledger of a keyspace whose goal is `amp`. `None` if a table could not be opened yet.
     pub fn of(
         keyspace: &KeyspaceVersion,
         amp: Ratio,
-        busy: &Busy,
-        sizes: Sizes,
-        around: &Surroundings,
-    ) -> Option<Ledger> {
+        busy: &InProgressCompactions,
+        sizes: SizeTargets,
+        around: &PickerContext,
+    ) -> Option<SpaceBudget> {
         let whole = keyspace.estimate(&around.snapshots)?.least();
         let segments = |count: u64| (count * sizes.segment_bytes) as f64;
         let ceiling =
             amp.get() * whole.live_bytes + whole.pinned_bytes() + segments(SLACK_SEGMENTS);
-        let left = around.left_bytes.get(&keyspace.id).copied().unwrap_or(0);
+        let left = around.zombie_bytes.get(&keyspace.id).copied().unwrap_or(0);
         let flushing = around.flushing_bytes.get(&keyspace.id).copied().unwrap_or(0);
         let running = left + busy.expected_bytes(keyspace.id) + flushing;
-        Some(Ledger {
+        Some(SpaceBudget {
             whole,
             ceiling,
             limit: ceiling - segments(SPARE_SEGMENTS),
@@ -127,13 +127,14 @@ impl Ledger {
 pub(crate) fn goals(
     version: &Version,
     segment_bytes: Option<u64>,
-    around: &Surroundings,
-) -> Vec<GoalInfo> {
-    let sizes = Sizes { segment_bytes: segment_bytes.unwrap_or(0) };
+    around: &PickerContext,
+) -> Vec<SpaceAmpStatus> {
+    let sizes = SizeTargets { segment_bytes: segment_bytes.unwrap_or(0) };
     let goal = |keyspace: &KeyspaceVersion| {
         let Dedup::SpaceGoal { amp } = keyspace.settings.dedup else { return None };
-        let ledger = Ledger::of(keyspace, amp, &Busy::default(), sizes, around)?;
-        Some(GoalInfo {
+        let ledger =
+            SpaceBudget::of(keyspace, amp, &InProgressCompactions::default(), sizes, around)?;
+        Some(SpaceAmpStatus {
             keyspace: keyspace.name.clone(),
             amp,
             live_bytes: ledger.whole.live_bytes,

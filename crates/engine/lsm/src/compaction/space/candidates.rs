@@ -4,8 +4,8 @@
 //! overlapping tables of older runs, down to the run that the output joins. Each older run may
 //! widen the range, which preserves the order of versions. Newer runs are not included.
 
-use super::search::{BASE, Search};
-use crate::compaction::input_expansion::{Reach, older_than};
+use super::search::{BASE, SpaceSearch};
+use crate::compaction::input_expansion::{InputExpansion, older_than};
 use crate::version::TableHandle;
 use std::sync::Arc;
 
@@ -32,14 +32,14 @@ impl Candidate<'_> {
 
 /// What a candidate's tables add up to.
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct CandidateTotals {
     bytes: u64,
     entries: u64,
     deletes: u64,
     range_tombstones: u64,
 }
 
-impl Sums {
+impl CandidateTotals {
     fn add(&mut self, tables: &[Arc<TableHandle>]) {
         for table in tables {
             self.bytes += table.meta.bytes;
@@ -50,7 +50,7 @@ impl Sums {
     }
 }
 
-impl<'a> Search<'a> {
+impl<'a> SpaceSearch<'a> {
     /// Everything from a seed in level 0 down to the base, for all seeds: those that promise most
     /// first. Of the seeds that start at a table the one is taken that promises most.
     pub(in crate::compaction) fn candidates(&self) -> Vec<Candidate<'a>> {
@@ -79,9 +79,9 @@ impl<'a> Search<'a> {
     }
 
     fn candidate(&self, run: u64, seed: &'a [Arc<TableHandle>]) -> Candidate<'a> {
-        let (mut above, mut base) = (Sums::default(), Sums::default());
+        let (mut above, mut base) = (CandidateTotals::default(), CandidateTotals::default());
         above.add(seed);
-        let mut reach = Reach::of(seed);
+        let mut reach = InputExpansion::of(seed);
         for (level, older) in older_than(self.keyspace, 0, run) {
             let tables = reach.tables_of(older);
             reach.widen(tables);

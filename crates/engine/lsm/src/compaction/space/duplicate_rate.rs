@@ -9,7 +9,7 @@
 
 use super::garbage_estimate::{estimate, proportion};
 use crate::options::space_policy::Dedup;
-use crate::version::derived::Estimate;
+use crate::version::derived::GarbageEstimate;
 use crate::version::{KeyspaceVersion, LEVELS, Level, TableHandle};
 use esker_base::Seqno;
 use esker_table::Hll;
@@ -41,7 +41,7 @@ impl KeyspaceVersion {
 impl KeyspaceVersion {
     /// What would stay of the keyspace's tables if all were merged that can be: one that is unreadable stays whole,
     /// whatever is in it, and so counts as live. `None` if it is not known, because a table could not be opened yet.
-    pub fn estimate(&self, snapshots: &[Seqno]) -> Option<Estimate> {
+    pub fn estimate(&self, snapshots: &[Seqno]) -> Option<GarbageEstimate> {
         let mut whole = self.derived.whole.lock();
         if let Some((of, known)) = &*whole
             && of == snapshots
@@ -53,8 +53,8 @@ impl KeyspaceVersion {
             tables.partition(|table| table.is_unreadable());
         let found = estimate(tables.into_iter(), snapshots, true)?;
         let base = self.levels[LEVELS - 1].runs.iter().flat_map(|run| run.tables());
-        let left_bytes: u64 = unreadable.iter().map(|table| table.meta.bytes).sum();
-        let found = found.at_most(proportion(base)).beside(left_bytes as f64);
+        let zombie_bytes: u64 = unreadable.iter().map(|table| table.meta.bytes).sum();
+        let found = found.at_most(proportion(base)).beside(zombie_bytes as f64);
         *whole = Some((snapshots.to_vec(), found));
         Some(found)
     }

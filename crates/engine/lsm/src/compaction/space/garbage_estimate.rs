@@ -4,29 +4,29 @@
 //!
 //! * versions with newer ones in the same table, from the table's counts;
 //! * deletes, from the table's counts;
-//! * versions that other tables overwrite or delete, from an [`Overlay`] of the tables' samples.
+//! * versions that other tables overwrite or delete, from an [`OverlapEstimator`] of the tables' samples.
 //!
 //! All estimates are in bytes of keys and values, converted to file bytes by each table's own
 //! ratio. The tables' distinct-key counters check the samples (`sketch_crosscheck`).
 
-use super::sketch_crosscheck::SecondCount;
-use crate::compaction::plan::Plan;
-use crate::output::snapshot_stripes::Stripes;
-use crate::version::derived::Estimate;
+use super::sketch_crosscheck::SketchCrossCheck;
+use crate::compaction::plan::CompactionPlan;
+use crate::output::snapshot_stripes::SnapshotStripes;
+use crate::version::derived::GarbageEstimate;
 use crate::version::{TableHandle, TableMeta};
 use esker_base::Seqno;
-use esker_table::{Layer, Overlay};
+use esker_table::{OverlapEstimator, TableSample};
 use std::sync::Arc;
 
 /// So many samples tell a share to about 0.3%.
 const SAMPLES_MAX: usize = 1 << 15;
 
-impl Estimate {
+impl GarbageEstimate {
     /// The estimate for tables of no more than `proportion` bytes for each byte of keys and values.
     pub(in crate::compaction) fn at_most(self, proportion: Option<f64>) -> Self {
         let proportion = proportion.unwrap_or(f64::MAX).min(self.proportion);
         let scale = proportion / self.proportion;
-        Estimate {
+        GarbageEstimate {
             live_bytes: self.live_bytes * scale,
             kept_bytes: self.kept_bytes * scale,
             proportion,
@@ -36,7 +36,7 @@ impl Estimate {
 
     /// The estimate with `bytes` of tables beside, of which nothing goes.
     pub(in crate::compaction) fn beside(self, bytes: f64) -> Self {
-        Estimate {
+        GarbageEstimate {
             bytes: self.bytes + bytes,
             live_bytes: self.live_bytes + bytes,
             kept_bytes: self.kept_bytes + bytes,
@@ -46,7 +46,7 @@ impl Estimate {
 
     /// The estimate if what is kept goes to as many tables as `tables` says, by its bytes. Each of them takes as much
     /// beside keys as one of `like`.
-    fn in_tables(self, like: &[&Arc<TableHandle>], tables: impl Fn(f64) -> f64) -> Estimate {
+    fn in_tables(self, like: &[&Arc<TableHandle>], tables: impl Fn(f64) -> f64) -> GarbageEstimate {
         let fixed = like.iter().map(|table| table.contents().map_or(0, |it| it.fixed_bytes));
         let fixed = fixed.sum::<u64>() as f64;
         let raw = like.iter().map(|table| table.meta.raw_bytes).sum::<u64>().max(1);
@@ -56,7 +56,7 @@ impl Estimate {
             return self;
         }
         let scale = with_keys + each * tables(self.kept_bytes) / self.kept_bytes;
-        Estimate {
+        GarbageEstimate {
             kept_bytes: self.kept_bytes * scale,
             live_bytes: self.live_bytes * scale,
             proportion: self.proportion * scale,
@@ -85,12 +85,12 @@ pub fn estimate<'a>(
     tables: impl Iterator<Item = &'a Arc<TableHandle>>,
     snapshots: &[Seqno],
     bottommost: bool,
-) -> Option<Estimate> {
+) -> Option<GarbageEstimate> {
     let tables: Vec<&Arc<TableHandle>> = tables.collect();
-    let stripes = Stripes::new(snapshots.to_vec());
+    let stripes = SnapshotStripes::new(snapshots.to_vec());
     let mut layers = Vec::with_capacity(tables.len());
     let mut with_tombstones: Vec<&TableHandle> = Vec::new();
-    let mut second = SecondCount::default();
+    let mut second = SketchCrossCheck::default();
     let (mut bytes, mut raw, mut sampled, mut kept) = (0.0, 0.0, 0.0, 0.0);
     for table in &tables {
         let (meta, contents) = (&table.meta, table.contents()?);
@@ -105,16 +105,16 @@ pub fn estimate<'a>(
         let seen_by_all = snapshots.iter().all(|&snapshot| meta.max_seqno <= snapshot);
         kept += if bottommost && seen_by_all { 0.0 } else { delete_bytes };
         second.add(contents.keys, &contents.sketches.hll);
-        layers.push(Layer {
+        layers.push(TableSample {
             sample: &contents.sketches.theta,
             stripe: stripes.of(meta.max_seqno),
             deleted: with_tombstones.iter().any(|newer| deletes(newer, meta, snapshots)),
         });
         with_tombstones.extend((meta.range_tombstones > 0).then_some(&***table));
     }
-    let overlay = Overlay::of(&layers, SAMPLES_MAX);
+    let overlay = OverlapEstimator::of(&layers, SAMPLES_MAX);
     let proportion = if raw > 0.0 { bytes / raw } else { 1.0 };
-    Some(Estimate {
+    Some(GarbageEstimate {
         bytes,
         live_bytes: sampled * overlay.live_share() * proportion,
         kept_bytes: (kept + sampled * overlay.kept_share()) * proportion,
@@ -128,7 +128,7 @@ pub fn estimate<'a>(
 /// takes as much for each byte of keys and values as they do: young tables take more. Where the plan says how
 /// tables are cut, what each has beside keys is counted by the table: where there is little garbage, to have
 /// fewer tables is all that a merge frees.
-pub fn estimate_plan(plan: &Plan, snapshots: &[Seqno]) -> Option<Estimate> {
+pub fn estimate_plan(plan: &CompactionPlan, snapshots: &[Seqno]) -> Option<GarbageEstimate> {
     let settled = plan.inputs.iter().filter(|input| input.level == plan.output_level);
     let settled = || settled.clone().flat_map(|input| &input.tables);
     let found = estimate(plan.tables(), snapshots, plan.bottommost)?;

@@ -6,13 +6,13 @@
 
 use super::candidates::Candidate;
 use super::garbage_estimate::{estimate_plan, is_split};
-use crate::compaction::in_progress::Busy;
-use crate::compaction::input_expansion::{Reach, down_from};
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::input_expansion::{InputExpansion, down_from};
 use crate::compaction::pick::tombstones::has_deletes_through;
-use crate::compaction::plan::{Cutting, Plan, PlanInput, Reason};
-use crate::options::sizes::Sizes;
-use crate::stats::write_history::History;
-use crate::version::key_bounds::Span;
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason, Cutting};
+use crate::options::sizes::SizeTargets;
+use crate::stats::write_history::WriteHistory;
+use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
 use esker_base::Seqno;
 use std::sync::Arc;
@@ -29,30 +29,30 @@ const JUDGED: usize = 24;
 /// Of so many of these that pay, the best is taken.
 const PAYING: usize = 6;
 
-pub(in crate::compaction) struct Search<'a> {
+pub(in crate::compaction) struct SpaceSearch<'a> {
     pub keyspace: &'a KeyspaceVersion,
-    pub busy: &'a Busy,
-    pub sizes: Sizes,
+    pub busy: &'a InProgressCompactions,
+    pub sizes: SizeTargets,
     pub snapshots: &'a [Seqno],
 }
 
 /// The number of runs of level 0 that lie over a table.
 pub(in crate::compaction) fn height(keyspace: &KeyspaceVersion, table: &TableHandle) -> usize {
-    let span = Span::of_table(&table.meta);
+    let span = KeyBounds::of_table(&table.meta);
     keyspace.levels[0].runs.iter().filter(|run| !span.tables_of(run).is_empty()).count()
 }
 
 /// What a plan frees for each byte it writes.
-pub(in crate::compaction) fn yields(plan: &Plan) -> f64 {
+pub(in crate::compaction) fn yields(plan: &CompactionPlan) -> f64 {
     plan.expected_freed as f64 / plan.expected_bytes.max(1) as f64
 }
 
 /// Whether a plan frees enough: less would go on for ever about what estimates err by.
-fn pays(plan: &Plan) -> bool {
+fn pays(plan: &CompactionPlan) -> bool {
     yields(plan) > 0.02
 }
 
-impl<'a> Search<'a> {
+impl<'a> SpaceSearch<'a> {
     /// Whether nothing runs that could make room in the keyspace.
     pub fn is_idle(&self) -> bool {
         self.busy.is_idle(self.keyspace.id)
@@ -60,7 +60,7 @@ impl<'a> Search<'a> {
 
     /// A merge of the newest runs where too many lie over each other. It writes no more than `room`, if
     /// two runs fit into that.
-    pub fn tall_stack(&self, runs_max: usize, room: f64) -> Option<Plan> {
+    pub fn tall_stack(&self, runs_max: usize, room: f64) -> Option<CompactionPlan> {
         let newest = self.keyspace.levels[0].runs.iter().take(2);
         let tables = newest.flat_map(|run| run.tables());
         let tall = tables.filter(|table| height(self.keyspace, table) > runs_max);
@@ -68,8 +68,8 @@ impl<'a> Search<'a> {
     }
 
     /// Merges the newest runs over `table` up to the first that is larger than all newer ones.
-    fn merge_over(&self, table: &Arc<TableHandle>, room: f64) -> Option<Plan> {
-        let span = Span::of_table(&table.meta);
+    fn merge_over(&self, table: &Arc<TableHandle>, room: f64) -> Option<CompactionPlan> {
+        let span = KeyBounds::of_table(&table.meta);
         let runs = &self.keyspace.levels[0].runs;
         let bytes_of = |run: &Run| span.tables_of(run).iter().map(|t| t.meta.bytes).sum::<u64>();
         let mut stack = runs.iter().map(|run| (run, bytes_of(run))).filter(|(_, bytes)| *bytes > 0);
@@ -83,8 +83,15 @@ impl<'a> Search<'a> {
             oldest = Some(run.id);
         }
         let taken = runs.iter().filter(|run| Some(run.id) >= oldest).map(|run| (0, &**run));
-        let inputs = Reach::of(std::slice::from_ref(table)).inputs(taken);
-        let plan = Plan::new(self.keyspace, inputs, 0, oldest?, Reason::TallStack, self.sizes)?;
+        let inputs = InputExpansion::of(std::slice::from_ref(table)).inputs(taken);
+        let plan = CompactionPlan::new(
+            self.keyspace,
+            inputs,
+            0,
+            oldest?,
+            CompactionReason::TallStack,
+            self.sizes,
+        )?;
         Some(self.judged(self.cut_finely(plan)))
     }
 
@@ -94,13 +101,13 @@ impl<'a> Search<'a> {
     /// of files are held by nothing but readers, who may be done soon, what would fit without those waits
     /// for them, unless it frees a good part of what it writes. What would not fit even then need not wait: the
     /// goal is missed either way, and by more the longer nothing is freed.
-    pub fn garbage(&self, room: f64, left: f64) -> Option<Plan> {
+    pub fn garbage(&self, room: f64, left: f64) -> Option<CompactionPlan> {
         /// Cutting costs a rewrite of what lies above the base.
         const FAR_MORE: f64 = 2.0;
         const GOOD: f64 = 0.2;
         let candidates = self.candidates();
         let unpinned = self.unpinned();
-        let has_room = |plan: &Plan| plan.expected_bytes as f64 <= room;
+        let has_room = |plan: &CompactionPlan| plan.expected_bytes as f64 <= room;
         let fits = |candidate: &&Candidate<'_>| candidate.least_written() <= room;
         let from_above = candidates.iter().find(fits).map_or(0.0, |candidate| candidate.promise);
         let promised = unpinned.as_ref().filter(|it| has_room(it)).map_or(0.0, yields);
@@ -117,7 +124,8 @@ impl<'a> Search<'a> {
             by_bytes.sort_by(|a, b| a.least_written().total_cmp(&b.least_written()));
             let unpinned = unpinned.filter(|_| self.is_idle());
             let paying = self.paying(by_bytes.into_iter()).into_iter().chain(unpinned);
-            let waits = |plan: &Plan| left > 0.0 && plan.expected_bytes as f64 <= room + left;
+            let waits =
+                |plan: &CompactionPlan| left > 0.0 && plan.expected_bytes as f64 <= room + left;
             let good = paying.filter(|plan| !waits(plan) || yields(plan) >= GOOD);
             good.min_by_key(|plan| plan.expected_bytes)
         })
@@ -125,7 +133,7 @@ impl<'a> Search<'a> {
 
     /// The rewrite of a table of the base that frees most bytes for each byte it writes, of versions
     /// that were kept for a snapshot which has gone. Nothing need ever come from above to take them along.
-    fn unpinned(&self) -> Option<Plan> {
+    fn unpinned(&self) -> Option<CompactionPlan> {
         let base = self.keyspace.levels[BASE].runs.iter();
         let tables = base.flat_map(|run| run.tables().iter().map(|table| (run.id, table)));
         let share = |table: &TableHandle| table.repeats() as f64 / table.meta.entries as f64;
@@ -135,26 +143,26 @@ impl<'a> Search<'a> {
         tables.sort_by(|a, b| share(b.1).total_cmp(&share(a.1)));
         let plans = tables.into_iter().filter_map(|(run, table)| {
             let inputs = down_from(self.keyspace, BASE, run, std::slice::from_ref(table));
-            self.plan_into_base(inputs, Reason::Garbage)
+            self.plan_into_base(inputs, CompactionReason::Garbage)
         });
         let permitted = plans.filter(|plan| self.busy.permits(plan)).take(PAYING);
         permitted.map(|plan| self.judged(plan)).find(pays)
     }
 
     /// The first few candidates as plans that free something worth their while.
-    fn paying<'c>(&self, candidates: impl Iterator<Item = &'c Candidate<'a>>) -> Vec<Plan>
+    fn paying<'c>(&self, candidates: impl Iterator<Item = &'c Candidate<'a>>) -> Vec<CompactionPlan>
     where
         'a: 'c,
     {
-        self.first_judged(candidates, Reason::Garbage).filter(pays).take(PAYING).collect()
+        self.first_judged(candidates, CompactionReason::Garbage).filter(pays).take(PAYING).collect()
     }
 
     /// The first few candidates that may run, as plans that are judged by their tables' samples.
     fn first_judged<'c>(
         &self,
         candidates: impl Iterator<Item = &'c Candidate<'a>>,
-        reason: Reason,
-    ) -> impl Iterator<Item = Plan>
+        reason: CompactionReason,
+    ) -> impl Iterator<Item = CompactionPlan>
     where
         'a: 'c,
     {
@@ -165,10 +173,10 @@ impl<'a> Search<'a> {
 
     /// The merge into the base that is cheapest for what it takes off level 0: of those that write no
     /// more than `room`, if there are any, or if nothing else runs that could make room.
-    pub fn settling(&self, room: f64) -> Option<Plan> {
+    pub fn settling(&self, room: f64) -> Option<CompactionPlan> {
         let candidates = self.candidates();
-        let plans = self.first_judged(candidates.iter(), Reason::Settling);
-        let mut smallest: Option<Plan> = None;
+        let plans = self.first_judged(candidates.iter(), CompactionReason::Settling);
+        let mut smallest: Option<CompactionPlan> = None;
         for plan in plans {
             if plan.expected_bytes as f64 <= room {
                 return Some(plan);
@@ -185,7 +193,7 @@ impl<'a> Search<'a> {
     /// Merges what of a candidate lies above the base with itself, and cuts it so that it can go into
     /// the base a part at a time. `None` if the candidate takes in little of the base anyway, or if it
     /// cannot be cut: range tombstones alone are not.
-    fn narrowing(&self, candidate: &Candidate<'_>, room: f64) -> Option<Plan> {
+    fn narrowing(&self, candidate: &Candidate<'_>, room: f64) -> Option<CompactionPlan> {
         let part_bytes = self.sizes.goal_plan_bytes() / 2;
         let above_bytes = candidate.bytes - candidate.base_bytes;
         if candidate.base_bytes <= 2 * part_bytes || above_bytes as f64 > room {
@@ -198,7 +206,14 @@ impl<'a> Search<'a> {
             return None;
         }
         let oldest = inputs.last()?.run;
-        let mut plan = Plan::new(self.keyspace, inputs, 0, oldest, Reason::Narrowing, self.sizes)?;
+        let mut plan = CompactionPlan::new(
+            self.keyspace,
+            inputs,
+            0,
+            oldest,
+            CompactionReason::Narrowing,
+            self.sizes,
+        )?;
         let keys = self.base_cuts(&plan.span, part_bytes);
         let most_bytes = self.sizes.table_bytes();
         plan.cutting = (!keys.is_empty()).then_some(Cutting { keys, least_bytes: 0, most_bytes });
@@ -215,11 +230,11 @@ impl<'a> Search<'a> {
     /// rewritten for its deletes only if more than `most_bytes` were written since it was made.
     pub fn old_deletes(
         &self,
-        history: &History,
+        history: &WriteHistory,
         most_bytes: f64,
         aged_through: Seqno,
         room: f64,
-    ) -> Option<Plan> {
+    ) -> Option<CompactionPlan> {
         let mean_bytes = self.keyspace.mean_write_bytes();
         let is_old = |seqno| history.bytes_since(seqno, mean_bytes) > most_bytes;
         let all_see = |seqno| self.snapshots.first().is_none_or(|&first| seqno <= first);
@@ -236,54 +251,69 @@ impl<'a> Search<'a> {
         let tables = self.keyspace.tables().filter(|(level, _, table)| is_due(*level, table));
         let plans = tables.filter_map(|(level, run, table)| {
             let inputs = down_from(self.keyspace, level, run, std::slice::from_ref(table));
-            let plan = self.judged(self.plan_into_base(inputs, Reason::OldDeletes)?);
+            let plan = self.judged(self.plan_into_base(inputs, CompactionReason::OldDeletes)?);
             let is_large = plan.expected_bytes > self.sizes.goal_plan_bytes();
             let finer = is_large.then(|| self.finer(level, run, table)).flatten();
             Some(finer.unwrap_or(plan))
         });
-        let fits = |plan: &Plan| plan.expected_bytes as f64 <= room;
+        let fits = |plan: &CompactionPlan| plan.expected_bytes as f64 <= room;
         let mut plans = plans.filter(|plan| fits(plan) && self.busy.permits(plan));
         plans.next()
     }
 
     /// The merges of deletes into the base that free half as much as they write.
-    pub fn deletes(&self) -> Vec<Plan> {
+    pub fn deletes(&self) -> Vec<CompactionPlan> {
         const WORTHWHILE: f64 = 0.5;
         let candidates = self.candidates();
         let has_deletes = |it: &&Candidate<'_>| it.seed.iter().any(|table| table.has_deletes());
         let worthwhile =
             candidates.iter().filter(has_deletes).filter(|it| it.promise >= WORTHWHILE);
-        let plans = self.first_judged(worthwhile, Reason::Deletes);
+        let plans = self.first_judged(worthwhile, CompactionReason::Deletes);
         plans.filter(|plan| yields(plan) >= WORTHWHILE).collect()
     }
 
     /// Rewrites a table in its place, cut wherever the base's tables end. Not one with range tombstones:
     /// cuts are made at keys only, so it might come out as it was, for ever.
-    fn finer(&self, level: usize, run: u64, table: &Arc<TableHandle>) -> Option<Plan> {
-        let cuts = self.base_cuts(&Span::of_table(&table.meta), 0);
-        let inputs = vec![PlanInput { level, run, tables: vec![table.clone()] }];
-        let mut plan =
-            Plan::new(self.keyspace, inputs, level, run, Reason::OldDeletes, self.sizes)?;
+    fn finer(&self, level: usize, run: u64, table: &Arc<TableHandle>) -> Option<CompactionPlan> {
+        let cuts = self.base_cuts(&KeyBounds::of_table(&table.meta), 0);
+        let inputs = vec![CompactionInput { level, run, tables: vec![table.clone()] }];
+        let mut plan = CompactionPlan::new(
+            self.keyspace,
+            inputs,
+            level,
+            run,
+            CompactionReason::OldDeletes,
+            self.sizes,
+        )?;
         let most_bytes = self.sizes.table_bytes();
         let useful = level == 0 && !cuts.is_empty() && table.meta.range_tombstones == 0;
         plan.cutting = Some(Cutting { keys: cuts, least_bytes: 0, most_bytes });
         useful.then_some(plan)
     }
 
-    fn to_plan(&self, candidate: &Candidate<'_>, reason: Reason) -> Option<Plan> {
+    fn to_plan(
+        &self,
+        candidate: &Candidate<'_>,
+        reason: CompactionReason,
+    ) -> Option<CompactionPlan> {
         self.plan_into_base(down_from(self.keyspace, 0, candidate.run, candidate.seed), reason)
     }
 
-    fn plan_into_base(&self, inputs: Vec<PlanInput>, reason: Reason) -> Option<Plan> {
+    fn plan_into_base(
+        &self,
+        inputs: Vec<CompactionInput>,
+        reason: CompactionReason,
+    ) -> Option<CompactionPlan> {
         let base = self.keyspace.levels[BASE].runs.first();
         let output_run = base.map_or(FIRST_BASE, |run| run.id);
-        let plan = Plan::new(self.keyspace, inputs, BASE, output_run, reason, self.sizes)?;
+        let plan =
+            CompactionPlan::new(self.keyspace, inputs, BASE, output_run, reason, self.sizes)?;
         Some(self.cut_for_base(plan))
     }
 
     /// The plan with what it is thought to write and to free. Where the samples are doubtful both are
     /// the most that may be: it has to fit, and is done the sooner, for the outputs' samples are new.
-    fn judged(&self, mut plan: Plan) -> Plan {
+    fn judged(&self, mut plan: CompactionPlan) -> CompactionPlan {
         if !plan.is_trivial_move()
             && let Some(estimate) = estimate_plan(&plan, self.snapshots)
         {

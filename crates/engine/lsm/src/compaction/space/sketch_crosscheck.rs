@@ -9,21 +9,21 @@
 //! The counters can only check. They estimate overwrites no better than samples do. They do not
 //! know the sizes of values, the deletes, or what a snapshot keeps.
 
-use crate::version::derived::Estimate;
-use esker_table::{Hll, Overlay};
+use crate::version::derived::GarbageEstimate;
+use esker_table::{Hll, OverlapEstimator};
 
 /// Counts may differ by so many standard errors: chance alone has them differ by more once in 16,000.
 const ERRORS_MAX: f64 = 4.0;
 
 /// The counters of some tables, merged.
 #[derive(Default)]
-pub(in crate::compaction) struct SecondCount {
+pub(in crate::compaction) struct SketchCrossCheck {
     counter: Hll,
     /// Distinct keys, counted in each table.
     keys: u64,
 }
 
-impl SecondCount {
+impl SketchCrossCheck {
     pub fn add(&mut self, keys: u64, counter: &Hll) {
         self.keys += keys;
         self.counter.merge(counter);
@@ -31,7 +31,7 @@ impl SecondCount {
 
     /// By what factor the share of distinct keys is another than that of the samples in `overlay`. 1 if
     /// it is the same, as far as both can tell.
-    pub fn factor(&self, overlay: &Overlay) -> f64 {
+    pub fn factor(&self, overlay: &OverlapEstimator) -> f64 {
         if self.keys == 0 || self.counter == Hll::default() {
             return 1.0;
         }
@@ -45,25 +45,25 @@ impl SecondCount {
     }
 }
 
-impl Estimate {
+impl GarbageEstimate {
     /// Whether the counters of distinct keys contradict the samples.
-    pub fn is_doubtful(&self) -> bool {
+    pub fn sketches_disagree(&self) -> bool {
         self.second_count != 1.0
     }
 
     /// The most that may stay, whichever count is right.
-    pub fn most(&self) -> Estimate {
+    pub fn most(&self) -> GarbageEstimate {
         self.counted(self.second_count.max(1.0))
     }
 
     /// The least that may stay.
-    pub fn least(&self) -> Estimate {
+    pub fn least(&self) -> GarbageEstimate {
         self.counted(self.second_count.min(1.0))
     }
 
-    fn counted(&self, factor: f64) -> Estimate {
+    fn counted(&self, factor: f64) -> GarbageEstimate {
         let scale = |bytes: f64| (bytes * factor).min(self.bytes.max(bytes));
-        Estimate {
+        GarbageEstimate {
             live_bytes: scale(self.live_bytes),
             kept_bytes: scale(self.kept_bytes),
             live_keys: self.live_keys * factor,

@@ -28,13 +28,13 @@
 //! space and reads. They precede them after half as long again, or past the age limit of the
 //! settings.
 
-use super::budget::{Ledger, Surroundings};
-use super::search::{Search, height, yields};
+use super::budget::{PickerContext, SpaceBudget};
+use super::search::{SpaceSearch, height, yields};
 use crate::compaction::execute::output_split::cuts;
-use crate::compaction::in_progress::Busy;
-use crate::compaction::pick::Debt;
-use crate::compaction::plan::{Plan, Reason};
-use crate::options::sizes::Sizes;
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::pick::CompactionDebt;
+use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Ratio;
 use crate::version::{KeyspaceVersion, LEVELS};
 
@@ -42,15 +42,15 @@ pub(in crate::compaction) fn pick(
     keyspace: &KeyspaceVersion,
     runs: usize,
     amp: Ratio,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
+) -> Option<CompactionPlan> {
     /// Where room is short all the time there is always a merge that frees more.
     /// It may take the next flush's room, which waits for it then.
     const OVERDUE: f64 = 1.5;
-    let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
-    let search = Search { keyspace, busy, sizes, snapshots: &around.snapshots };
+    let ledger = SpaceBudget::of(keyspace, amp, busy, sizes, around)?;
+    let search = SpaceSearch { keyspace, busy, sizes, snapshots: &around.snapshots };
     let old_deletes = |times: f64, room: f64| {
         let most_bytes = times * ledger.whole.live_raw_bytes();
         search.old_deletes(&around.history(keyspace), most_bytes, around.aged_through, room)
@@ -63,7 +63,7 @@ pub(in crate::compaction) fn pick(
     let next = stack.as_ref().map_or(0.0, |plan| plan.expected_bytes as f64);
     // A narrowing holds space with its copy as any other, and makes room for those it was begun for.
     let begun_for = |reason| busy.begun_for(keyspace.id, reason);
-    let running = begun_for(Reason::Garbage) + begun_for(Reason::Narrowing);
+    let running = begun_for(CompactionReason::Garbage) + begun_for(CompactionReason::Narrowing);
     if room < next.max(ledger.plan)
         && running < ledger.merges_most(sizes.segment_bytes)
         && let Some(plan) = search.garbage(ledger.room(), ledger.left)
@@ -89,17 +89,17 @@ pub(in crate::compaction) fn pick(
 pub(in crate::compaction) fn pick_idle(
     keyspace: &KeyspaceVersion,
     amp: Ratio,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
-) -> Option<Plan> {
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
+) -> Option<CompactionPlan> {
     let snapshots = keyspace.splitting(&around.snapshots);
     let has_deletes = || keyspace.tables().any(|(_, _, table)| table.has_deletes());
     if keyspace.derived.has_none_worthwhile(snapshots) || !has_deletes() {
         return None;
     }
-    let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
-    let search = Search { keyspace, busy, sizes, snapshots };
+    let ledger = SpaceBudget::of(keyspace, amp, busy, sizes, around)?;
+    let search = SpaceSearch { keyspace, busy, sizes, snapshots };
     let plans = search.deletes();
     if plans.is_empty() && search.is_idle() && keyspace.is_readable() {
         keyspace.derived.note_none_worthwhile(snapshots);
@@ -111,7 +111,7 @@ pub(in crate::compaction) fn pick_idle(
 
 /// How much may lie above the base. The goal itself bounds what is garbage; this bounds what is new,
 /// so that a keyspace that grows has a base that its merges can be cut by.
-fn most_above(amp: Ratio, sizes: Sizes, ledger: &Ledger) -> f64 {
+fn most_above(amp: Ratio, sizes: SizeTargets, ledger: &SpaceBudget) -> f64 {
     /// More than the goal's share, so that under overwrites it is garbage that decides.
     const ALLOWANCE: f64 = 1.5;
     let share = ALLOWANCE * (amp.get() - 1.0) * ledger.whole.live_bytes;
@@ -121,7 +121,11 @@ fn most_above(amp: Ratio, sizes: Sizes, ledger: &Ledger) -> f64 {
 /// How much may lie above a base that is but a small part of the keyspace: it is grown, to twice its size
 /// at a time, however far away the goal is. Merges over a small base take in wide stretches of all that
 /// lies above it.
-fn most_above_a_small_base(keyspace: &KeyspaceVersion, sizes: Sizes, ledger: &Ledger) -> f64 {
+fn most_above_a_small_base(
+    keyspace: &KeyspaceVersion,
+    sizes: SizeTargets,
+    ledger: &SpaceBudget,
+) -> f64 {
     const SMALL: f64 = 0.5;
     let base = keyspace.levels[LEVELS - 1].bytes() as f64;
     match base < SMALL * ledger.whole.live_bytes {
@@ -131,8 +135,8 @@ fn most_above_a_small_base(keyspace: &KeyspaceVersion, sizes: Sizes, ledger: &Le
 }
 
 /// Only level 0's runs count: space is kept by flushes that wait.
-pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> Debt {
-    Debt { level_0_runs: tallest(keyspace), level_0_trigger: runs + 1, bytes: 0 }
+pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> CompactionDebt {
+    CompactionDebt { level_0_runs: tallest(keyspace), level_0_trigger: runs + 1, bytes: 0 }
 }
 
 /// The most runs of level 0 that lie over a table of the newest.
@@ -150,15 +154,15 @@ pub(in crate::compaction) fn admits(
     runs: usize,
     amp: Ratio,
     bytes: u64,
-    busy: &Busy,
-    sizes: Sizes,
-    around: &Surroundings,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
 ) -> bool {
     /// So much may be due and not yet done.
     const LATE_RUNS: usize = 4;
     const LATE_SEGMENTS: u64 = 2;
     // Not known: a compaction that has just ended is opening its tables.
-    let Some(ledger) = Ledger::of(keyspace, amp, busy, sizes, around) else { return false };
+    let Some(ledger) = SpaceBudget::of(keyspace, amp, busy, sizes, around) else { return false };
     let most = most_above(amp, sizes, &ledger) + (LATE_SEGMENTS * sizes.segment_bytes) as f64;
     ledger.admits(bytes)
         && keyspace.levels[0].bytes() as f64 <= most
@@ -167,7 +171,10 @@ pub(in crate::compaction) fn admits(
 
 /// Where a flush is cut, so that what it adds can be merged a part at a time: at tables of the base, a
 /// segment of it apart.
-pub(in crate::compaction) fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Vec<Vec<u8>> {
+pub(in crate::compaction) fn flush_cuts(
+    keyspace: &KeyspaceVersion,
+    sizes: SizeTargets,
+) -> Vec<Vec<u8>> {
     /// Each part is a file. What lies over more of the base than a merge takes in is cut again later.
     const PARTS_MOST: u64 = 64;
     let Some(base) = keyspace.levels[LEVELS - 1].runs.first() else { return Vec::new() };

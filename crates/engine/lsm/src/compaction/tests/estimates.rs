@@ -1,7 +1,7 @@
 //! Compares what compactions are expected to free with what they free.
 
 use super::store::{Store, Write};
-use crate::compaction::plan::{Cutting, Plan, PlanInput, Reason};
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason, Cutting};
 use crate::options::settings::Shape;
 use esker_base::Rng;
 use esker_storage::fault::FaultStorage;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// So many runs of so many keys, none of them twice, and the plan to merge them where they are, above an older
 /// one: at the bottom seqnos go, too.
-fn distinct_keys(runs: usize, keys: u64, cutting: Option<Cutting>) -> (Store, Plan) {
+fn distinct_keys(runs: usize, keys: u64, cutting: Option<Cutting>) -> (Store, CompactionPlan) {
     let storage = Arc::new(FaultStorage::new(Rng::new(1)));
     let mut store = Store::new(storage, Shape::Tiered { runs: 32 }, 1 << 20);
     let mut rng = Rng::new(5);
@@ -26,9 +26,10 @@ fn distinct_keys(runs: usize, keys: u64, cutting: Option<Cutting>) -> (Store, Pl
     }
     let keyspace = store.keyspace();
     let inputs: Vec<_> =
-        keyspace.levels[0].runs[..runs].iter().map(|run| PlanInput::whole(0, run)).collect();
+        keyspace.levels[0].runs[..runs].iter().map(|run| CompactionInput::whole(0, run)).collect();
     let oldest = inputs[runs - 1].run;
-    let plan = Plan::new(keyspace, inputs, 0, oldest, Reason::TallStack, store.sizes);
+    let plan =
+        CompactionPlan::new(keyspace, inputs, 0, oldest, CompactionReason::TallStack, store.sizes);
     let mut plan = plan.expect("there are inputs");
     plan.cutting = cutting;
     (store, plan)

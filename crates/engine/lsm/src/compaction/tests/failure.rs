@@ -1,7 +1,7 @@
 //! A compaction that fails or is cancelled leaves nothing behind and harms nothing.
 
 use super::store::{Store, Write, is_cancelled};
-use crate::compaction::plan::Plan;
+use crate::compaction::plan::CompactionPlan;
 use crate::options::settings::Shape;
 use esker_base::Rng;
 use esker_storage::fault::{FaultKind, FaultStorage};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A store with a plan of several output tables.
-fn store_with_plan(storage: &FaultStorage) -> (Store, Plan) {
+fn store_with_plan(storage: &FaultStorage) -> (Store, CompactionPlan) {
     let mut store = Store::new(Arc::new(storage.clone()), Shape::Leveled { ratio: 10 }, 4000);
     let mut rng = Rng::new(3);
     for _ in 0..4 {

@@ -3,12 +3,12 @@
 //! compared with the lower bound `m(K, n) + BC² / x`: see docs/design/0002.
 
 use super::table_of;
-use crate::compaction::in_progress::Busy;
+use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick::{flush_cuts, pick};
-use crate::compaction::plan::{Cutting, Plan};
-use crate::compaction::space::budget::Surroundings;
+use crate::compaction::plan::{CompactionPlan, Cutting};
+use crate::compaction::space::budget::PickerContext;
 use crate::options::settings::{KeyspaceSettings, Shape};
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::{Dedup, Ratio};
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId};
 use esker_base::{KeyspaceId, Rng, hash64};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const ENTRY_BYTES: u64 = 100;
 const SEGMENT_KEYS: usize = 100;
-const SIZES: Sizes = Sizes { segment_bytes: ENTRY_BYTES * SEGMENT_KEYS as u64 };
+const SIZES: SizeTargets = SizeTargets { segment_bytes: ENTRY_BYTES * SEGMENT_KEYS as u64 };
 
 struct Tree {
     keyspace: KeyspaceVersion,
@@ -121,7 +121,7 @@ impl Tree {
         self.sample(0);
     }
 
-    fn apply(&mut self, plan: &Plan) {
+    fn apply(&mut self, plan: &CompactionPlan) {
         let inputs: Vec<_> = plan.tables().cloned().collect();
         let mut outputs = inputs.clone();
         if !plan.is_trivial_move() {
@@ -149,8 +149,12 @@ impl Tree {
     fn settle(&mut self) {
         for plans in 0.. {
             assert!(plans < 10_000, "plans without end");
-            let around = Surroundings::default();
-            let Some(plan) = pick(&self.keyspace, &Busy::default(), SIZES, &around) else { break };
+            let around = PickerContext::default();
+            let Some(plan) =
+                pick(&self.keyspace, &InProgressCompactions::default(), SIZES, &around)
+            else {
+                break;
+            };
             assert!(plan.keeps_order(&self.keyspace));
             self.apply(&plan);
         }

@@ -2,17 +2,17 @@
 //! real sketches.
 
 use super::lose;
-use crate::compaction::in_progress::Busy;
+use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick::manual::full;
 use crate::compaction::pick::{admits_flush, pick};
-use crate::compaction::plan::{Plan, PlanInput, Reason};
-use crate::compaction::space::budget::{Ledger, Surroundings};
+use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
+use crate::compaction::space::budget::{PickerContext, SpaceBudget};
 use crate::options::settings::{KeyspaceSettings, Shape};
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::{Dedup, Ratio};
-use crate::stats::write_history::History;
-use crate::version::derived::Estimate;
-use crate::version::table_lifetimes::Born;
+use crate::stats::write_history::WriteHistory;
+use crate::version::derived::GarbageEstimate;
+use crate::version::table_lifetimes::TableBirth;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableFile, TableHandle, TableId, TableMeta};
 use esker_base::{KeyspaceId, Seqno, hash64};
 use esker_storage::MemoryStorage;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const BASE: usize = LEVELS - 1;
 const ENTRY_BYTES: u64 = 100;
 /// A segment is 100 entries.
-const SIZES: Sizes = Sizes { segment_bytes: 100 * ENTRY_BYTES };
+const SIZES: SizeTargets = SizeTargets { segment_bytes: 100 * ENTRY_BYTES };
 
 struct Tree {
     keyspace: KeyspaceVersion,
@@ -110,27 +110,34 @@ impl Tree {
     }
 
     /// What runs if the first tables of a level's newest run are being rewritten where they are.
-    fn rewriting(&self, level: usize, tables: usize) -> Busy {
+    fn rewriting(&self, level: usize, tables: usize) -> InProgressCompactions {
         let run = &self.keyspace.levels[level].runs[0];
         let tables = run.tables()[..tables].to_vec();
-        let input = PlanInput { level, run: run.id, tables };
-        let plan = Plan::new(&self.keyspace, vec![input], level, run.id, Reason::Manual, SIZES);
-        let mut busy = Busy::default();
+        let input = CompactionInput { level, run: run.id, tables };
+        let plan = CompactionPlan::new(
+            &self.keyspace,
+            vec![input],
+            level,
+            run.id,
+            CompactionReason::Manual,
+            SIZES,
+        );
+        let mut busy = InProgressCompactions::default();
         busy.claim(&plan.unwrap());
         busy
     }
 
-    fn ledger(&self, busy: &Busy, around: &Surroundings) -> Ledger {
+    fn ledger(&self, busy: &InProgressCompactions, around: &PickerContext) -> SpaceBudget {
         let Dedup::SpaceGoal { amp } = self.keyspace.settings.dedup else { unreachable!() };
-        Ledger::of(&self.keyspace, amp, busy, SIZES, around).unwrap()
+        SpaceBudget::of(&self.keyspace, amp, busy, SIZES, around).unwrap()
     }
 
-    fn pick(&self, busy: &Busy) -> Option<Plan> {
-        pick(&self.keyspace, busy, SIZES, &Surroundings::default())
+    fn pick(&self, busy: &InProgressCompactions) -> Option<CompactionPlan> {
+        pick(&self.keyspace, busy, SIZES, &PickerContext::default())
     }
 
     /// Whether a flush may start that, with a plan after it, leaves a segment of room.
-    fn admits(&self, busy: &Busy, around: &Surroundings) -> bool {
+    fn admits(&self, busy: &InProgressCompactions, around: &PickerContext) -> bool {
         admits_flush(&self.keyspace, 5 * SIZES.segment_bytes, busy, SIZES, around)
     }
 }
@@ -144,8 +151,8 @@ fn old_range_tombstones_go_into_the_base_however_wide_they_are() {
     let old = tree.tombstones(0..1000, 1..2);
     tree.add(0, 50, vec![old]);
     tree.add_base(20);
-    let plan = tree.pick(&Busy::default()).unwrap();
-    assert_eq!((plan.reason, plan.output_level), (Reason::OldDeletes, BASE));
+    let plan = tree.pick(&InProgressCompactions::default()).unwrap();
+    assert_eq!((plan.reason, plan.output_level), (CompactionReason::OldDeletes, BASE));
 }
 
 #[test]
@@ -154,7 +161,7 @@ fn merges_that_make_the_base_at_the_same_time_make_one_run() {
     let (upper, lower) = (tree.table(300..600, 301..600), tree.table(0..300, 1..300));
     tree.add(0, 60, vec![upper]);
     tree.add(0, 50, vec![lower]);
-    let mut busy = Busy::default();
+    let mut busy = InProgressCompactions::default();
     let plans = [(); 2].map(|()| {
         let plan = tree.pick(&busy).unwrap();
         busy.claim(&plan);
@@ -173,7 +180,10 @@ fn old_deletes_that_do_not_fit_wait_for_what_runs() {
     tree.add(0, 50, vec![old]);
     tree.add_base(20);
     assert!(tree.pick(&tree.rewriting(0, 1)).is_none());
-    assert_eq!(tree.pick(&Busy::default()).unwrap().reason, Reason::OldDeletes);
+    assert_eq!(
+        tree.pick(&InProgressCompactions::default()).unwrap().reason,
+        CompactionReason::OldDeletes
+    );
 }
 
 #[test]
@@ -185,10 +195,11 @@ fn deletes_that_the_oldest_snapshot_sees_are_due_though_their_table_has_newer_on
     tree.add(0, 50, vec![old]);
     tree.add_base(20);
     let next = |snapshots: &[Seqno]| {
-        let around = Surroundings { snapshots: snapshots.to_vec(), ..Surroundings::default() };
-        pick(&tree.keyspace, &Busy::default(), SIZES, &around).map(|plan| plan.reason)
+        let around = PickerContext { snapshots: snapshots.to_vec(), ..PickerContext::default() };
+        pick(&tree.keyspace, &InProgressCompactions::default(), SIZES, &around)
+            .map(|plan| plan.reason)
     };
-    assert_eq!(next(&[100, 700]), Some(Reason::OldDeletes));
+    assert_eq!(next(&[100, 700]), Some(CompactionReason::OldDeletes));
     assert_eq!(next(&[99, 700]), None, "a merge would drop nothing");
 }
 
@@ -204,26 +215,27 @@ fn a_table_of_the_base_that_a_snapshot_stands_in_is_not_rewritten_for_deletes_ag
     let tables = std::iter::once(table).chain(others.collect::<Vec<_>>()).collect();
     tree.add(BASE, 1, tables);
     let next = |bytes_since_it_was_made| {
-        let mut history = History::after(0);
+        let mut history = WriteHistory::after(0);
         history.note(50_000, 300_000, file);
         history.note(90_000, bytes_since_it_was_made, file + 1000);
-        let around = Surroundings {
+        let around = PickerContext {
             snapshots: vec![300],
             histories: [(KeyspaceId(7), Arc::new(history))].into(),
-            ..Surroundings::default()
+            ..PickerContext::default()
         };
-        pick(&tree.keyspace, &Busy::default(), SIZES, &around).map(|plan| plan.reason)
+        pick(&tree.keyspace, &InProgressCompactions::default(), SIZES, &around)
+            .map(|plan| plan.reason)
     };
     let live_bytes = 1010 * ENTRY_BYTES;
     assert_eq!(next(live_bytes / 2), None);
-    assert_eq!(next(2 * live_bytes), Some(Reason::OldDeletes));
+    assert_eq!(next(2 * live_bytes), Some(CompactionReason::OldDeletes));
 }
 
 /// While a keyspace has so many bytes in the MemTable that is being flushed.
-fn flushing(keyspace: u32, bytes: u64) -> Surroundings {
-    Surroundings {
+fn flushing(keyspace: u32, bytes: u64) -> PickerContext {
+    PickerContext {
         flushing_bytes: [(KeyspaceId(keyspace), bytes)].into(),
-        ..Surroundings::default()
+        ..PickerContext::default()
     }
 }
 
@@ -238,8 +250,8 @@ fn with_a_segment_left() -> Tree {
 fn what_a_keyspace_s_plans_may_write_counts_toward_its_goal_and_not_toward_others() {
     let (tree, mut other) = (with_a_segment_left(), with_a_segment_left());
     other.keyspace.id = KeyspaceId(8);
-    let around = Surroundings::default();
-    assert!(tree.admits(&Busy::default(), &around));
+    let around = PickerContext::default();
+    assert!(tree.admits(&InProgressCompactions::default(), &around));
     assert!(!tree.admits(&tree.rewriting(BASE, 6), &around), "three segments are being written");
     assert!(tree.admits(&other.rewriting(BASE, 6), &around), "elsewhere");
 }
@@ -256,35 +268,41 @@ fn with_a_wide_table(amp: u32) -> Tree {
 #[test]
 fn a_full_compaction_cuts_a_table_that_lies_over_more_of_the_base_than_there_is_room_for() {
     let next = |tree: &Tree| {
-        let around = Surroundings::default();
-        full(&tree.keyspace, u64::MAX, &Busy::default(), SIZES, &around).unwrap()
+        let around = PickerContext::default();
+        full(&tree.keyspace, u64::MAX, &InProgressCompactions::default(), SIZES, &around).unwrap()
     };
     // 12 segments and three beside are the limit, four and a half of them free.
     let plan = next(&with_a_wide_table(120));
-    assert_eq!((plan.reason, plan.output_level, plan.tables().count()), (Reason::Manual, 0, 1));
+    assert_eq!(
+        (plan.reason, plan.output_level, plan.tables().count()),
+        (CompactionReason::Manual, 0, 1)
+    );
     assert!(plan.cutting.unwrap().keys.len() >= 4);
     // Where there is room for all, it goes into the base as it is.
     let plan = next(&with_a_wide_table(300));
-    assert_eq!((plan.reason, plan.output_level, plan.tables().count()), (Reason::Manual, BASE, 21));
+    assert_eq!(
+        (plan.reason, plan.output_level, plan.tables().count()),
+        (CompactionReason::Manual, BASE, 21)
+    );
 }
 
 #[test]
 fn files_that_readers_hold_count_toward_the_goal_of_the_keyspace_that_they_were_in() {
     let tree = with_a_segment_left();
-    let left = |keyspace| Surroundings {
-        left_bytes: [(KeyspaceId(keyspace), 3 * SIZES.segment_bytes)].into(),
-        ..Surroundings::default()
+    let left = |keyspace| PickerContext {
+        zombie_bytes: [(KeyspaceId(keyspace), 3 * SIZES.segment_bytes)].into(),
+        ..PickerContext::default()
     };
-    assert!(!tree.admits(&Busy::default(), &left(7)));
-    assert!(tree.admits(&Busy::default(), &left(8)), "another keyspace's");
+    assert!(!tree.admits(&InProgressCompactions::default(), &left(7)));
+    assert!(tree.admits(&InProgressCompactions::default(), &left(8)), "another keyspace's");
 }
 
 #[test]
 fn room_for_the_next_flush_is_kept_unless_one_runs_which_has_its_own() {
     let tree = with_a_segment_left();
-    let at_rest = tree.ledger(&Busy::default(), &Surroundings::default());
+    let at_rest = tree.ledger(&InProgressCompactions::default(), &PickerContext::default());
     let around = flushing(7, SIZES.segment_bytes);
-    let flushing = tree.ledger(&Busy::default(), &around);
+    let flushing = tree.ledger(&InProgressCompactions::default(), &around);
     assert_eq!(at_rest.flush, SIZES.segment_bytes as f64);
     assert_eq!(flushing.flush, 0.0);
     assert_eq!(at_rest.room_beside_flush(), flushing.room_beside_flush());
@@ -299,9 +317,14 @@ fn a_merge_that_frees_little_is_not_begun_beyond_the_room_for_files_that_readers
     tree.add_base(30);
     let bytes = 6 * SIZES.segment_bytes;
     let full = flushing(7, bytes);
-    let held = Surroundings { left_bytes: [(KeyspaceId(7), bytes)].into(), ..Default::default() };
-    let next = |around| pick(&tree.keyspace, &Busy::default(), SIZES, around);
-    assert_eq!(next(&full).map(|plan| plan.reason), Some(Reason::Garbage), "it has to begin");
+    let held =
+        PickerContext { zombie_bytes: [(KeyspaceId(7), bytes)].into(), ..Default::default() };
+    let next = |around| pick(&tree.keyspace, &InProgressCompactions::default(), SIZES, around);
+    assert_eq!(
+        next(&full).map(|plan| plan.reason),
+        Some(CompactionReason::Garbage),
+        "it has to begin"
+    );
     assert!(next(&held).is_none(), "its room is about to come");
 }
 
@@ -313,14 +336,14 @@ fn a_merge_that_would_not_fit_without_held_files_either_does_not_wait_for_their_
     tree.add(0, 50, newer);
     tree.add_base(30);
     let next = |used: u64, left| {
-        let left_bytes = [(KeyspaceId(7), left)].into();
-        let around = Surroundings { left_bytes, ..flushing(7, used - left) };
-        assert!(tree.ledger(&Busy::default(), &around).room() < 0.0);
-        pick(&tree.keyspace, &Busy::default(), SIZES, &around)
+        let zombie_bytes = [(KeyspaceId(7), left)].into();
+        let around = PickerContext { zombie_bytes, ..flushing(7, used - left) };
+        assert!(tree.ledger(&InProgressCompactions::default(), &around).room() < 0.0);
+        pick(&tree.keyspace, &InProgressCompactions::default(), SIZES, &around)
     };
     let (used, little) = (6 * SIZES.segment_bytes, SIZES.segment_bytes / 10);
     assert!(next(used, used).is_none(), "there is room without them");
-    assert_eq!(next(used, little).map(|plan| plan.reason), Some(Reason::Garbage));
+    assert_eq!(next(used, little).map(|plan| plan.reason), Some(CompactionReason::Garbage));
 }
 
 #[test]
@@ -330,12 +353,12 @@ fn while_one_merge_makes_room_another_is_not_begun_for_less() {
     let newer = (0..8).map(|at| tree.table(at * 50..(at + 1) * 50, 1..51)).collect();
     tree.add(0, 50, newer);
     tree.add_base(30);
-    let mut busy = Busy::default();
+    let mut busy = InProgressCompactions::default();
     let first = tree.pick(&busy).unwrap();
-    assert_eq!(first.reason, Reason::Garbage);
+    assert_eq!(first.reason, CompactionReason::Garbage);
     busy.claim(&first);
     let next = tree.pick(&busy);
-    assert!(next.is_none_or(|plan| plan.reason != Reason::Garbage));
+    assert!(next.is_none_or(|plan| plan.reason != CompactionReason::Garbage));
 }
 
 #[test]
@@ -347,23 +370,33 @@ fn while_a_table_is_narrowed_no_merge_is_begun_for_what_it_makes_room_for() {
     let newer = (0..8).map(|at| tree.table(at * 50..(at + 1) * 50, 1..51)).collect();
     tree.add(0, 50, newer);
     tree.add_base(30);
-    assert_eq!(tree.pick(&Busy::default()).map(|plan| plan.reason), Some(Reason::Garbage));
+    assert_eq!(
+        tree.pick(&InProgressCompactions::default()).map(|plan| plan.reason),
+        Some(CompactionReason::Garbage)
+    );
     let run = &tree.keyspace.levels[0].runs[0];
-    let input = PlanInput::whole(0, run);
-    let narrowing =
-        Plan::new(&tree.keyspace, vec![input], 0, run.id, Reason::Narrowing, SIZES).unwrap();
-    let mut busy = Busy::default();
+    let input = CompactionInput::whole(0, run);
+    let narrowing = CompactionPlan::new(
+        &tree.keyspace,
+        vec![input],
+        0,
+        run.id,
+        CompactionReason::Narrowing,
+        SIZES,
+    )
+    .unwrap();
+    let mut busy = InProgressCompactions::default();
     busy.claim(&narrowing);
     let next = tree.pick(&busy);
-    assert!(next.is_none_or(|plan| plan.reason != Reason::Garbage));
+    assert!(next.is_none_or(|plan| plan.reason != CompactionReason::Garbage));
 }
 
 #[test]
 fn a_small_keyspace_frees_garbage_by_one_merge_at_a_time_and_a_large_one_by_several() {
-    let ledger = |segments: f64| Ledger {
-        whole: Estimate { live_bytes: 0.0, ..Estimate::default() },
+    let ledger = |segments: f64| SpaceBudget {
+        whole: GarbageEstimate { live_bytes: 0.0, ..GarbageEstimate::default() },
         limit: segments * SIZES.segment_bytes as f64,
-        ..with_a_segment_left().ledger(&Busy::default(), &Surroundings::default())
+        ..with_a_segment_left().ledger(&InProgressCompactions::default(), &PickerContext::default())
     };
     let most = |segments| ledger(segments).merges_most(SIZES.segment_bytes);
     assert_eq!([0.5, 15.9, 16.1, 80.0].map(most), [1, 1, 2, 10]);
@@ -372,16 +405,19 @@ fn a_small_keyspace_frees_garbage_by_one_merge_at_a_time_and_a_large_one_by_seve
 #[test]
 fn the_memtable_that_is_being_flushed_counts_toward_the_goal() {
     let tree = with_a_segment_left();
-    assert!(!tree.admits(&Busy::default(), &flushing(7, 3 * SIZES.segment_bytes)));
-    assert!(tree.admits(&Busy::default(), &flushing(8, 3 * SIZES.segment_bytes)), "another's part");
+    assert!(!tree.admits(&InProgressCompactions::default(), &flushing(7, 3 * SIZES.segment_bytes)));
+    assert!(
+        tree.admits(&InProgressCompactions::default(), &flushing(8, 3 * SIZES.segment_bytes)),
+        "another's part"
+    );
 }
 
 #[test]
 fn a_keyspace_with_little_in_a_flush_keeps_room_for_one_of_its_own() {
     let tree = with_a_segment_left();
     let around = flushing(7, SIZES.segment_bytes / 10);
-    let found = tree.ledger(&Busy::default(), &around);
-    let at_rest = tree.ledger(&Busy::default(), &Surroundings::default());
+    let found = tree.ledger(&InProgressCompactions::default(), &around);
+    let at_rest = tree.ledger(&InProgressCompactions::default(), &PickerContext::default());
     assert_eq!(found.flush, 0.9 * SIZES.segment_bytes as f64);
     assert_eq!(found.room_beside_flush(), at_rest.room_beside_flush());
 }
@@ -389,7 +425,7 @@ fn a_keyspace_with_little_in_a_flush_keeps_room_for_one_of_its_own() {
 /// In place of a table that is known, one of as many bytes of which a part is lost, and which was never opened.
 fn lost(table: &TableHandle) -> Arc<TableHandle> {
     let file = TableFile::new(Arc::new(MemoryStorage::new()), table.meta.id.file);
-    let table = TableHandle::new(table.meta.clone(), Born::default(), file);
+    let table = TableHandle::new(table.meta.clone(), TableBirth::default(), file);
     lose(&table);
     table
 }
@@ -410,12 +446,13 @@ fn a_lost_table_counts_as_live_and_merges_go_on_beside_it() {
         tree
     };
     let (sound, losing) = (tree(false), tree(true));
-    let whole =
-        |tree: &Tree| tree.ledger(&Busy::default(), &Surroundings::default()).whole.live_bytes;
+    let whole = |tree: &Tree| {
+        tree.ledger(&InProgressCompactions::default(), &PickerContext::default()).whole.live_bytes
+    };
     // Its older versions stay, too.
     let more = whole(&losing) - whole(&sound);
     assert!((more / (50 * ENTRY_BYTES) as f64 - 1.0).abs() < 0.1, "{more}");
-    let mut busy = Busy::default();
+    let mut busy = InProgressCompactions::default();
     let mut merged = 0;
     while let Some(plan) = losing.pick(&busy) {
         assert!(!plan.takes_unreadable());
@@ -444,7 +481,8 @@ fn a_full_compaction_goes_on_beside_a_lost_table_of_the_base() {
     tree.add(0, 50, newer);
     tree.add_base(4);
     lose(&tree.keyspace.levels[BASE].runs[0].tables()[1]);
-    let around = Surroundings::default();
-    let plan = full(&tree.keyspace, u64::MAX, &Busy::default(), SIZES, &around).unwrap();
+    let around = PickerContext::default();
+    let plan =
+        full(&tree.keyspace, u64::MAX, &InProgressCompactions::default(), SIZES, &around).unwrap();
     assert!(!plan.takes_unreadable() && plan.output_level == BASE, "{plan:?}");
 }

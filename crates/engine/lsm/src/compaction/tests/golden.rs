@@ -18,14 +18,14 @@
 //!   the duplicate rate of each level.
 
 use super::lose;
-use crate::compaction::in_progress::Busy;
-use crate::compaction::pick::l0_delay::Arrival;
+use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::pick::l0_delay::FlushCadence;
 use crate::compaction::pick::manual::full;
 use crate::compaction::pick::{debt, pick};
-use crate::compaction::plan::Plan;
-use crate::compaction::space::budget::Surroundings;
+use crate::compaction::plan::CompactionPlan;
+use crate::compaction::space::budget::PickerContext;
 use crate::options::settings::{KeyspaceSettings, Shape};
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::{Dedup, Ratio};
 use crate::version::derived::Derived;
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
@@ -37,10 +37,10 @@ use std::sync::Arc;
 
 struct Script {
     keyspace: KeyspaceVersion,
-    sizes: Sizes,
-    busy: Busy,
-    around: Surroundings,
-    last_plan: Option<Plan>,
+    sizes: SizeTargets,
+    busy: InProgressCompactions,
+    around: PickerContext,
+    last_plan: Option<CompactionPlan>,
     next_file: u64,
     /// Of the tables that were given some.
     keys: HashMap<TableId, BTreeSet<u64>>,
@@ -51,9 +51,9 @@ impl Script {
         let settings = KeyspaceSettings::default();
         Script {
             keyspace: KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings),
-            sizes: Sizes { segment_bytes: 64 },
-            busy: Busy::default(),
-            around: Surroundings::default(),
+            sizes: SizeTargets { segment_bytes: 64 },
+            busy: InProgressCompactions::default(),
+            around: PickerContext::default(),
             last_plan: None,
             next_file: 1,
             keys: HashMap::new(),
@@ -74,7 +74,7 @@ impl Script {
             ["pick"] => self.pick().unwrap_or("nothing\n".into()),
             ["pick", "all"] => std::iter::from_fn(|| self.pick()).collect(),
             ["release"] => {
-                self.busy = Busy::default();
+                self.busy = InProgressCompactions::default();
                 String::new()
             }
             ["arrival", "none"] => {
@@ -83,11 +83,11 @@ impl Script {
             }
             ["arrival", "after", after, "drained", drained] => {
                 let (after, drained_bytes) = (after.parse().unwrap(), drained.parse().unwrap());
-                self.around.arrival = Some(Arrival { after, drained_bytes });
+                self.around.arrival = Some(FlushCadence { after, drained_bytes });
                 String::new()
             }
             ["full"] => {
-                let (busy, around) = (Busy::default(), Surroundings::default());
+                let (busy, around) = (InProgressCompactions::default(), PickerContext::default());
                 self.last_plan = full(&self.keyspace, 1000, &busy, self.sizes, &around);
                 self.last_plan.as_ref().map_or("nothing\n".into(), describe)
             }
@@ -129,8 +129,8 @@ impl Script {
         let settings = KeyspaceSettings::default().shape(shape).dedup(dedup);
         self.keyspace = KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings);
         let segment_bytes = segment.strip_prefix("segment=").unwrap().parse().unwrap();
-        self.sizes = Sizes { segment_bytes };
-        self.busy = Busy::default();
+        self.sizes = SizeTargets { segment_bytes };
+        self.busy = InProgressCompactions::default();
         for line in input.lines() {
             let (place, tables) = line.split_once(':').expect("a run is level/run: tables");
             let (level, id) = place.split_once('/').expect("a place is level/run");
@@ -221,7 +221,7 @@ impl Script {
         let at = runs.partition_point(|run| run.id > plan.output_run);
         runs.insert(at, Arc::new(Run::new(plan.output_run, tables)));
         self.keyspace.derived = Derived::default();
-        self.busy = Busy::default();
+        self.busy = InProgressCompactions::default();
     }
 
     fn tree(&self) -> String {
@@ -246,7 +246,7 @@ fn parse_dedup(text: &str) -> Dedup {
     }
 }
 
-fn describe(plan: &Plan) -> String {
+fn describe(plan: &CompactionPlan) -> String {
     let mut out = format!("{}: ", plan.reason);
     for input in &plan.inputs {
         write!(out, "{}/{} [", input.level, input.run).unwrap();

@@ -3,8 +3,8 @@
 
 use super::lose;
 use super::store::{Store, Write};
-use crate::compaction::in_progress::Held;
-use crate::compaction::plan::Plan;
+use crate::compaction::in_progress::CompactionClaim;
+use crate::compaction::plan::CompactionPlan;
 use crate::options::settings::Shape;
 use crate::options::space_policy::{Dedup, Ratio};
 use esker_base::{MAX_SEQNO, Rng};
@@ -77,7 +77,7 @@ fn lose_or_recover(rng: &mut Rng, store: &Store) {
     }
 }
 
-fn start_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
+fn start_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<CompactionPlan>) {
     let plan = match rng.below(4) {
         0 => store.pick_idle(),
         1 => store.pick_aged(rng.below(store.last_seqno() + 1)),
@@ -89,7 +89,7 @@ fn start_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
     }
 }
 
-fn finish_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
+fn finish_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<CompactionPlan>) {
     if running.is_empty() {
         return;
     }
@@ -98,7 +98,7 @@ fn finish_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
     if !plan.takes_unreadable() {
         store.run(&plan, 1 + rng.below(3) as usize);
     }
-    store.busy.release(&Held::by(&plan));
+    store.busy.release(&CompactionClaim::by(&plan));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn plans_that_run_together_are_disjoint() {
         let mut store = random_store(&mut rng, 1000, true);
         for _ in 0..40 {
             write_some(&mut rng, &mut store, false);
-            let mut running: Vec<Plan> = Vec::new();
+            let mut running: Vec<CompactionPlan> = Vec::new();
             while let Some(plan) = store.pick() {
                 for other in &running {
                     let apart = plan.newest_place() > other.oldest_place()

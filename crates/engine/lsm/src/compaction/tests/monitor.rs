@@ -2,7 +2,7 @@
 //! level, updated with what is written to the level, and reset when the level is compacted.
 
 use super::store::{Store, Write};
-use crate::compaction::plan::Plan;
+use crate::compaction::plan::CompactionPlan;
 use crate::options::settings::Shape;
 use crate::options::space_policy::{Dedup, Ratio};
 use crate::version::{LEVELS, TableHandle, TableMeta};
@@ -43,7 +43,7 @@ fn write_and_flush(rng: &mut Rng, store: &mut Store, keys: u64) {
     store.flush();
 }
 
-fn compact(store: &mut Store, monitors: &mut [Monitor; LEVELS], plan: &Plan) {
+fn compact(store: &mut Store, monitors: &mut [Monitor; LEVELS], plan: &CompactionPlan) {
     let outcome = (!plan.is_trivial_move()).then(|| store.execute(plan, 1).unwrap());
     store.install_plan(plan, outcome.as_ref());
     for input in &plan.inputs {
@@ -108,12 +108,12 @@ fn rates_are_right_and_stay_below_the_threshold() {
 
 /// The keys of a level, counted in each table, and the distinct ones.
 fn counted(store: &Store, level: usize) -> (usize, usize) {
-    use crate::read::level_iter::RunCursor;
+    use crate::read::level_iter::LevelIter;
     use esker_base::EntryCursor;
-    use esker_table::CursorPurpose;
+    use esker_table::ReadPurpose;
     let (mut total, mut distinct) = (0, std::collections::HashSet::new());
     for run in &store.keyspace().levels[level].runs {
-        let mut cursor = RunCursor::new(run.clone(), store.cache.clone(), CursorPurpose::Read);
+        let mut cursor = LevelIter::new(run.clone(), store.cache.clone(), ReadPurpose::Read);
         cursor.seek_first().unwrap();
         while cursor.valid() {
             total += 1;

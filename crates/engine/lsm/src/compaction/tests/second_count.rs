@@ -1,15 +1,15 @@
 //! Tests that tables whose key samples are wrong or incomplete are detected by their counters.
 
 use super::table_of;
-use crate::compaction::in_progress::Busy;
+use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick::{admits_flush, pick};
-use crate::compaction::plan::Reason;
-use crate::compaction::space::budget::Surroundings;
+use crate::compaction::plan::CompactionReason;
+use crate::compaction::space::budget::PickerContext;
 use crate::compaction::space::garbage_estimate::estimate;
 use crate::options::settings::{KeyspaceSettings, Shape};
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::{Dedup, Ratio};
-use crate::version::derived::Estimate;
+use crate::version::derived::GarbageEstimate;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId};
 use esker_base::{KeyspaceId, Rng, hash64};
 use esker_table::Sketches;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const ENTRY_BYTES: u64 = 100;
 /// A segment is 1,000 entries.
-const SIZES: Sizes = Sizes { segment_bytes: 1000 * ENTRY_BYTES };
+const SIZES: SizeTargets = SizeTargets { segment_bytes: 1000 * ENTRY_BYTES };
 
 fn sketches(keys: impl Iterator<Item = u64>) -> Sketches {
     coarse(keys, 0)
@@ -48,7 +48,7 @@ fn lying(file: u64, keys: &[u64], claimed: impl Iterator<Item = u64>) -> Arc<Tab
     table(file, keys, Sketches { theta, ..sketches(keys.iter().copied()) })
 }
 
-fn judge(tables: &[Arc<TableHandle>]) -> Estimate {
+fn judge(tables: &[Arc<TableHandle>]) -> GarbageEstimate {
     estimate(tables.iter(), &[], true).unwrap()
 }
 
@@ -71,7 +71,7 @@ fn sound_tables_are_not_doubted() {
                 honest(run, &some(&mut rng, count, space))
             })
             .collect();
-        doubted += u32::from(judge(&tables).is_doubtful());
+        doubted += u32::from(judge(&tables).sketches_disagree());
     }
     // Chance has it once in 16,000.
     assert!(doubted <= 1, "{doubted} of {trials}");
@@ -82,7 +82,7 @@ fn tiny_tables_are_not_doubted_for_being_sampled_like_large_ones() {
     let keys: Vec<u64> = (0..200).collect();
     let coarse = |file| table(file, &keys, coarse(keys.iter().copied(), 9));
     let found = judge(&[coarse(2), coarse(1)]);
-    assert!(!found.is_doubtful(), "{found:?}");
+    assert!(!found.sketches_disagree(), "{found:?}");
     assert_eq!(found.kept_bytes, found.bytes / 2.0);
 }
 
@@ -90,7 +90,7 @@ fn tiny_tables_are_not_doubted_for_being_sampled_like_large_ones() {
 fn a_sample_of_other_keys_is_doubted_whatever_it_hides_or_makes_up() {
     let keys: Vec<u64> = (0..20_000).collect();
     let hiding = judge(&[honest(2, &keys), lying(1, &keys, 50_000..70_000)]);
-    assert!(hiding.is_doubtful());
+    assert!(hiding.sketches_disagree());
     assert_eq!(hiding.kept_bytes, hiding.bytes, "by the samples all stays");
     let share = hiding.least().kept_bytes / hiding.bytes;
     assert!((share - 0.5).abs() < 0.04, "{share:.3} may stay, at least");
@@ -98,7 +98,7 @@ fn a_sample_of_other_keys_is_doubted_whatever_it_hides_or_makes_up() {
 
     let others: Vec<u64> = (20_000..40_000).collect();
     let making_up = judge(&[honest(2, &keys), lying(1, &others, 0..20_000)]);
-    assert!(making_up.is_doubtful());
+    assert!(making_up.sketches_disagree());
     assert_eq!(making_up.kept_bytes, making_up.bytes / 2.0);
     let share = making_up.most().kept_bytes / making_up.bytes;
     assert!(share > 0.95, "{share:.3} may stay, at most");
@@ -109,14 +109,17 @@ fn a_sample_of_other_keys_is_doubted_whatever_it_hides_or_makes_up() {
 fn a_sample_that_lost_a_third_of_its_keys_is_doubted() {
     let keys: Vec<u64> = (0..20_000).collect();
     let found = judge(&[honest(2, &keys), lying(1, &keys, (0..20_000).filter(|key| key % 3 > 0))]);
-    assert!(found.is_doubtful(), "{found:?}");
+    assert!(found.sketches_disagree(), "{found:?}");
 }
 
 #[test]
 fn an_empty_sample_is_doubted() {
     let keys: Vec<u64> = (0..500).collect();
     let found = judge(&[lying(2, &keys, 0..0), lying(1, &keys, 0..0)]);
-    assert!(found.is_doubtful() && found.least().kept_bytes < 0.55 * found.bytes, "{found:?}");
+    assert!(
+        found.sketches_disagree() && found.least().kept_bytes < 0.55 * found.bytes,
+        "{found:?}"
+    );
 }
 
 /// Ten segments in the base, and two over its first half; the base's own samples say that no key is in both.
@@ -141,10 +144,13 @@ fn overwritten(amp: u32, is_lying: bool) -> KeyspaceVersion {
 #[test]
 fn what_is_doubtful_is_merged_for_what_it_may_free_and_counted_for_what_it_may_write() {
     let pick = |keyspace: &KeyspaceVersion| {
-        pick(keyspace, &Busy::default(), SIZES, &Surroundings::default()).unwrap()
+        pick(keyspace, &InProgressCompactions::default(), SIZES, &PickerContext::default()).unwrap()
     };
     let (sound, doubtful) = (pick(&overwritten(110, false)), pick(&overwritten(110, true)));
-    assert_eq!((sound.reason, doubtful.reason), (Reason::Garbage, Reason::Garbage));
+    assert_eq!(
+        (sound.reason, doubtful.reason),
+        (CompactionReason::Garbage, CompactionReason::Garbage)
+    );
     assert_eq!(sound.expected_bytes, sound.input_bytes() / 2);
     assert_eq!(doubtful.expected_bytes, doubtful.input_bytes());
     let freed = doubtful.expected_freed as f64 / doubtful.input_bytes() as f64;
@@ -156,7 +162,13 @@ fn a_goal_goes_by_the_least_that_may_be_live() {
     // 15 segments of tables of which 10 are live: by the samples all are, and a goal of 1.3 lets them be.
     let admits = |keyspace: &KeyspaceVersion| {
         let segment = SIZES.segment_bytes;
-        admits_flush(keyspace, segment, &Busy::default(), SIZES, &Surroundings::default())
+        admits_flush(
+            keyspace,
+            segment,
+            &InProgressCompactions::default(),
+            SIZES,
+            &PickerContext::default(),
+        )
     };
     let by_samples = overwritten(130, true).estimate(&[]).unwrap().live_bytes;
     assert_eq!(by_samples, 15.0 * SIZES.segment_bytes as f64);

@@ -5,12 +5,12 @@
 //! keys that the table contains. Compacting shares `a` and `b` of a cell gives `1 − (1 − a)(1 −
 //! b)`.
 
-use crate::compaction::in_progress::Busy;
+use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick::pick;
-use crate::compaction::plan::{Plan, PlanInput};
-use crate::compaction::space::budget::Surroundings;
+use crate::compaction::plan::{CompactionInput, CompactionPlan};
+use crate::compaction::space::budget::PickerContext;
 use crate::options::settings::{KeyspaceSettings, Shape};
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId, TableMeta};
 use esker_base::KeyspaceId;
 use std::collections::HashMap;
@@ -106,9 +106,9 @@ impl Simulation {
         self.join_run(0, run, tables);
     }
 
-    fn apply(&mut self, plan: &Plan) {
+    fn apply(&mut self, plan: &CompactionPlan) {
         let tables: Vec<_> = plan.tables().cloned().collect();
-        for PlanInput { level, run, tables } in &plan.inputs {
+        for CompactionInput { level, run, tables } in &plan.inputs {
             let runs = &mut self.keyspace.levels[*level].runs;
             let at = runs.iter().position(|other| other.id == *run).unwrap();
             let left = Arc::make_mut(&mut runs[at]).tables_mut();
@@ -145,10 +145,13 @@ impl Simulation {
         let mut space = 0.0;
         for _ in 0..flushes {
             self.flush();
-            let sizes = Sizes { segment_bytes: SEGMENT_BYTES };
-            while let Some(plan) =
-                pick(&self.keyspace, &Busy::default(), sizes, &Surroundings::default())
-            {
+            let sizes = SizeTargets { segment_bytes: SEGMENT_BYTES };
+            while let Some(plan) = pick(
+                &self.keyspace,
+                &InProgressCompactions::default(),
+                sizes,
+                &PickerContext::default(),
+            ) {
                 self.apply(&plan);
             }
             space += self.keyspace.bytes() as f64 / self.live_bytes;

@@ -1,30 +1,31 @@
 //! A store without a log: flushes and compactions over a manifest's state, and a plain history of
 //! writes to compare it with.
 
-use crate::compaction::execute::subcompaction::{Outcome, execute_part};
-use crate::compaction::in_progress::Busy;
+use crate::compaction::execute::subcompaction::{CompactionResult, execute_part};
+use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick::manual::full;
 use crate::compaction::pick::{pick, pick_aged, pick_idle};
-use crate::compaction::plan::Plan;
-use crate::compaction::space::budget::Surroundings;
+use crate::compaction::plan::CompactionPlan;
+use crate::compaction::space::budget::PickerContext;
 use crate::compaction::testing::{ListCursor, ListEntry};
 use crate::manifest::invariants;
-use crate::manifest::manifest_state::State;
-use crate::manifest::version_edit::{Change, Edit};
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::{KeyspaceSettings, Shape};
-use crate::options::sizes::Sizes;
+use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Dedup;
 use crate::output::job_context::JobContext;
 use crate::output::output_files::write_table;
-use crate::output::version_filter::Fold;
-use crate::read::level_iter::RunCursor;
-use crate::read::merging_iter::MergeCursor;
+use crate::output::version_filter::VersionFilter;
+use crate::read::level_iter::LevelIter;
+use crate::read::merging_iter::MergingIter;
 use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
 use esker_base::{
-    EntryCursor, Error, Hint, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, hash64,
+    EntryCursor, Error, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, WriteHint,
+    hash64,
 };
 use esker_storage::Storage;
-use esker_table::{BlockCache, Compression, CursorPurpose, TableOptions, TableWriter};
+use esker_table::{BlockCache, Compression, ReadPurpose, TableOptions, TableWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,8 +45,8 @@ pub type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 pub struct Store {
     pub storage: Arc<dyn Storage>,
     pub cache: Arc<BlockCache>,
-    pub state: State,
-    pub sizes: Sizes,
+    pub state: ManifestState,
+    pub sizes: SizeTargets,
     pub settings: KeyspaceSettings,
     pub next_file: AtomicU64,
     pub cancelled: AtomicBool,
@@ -53,7 +54,7 @@ pub struct Store {
     pub history: Vec<Write>,
     pub flushed: usize,
     pub snapshots: Vec<Seqno>,
-    pub busy: Busy,
+    pub busy: InProgressCompactions,
 }
 
 impl Store {
@@ -76,17 +77,17 @@ impl Store {
         let mut store = Store {
             storage,
             cache: Arc::new(BlockCache::new(1 << 20)),
-            state: State::default(),
-            sizes: Sizes { segment_bytes },
+            state: ManifestState::default(),
+            sizes: SizeTargets { segment_bytes },
             settings,
             next_file: AtomicU64::new(1),
             cancelled: AtomicBool::new(false),
             history: Vec::new(),
             flushed: 0,
             snapshots: Vec::new(),
-            busy: Busy::default(),
+            busy: InProgressCompactions::default(),
         };
-        store.install(&Edit::of([Change::CreateKeyspace {
+        store.install(&VersionEdit::of([VersionChange::CreateKeyspace {
             id: KeyspaceId::DEFAULT,
             name: "default".into(),
             settings,
@@ -103,7 +104,7 @@ impl Store {
         self.history.len() as Seqno
     }
 
-    pub fn install(&mut self, edit: &Edit) {
+    pub fn install(&mut self, edit: &VersionEdit) {
         let gone = self.state.apply(edit, &self.storage).unwrap();
         let used = self.state.files();
         for table in gone.iter().filter(|table| !used.contains(&table.meta.id.file)) {
@@ -128,7 +129,7 @@ impl Store {
             }
         }
         let file_id = self.next_file.fetch_add(1, Ordering::Relaxed);
-        let mut file = self.storage.create(&table_file_name(file_id), Hint::table(0)).unwrap();
+        let mut file = self.storage.create(&table_file_name(file_id), WriteHint::table(0)).unwrap();
         let options = TableOptions {
             keyspace: KeyspaceId::DEFAULT,
             compression: self.settings.compression,
@@ -140,49 +141,49 @@ impl Store {
         let writer = TableWriter::new(&mut *file, options);
         let mut cursor = ListCursor::new(entries);
         cursor.seek_first().unwrap();
-        let mut fold = Fold::new(self.snapshots.clone(), false);
+        let mut fold = VersionFilter::new(self.snapshots.clone(), false);
         let meta = write_table(writer, &mut cursor, tombstones, &mut fold).unwrap();
         file.sync().unwrap();
         self.flushed = self.history.len();
-        let mut changes = vec![Change::FlushedThrough(self.last_seqno())];
+        let mut changes = vec![VersionChange::FlushedThrough(self.last_seqno())];
         let keyspace = KeyspaceId::DEFAULT;
-        changes.extend(meta.map(|meta| Change::AddTable {
+        changes.extend(meta.map(|meta| VersionChange::AddTable {
             keyspace,
             level: 0,
             run: file_id,
             meta,
         }));
-        self.install(&Edit::of(changes));
+        self.install(&VersionEdit::of(changes));
     }
 
     /// What to do next.
-    pub fn pick(&self) -> Option<Plan> {
+    pub fn pick(&self) -> Option<CompactionPlan> {
         pick(self.keyspace(), &self.busy, self.sizes, &self.surroundings())
     }
 
     /// What to do next in idle time.
-    pub fn pick_idle(&self) -> Option<Plan> {
+    pub fn pick_idle(&self) -> Option<CompactionPlan> {
         let around = self.surroundings();
         self.pick().or_else(|| pick_idle(self.keyspace(), &self.busy, self.sizes, &around))
     }
 
     /// What to do next for deletes as old as the write `through`.
-    pub fn pick_aged(&self, through: Seqno) -> Option<Plan> {
-        let around = Surroundings { aged_through: through, ..self.surroundings() };
+    pub fn pick_aged(&self, through: Seqno) -> Option<CompactionPlan> {
+        let around = PickerContext { aged_through: through, ..self.surroundings() };
         pick_aged(self.keyspace(), &self.busy, self.sizes, &around)
     }
 
     /// What to do next to have everything in one run.
-    pub fn full(&self, before_file: u64) -> Option<Plan> {
+    pub fn full(&self, before_file: u64) -> Option<CompactionPlan> {
         full(self.keyspace(), before_file, &self.busy, self.sizes, &self.surroundings())
     }
 
-    fn surroundings(&self) -> Surroundings {
-        Surroundings { snapshots: self.snapshots.clone(), ..Surroundings::default() }
+    fn surroundings(&self) -> PickerContext {
+        PickerContext { snapshots: self.snapshots.clone(), ..PickerContext::default() }
     }
 
     /// Executes `plan` in `parts` parts.
-    pub fn execute(&self, plan: &Plan, parts: usize) -> Result<Outcome> {
+    pub fn execute(&self, plan: &CompactionPlan, parts: usize) -> Result<CompactionResult> {
         let next_file_id = || self.next_file.fetch_add(1, Ordering::Relaxed);
         let context = JobContext {
             storage: self.storage.clone(),
@@ -198,7 +199,7 @@ impl Store {
             expected_lifetime: None,
             origin: None,
         };
-        let mut outcome = Outcome::default();
+        let mut outcome = CompactionResult::default();
         for part in plan.parts(parts) {
             let done = execute_part(plan, &part, &context);
             outcome.join(done.map_err(|failure| failure.error)?);
@@ -207,11 +208,11 @@ impl Store {
     }
 
     /// Puts a plan's result in place.
-    pub fn install_plan(&mut self, plan: &Plan, outcome: Option<&Outcome>) {
+    pub fn install_plan(&mut self, plan: &CompactionPlan, outcome: Option<&CompactionResult>) {
         let remove = plan
             .tables()
-            .map(|table| Change::RemoveTable { keyspace: plan.keyspace, id: table.meta.id });
-        let add = |(level, run): (usize, u64), meta: &TableMeta| Change::AddTable {
+            .map(|table| VersionChange::RemoveTable { keyspace: plan.keyspace, id: table.meta.id });
+        let add = |(level, run): (usize, u64), meta: &TableMeta| VersionChange::AddTable {
             keyspace: plan.keyspace,
             level,
             run,
@@ -219,7 +220,7 @@ impl Store {
         };
         let output = (plan.output_level, plan.output_run);
         let held = (plan.inputs[0].level, plan.inputs[0].run);
-        let mut changes: Vec<Change> = remove.collect();
+        let mut changes: Vec<VersionChange> = remove.collect();
         match outcome {
             Some(outcome) => {
                 changes.extend(outcome.outputs.iter().map(|meta| add(output, meta)));
@@ -227,13 +228,13 @@ impl Store {
             }
             None => changes.extend(plan.tables().map(|table| add(output, &table.meta))),
         }
-        self.install(&Edit::of(changes));
+        self.install(&VersionEdit::of(changes));
     }
 
     /// Executes and installs a plan.
-    pub fn run(&mut self, plan: &Plan, parts: usize) {
+    pub fn run(&mut self, plan: &CompactionPlan, parts: usize) {
         let outcome = match plan.is_drop() {
-            true => Some(Outcome::default()),
+            true => Some(CompactionResult::default()),
             false if plan.is_trivial_move() => None,
             false => Some(self.execute(plan, parts).unwrap()),
         };
@@ -263,8 +264,8 @@ impl Store {
     pub fn scanned(&self, snapshot: Seqno) -> Pairs {
         let runs = self.keyspace().levels.iter().flat_map(|level| &level.runs);
         let cursors =
-            runs.map(|run| RunCursor::new(run.clone(), self.cache.clone(), CursorPurpose::Read));
-        let mut merge = MergeCursor::new(cursors.collect());
+            runs.map(|run| LevelIter::new(run.clone(), self.cache.clone(), ReadPurpose::Read));
+        let mut merge = MergingIter::new(cursors.collect());
         let mut pairs = Pairs::new();
         let mut seen = BTreeSet::new();
         merge.seek_first().unwrap();

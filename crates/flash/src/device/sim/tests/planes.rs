@@ -5,7 +5,7 @@ use super::*;
 const PLANE: u32 = 16 << 10;
 
 /// A device of four planes a die, which read independently or not.
-fn device(are_independent: bool, form: Form) -> Sim {
+fn device(are_independent: bool, form: ReadPriority) -> Sim {
     filled(&preset().with_independent_plane_reads(are_independent), form)
 }
 
@@ -31,7 +31,7 @@ fn moments(sim: &mut Sim) -> Vec<u64> {
 #[test]
 fn two_planes_of_a_die_take_two_senses_for_two_reads_or_one() {
     for (are_independent, last) in [(false, 2 * (SENSE + OUT)), (true, SENSE + 2 * OUT)] {
-        let mut sim = device(are_independent, Form::HostOnly);
+        let mut sim = device(are_independent, ReadPriority::HostOnly);
         read_plane(&mut sim, 5, 0);
         read_plane(&mut sim, 5, 1);
         assert_eq!(moments(&mut sim), [SENSE + OUT, last].map(|at| 2_000 + at + SEND));
@@ -42,7 +42,7 @@ fn two_planes_of_a_die_take_two_senses_for_two_reads_or_one() {
 
 #[test]
 fn two_reads_of_one_plane_take_two_senses_even_if_planes_are_independent() {
-    let mut sim = device(true, Form::HostOnly);
+    let mut sim = device(true, ReadPriority::HostOnly);
     read_plane(&mut sim, 5, 2);
     read_plane(&mut sim, 5, 2);
     let expected = [SENSE + OUT, 2 * (SENSE + OUT)].map(|at| 2_000 + at + SEND);
@@ -51,7 +51,7 @@ fn two_reads_of_one_plane_take_two_senses_even_if_planes_are_independent() {
 
 #[test]
 fn a_saturated_die_reads_as_many_pages_at_a_time_as_it_has_planes() {
-    let mut sim = device(true, Form::HostOnly);
+    let mut sim = device(true, ReadPriority::HostOnly);
     for _ in 0..50 {
         (0..4).for_each(|plane| read_plane(&mut sim, 5, plane));
     }
@@ -63,7 +63,7 @@ fn a_saturated_die_reads_as_many_pages_at_a_time_as_it_has_planes() {
 
 #[test]
 fn a_read_waits_for_its_plane_and_others_go_before_it() {
-    let mut sim = device(true, Form::HostOnly);
+    let mut sim = device(true, ReadPriority::HostOnly);
     for plane in [0, 0, 1] {
         read_plane(&mut sim, 5, plane);
     }
@@ -75,7 +75,7 @@ fn a_read_waits_for_its_plane_and_others_go_before_it() {
 
 #[test]
 fn a_read_of_several_planes_is_not_overtaken_on_one_of_them() {
-    let mut sim = device(true, Form::HostOnly);
+    let mut sim = device(true, ReadPriority::HostOnly);
     read_plane(&mut sim, 5, 0);
     read_part(&mut sim, 5, 0..2 * PLANE);
     read_plane(&mut sim, 5, 1);
@@ -87,7 +87,7 @@ fn a_read_of_several_planes_is_not_overtaken_on_one_of_them() {
 
 #[test]
 fn a_read_of_several_planes_has_them_all_and_is_sensed_once() {
-    let mut sim = device(true, Form::HostOnly);
+    let mut sim = device(true, ReadPriority::HostOnly);
     read_part(&mut sim, 5, 0..2 * PLANE);
     read_plane(&mut sim, 5, 1);
     read_plane(&mut sim, 5, 3);
@@ -101,7 +101,7 @@ fn a_read_of_several_planes_has_them_all_and_is_sensed_once() {
 
 #[test]
 fn a_write_begins_when_no_plane_reads_and_no_read_goes_before_it() {
-    let mut sim = device(true, Form::HostOnly);
+    let mut sim = device(true, ReadPriority::HostOnly);
     write(&mut sim, 5);
     wait_until(&mut sim, TAKE + 3_000 - 1);
     // These arrive 2 us from now: the write is there before.
@@ -114,7 +114,7 @@ fn a_write_begins_when_no_plane_reads_and_no_read_goes_before_it() {
 
 #[test]
 fn an_erase_waits_for_the_planes_that_read() {
-    let mut sim = device(true, Form::HostOnly);
+    let mut sim = device(true, ReadPriority::HostOnly);
     read_plane(&mut sim, 5, 0);
     read_plane(&mut sim, 5, 1);
     wait_until(&mut sim, 10_000);
@@ -129,7 +129,7 @@ fn an_erase_waits_for_the_planes_that_read() {
 
 #[test]
 fn a_program_gives_way_once_to_reads_of_several_planes() {
-    let mut sim = device(true, Form::Suspend(15_000));
+    let mut sim = device(true, ReadPriority::Suspend(15_000));
     write(&mut sim, 5);
     let begin = TAKE + 3_000 + IN;
     wait_until(&mut sim, begin + 100_000);
@@ -142,7 +142,7 @@ fn a_program_gives_way_once_to_reads_of_several_planes() {
 
 #[test]
 fn a_write_that_is_late_goes_before_reads_of_any_plane() {
-    let mut sim = device(true, Form::ReadsFirst);
+    let mut sim = device(true, ReadPriority::ReadsFirst);
     (0..2).for_each(|_| read_plane(&mut sim, 5, 0));
     write(&mut sim, 5);
     let mut last = 0;
@@ -154,13 +154,13 @@ fn a_write_that_is_late_goes_before_reads_of_any_plane() {
             _ => read_plane(&mut sim, 5, plane),
         }
     }
-    let most = form::WRITE_DEADLINE_NS + SENSE + 2 * OUT + IN + PROGRAM;
-    assert!(last > form::WRITE_DEADLINE_NS && last <= most, "{last}");
+    let most = read_priority::WRITE_DEADLINE_NS + SENSE + 2 * OUT + IN + PROGRAM;
+    assert!(last > read_priority::WRITE_DEADLINE_NS && last <= most, "{last}");
 }
 
 #[test]
 fn planes_that_read_when_the_power_goes_are_free_when_it_is_back() {
-    let mut sim = device(true, Form::HostOnly);
+    let mut sim = device(true, ReadPriority::HostOnly);
     (0..4).for_each(|plane| read_plane(&mut sim, 5, plane));
     wait_until(&mut sim, 10_000);
     sim.power_cut();
@@ -169,7 +169,7 @@ fn planes_that_read_when_the_power_goes_are_free_when_it_is_back() {
 }
 
 /// All completions of reads on random planes and writes.
-fn history(seed: u64, are_independent: bool, form: Form) -> (Vec<Completion>, u64) {
+fn history(seed: u64, are_independent: bool, form: ReadPriority) -> (Vec<Completion>, u64) {
     let mut sim = device(are_independent, form);
     let mut rng = esker_base::Rng::new(seed);
     let mut next = |sim: &mut Sim, kind| match kind {
@@ -193,7 +193,7 @@ fn history(seed: u64, are_independent: bool, form: Form) -> (Vec<Completion>, u6
 
 #[test]
 fn equal_runs_of_independent_planes_are_equal_to_the_event() {
-    for form in [Form::HostOnly, Form::ReadsFirst, Form::Suspend(15_000)] {
+    for form in [ReadPriority::HostOnly, ReadPriority::ReadsFirst, ReadPriority::Suspend(15_000)] {
         assert_eq!(history(3, true, form), history(3, true, form));
         assert_ne!(history(3, true, form), history(3, false, form));
     }
@@ -202,7 +202,7 @@ fn equal_runs_of_independent_planes_are_equal_to_the_event() {
 #[test]
 fn reads_of_random_planes_come_sooner_where_planes_are_independent() {
     let [together, apart] = [false, true].map(|are_independent| {
-        let mut sim = device(are_independent, Form::HostOnly);
+        let mut sim = device(are_independent, ReadPriority::HostOnly);
         let mut rng = esker_base::Rng::new(7);
         (0..200).for_each(|_| read_plane(&mut sim, 5, rng.below(4) as u32));
         moments(&mut sim).pop().unwrap()

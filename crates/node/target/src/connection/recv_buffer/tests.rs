@@ -3,7 +3,7 @@
 use super::*;
 use esker_base::checksum::crc32c;
 use esker_nvme::command::Sqe;
-use esker_nvme::pdu::{DataDigest, Digests, Encoder, Fatal, FromHost, InitializeRequest};
+use esker_nvme::pdu::{DataDigest, Digests, Encoder, FatalError, HostPdu, InitializeRequest};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { command_data_bytes: 64 << 10, data_bytes: 128 << 10 };
@@ -21,7 +21,7 @@ fn seen(header: Header, data: &[u8], data_intact: bool) -> Seen {
 }
 
 /// The PDUs at the front of `bytes`, which are all there, and what ends them.
-fn uncut(bytes: &[u8], digests: Digests) -> (Vec<Seen>, Option<Fatal>) {
+fn uncut(bytes: &[u8], digests: Digests) -> (Vec<Seen>, Option<FatalError>) {
     let (mut scanner, mut all, mut rest) = (Scanner::new(Sender::Host, LIMITS), Vec::new(), bytes);
     loop {
         match scanner.scan(rest) {
@@ -44,7 +44,7 @@ fn cut(
     digests: Digests,
     lengths: &[usize],
     place: usize,
-) -> (Vec<Seen>, Option<Fatal>) {
+) -> (Vec<Seen>, Option<FatalError>) {
     let (mut input, mut all) = (Input::new(Sender::Host, LIMITS), Vec::new());
     input.set_place(place);
     let mut lengths = lengths.iter().copied().cycle();
@@ -71,7 +71,7 @@ fn take_frames(
     bytes: &mut Bytes,
     digests: Digests,
     all: &mut Vec<Seen>,
-) -> Result<(), Fatal> {
+) -> Result<(), FatalError> {
     while let Some(frame) = input.scanner.scan(bytes.unread())? {
         let (header, intact) = (frame.header, frame.digest == DataDigest::Plain);
         input.scanner.agreed(digests);
@@ -171,7 +171,7 @@ fn the_second_of_two_large_capsules_is_received_where_its_data_belongs() {
         let mut buffered = input.take();
         while let Some(frame) = input.scanner.scan(buffered.unread()).unwrap() {
             let header = frame.header;
-            let is_command = FromHost::parse(&frame).is_ok() && header.kind == PduKind::Command;
+            let is_command = HostPdu::parse(&frame).is_ok() && header.kind == PduKind::Command;
             input.expect_another(header);
             match buffered.detach_buffer(&header).filter(|_| is_command) {
                 Some(data) => given += usize::from(is_at(data.range().start, 56)),

@@ -8,7 +8,7 @@ use esker_uring::{Inbox, Reactor, Sender, mailbox};
 /// A part whose operations the test completes as it pleases.
 struct Bench {
     part: Part,
-    out: Outlet,
+    out: OperationSink,
     replies: Sender<Message>,
     answers: Inbox<Message>,
 }
@@ -22,13 +22,13 @@ impl Bench {
             failures: Arc::default(),
             tasks: HashMap::new(),
             next_tag: 0,
-            syncs: GroupSync::default(),
+            syncs: GroupCommit::default(),
             zeroing: 0,
             zeroings: VecDeque::new(),
             can_free: true,
             is_closing: false,
         };
-        Bench { part, out: Outlet::default(), replies, answers }
+        Bench { part, out: OperationSink::default(), replies, answers }
     }
 
     fn request(&mut self, slot: u16, request: Request) {

@@ -1,0 +1,336 @@
+//! Walks a table: a position in the index, and in the block found there.
+
+use crate::block::{BadEntry, Block};
+use crate::block_cursor::BlockCursor;
+use crate::block_scan::{BlockScan, Position};
+use crate::reader::Table;
+use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, Result, Seqno};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A compaction's cursor reads so much at once: enough to make seeks of a disk and calls to the
+/// system rare, little enough that dozens of inputs fit in memory.
+const READ_AHEAD_BYTES: u64 = 256 << 10;
+
+/// The purpose of a table cursor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadPurpose {
+    /// To answer a read. Blocks come from the block cache and are cached.
+    Read,
+    /// To rewrite the table. Blocks are read once, in order and in large pieces, and bypass the
+    /// cache.
+    Compaction,
+}
+
+/// A value in a data block, which it keeps in memory, and nothing else.
+#[derive(Default)]
+pub struct PinnedValue {
+    block: Option<Block>,
+    place: Range<usize>,
+}
+
+impl PinnedValue {
+    /// The value; empty if none is held.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |block| block.slice(self.place.clone()))
+    }
+
+    /// Holds nothing any more.
+    #[inline]
+    pub fn release(&mut self) {
+        self.block = None;
+    }
+}
+
+/// A cursor over a table's versions. It keeps the table open and its block in memory.
+pub struct TableIter {
+    table: Arc<Table>,
+    purpose: ReadPurpose,
+    /// The block the cursor stands in, and its number.
+    block: Option<Block>,
+    number: usize,
+    position: BlockCursor,
+    valid: bool,
+    /// For compaction: stored bytes from `ahead_start` of the file on.
+    ahead: Vec<u8>,
+    ahead_start: u64,
+}
+
+impl std::fmt::Debug for TableIter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableCursor").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+impl TableIter {
+    pub(crate) fn new(table: Arc<Table>, purpose: ReadPurpose) -> Self {
+        TableIter {
+            table,
+            purpose,
+            block: None,
+            number: 0,
+            position: BlockCursor::new(),
+            valid: false,
+            ahead: Vec::new(),
+            ahead_start: 0,
+        }
+    }
+
+    /// Holds the value of the version that the cursor stands on.
+    #[doc(hidden)]
+    #[inline]
+    pub fn hold_value(&self, held: &mut PinnedValue) {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        let Some(block) = &self.block else { return };
+        if !held.block.as_ref().is_some_and(|other| other.is(block)) {
+            held.block = Some(block.clone());
+        }
+        held.place = self.position.value();
+    }
+
+    /// Starts `scan` at the current version. The scan ends with the block, or
+    /// before the first key at or above `limit`.
+    pub fn scan_block(
+        &self,
+        snapshot: Seqno,
+        limit: Option<&[u8]>,
+        scan: &mut BlockScan,
+    ) -> Result<()> {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        let Some(block) = &self.block else { return Ok(()) };
+        let position = Position {
+            key: self.position.key(),
+            seqno: self.position.seqno(),
+            kind: self.position.kind(),
+            value: self.position.value(),
+            next: self.position.next_place(),
+        };
+        scan.start(block, self.scan_end(block, limit)?, snapshot, position);
+        Ok(())
+    }
+
+    /// Takes `scan` on to the block after the one that the cursor is in. Returns false if there is
+    /// none. The cursor is not valid afterwards.
+    pub fn scan_next_block(&mut self, limit: Option<&[u8]>, scan: &mut BlockScan) -> Result<bool> {
+        match self.block {
+            Some(_) => self.scan_block_of(self.number + 1, limit, scan),
+            None => Ok(false),
+        }
+    }
+
+    /// As [`TableIter::scan_next_block`], for the first block.
+    pub fn scan_first_block(&mut self, limit: Option<&[u8]>, scan: &mut BlockScan) -> Result<bool> {
+        self.scan_block_of(0, limit, scan)
+    }
+
+    fn scan_block_of(
+        &mut self,
+        number: usize,
+        limit: Option<&[u8]>,
+        scan: &mut BlockScan,
+    ) -> Result<bool> {
+        self.valid = false;
+        if number == self.table.index.len() {
+            return Ok(false);
+        }
+        self.enter(number)?;
+        let Some(block) = &self.block else { return Ok(false) };
+        scan.go_on(block, self.scan_end(block, limit)?);
+        Ok(true)
+    }
+
+    /// Where the entry starts at which a scan of the current block ends.
+    fn scan_end(&self, block: &Block, limit: Option<&[u8]>) -> Result<usize> {
+        if let Some(limit) = limit
+            && self.table.index.find(limit, MAX_SEQNO) <= self.number
+        {
+            let landing = block.seek(limit, MAX_SEQNO);
+            let landing = landing.map_err(|bad| self.table.bad_entry(self.number, bad))?;
+            return Ok(landing.map_or(block.entries_end(), |landing| landing.place.entry));
+        }
+        Ok(block.entries_end())
+    }
+
+    /// Returns the report of the entry at which `scan`, of the block that the cursor is in, found
+    /// damage.
+    pub fn damage(&self, scan: &BlockScan) -> Error {
+        self.table.bad_entry(self.number, BadEntry { at: scan.next_entry() })
+    }
+
+    /// Makes block `number` the current one. Does nothing if it is.
+    fn enter(&mut self, number: usize) -> Result<()> {
+        if self.block.is_some() && self.number == number {
+            return Ok(());
+        }
+        self.block = None;
+        self.block = Some(match self.purpose {
+            ReadPurpose::Read => self.table.cached_block(number)?,
+            ReadPurpose::Compaction => self.block_read_ahead(number)?,
+        });
+        self.number = number;
+        Ok(())
+    }
+
+    /// Block `number` out of a large piece, which is read if the last one does not hold it.
+    fn block_read_ahead(&mut self, number: usize) -> Result<Block> {
+        let place = self.table.block_place(number);
+        let ahead_end = self.ahead_start + self.ahead.len() as u64;
+        if place.start < self.ahead_start || place.end > ahead_end {
+            self.read_ahead(place.start, place.end)?;
+        }
+        let start = (place.start - self.ahead_start) as usize;
+        let end = (place.end - self.ahead_start) as usize;
+        let stored = &self.ahead[start..end];
+        self.table.source.data_block(place.start, stored, || stored.into())
+    }
+
+    /// Reads a piece from `start` on, at least to `block_end`, and announces the next.
+    fn read_ahead(&mut self, start: u64, block_end: u64) -> Result<()> {
+        let source = &self.table.source;
+        let data_end = source.offset + self.table.index.blocks_end();
+        let end = (start + READ_AHEAD_BYTES).clamp(block_end, data_end);
+        self.ahead.clear();
+        self.ahead.resize((end - start) as usize, 0);
+        self.ahead_start = start;
+        if let Err(error) = source.file.read_exact_at(start, &mut self.ahead) {
+            self.ahead.clear();
+            return Err(error);
+        }
+        if end < data_end {
+            source.file.read_ahead(end, READ_AHEAD_BYTES.min(data_end - end));
+        }
+        Ok(())
+    }
+
+    /// Runs `step` on block `number` and the position in it.
+    fn step_in<T>(
+        &mut self,
+        number: usize,
+        step: impl FnOnce(&mut BlockCursor, &Block) -> Result<T, BadEntry>,
+    ) -> Result<T> {
+        self.valid = false;
+        self.enter(number)?;
+        let block = self.block.as_ref().expect("a block was entered");
+        step(&mut self.position, block).map_err(|bad| self.table.bad_entry(number, bad))
+    }
+
+    /// Goes to the first version of block `number`, if there is such a block.
+    fn first_of(&mut self, number: usize) -> Result<()> {
+        self.valid = false;
+        if number < self.table.index.len() {
+            self.step_in(number, |position, block| position.seek_first(block))?;
+            self.valid = true;
+        }
+        Ok(())
+    }
+
+    /// Goes to the last version before block `number`, if there is one.
+    fn last_before(&mut self, number: usize) -> Result<()> {
+        self.valid = false;
+        if number > 0 {
+            self.step_in(number - 1, |position, block| position.seek_last(block))?;
+            self.valid = true;
+        }
+        Ok(())
+    }
+}
+
+impl EntryCursor for TableIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.first_of(0)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.last_before(self.table.index.len())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        self.valid = false;
+        let number = self.table.index.find(key, seqno);
+        if number == self.table.index.len() {
+            return Ok(());
+        }
+        if self.step_in(number, |position, block| position.seek(block, key, seqno))? {
+            self.valid = true;
+            return Ok(());
+        }
+        // The target is between the block's last version and its separator.
+        self.first_of(number + 1)
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        self.valid = false;
+        let number = self.table.index.find(key, seqno.min(MAX_SEQNO));
+        if number == self.table.index.len() {
+            return self.last_before(number);
+        }
+        self.valid = self.step_in(number, |position, block| {
+            if !position.seek(block, key, seqno)? {
+                position.seek_end(block);
+            }
+            position.prev(block)
+        })?;
+        if self.valid { Ok(()) } else { self.last_before(number) }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid, "next on a cursor that is not valid");
+        let Some(block) = self.block.as_ref() else {
+            return Ok(());
+        };
+        match self.position.next(block) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.first_of(self.number + 1),
+            Err(bad) => {
+                self.valid = false;
+                Err(self.table.bad_entry(self.number, bad))
+            }
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid, "prev on a cursor that is not valid");
+        let Some(block) = self.block.as_ref() else {
+            return Ok(());
+        };
+        match self.position.prev(block) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.last_before(self.number),
+            Err(bad) => {
+                self.valid = false;
+                Err(self.table.bad_entry(self.number, bad))
+            }
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.position.key()
+    }
+
+    #[inline]
+    fn seqno(&self) -> Seqno {
+        self.position.seqno()
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.position.kind()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        match self.block.as_ref() {
+            Some(block) => block.slice(self.position.value()),
+            None => &[],
+        }
+    }
+}
