@@ -2,6 +2,9 @@
 //! nothing that the child does reaches the parent's files or locks.
 #![cfg(target_os = "linux")]
 
+#[path = "support/killed.rs"]
+mod killed;
+#[path = "support/pool_place.rs"]
 mod pool_place;
 
 use esker_api::{

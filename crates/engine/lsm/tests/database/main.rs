@@ -1,0 +1,25 @@
+//! The database as a user meets it: reads, writes, batches, cursors, memory, a pool as its log.
+
+#[path = "../support/killed.rs"]
+mod killed;
+#[path = "../support/pool_place.rs"]
+mod pool_place;
+mod support;
+
+mod account;
+mod check_beside;
+mod cursor_pins;
+mod cursors;
+mod directory;
+mod dram_table;
+mod edge_keys;
+mod foreign_handles;
+mod large_batches;
+mod pool;
+mod pool_full;
+mod reads_and_writes;
+mod reads_of_many_runs;
+mod requests;
+mod resources;
+mod small;
+mod visibility;

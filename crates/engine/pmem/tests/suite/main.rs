@@ -1,0 +1,5 @@
+//! Pools in files.
+
+mod golden;
+mod mend;
+mod pool;

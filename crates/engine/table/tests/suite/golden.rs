@@ -1,0 +1,133 @@
+//! Tables written by format version 1 are read for ever. `ESKER_BLESS=1` writes the files anew,
+//! which only a new format version may need.
+
+use crate::support::*;
+use esker_base::{Kind, MAX_SEQNO, RangeTombstone};
+use esker_table::{BlockCache, Compression, ReadPurpose, Table, TableOptions};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn versions() -> Vec<Version> {
+    let mut versions: Vec<Version> = (0..120u64)
+        .map(|n| {
+            let kind = if n % 11 == 0 { Kind::Delete } else { Kind::Put };
+            let value = format!("value {n} ").repeat(n as usize % 13);
+            let value = if kind == Kind::Put { value.into_bytes() } else { vec![] };
+            (format!("city/{:03}", n * 2 / 3).into_bytes(), n * n * n, kind, value)
+        })
+        .collect();
+    versions.push((vec![0xff; 200], MAX_SEQNO, Kind::Put, vec![7; 300]));
+    versions.push((vec![0], 0, Kind::Put, vec![]));
+    sort(&mut versions);
+    versions
+}
+
+fn tombstones() -> Vec<RangeTombstone> {
+    let tombstone = |start: &[u8], end: &[u8], seqno| RangeTombstone {
+        start: start.to_vec(),
+        end: end.to_vec(),
+        seqno,
+    };
+    vec![tombstone(b"city/010", b"city/020", 700), tombstone(b"city/015", b"d", 800)]
+}
+
+fn dump(table: &Arc<Table>) -> String {
+    let properties = table.properties();
+    let mut out = String::new();
+    writeln!(out, "keyspace {}, level {}", properties.keyspace, properties.level).unwrap();
+    writeln!(out, "compression {}", properties.compression).unwrap();
+    writeln!(out, "fingerprint bits {}", properties.fingerprint_bits).unwrap();
+    writeln!(out, "entries {}, deletes {}", properties.entries, properties.deletes).unwrap();
+    writeln!(out, "keys {}", properties.keys).unwrap();
+    writeln!(out, "range tombstones {}", properties.range_tombstones).unwrap();
+    writeln!(out, "raw key bytes {}", properties.raw_key_bytes).unwrap();
+    writeln!(out, "raw value bytes {}", properties.raw_value_bytes).unwrap();
+    writeln!(out, "data blocks {}", properties.data_blocks).unwrap();
+    writeln!(out, "data bytes {}", properties.data_bytes).unwrap();
+    let seqnos = (properties.smallest_seqno, properties.largest_seqno);
+    writeln!(out, "seqnos {} to {}", seqnos.0, seqnos.1).unwrap();
+    let keys = (properties.smallest.escape_ascii(), properties.largest.escape_ascii());
+    writeln!(out, "keys {} to {}", keys.0, keys.1).unwrap();
+    let sketches = &properties.sketches;
+    writeln!(out, "hll about {:.3}", sketches.hll.estimate()).unwrap();
+    let theta = &sketches.theta;
+    writeln!(out, "theta {} keys, {} bytes", theta.distinct(), theta.bytes()).unwrap();
+    for tombstone in table.tombstones().tombstones() {
+        let (start, end) = (tombstone.start.escape_ascii(), tombstone.end.escape_ascii());
+        writeln!(out, "tombstone {start}..{end} at {}", tombstone.seqno).unwrap();
+    }
+    for (key, seqno, kind, value) in scan(table, ReadPurpose::Read).unwrap() {
+        let (key, value) = (key.escape_ascii(), value.escape_ascii());
+        writeln!(out, "{key} {seqno} {kind:?} {value}").unwrap();
+    }
+    out
+}
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn check(name: &str, compression: Compression, fingerprint_bits: u8) {
+    let name = |extension| golden(&format!("v1-{name}.{extension}"));
+    if std::env::var_os("ESKER_BLESS").is_some() {
+        let mut file = Growing::default();
+        let options = TableOptions { compression, fingerprint_bits, ..options() };
+        let info = write_to(&mut file, options, &versions(), &tombstones());
+        std::fs::write(name("table"), &file.0).unwrap();
+        std::fs::write(name("txt"), dump(&open_bytes(file.0, &info).unwrap())).unwrap();
+    }
+    let bytes = std::fs::read(name("table")).unwrap();
+    let len = bytes.len() as u64;
+    let file = Arc::new(Finished { bytes, ..Finished::default() });
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let table = Arc::new(Table::open(file, FILE_ID, 0, len, cache).unwrap());
+    assert_eq!(dump(&table), std::fs::read_to_string(name("txt")).unwrap());
+    assert_eq!(scan(&table, ReadPurpose::Read).unwrap(), versions());
+    for (key, seqno, ..) in versions() {
+        assert_eq!(get(&table, &key, seqno).unwrap().unwrap().seqno, seqno);
+    }
+    let complaints = complaints(&table);
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+/// The required features in a table's footer.
+fn features(bytes: &[u8]) -> u32 {
+    let at = bytes.len() - 28;
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+#[test]
+fn tables_with_samples_as_bits_say_so_in_their_footers() {
+    let of = |name: &str| features(&std::fs::read(golden(name)).unwrap());
+    assert_eq!(of("v1-packed-samples.table"), 1);
+    assert_eq!(of("v1-packed-filter.table"), 0);
+    let mut file = Growing::default();
+    write_to(&mut file, options(), &versions(), &tombstones());
+    assert_eq!(features(&file.0), 1);
+}
+
+#[test]
+fn version_1_without_compression_reads_as_it_did() {
+    check("none", Compression::None, 8);
+}
+
+#[test]
+fn version_1_with_lz4_reads_as_it_did() {
+    check("lz4", Compression::Lz4, 16);
+}
+
+#[test]
+fn version_1_with_zstd_reads_as_it_did() {
+    check("zstd", Compression::Zstd, 32);
+}
+
+#[test]
+fn version_1_with_packed_fingerprints_reads_as_it_did() {
+    check("packed-filter", Compression::Lz4, 11);
+}
+
+#[test]
+fn version_1_with_packed_samples_reads_as_it_did() {
+    check("packed-samples", Compression::Lz4, 11);
+}

@@ -1,0 +1,8 @@
+//! Tables: what they hold, in every version of the format, and damaged.
+
+mod damage;
+mod golden;
+mod model;
+mod sketches;
+mod support;
+mod table;
