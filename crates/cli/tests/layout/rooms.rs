@@ -10,7 +10,7 @@ use crate::source::code_of;
 const LEAVES: [&str; 3] = ["parallel", "primitives", "user_keys"];
 
 /// The rooms, the lowest first, with those that each may use.
-const ROOMS: [(&str, &[&str]); 15] = [
+const ROOMS: [(&str, &[&str]); 16] = [
     ("options", &[/* down: */ "background"]),
     ("version", &["options"]),
     ("stats", &["options", "version", /* down: */ "compaction"]),
@@ -18,7 +18,8 @@ const ROOMS: [(&str, &[&str]); 15] = [
     ("log", &["manifest", "options"]),
     ("write", &["log", "options"]),
     ("output", &["options", "version"]),
-    ("read", &["options", "stats", "version", /* down: */ "db", "engine"]),
+    ("tree", &["log", "manifest", "options", "stats", "version"]),
+    ("read", &["stats", "tree", "version"]),
     (
         "flush",
         &[
@@ -27,9 +28,9 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "output",
             "read",
             "stats",
+            "tree",
             "version",
             /* down: */ "compaction",
-            "engine",
         ],
     ),
     (
@@ -53,8 +54,8 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "manifest",
             "options",
             "output",
-            "read",
             "stats",
+            "tree",
             "version",
             "write",
             /* down: */ "background",
@@ -70,8 +71,8 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "log",
             "manifest",
             "options",
-            "read",
             "stats",
+            "tree",
             "version",
             "write",
             /* down: */ "recovery",
@@ -89,6 +90,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "options",
             "output",
             "stats",
+            "tree",
             "version",
             "write",
             /* down: */ "db",

@@ -6,40 +6,24 @@ use crate::background::{JobClass, Scheduler, SchedulerState};
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::compaction::pick::l0_delay::FlushCadence;
 use crate::compaction::space::budget::PickerContext;
-use crate::log::segment_provider::SegmentProvider;
 use crate::log::torn_tail::TornTail;
-use crate::manifest::manifest_state::ManifestState;
-use crate::manifest::version_edit::{VersionChange, VersionEdit};
-use crate::manifest::version_set::VersionSet;
-use crate::options::settings::{Log, Settings, Sync};
-use crate::options::sizes::SizeTargets;
+use crate::options::settings::{Log, Settings};
 use crate::options::sizes::segments_ahead;
 use crate::output::io_throttle::IoThrottle;
-use crate::read::db_iter::DbIter;
-use crate::read::get;
 use crate::recovery::open_tables::OpenScope;
 use crate::stats;
-use crate::stats::Counters;
-use crate::stats::cumulative::{CumulativeStats, SpaceAmpSamples, UnpersistedStats};
-use crate::stats::disk_usage::{DiskUsageTracker, TableDiskUsage};
-use crate::stats::write_histories::WriteHistories;
-use crate::user_keys::KeyFormat;
+use crate::stats::cumulative::SpaceAmpSamples;
+use crate::tree::Tree;
 use crate::version::Version;
-use crate::version::pin_registry::PinRegistry;
-use crate::version::snapshot_tracker::SnapshotTracker;
-use crate::version::super_version::{SuperVersion, SuperVersionCell, pin_present};
+use crate::version::super_version::{SuperVersion, pin_present};
 use crate::write::write_controller::WriteController;
 use crate::write::{CommitPipeline, RANGE_DELETES_MAX};
-use esker_api::{KeyspaceRef, StoreId, WriteBatch, foreign};
-use esker_base::{Clock, Error, KeyspaceId, Kind, MAX_KEY_BYTES, Result, Seqno};
-use esker_memtable::{DramTable, MemTable};
-use esker_pmem::OwnerProcess;
-use esker_storage::Storage;
-use esker_table::BlockCache;
+use esker_api::{WriteBatch, foreign};
+use esker_base::{Error, KeyspaceId, Kind, MAX_KEY_BYTES, Result, Seqno};
+use esker_memtable::MemTable;
 use esker_txn::TransactionManager;
 use parking_lot::{Mutex, RwLock};
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -48,128 +32,68 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 
 /// See the file's head.
 pub(crate) struct Engine {
+    /// What reads and background jobs need.
+    pub(crate) tree: Tree,
+
     // Constant after opening.
-    /// What handles of this open are told by.
-    pub(crate) store_id: StoreId,
-    pub(crate) keys: KeyFormat,
-    pub(crate) settings: Settings,
     /// Of the segments that this process writes.
     pub(crate) salt: u64,
-    pub(crate) sizes: SizeTargets,
-    pub(crate) storage: Arc<dyn Storage>,
-    /// The process that opened the database.
-    pub(crate) owner: OwnerProcess,
-    pub(crate) logs: SegmentProvider,
-    pub(crate) clock: Arc<dyn Clock>,
     /// The database's share of memory and threads.
     pub(crate) share: Share,
-    pub(crate) cache: Arc<BlockCache>,
-    pub(crate) dram_table: Option<DramTable>,
-    pub(crate) read_only: bool,
     /// What opening gave up.
     pub(crate) torn_log: Option<TornTail>,
     /// Files that opening set aside, under their new names.
     pub(crate) set_aside: Vec<String>,
-    /// The storage, as what knows how much its tables take. `None`: opened for reading.
-    pub(crate) meter: Option<Arc<DiskUsageTracker>>,
 
     // Each protected by itself.
     pub(crate) commit: CommitPipeline,
-    pub(crate) view: SuperVersionCell,
-    pub(crate) installer: VersionSet,
-    pub(crate) snapshots: Arc<SnapshotTracker>,
-    pub(crate) leases: PinRegistry<DbIter>,
     pub(crate) schedule: Scheduler,
     pub(crate) stall: WriteController,
     pub(crate) under_way: L0CompactionProgress,
     pub(crate) gate: IoThrottle,
-    pub(crate) counters: Counters,
-    pub(crate) unwritten: UnpersistedStats,
-    pub(crate) histories: WriteHistories,
     /// Made by the first transaction.
     pub(crate) transactions: OnceLock<TransactionManager>,
 
     /// The locks on the directories. Empty once the database is closed.
-    pub(crate) locks: Mutex<Vec<Box<dyn Send + std::marker::Sync>>>,
+    pub(crate) locks: Mutex<Vec<Box<dyn Send + Sync>>>,
     /// Held shared by calls that do I/O for upkeep, and exclusively while the locks are given up.
     pub(crate) upkeep: RwLock<()>,
-    /// Nothing of the database can be used any more.
-    pub(crate) closed: AtomicBool,
 }
 
 impl Engine {
-    /// Fails in a forked child, and once the database is closed.
-    #[inline]
-    pub(crate) fn check_usable(&self) -> Result<()> {
-        match self.owner.is_current() && !self.closed.load(Ordering::Acquire) {
-            true => Ok(()),
-            false => Err(self.why_unusable()),
-        }
-    }
-
-    #[cold]
-    fn why_unusable(&self) -> Error {
-        match self.owner.is_current() {
-            true => Error::Closed,
-            false => Error::Forked { what: self.storage.describe() },
-        }
-    }
-
-    /// The error for a keyspace that a view does not have. A closed database's view has none.
-    #[cold]
-    pub(crate) fn unknown(&self, keyspace: KeyspaceId) -> Error {
-        self.check_usable().err().unwrap_or_else(|| get::unknown(keyspace))
-    }
-
-    /// Returns the id of `keyspace`, unless another database or an earlier open made the handle.
-    #[inline]
-    pub(crate) fn resolve(&self, keyspace: impl Into<KeyspaceRef>) -> Result<KeyspaceId> {
-        self.store_id.resolve(keyspace.into(), || self.storage.describe())
-    }
-
-    /// Returns the seqno of `snapshot`, unless another database or an earlier open made it.
-    #[inline]
-    pub(crate) fn resolve_snapshot(&self, snapshot: &dyn esker_api::Snapshot) -> Result<Seqno> {
-        let seqno = snapshot.seqno();
-        match snapshot.store() == self.store_id {
-            true => Ok(seqno),
-            false => Err(foreign(format!("the snapshot at {seqno}"), self.storage.describe())),
-        }
-    }
-
     /// Whether one frame can hold `batch`.
     #[inline]
     pub(crate) fn fits_frame(&self, batch: &WriteBatch) -> bool {
         let bytes = batch.encoded().len();
-        MemTable::batch_fits(self.settings.segment_bytes, bytes, batch.len() as u32)
+        MemTable::batch_fits(self.tree.settings.segment_bytes, bytes, batch.len() as u32)
     }
 
     /// Whether several frames can.
     #[cold]
     fn fits_frames(&self, batch: &WriteBatch) -> bool {
-        let limit = self.settings.max_entry_bytes();
-        batch.encoded().len() <= self.settings.max_batch_bytes()
-            && batch.len() <= self.settings.max_batch_entries()
+        let limit = self.tree.settings.max_entry_bytes();
+        batch.encoded().len() <= self.tree.settings.max_batch_bytes()
+            && batch.len() <= self.tree.settings.max_batch_entries()
             && batch.iter().all(|entry| entry.encoded_bytes() <= limit)
     }
 
     /// What a read at present looks at: see `super_version`.
     #[inline]
     pub(crate) fn pin_present(&self) -> (arc_swap::Guard<Arc<SuperVersion>>, Seqno) {
-        pin_present(|| self.view.pin(), || self.commit.visible())
+        pin_present(|| self.tree.view.pin(), || self.commit.visible())
     }
 
     /// Returns the batch that `given` is with stored keys, unless it can't be written.
     #[inline]
     pub(crate) fn accept<'a>(&self, given: &'a WriteBatch) -> Result<Cow<'a, WriteBatch>> {
-        if let Some(handle) = given.foreign_to(self.store_id) {
+        if let Some(handle) = given.foreign_to(self.tree.store_id) {
             let what = format!("a batch with the keyspace with id {}", handle.id);
-            return Err(foreign(what, self.storage.describe()));
+            return Err(foreign(what, self.tree.storage.describe()));
         }
-        if given.has_empty_key() && !self.keys.takes_empty_key() {
+        if given.has_empty_key() && !self.tree.keys.takes_empty_key() {
             return Err(Error::EmptyKey);
         }
-        let batch = self.keys.batch(given);
+        let batch = self.tree.keys.batch(given);
         let fits = self.fits_frame(&batch) || self.fits_frames(&batch);
         if given.longest_key() > MAX_KEY_BYTES
             || !fits
@@ -178,27 +102,27 @@ impl Engine {
         {
             return Err(self.refuse(given, &batch));
         }
-        let view = self.view.pin();
+        let view = self.tree.view.pin();
         let mut known = None;
         for entry in batch.keyspaces() {
             if known != Some(entry) {
                 if !view.version.keyspaces.contains_key(&entry) {
-                    return Err(self.unknown(entry));
+                    return Err(self.tree.unknown(entry));
                 }
                 known = Some(entry);
             }
         }
-        if self.installer.may_be_undecided() {
+        if self.tree.installer.may_be_undecided() {
             let name =
                 |id| view.version.keyspaces.get(&id).map_or_else(String::new, |it| it.name.clone());
-            self.installer.expect_decided(batch.keyspaces(), name)?;
+            self.tree.installer.expect_decided(batch.keyspaces(), name)?;
         }
         Ok(batch)
     }
 
     #[cold]
     fn refuse(&self, given: &WriteBatch, batch: &WriteBatch) -> Error {
-        let limit = self.settings.max_entry_bytes();
+        let limit = self.tree.settings.max_entry_bytes();
         if given.longest_key() > MAX_KEY_BYTES {
             Error::KeyTooLong { bytes: given.longest_key() }
         } else if given.has_empty_range() {
@@ -208,7 +132,7 @@ impl Engine {
             Error::TooManyRangeDeletes { range_deletes, limit }
         } else if let Some(entry) = batch.iter().find(|entry| entry.encoded_bytes() > limit) {
             let (bytes, key_bytes) = (entry.value.len(), entry.key.len());
-            if entry.kind == Kind::RangeDelete && self.keys.is_end_of_keys(entry.value) {
+            if entry.kind == Kind::RangeDelete && self.tree.keys.is_end_of_keys(entry.value) {
                 let entry_bytes = entry.encoded_bytes();
                 // A quarter of it is enough, with room for the start of the range.
                 let segment_bytes = (4 * entry_bytes).next_power_of_two();
@@ -218,65 +142,32 @@ impl Engine {
         } else {
             Error::BatchTooLarge {
                 bytes: batch.encoded().len(),
-                limit: self.settings.max_batch_bytes(),
+                limit: self.tree.settings.max_batch_bytes(),
                 entries: batch.len(),
-                entries_limit: self.settings.max_batch_entries(),
+                entries_limit: self.tree.settings.max_batch_entries(),
             }
         }
     }
 
-    /// Makes an edit that takes tables or MemTables away durable and puts it in force, as
-    /// [`VersionSet::install`] does, and sees to it that no idle cursor holds on to what is gone. With it
-    /// the manifest learns the `cost` of what was done, and what else was counted.
-    pub(crate) fn install(
-        &self,
-        cost: CumulativeStats,
-        plan: impl FnOnce(&ManifestState) -> Result<VersionEdit>,
-        change: impl FnOnce(&mut SuperVersion),
-    ) -> Result<()> {
-        let mut counted = CumulativeStats::default();
-        let plan = |state: &ManifestState| {
-            let mut edit = plan(state)?;
-            counted = self.unwritten.take(self.counters.table_gets.sum());
-            let mut account = state.account;
-            account.add(counted);
-            account.add(cost);
-            account.segment_bytes = self.sizes.segment_bytes;
-            edit.changes.push(VersionChange::Account(account));
-            Ok(edit)
-        };
-        let installed = self.installer.install(&self.view, plan, change);
-        installed.inspect_err(|_| self.unwritten.put_back(counted))?;
-        self.leases.recall();
-        Ok(())
-    }
-
-    /// What the database has cost up to now.
-    pub(crate) fn account(&self) -> CumulativeStats {
-        let mut account = self.installer.account();
-        account.add(self.unwritten.peek(self.counters.table_gets.sum()));
-        account
-    }
-
     /// Notes what table files take for what is live, as far as that can be told now.
     pub(crate) fn look_at_space(&self) {
-        let Some(meter) = &self.meter else { return };
+        let Some(meter) = &self.tree.meter else { return };
         // A merge may just have put tables there that nobody has opened.
         self.open_new_tables();
-        let version = self.view.load().version.clone();
-        let Some(live) = stats::live_data(&version, &self.snapshots.list()) else { return };
+        let version = self.tree.view.load().version.clone();
+        let Some(live) = stats::live_data(&version, &self.tree.snapshots.list()) else { return };
         let (space, peak) = (meter.table_space(), meter.take_peak());
         let look = SpaceAmpSamples::look(space.bytes, peak, live.bytes, live.pinned_bytes);
-        self.unwritten.look(look);
+        self.tree.unwritten.look(look);
     }
 
     /// What pickers have to know beside the version of `view`.
     pub(crate) fn surroundings(&self, view: &SuperVersion, jobs: &SchedulerState) -> PickerContext {
         let arrival = self.arrival(view, jobs);
-        let (age, now) = (self.settings.delete_age_max, self.clock.calendar().as_secs());
+        let (age, now) = (self.tree.settings.delete_age_max, self.tree.clock.calendar().as_secs());
         let aged_through = view.version.dates.aged(age, now);
         if !view.version.has_space_goal() {
-            let snapshots = self.snapshots.list();
+            let snapshots = self.tree.snapshots.list();
             return PickerContext { snapshots, arrival, aged_through, ..PickerContext::default() };
         }
         // Once its tables are there it is in no view any more.
@@ -284,11 +175,11 @@ impl Engine {
         let flushing = view.memtables.last().filter(is_flushed);
         let flushing = flushing.map_or_else(Vec::new, |_| view.next_to_flush());
         PickerContext {
-            snapshots: self.snapshots.list(),
-            zombie_bytes: self.installer.zombie_bytes(),
+            snapshots: self.tree.snapshots.list(),
+            zombie_bytes: self.tree.installer.zombie_bytes(),
             // Weighed before the flush was begun, if there was a goal then.
             flushing_bytes: keyspace_sizes(&flushing),
-            histories: self.histories.all(),
+            histories: self.tree.histories.all(),
             arrival,
             aged_through,
         }
@@ -306,7 +197,7 @@ impl Engine {
         let fails = |lane: JobClass| jobs.lanes[lane as usize].error.is_some();
         let is_last =
             fails(JobClass::Flush) || fails(JobClass::Prepare) || self.commit.failure().is_some();
-        let since = self.clock.now().saturating_sub(flushed.at);
+        let since = self.tree.clock.now().saturating_sub(flushed.at);
         if is_last || self.stall.waits_for_compaction() || since > ARRIVES_WITHIN {
             return None;
         }
@@ -315,33 +206,10 @@ impl Engine {
         Some(FlushCadence { after: flushed.after, drained_bytes })
     }
 
-    /// The size of the segments of whoever writes the database: this process, or by its newest log, or by
-    /// what the manifest says of it. `None` if nothing tells.
-    pub(crate) fn known_segment_bytes(&self) -> Option<u64> {
-        if !self.read_only {
-            return Some(self.sizes.segment_bytes);
-        }
-        let newest = self.view.pin().memtables.first().map(|it| it.header().capacity);
-        newest.or(Some(self.account().segment_bytes).filter(|&bytes| bytes > 0))
-    }
-
-    /// What table files take.
-    pub(crate) fn table_space(&self) -> TableDiskUsage {
-        self.meter.as_ref().map_or_else(TableDiskUsage::default, |meter| meter.table_space())
-    }
-
     /// Whether compactions pause for reads that wait for writes. While writers are slowed down by what compactions
     /// have yet to do, a pause would only make them wait longer, and most who read write, too.
     pub(crate) fn yields_to_reads(&self) -> bool {
-        !self.stall.waits_for_compaction() && self.storage.is_busy()
-    }
-
-    /// The interval at which the log is synced, if it is synced by the clock.
-    pub(crate) fn sync_interval(&self) -> Option<Duration> {
-        match self.settings.log {
-            Log::File { sync: Sync::Every(interval), .. } => Some(interval),
-            _ => None,
-        }
+        !self.stall.waits_for_compaction() && self.tree.storage.is_busy()
     }
 
     /// Opens the readers of new tables, so that no get has to: of all that are not open, but those that
@@ -351,16 +219,16 @@ impl Engine {
         let may_open = self.schedule.jobs.lock().opening.leaves();
         match may_open {
             OpenScope::All => {
-                if self.open_unopened().is_err() {
-                    self.schedule.retry_tables(self.clock.now());
+                if self.tree.open_unopened().is_err() {
+                    self.schedule.retry_tables(self.tree.clock.now());
                 }
             }
             OpenScope::After(file) => {
-                let mut tables = self.view.load().version.unopened();
+                let mut tables = self.tree.view.load().version.unopened();
                 tables.retain(|table| table.meta.id.file > file);
                 for table in tables {
                     // What fails is tried, and told, once more by the last opener.
-                    let _ = table.reader(&self.cache);
+                    let _ = table.reader(&self.tree.cache);
                 }
             }
             OpenScope::None => return,
@@ -371,51 +239,25 @@ impl Engine {
     /// Tries tables of `keyspace`, or of all, again whose reads failed and may succeed now: opens those that are not open,
     /// and lets compaction read the others.
     pub(crate) fn retry_tables(&self, keyspace: Option<KeyspaceId>) {
-        let tables = self.view.load().version.recoverable(keyspace);
+        let tables = self.tree.view.load().version.recoverable(keyspace);
         for table in tables {
             match table.opened() {
                 Some(_) => table.mark.clear(),
-                None => _ = table.reader(&self.cache),
+                None => _ = table.reader(&self.tree.cache),
             }
         }
         let mut jobs = self.schedule.jobs.lock();
         // Under the lock: a table that is marked later plans a try of its own.
-        let is_over = self.view.pin().version.recoverable(None).is_empty();
-        jobs.retry.end(self.clock.now(), is_over);
+        let is_over = self.tree.view.pin().version.recoverable(None).is_empty();
+        jobs.retry.end(self.tree.clock.now(), is_over);
         drop(jobs);
         self.share_memory();
-    }
-
-    /// Why compaction leaves a table alone, if it leaves one.
-    pub(crate) fn unreadable_error(&self) -> Option<Error> {
-        self.view.pin().version.unreadable(self.keys)
-    }
-
-    /// Opens the tables that are not open. Fails with the first error, after it has tried all.
-    fn open_unopened(&self) -> Result<()> {
-        // No version is held meanwhile: the files that merges are done with would stay.
-        let tables = self.view.load().version.unopened();
-        let opened = tables.into_iter().map(|table| table.reader(&self.cache).map(|_| ()));
-        opened.fold(Ok(()), Result::and)
-    }
-
-    /// The version in force, for a look that does no I/O: as soon as all of its tables are open, or one
-    /// can't be opened.
-    pub(crate) fn opened_version(&self) -> Arc<Version> {
-        loop {
-            let opened = self.open_unopened();
-            let version = self.view.load().version.clone();
-            // A merge may have ended meanwhile, whose tables are new.
-            if opened.is_err() || version.is_open() {
-                return version;
-            }
-        }
     }
 
     /// Gives the cache what tables leave of the memory budget, those that are being opened included.
     pub(crate) fn share_memory(&self) {
         let reserved = self.schedule.jobs.lock().opening.reserved_memory();
-        let view = self.view.load();
+        let view = self.tree.view.load();
         let tables = table_memory(&view.version).max(reserved) as usize;
         let resources = self.share.resources();
         let charge = match resources.is_shared() {
@@ -432,7 +274,7 @@ impl Engine {
                 segments: self.segments_charged_alone(&view),
                 sealed: 0,
                 tables,
-                dram_table: dram_table_bytes(&self.settings),
+                dram_table: dram_table_bytes(&self.tree.settings),
             },
         };
         self.share.charge(charge);
@@ -441,7 +283,7 @@ impl Engine {
     /// The same after a change of MemTables. A database by itself has charged for as many as it usually has.
     pub(crate) fn share_segment_memory(&self) {
         let is_charged =
-            || self.share.charged_segments() == self.segments_charged_alone(&self.view.load());
+            || self.share.charged_segments() == self.segments_charged_alone(&self.tree.view.load());
         if self.share.resources().is_shared() || !is_charged() {
             self.share_memory();
         }
@@ -450,10 +292,10 @@ impl Engine {
     /// What a database by itself charges for segments: the most that they usually take, and beyond
     /// that what large batches hold.
     fn segments_charged_alone(&self, view: &SuperVersion) -> usize {
-        let usual = 1 + self.settings.sealed_segments + self.logs.segments_ahead();
+        let usual = 1 + self.tree.settings.sealed_segments + self.tree.logs.segments_ahead();
         let jobs = self.schedule.jobs.lock();
         let beyond = held_segments(view, &jobs).skip(usual);
-        segments_at_most(&self.settings) + beyond.map(|it| it.memory_bytes()).sum::<usize>()
+        segments_at_most(&self.tree.settings) + beyond.map(|it| it.memory_bytes()).sum::<usize>()
     }
 
     /// What segments and their index take now, those that are prepared included.
@@ -466,12 +308,12 @@ impl Engine {
     /// Databases that share a budget share what it has for DRAMTables, too. Returns this one's part, in
     /// bytes.
     fn share_dram_table(&self, resources: &Resources) -> usize {
-        let Some(dram_table) = &self.dram_table else { return 0 };
+        let Some(dram_table) = &self.tree.dram_table else { return 0 };
         let databases = resources.databases().max(1);
-        let bytes = match self.settings.dram_table_bytes {
+        let bytes = match self.tree.settings.dram_table_bytes {
             // All together, they leave half of the budget.
             Some(bytes) => bytes.min(resources.memory_bytes() / 2 / databases),
-            None => dram_table_bytes(&self.settings) / databases,
+            None => dram_table_bytes(&self.tree.settings) / databases,
         };
         dram_table.set_bytes(bytes);
         bytes

@@ -8,13 +8,14 @@
 //! is verified before its bytes are used.
 
 use crate::compaction::pick;
-use crate::engine::Engine;
 use crate::log::wal_files::log_file_name;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::output::filter_allocation;
+use crate::output::io_throttle::IoThrottle;
 use crate::output::output_files;
 use crate::output::version_filter::VersionFilter;
 use crate::stats::cumulative::CumulativeStats;
+use crate::tree::Tree;
 use crate::version::dates::Mark;
 use crate::version::key_bounds::KeyBounds;
 use crate::version::super_version::SuperVersion;
@@ -48,32 +49,31 @@ impl FlushOutput {
 }
 
 /// Flushes the [next MemTables](SuperVersion::next_to_flush) and takes them out of the view. Returns them.
-pub(crate) fn flush(inner: &Engine) -> Result<Vec<Arc<MemTable>>> {
-    inner.installer.mend()?;
-    let memtables = inner.view.load().next_to_flush();
+pub(crate) fn flush(tree: &Tree, throttle: &IoThrottle) -> Result<Vec<Arc<MemTable>>> {
+    tree.installer.mend()?;
+    let memtables = tree.view.load().next_to_flush();
     let mut written = Vec::new();
     for memtable in &memtables {
         memtable.verify(&log_file_name(memtable.epoch()))?;
     }
     for memtable in &memtables {
-        let mut tables = FlushOutput { run: inner.installer.next_file(), ..FlushOutput::default() };
-        let outcome = write_tables(inner, memtable, &mut tables);
+        let mut tables = FlushOutput { run: tree.installer.next_file(), ..FlushOutput::default() };
+        let outcome = write_tables(tree, throttle, memtable, &mut tables);
         written.push(tables);
         if let Err(error) = outcome {
-            written.into_iter().for_each(|tables| remove(inner, tables.files.into_iter()));
+            written.into_iter().for_each(|tables| remove(tree, tables.files.into_iter()));
             return Err(error);
         }
     }
     for memtable in &memtables {
-        crate::read::get::pass(inner, &inner.view.load(), memtable)?;
+        crate::read::get::pass(tree, &tree.view.load(), memtable)?;
     }
-    install(inner, &memtables, &written)?;
-    inner.commit.flushed_through(last_seqno(&memtables));
-    let version = &inner.view.load().version;
+    install(tree, &memtables, &written)?;
+    let version = &tree.view.load().version;
     for (memtable, written) in memtables.iter().zip(&written) {
-        inner.counters.flushes.add(1);
-        inner.counters.flush_bytes.add(written.bytes);
-        inner.histories.note(memtable.last_seqno(), &written.seen, written.run, version);
+        tree.counters.flushes.add(1);
+        tree.counters.flush_bytes.add(written.bytes);
+        tree.histories.note(memtable.last_seqno(), &written.seen, written.run, version);
     }
     Ok(memtables)
 }
@@ -84,20 +84,31 @@ fn last_seqno(memtables: &[Arc<MemTable>]) -> Seqno {
 
 /// Writes one file with a table a keyspace in it; and, of keyspaces with a goal for space, each part to a
 /// file of its own, so that it can go by itself.
-fn write_tables(inner: &Engine, memtable: &Arc<MemTable>, written: &mut FlushOutput) -> Result<()> {
+fn write_tables(
+    tree: &Tree,
+    throttle: &IoThrottle,
+    memtable: &Arc<MemTable>,
+    written: &mut FlushOutput,
+) -> Result<()> {
     memtable.sort_through(memtable.last_seqno());
     memtable.sound()?;
     let mut shared = None;
     for keyspace_id in memtable.keyspaces() {
-        let Some(mut content) = KeyspaceSlice::of(inner, memtable, keyspace_id)? else { continue };
+        let Some(mut content) = KeyspaceSlice::of(tree, memtable, keyspace_id)? else { continue };
         if let Some(cuts) = content.cuts.take() {
-            write_parts(inner, content, cuts, written)?;
+            write_parts(tree, throttle, content, cuts, written)?;
             continue;
         }
         let file_id = written.run;
         let file = match &mut shared {
             Some(file) => file,
-            none => none.insert(create(inner, file_id, shared_lifetime(inner, memtable), written)?),
+            none => none.insert(create(
+                tree,
+                throttle,
+                file_id,
+                shared_lifetime(tree, memtable),
+                written,
+            )?),
         };
         let options = TableOptions { file_id, ..content.options };
         let range_bytes = content.range_bytes();
@@ -112,13 +123,14 @@ fn write_tables(inner: &Engine, memtable: &Arc<MemTable>, written: &mut FlushOut
         file.sync()?;
     }
     if !written.files.is_empty() {
-        inner.storage.sync_names()?;
+        tree.storage.sync_names()?;
     }
     Ok(())
 }
 
 fn write_parts(
-    inner: &Engine,
+    tree: &Tree,
+    throttle: &IoThrottle,
     content: KeyspaceSlice,
     OutputSplit { at, expected_lifetime }: OutputSplit,
     written: &mut FlushOutput,
@@ -126,8 +138,8 @@ fn write_parts(
     let range_bytes = content.range_bytes();
     let KeyspaceSlice { mut cursor, tombstones, mut fold, options, origin, .. } = content;
     let next_file = || {
-        let file_id = inner.installer.next_file();
-        let file = create(inner, file_id, expected_lifetime, written)?;
+        let file_id = tree.installer.next_file();
+        let file = create(tree, throttle, file_id, expected_lifetime, written)?;
         Ok((file, TableOptions { file_id, ..options }))
     };
     let tables = output_files::write_cut_tables(
@@ -167,8 +179,8 @@ struct OutputSplit {
 
 impl KeyspaceSlice {
     /// `None` if the keyspace was dropped meanwhile: it leaves entries that nobody can read.
-    fn of(inner: &Engine, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
-        let view = inner.view.load();
+    fn of(tree: &Tree, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
+        let view = tree.view.load();
         let Some(keyspace) = view.version.keyspaces.get(&id) else { return Ok(None) };
         let mut cursor = memtable.cursor(id, memtable.last_seqno()).for_sequential_scan();
         let versions = cursor.versions() as u64;
@@ -178,10 +190,10 @@ impl KeyspaceSlice {
         Ok(Some(KeyspaceSlice {
             cursor,
             tombstones: memtable.range_deletes_in(id),
-            fold: VersionFilter::new(inner.snapshots.list(), false),
-            origin: inner.installer.origin(keyspace),
-            cuts: pick::flush_cuts(keyspace, inner.sizes).map(|at| {
-                let now = inner.installer.account().table_bytes();
+            fold: VersionFilter::new(tree.snapshots.list(), false),
+            origin: tree.installer.origin(keyspace),
+            cuts: pick::flush_cuts(keyspace, tree.sizes).map(|at| {
+                let now = tree.installer.account().table_bytes();
                 OutputSplit { at, expected_lifetime: keyspace.expected_lifetime(0, now) }
             }),
             options: TableOptions {
@@ -213,8 +225,8 @@ fn span_of(cursor: &mut MemTableCursor) -> Result<Option<KeyBounds>> {
 }
 
 /// How long a file is expected to live that tables of all keyspaces share: as long as the one that lives longest.
-fn shared_lifetime(inner: &Engine, memtable: &MemTable) -> Option<u64> {
-    let (view, now) = (inner.view.load(), inner.installer.account().table_bytes());
+fn shared_lifetime(tree: &Tree, memtable: &MemTable) -> Option<u64> {
+    let (view, now) = (tree.view.load(), tree.installer.account().table_bytes());
     let all = memtable.keyspaces().into_iter();
     let all = all.filter_map(|id| view.version.keyspaces.get(&id));
     let shared = all.filter(|keyspace| !keyspace.settings.has_space_goal());
@@ -223,42 +235,43 @@ fn shared_lifetime(inner: &Engine, memtable: &MemTable) -> Option<u64> {
 }
 
 fn create(
-    inner: &Engine,
+    tree: &Tree,
+    throttle: &IoThrottle,
     file_id: u64,
     expected_lifetime: Option<u64>,
     written: &mut FlushOutput,
 ) -> Result<Box<dyn WritableFile>> {
-    inner.gate.throttle_flush(&*inner.clock, || inner.storage.is_busy());
+    throttle.throttle_flush(&*tree.clock, || tree.storage.is_busy());
     let hint = WriteHint::table(0).living(expected_lifetime);
-    let file = inner.storage.create(&table_file_name(file_id), hint)?;
+    let file = tree.storage.create(&table_file_name(file_id), hint)?;
     written.files.push(file_id);
     Ok(file)
 }
 
 /// Removes files that no edit has added and none will. One that cannot be removed now is found unused,
 /// and removed, at the next open.
-fn remove(inner: &Engine, files: impl Iterator<Item = u64>) {
+fn remove(tree: &Tree, files: impl Iterator<Item = u64>) {
     for file in files {
-        let _ = inner.storage.remove(&table_file_name(file));
+        let _ = tree.storage.remove(&table_file_name(file));
     }
 }
 
-fn install(inner: &Engine, memtables: &[Arc<MemTable>], written: &[FlushOutput]) -> Result<()> {
+fn install(tree: &Tree, memtables: &[Arc<MemTable>], written: &[FlushOutput]) -> Result<()> {
     let mut logged = Vec::new();
     let mut unused: Vec<u64> = written.iter().flat_map(|tables| &tables.files).copied().collect();
     let log_bytes = memtables.iter().map(|memtable| memtable.bytes_used()).sum();
     let cost = CumulativeStats {
         user_bytes: written.iter().map(|tables| tables.user_bytes).sum(),
-        log_bytes: if inner.logs.is_kept() { log_bytes } else { 0 },
+        log_bytes: if tree.logs.is_kept() { log_bytes } else { 0 },
         flushes: memtables.len() as u64,
         flush_bytes: written.iter().map(|tables| tables.bytes).sum(),
         ..CumulativeStats::default()
     };
-    inner.install(
+    tree.install(
         cost,
         |state| {
             let through = last_seqno(memtables);
-            let at = inner.clock.calendar().as_secs();
+            let at = tree.clock.calendar().as_secs();
             let mut changes = vec![
                 VersionChange::FlushedThrough(through),
                 VersionChange::Dates(Mark { through, at }.into()),
@@ -282,7 +295,7 @@ fn install(inner: &Engine, memtables: &[Arc<MemTable>], written: &[FlushOutput])
             view.memtables.retain(|one| !memtables.iter().any(|other| Arc::ptr_eq(one, other)));
         },
     )?;
-    remove(inner, unused.into_iter());
-    logged.into_iter().for_each(|epoch| inner.logs.retire(epoch));
+    remove(tree, unused.into_iter());
+    logged.into_iter().for_each(|epoch| tree.logs.retire(epoch));
     Ok(())
 }

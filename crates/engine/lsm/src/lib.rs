@@ -31,6 +31,7 @@ mod primitives;
 pub mod read;
 mod recovery;
 pub mod stats;
+mod tree;
 mod user_keys;
 pub mod version;
 mod write;
@@ -38,8 +39,10 @@ mod write;
 pub use background::resources::Resources;
 pub use db::Db;
 pub use db::checkpoint_request::{Requested, request_checkpoint};
+pub use db::cursor::DbCursor;
 pub use db::keyspace::{Keyspace, KeyspaceInfo};
 pub use db::kv_adapter::Store;
+pub use db::range::Range;
 pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
@@ -49,8 +52,6 @@ pub use options::settings::{
     DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, Sync,
 };
 pub use options::space_policy::{Dedup, Ratio};
-pub use read::cursor::DbCursor;
-pub use read::range::Range;
 pub use recovery::env::Env;
 pub use stats::compaction_counts::{CompactionCounts, ReasonCount};
 pub use stats::cumulative::{CumulativeStats, SpaceAmpSamples};

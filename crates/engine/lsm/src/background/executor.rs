@@ -45,7 +45,9 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
         }
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan).map(|early| merged = early),
-        Job::Install(merged) => inner.installer.mend().and_then(|()| install(inner, merged, None)),
+        Job::Install(merged) => {
+            inner.tree.installer.mend().and_then(|()| install(inner, merged, None))
+        }
         Job::RetryTables => {
             inner.retry_tables(None);
             Ok(())
@@ -72,7 +74,7 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
         (Job::Install(merged), _) => (Some(merged.held), None),
         _ => (None, None),
     };
-    let now = inner.clock.now();
+    let now = inner.tree.clock.now();
     let mut jobs = schedule.jobs.lock();
     jobs.lane(lane).record(outcome.clone(), now);
     match later {
@@ -98,8 +100,8 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
 fn rest(inner: &Engine, mut jobs: MutexGuard<'_, SchedulerState>, lane: JobClass) {
     jobs.lane(lane).running -= 1;
     if lane == JobClass::Compaction && jobs.lane(lane).running == 0 {
-        jobs.is_compacting =
-            next_due_plan(inner, &jobs).is_some() || jobs.has_in_the_way(inner, &inner.view.pin());
+        jobs.is_compacting = next_due_plan(inner, &jobs).is_some()
+            || jobs.has_in_the_way(inner, &inner.tree.view.pin());
     }
     let ends_pace = lane == JobClass::Compaction && !jobs.is_compacting && inner.stall.is_paced();
     drop(jobs);
@@ -119,10 +121,10 @@ pub(super) fn help(inner: &Engine, merge: Arc<CompactionJob>) {
 }
 
 fn sort(inner: &Engine, memtable: &MemTable) -> Result<()> {
-    let started = inner.clock.now();
+    let started = inner.tree.clock.now();
     let sorted = verify_and_sort(inner, memtable);
     if memtable.is_sealed() && sorted.is_ok() {
-        inner.stall.sorted(inner.clock.now().saturating_sub(started));
+        inner.stall.sorted(inner.tree.clock.now().saturating_sub(started));
     }
     sorted
 }
@@ -154,7 +156,7 @@ fn grow(inner: &Engine, segment: &LogSegment, room: Room, pace: Pace) -> Result<
             return Ok(());
         }
     }
-    match inner.logs.grow(segment, room, pace) {
+    match inner.tree.logs.grow(segment, room, pace) {
         // A flush removes the log.
         Err(error) if error.is_out_of_space() && seal() => return Ok(()),
         grown => grown?,
@@ -178,19 +180,19 @@ fn make_whole(inner: &Engine) -> Result<bool> {
         wanted.filter(|segment| !segment.memtable.is_whole()).cloned().collect()
     };
     for segment in &growing {
-        inner.logs.grow(segment, segment.memtable.whole_room(), Pace::Hurried)?;
+        inner.tree.logs.grow(segment, segment.memtable.whole_room(), Pace::Hurried)?;
     }
     Ok(!growing.is_empty())
 }
 
 fn prepare(inner: &Engine) -> Result<()> {
-    inner.installer.mend()?;
+    inner.tree.installer.mend()?;
     if give_back_unneeded(inner)? || make_whole(inner)? {
         return Ok(());
     }
     let (wanted, settled) = {
         let mut jobs = inner.schedule.jobs.lock();
-        let view = inner.view.pin();
+        let view = inner.tree.view.pin();
         // A writer may have given back what this job was for.
         if !(wants_segments(inner, &jobs, &view) && can_prepare(inner, &jobs, &view)) {
             return Ok(());
@@ -200,13 +202,13 @@ fn prepare(inner: &Engine) -> Result<()> {
         let wanted = ahead.saturating_sub(jobs.prepared.len()).max(1);
         (wanted, std::mem::take(&mut jobs.doubtful))
     };
-    settled.into_iter().for_each(|epoch| inner.logs.retire(epoch));
+    settled.into_iter().for_each(|epoch| inner.tree.logs.retire(epoch));
     let epochs = next_epochs(inner, wanted)?;
-    if inner.logs.pool().is_some() {
+    if inner.tree.logs.pool().is_some() {
         // The epochs are known to be given out before extents say so. An open with its logs in files does
         // not see the extents, and must not give the epochs to log files. Not longer before than need be: to
         // an older copy of the manifest, what lies in a pool unlisted and was given out holds no writes.
-        inner.installer.install(&inner.view, |_| Ok(VersionEdit::of([])), |_| {})?;
+        inner.tree.installer.install(&inner.tree.view, |_| Ok(VersionEdit::of([])), |_| {})?;
     }
     let mut segments = Vec::new();
     for epoch in epochs {
@@ -217,12 +219,12 @@ fn prepare(inner: &Engine) -> Result<()> {
             Err(_) => break,
         }
     }
-    if inner.logs.is_kept() {
+    if inner.tree.logs.is_kept() {
         let began = || segments.iter().map(|segment| segment.memtable.epoch());
         let added = |_: &ManifestState| {
             Ok(VersionEdit::of(began().map(|epoch| VersionChange::AddLog { epoch, end: None })))
         };
-        inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
+        inner.tree.installer.install(&inner.tree.view, added, |_| {}).inspect_err(|_| {
             // The edit may be in the manifest all the same, and the next open must find what it lists:
             // segments with nothing in them.
             inner.schedule.jobs.lock().doubtful.extend(began());
@@ -231,7 +233,7 @@ fn prepare(inner: &Engine) -> Result<()> {
     let mut jobs = inner.schedule.jobs.lock();
     jobs.prepared.extend(segments);
     // The batch may have been refused meanwhile.
-    jobs.set_unneeded_aside(inner.logs.segments_ahead());
+    jobs.set_unneeded_aside(inner.tree.logs.segments_ahead());
     drop(jobs);
     inner.share_segment_memory();
     Ok(())
@@ -254,12 +256,12 @@ pub(crate) fn give_back_unneeded(inner: &Engine) -> Result<bool> {
         return Ok(false);
     }
     let epochs = || unneeded.iter().map(|segment| segment.memtable.epoch());
-    if inner.logs.is_kept() {
+    if inner.tree.logs.is_kept() {
         let removed =
             |_: &ManifestState| Ok(VersionEdit::of(epochs().map(VersionChange::RemoveLog)));
-        let installed = inner.installer.mend();
-        let installed =
-            installed.and_then(|()| inner.installer.install(&inner.view, removed, |_| {}));
+        let installed = inner.tree.installer.mend();
+        let installed = installed
+            .and_then(|()| inner.tree.installer.install(&inner.tree.view, removed, |_| {}));
         if let Err(error) = installed {
             // Whether the manifest lists them is unknown, so no writer may have them, and the files stay.
             if !matches!(error, Error::Closed) {
@@ -271,7 +273,7 @@ pub(crate) fn give_back_unneeded(inner: &Engine) -> Result<bool> {
     let epochs: Vec<u32> = epochs().collect();
     // A pool's extent is free once its MemTable is gone.
     drop(unneeded);
-    epochs.into_iter().for_each(|epoch| inner.logs.discard(epoch));
+    epochs.into_iter().for_each(|epoch| inner.tree.logs.discard(epoch));
     inner.share_segment_memory();
     Ok(true)
 }
@@ -279,7 +281,7 @@ pub(crate) fn give_back_unneeded(inner: &Engine) -> Result<bool> {
 /// Epochs that were never given out.
 fn next_epochs(inner: &Engine, count: usize) -> Result<Vec<u32>> {
     let epoch = |_| {
-        u32::try_from(inner.installer.next_file()).map_err(|_| Error::InvalidSetting {
+        u32::try_from(inner.tree.installer.next_file()).map_err(|_| Error::InvalidSetting {
             setting: "log epoch",
             value: "beyond 4,294,967,295".into(),
             reason: "the database has used up its file ids; export it and import it into a new one"
@@ -295,10 +297,11 @@ const ENTRY_BYTES_GUESSED: usize = 128;
 
 /// A segment that the manifest does not list yet.
 fn begin(inner: &Engine, epoch: u32) -> Result<LogSegment> {
-    let newest = inner.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
+    let newest =
+        inner.tree.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
     // Before it is known how large entries are. The pool's segments may be larger than all of the memory.
-    let most_entries = (inner.settings.segment_bytes / ENTRY_BYTES_GUESSED)
-        .min(inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
+    let most_entries = (inner.tree.settings.segment_bytes / ENTRY_BYTES_GUESSED)
+        .min(inner.tree.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
     let salt = salt_of(inner.salt, epoch);
     let (is_for_batch, was_filled) = {
         let jobs = inner.schedule.jobs.lock();
@@ -319,7 +322,7 @@ fn begin(inner: &Engine, epoch: u32) -> Result<LogSegment> {
         false => Extent::Growing,
     };
     let (memtable, file) =
-        inner.logs.begin(epoch, salt, spare(inner), like, most_entries, extent)?;
+        inner.tree.logs.begin(epoch, salt, spare(inner), like, most_entries, extent)?;
     Ok(LogSegment { memtable: Arc::new(memtable), file })
 }
 
@@ -332,19 +335,26 @@ fn spare(inner: &Engine) -> Spare {
     memtable.map(Spare::of).unwrap_or_default()
 }
 
+/// Flushes the oldest MemTable, and those that its last batch goes on to. Returns them.
+pub(crate) fn flush_oldest(inner: &Engine) -> Result<Vec<Arc<MemTable>>> {
+    let flushed = flush::flush(&inner.tree, &inner.gate)?;
+    inner.commit.flushed_through(flushed.last().map_or(0, |last| last.last_seqno()));
+    Ok(flushed)
+}
+
 fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
-    let started = inner.clock.now();
-    let view = inner.view.load();
+    let started = inner.tree.clock.now();
+    let view = inner.tree.view.load();
     inner.gate.set_pending_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
     drop(view);
-    let flushed = flush::flush(inner);
+    let flushed = flush_oldest(inner);
     inner.gate.set_pending_flushes(0);
     let flushed = flushed?;
-    let now = inner.clock.now();
+    let now = inner.tree.clock.now();
     let mut jobs = inner.schedule.jobs.lock();
     jobs.flushed = Some(Flushed { at: now, after: memtable.first_seqno().saturating_sub(1) });
     // Recovered segments may have another size.
-    let is_like = memtable.header().capacity == inner.settings.segment_bytes as u64;
+    let is_like = memtable.header().capacity == inner.tree.settings.segment_bytes as u64;
     if is_like
         && is_well_filled(memtable)
         && jobs.retired.is_empty()
@@ -358,7 +368,7 @@ fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
     inner.share_segment_memory();
     // All that the lane did for it: that is how fast it takes segments from writers.
     let bytes = flushed.iter().map(|memtable| memtable.bytes_used()).sum();
-    inner.stall.flushed(bytes, inner.clock.now().saturating_sub(started));
+    inner.stall.flushed(bytes, inner.tree.clock.now().saturating_sub(started));
     Ok(())
 }
 
@@ -389,7 +399,9 @@ pub(crate) fn install_deferred(inner: &Engine) -> Result<()> {
     let _hurry = ForceInstallGuard::begin(&inner.schedule);
     loop {
         let mut jobs = inner.schedule.jobs.lock();
-        let Some(merged) = jobs.deferred.take_due(inner, inner.clock.now()) else { return Ok(()) };
+        let Some(merged) = jobs.deferred.take_due(inner, inner.tree.clock.now()) else {
+            return Ok(());
+        };
         let job = jobs.begin_install(merged);
         drop(jobs);
         run(inner, JobClass::Compaction, job)?;
@@ -402,22 +414,26 @@ pub(crate) fn update_debt(inner: &Engine) {
         let jobs = inner.schedule.jobs.lock();
         (jobs.is_compacting, jobs.deferred.moved())
     };
-    inner.stall.set_debt(inner.clock.now(), || {
-        let view = inner.view.pin();
+    inner.stall.set_debt(inner.tree.clock.now(), || {
+        let view = inner.tree.view.pin();
         let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
         let index: usize = sealed().map(|memtable| memtable.index_bytes()).sum();
         let mut debt = StallInputs {
             sealed: sealed().count(),
-            index_share: index as f64 / (inner.settings.memory_bytes / 2) as f64,
-            sealed_limit: inner.settings.sealed_segments,
-            sealed_free: inner.logs.pool().map_or(0, |_| inner.settings.sealed_segments / 2),
-            segment_bytes: inner.settings.segment_bytes,
+            index_share: index as f64 / (inner.tree.settings.memory_bytes / 2) as f64,
+            sealed_limit: inner.tree.settings.sealed_segments,
+            sealed_free: inner
+                .tree
+                .logs
+                .pool()
+                .map_or(0, |_| inner.tree.settings.sealed_segments / 2),
+            segment_bytes: inner.tree.settings.segment_bytes,
             is_compacting,
             ..StallInputs::default()
         };
         for keyspace in view.version.keyspaces.values() {
             let moved = moved.get(&keyspace.id).unwrap_or(&NOTHING);
-            let owed = pick::debt(keyspace, inner.sizes, moved);
+            let owed = pick::debt(keyspace, inner.tree.sizes, moved);
             // A goal's is the height where most runs lie above each other, of which a merge elsewhere takes nothing.
             let is_of_runs = !keyspace.settings.has_space_goal();
             let done = if is_of_runs { inner.under_way.runs_done(keyspace.id) } else { 0.0 };
@@ -460,7 +476,7 @@ mod tests {
         let env =
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
-        let (inner, now) = (db.inner(), db.inner().clock.now());
+        let (inner, now) = (db.inner(), db.inner().tree.clock.now());
         let owed =
             StallInputs { level_0_excess_runs: 22.0, segment_bytes: 1, ..StallInputs::default() };
         inner.stall.set_debt(now, || owed);
@@ -498,7 +514,7 @@ mod tests {
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         put_and_seal(&db, b"a");
         db.put(&db.default_keyspace(), b"b", b"value").unwrap();
-        let memtables = db.inner().view.load().memtables.clone();
+        let memtables = db.inner().tree.view.load().memtables.clone();
         assert!(db.inner().commit.lock_active().seal_segment(&memtables[1]));
         assert!(!memtables[0].is_sealed());
         assert!(db.inner().commit.lock_active().seal_segment(&memtables[0]));
@@ -519,7 +535,8 @@ mod tests {
             jobs.lane(JobClass::Prepare).running += 1;
         }
         let held = || {
-            let (bytes, jobs) = (inner.segment_memory(&inner.view.load()), &inner.schedule.jobs);
+            let (bytes, jobs) =
+                (inner.segment_memory(&inner.tree.view.load()), &inner.schedule.jobs);
             let jobs = jobs.lock();
             (jobs.prepared.len(), jobs.unneeded.len(), bytes)
         };

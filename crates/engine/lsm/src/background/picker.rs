@@ -25,7 +25,7 @@ pub(super) fn next_job(
     lane: JobClass,
     urgency: Urgency,
 ) -> Option<Job> {
-    let now = inner.clock.now();
+    let now = inner.tree.clock.now();
     if !jobs.lane(lane).ready(now) {
         return None;
     }
@@ -83,7 +83,7 @@ fn leaves_a_thread(inner: &Engine, jobs: &SchedulerState, plan: &CompactionPlan)
         (inner.share.resources(), &jobs.lanes[JobClass::Compaction as usize]);
     let threads = resources.background_threads();
     let is_last = jobs.has_threads && threads > 1 && compaction.running + 1 >= threads;
-    !is_last || plan.expected_bytes <= inner.sizes.base_bytes() || resources.databases() < 2
+    !is_last || plan.expected_bytes <= inner.tree.sizes.base_bytes() || resources.databases() < 2
 }
 
 /// A deferred merge that keeps others from being chosen.
@@ -91,7 +91,7 @@ fn next_in_the_way(inner: &Engine, jobs: &mut SchedulerState) -> Option<Compacti
     if jobs.deferred.is_empty() || inner.gate.is_cancelled() {
         return None;
     }
-    jobs.take_in_the_way(inner, &inner.view.pin())
+    jobs.take_in_the_way(inner, &inner.tree.view.pin())
 }
 
 /// What could not be read may have been on a device that failed for a while.
@@ -143,7 +143,7 @@ const STEP_BYTES_MAX: u32 = 8 << 20;
 const PAGE_BYTES: u32 = 4 << 10;
 
 fn next_segment(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
-    let view = inner.view.pin();
+    let view = inner.tree.view.pin();
     let wanted = wants_segments(inner, jobs, &view) && can_prepare(inner, jobs, &view);
     (wanted || !jobs.unneeded.is_empty()).then_some(Job::Prepare)
 }
@@ -152,12 +152,12 @@ fn next_segment(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
 /// they do not.
 pub(super) fn segments_ahead(inner: &Engine, view: &SuperVersion) -> usize {
     let is_behind = view.memtables.iter().any(|memtable| memtable.is_sealed());
-    if is_behind { inner.logs.segments_ahead() } else { 1 }
+    if is_behind { inner.tree.logs.segments_ahead() } else { 1 }
 }
 
 /// Whether so few segments are in readiness that more are to be prepared.
 pub(crate) fn wants_segments(inner: &Engine, jobs: &SchedulerState, view: &SuperVersion) -> bool {
-    let is_used = jobs.needs_segment || inner.logs.pool().is_some() || is_active_used(view);
+    let is_used = jobs.needs_segment || inner.tree.logs.pool().is_some() || is_active_used(view);
     let are_few = is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view);
     jobs.wants_segment && (are_few || !jobs.are_gathered(jobs.segments_wanted))
 }
@@ -174,9 +174,12 @@ fn is_active_used(view: &SuperVersion) -> bool {
 /// Whether another segment may be prepared and the log has a place for it.
 pub(crate) fn can_prepare(inner: &Engine, jobs: &SchedulerState, view: &SuperVersion) -> bool {
     // A flushed MemTable that nobody reads any more gives its extent back.
-    let has_log =
-        || inner.logs.has_room() || !jobs.doubtful.is_empty() || jobs.retired.iter().any(is_unused);
-    match inner.logs.pool() {
+    let has_log = || {
+        inner.tree.logs.has_room()
+            || !jobs.doubtful.is_empty()
+            || jobs.retired.iter().any(is_unused)
+    };
+    match inner.tree.logs.pool() {
         // A pool is there to be filled.
         Some(_) => has_log(),
         None => has_room(inner, view),
@@ -189,11 +192,11 @@ fn has_room(inner: &Engine, view: &SuperVersion) -> bool {
     let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
     // A flush gives memory back.
     let waits_for_flush = sealed > 0 && inner.share.resources().is_short();
-    sealed <= inner.settings.sealed_segments && !waits_for_flush
+    sealed <= inner.tree.settings.sealed_segments && !waits_for_flush
 }
 
 fn next_flush(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
-    let view = inner.view.pin();
+    let view = inner.tree.view.pin();
     let memtables = view.next_to_flush();
     let (oldest, newest) = (memtables.first()?, memtables.last()?);
     let visible = inner.commit.visible();
@@ -222,15 +225,15 @@ fn next_flush(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
 
 /// An active MemTable that was begun an eighth of the age of deletes ago: only in tables do deletes age.
 fn next_seal(inner: &Engine, jobs: &mut SchedulerState) -> Option<Job> {
-    let view = inner.view.pin();
+    let view = inner.tree.view.pin();
     let active = view.memtables.first()?;
     if active.is_sealed() || active.entries() == 0 {
         return None;
     }
-    let now = inner.clock.calendar().as_secs();
+    let now = inner.tree.clock.calendar().as_secs();
     match jobs.active_since {
         Some((epoch, since)) if epoch == active.epoch() && since <= now => {
-            let is_due = now - since >= inner.settings.delete_age_max.as_secs() / 8;
+            let is_due = now - since >= inner.tree.settings.delete_age_max.as_secs() / 8;
             is_due.then(|| Job::Seal(active.clone()))
         }
         _ => {
@@ -251,7 +254,7 @@ fn short_of_space(
     let parts = keyspace_sizes(memtables).into_iter();
     let there = parts.filter_map(|(id, bytes)| Some((view.version.keyspaces.get(&id)?, bytes)));
     let is_short = |keyspace: &KeyspaceVersion, bytes| {
-        !pick::admits_flush(keyspace, bytes, &jobs.busy, inner.sizes, &around)
+        !pick::admits_flush(keyspace, bytes, &jobs.busy, inner.tree.sizes, &around)
     };
     let short = there.filter(|(keyspace, bytes)| is_short(keyspace, *bytes));
     short.map(|(keyspace, _)| keyspace.clone()).collect()
@@ -279,7 +282,7 @@ fn makes_space(
     let fails =
         jobs.lanes[JobClass::Compaction as usize].error.is_some() || jobs.opening.openers > 0;
     let can_merge = |keyspace: &KeyspaceVersion| {
-        !fails && pick::pick(keyspace, &jobs.busy, inner.sizes, &around).is_some()
+        !fails && pick::pick(keyspace, &jobs.busy, inner.tree.sizes, &around).is_some()
     };
     short.iter().any(|it| !jobs.busy.is_idle(it.id) || can_merge(it))
 }
@@ -292,14 +295,14 @@ fn next_sync(inner: &Engine, jobs: &mut SchedulerState, now: Duration) -> Option
         return None;
     }
     let (synced, visible) = (inner.commit.synced(), inner.commit.visible());
-    if let Some(interval) = inner.sync_interval()
+    if let Some(interval) = inner.tree.sync_interval()
         && now >= jobs.synced_at + interval
         && synced < visible
     {
         jobs.synced_at = now;
         return Some(Job::Sync(visible));
     }
-    let view = inner.view.pin();
+    let view = inner.tree.view.pin();
     let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed());
     let through = sealed.map(|memtable| memtable.last_seqno()).max()?;
     (synced < through && through <= visible).then_some(Job::Sync(through))
@@ -314,7 +317,7 @@ pub(crate) fn next_plan(inner: &Engine, jobs: &SchedulerState) -> Option<Compact
 /// time come first, one plan at a time.
 pub(crate) fn next_due_plan(inner: &Engine, jobs: &SchedulerState) -> Option<CompactionPlan> {
     let overdue = || {
-        let age = inner.settings.delete_age_max;
+        let age = inner.tree.settings.delete_age_max;
         let age = age.saturating_add(age / 4);
         next_by_age(inner, jobs, age, pick::pick_aged)
     };
@@ -335,7 +338,7 @@ pub(super) fn next_by(
     jobs: &SchedulerState,
     pick: Picker,
 ) -> Option<CompactionPlan> {
-    next_by_age(inner, jobs, inner.settings.delete_age_max, pick)
+    next_by_age(inner, jobs, inner.tree.settings.delete_age_max, pick)
 }
 
 /// The same, with deletes that are too old after `age`.
@@ -348,10 +351,10 @@ fn next_by_age(
     if inner.gate.is_cancelled() {
         return None;
     }
-    let view = inner.view.pin();
+    let view = inner.tree.view.pin();
     let mut around = inner.surroundings(&view, jobs);
-    around.aged_through = view.version.dates.aged(age, inner.clock.calendar().as_secs());
-    in_turn(&view.version, jobs.served, |it| pick(it, &jobs.busy, inner.sizes, &around))
+    around.aged_through = view.version.dates.aged(age, inner.tree.clock.calendar().as_secs());
+    in_turn(&view.version, jobs.served, |it| pick(it, &jobs.busy, inner.tree.sizes, &around))
 }
 
 /// The first plan of a keyspace, each in its turn after `served`: one with much to do, or whose plans fail, must
@@ -417,7 +420,7 @@ mod tests {
         let db = open();
         let keyspace = keyspace(&db, "k", 8, Dedup::None);
         let inner = db.inner();
-        let arrival = || inner.arrival(&inner.view.load(), &inner.schedule.jobs.lock());
+        let arrival = || inner.arrival(&inner.tree.view.load(), &inner.schedule.jobs.lock());
         assert_eq!(arrival(), None, "nothing was flushed");
         put_and_flush(&db, &keyspace, 10);
         let before = arrival().unwrap();
@@ -434,13 +437,14 @@ mod tests {
         let db = open();
         let keyspace = keyspace(&db, "k", 8, Dedup::None);
         let inner = db.inner();
-        let arrives = || inner.arrival(&inner.view.load(), &inner.schedule.jobs.lock()).is_some();
+        let arrives =
+            || inner.arrival(&inner.tree.view.load(), &inner.schedule.jobs.lock()).is_some();
         put_and_flush(&db, &keyspace, 10);
         assert!(arrives());
         let owe = |level_0_excess_runs| {
             let debt =
                 StallInputs { level_0_excess_runs, segment_bytes: 1, ..StallInputs::default() };
-            inner.stall.set_debt(inner.clock.now(), || debt);
+            inner.stall.set_debt(inner.tree.clock.now(), || debt);
         };
         owe(20.0);
         assert!(!arrives());
@@ -462,7 +466,7 @@ mod tests {
         db.inner().commit.lock_active().seal();
         let inner = db.inner();
         let flushing = |jobs: &SchedulerState| {
-            let around = inner.surroundings(&inner.view.load(), jobs);
+            let around = inner.surroundings(&inner.tree.view.load(), jobs);
             around.flushing_bytes.get(&keyspace.id()).copied().unwrap_or(0)
         };
         let mut jobs = inner.schedule.jobs.lock();
@@ -504,8 +508,8 @@ mod tests {
         let keyspace = keyspace(&db, "k", 8, Dedup::None);
         put_and_flush(&db, &keyspace, 10);
         let inner = db.inner();
-        let now = inner.clock.now();
-        let view = inner.view.load();
+        let now = inner.tree.clock.now();
+        let view = inner.tree.view.load();
         let (_, _, table) = view.version.keyspaces[&keyspace.id()].tables().next().unwrap();
         table.mark_unreadable(&Error::io("read", "a file", std::io::ErrorKind::Other.into()));
         let mut jobs = inner.schedule.jobs.lock();
@@ -516,7 +520,7 @@ mod tests {
         );
         jobs.retry = Default::default();
         jobs.retry.plan(Duration::ZERO);
-        inner.clock.sleep(Duration::from_millis(600));
+        inner.tree.clock.sleep(Duration::from_millis(600));
         let job = next_job(inner, &mut jobs, JobClass::Compaction, Urgency::Due).unwrap();
         assert!(matches!(job, Job::RetryTables));
         assert!(
@@ -539,23 +543,23 @@ mod tests {
         db.settle().unwrap();
         let inner = db.inner();
         let admits = |bytes| {
-            let view = inner.view.load();
+            let view = inner.tree.view.load();
             let jobs = inner.schedule.jobs.lock();
             let around = inner.surroundings(&view, &jobs);
             let keyspace = &view.version.keyspaces[&tight.id()];
-            pick::admits_flush(keyspace, bytes, &jobs.busy, inner.sizes, &around)
+            pick::admits_flush(keyspace, bytes, &jobs.busy, inner.tree.sizes, &around)
         };
         // Files of merged tables are held until there is no room for a whole flush.
         let mut held = Vec::new();
         while admits(50_000) {
-            held.push(inner.view.load());
+            held.push(inner.tree.view.load());
             put_and_flush(&db, &tight, 20);
             db.compact_keyspace(&tight).unwrap();
         }
         db.put(&tight, b"key", b"value").unwrap();
         (0..120u32).for_each(|n| db.put(&roomy, n.to_be_bytes(), [7; 400]).unwrap());
         inner.commit.lock_active().seal();
-        let view = inner.view.load();
+        let view = inner.tree.view.load();
         let oldest = view.memtables.last().unwrap();
         oldest.sort_through(inner.commit.visible());
         oldest.compute_keyspace_sizes();
@@ -573,7 +577,7 @@ mod tests {
         put_and_flush(&db, &short, 1000);
         db.settle().unwrap();
         // Its files stay, whatever is merged.
-        let held = db.inner().view.load();
+        let held = db.inner().tree.view.load();
         put_and_flush(&db, &short, 1000);
         db.settle().unwrap();
         put_and_flush(&db, &other, 10);
@@ -582,7 +586,7 @@ mod tests {
         db.inner().commit.lock_active().seal();
         {
             let (inner, jobs) = (db.inner(), db.inner().schedule.jobs.lock());
-            let view = inner.view.load();
+            let view = inner.tree.view.load();
             let oldest = view.memtables.last().unwrap();
             oldest.compute_keyspace_sizes();
             let short = short_of_space(inner, &jobs, &view, std::slice::from_ref(oldest));
@@ -590,7 +594,7 @@ mod tests {
             assert!(next_plan(inner, &jobs).is_some(), "the other has something to merge");
         }
         while step_lane(db.inner(), JobClass::Flush) {}
-        let view = db.inner().view.load();
+        let view = db.inner().tree.view.load();
         assert!(view.memtables.iter().all(|memtable| !memtable.is_sealed()), "it is flushed");
         drop(held);
     }

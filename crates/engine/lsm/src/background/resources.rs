@@ -324,7 +324,7 @@ impl Engine {
     /// What a flush of the active MemTable would free, in bytes. 0 if it has not grown: the next one takes
     /// as much.
     fn relief_bytes(&self) -> usize {
-        let view = self.view.pin();
+        let view = self.tree.view.pin();
         let has_grown = |memtable: &Arc<MemTable>| {
             let first = MemTable::first_room(memtable.whole_room().bytes as usize);
             memtable.entries() > 0 && memtable.room().bytes > first.bytes

@@ -51,19 +51,19 @@ fn unlocked(
     if inner.gate.is_cancelled() {
         return None;
     }
-    let view = inner.view.load();
+    let view = inner.tree.view.load();
     let around = inner.surroundings(&view, jobs);
     let version = view.version.clone();
     // A MemTable that is held is not used again.
     drop(view);
     let (busy, served, flushing) = (jobs.busy.clone(), jobs.served, jobs.flushing);
     let plan = MutexGuard::unlocked(jobs, || {
-        in_turn(&version, served, |keyspace| pick(keyspace, &busy, inner.sizes, &around))
+        in_turn(&version, served, |keyspace| pick(keyspace, &busy, inner.tree.sizes, &around))
     })?;
     let is_over = jobs.closing || jobs.panicked || jobs.opening.openers > 0;
     let is_same = jobs.busy == busy
         && jobs.flushing == flushing
-        && Arc::ptr_eq(&version, &inner.view.pin().version);
+        && Arc::ptr_eq(&version, &inner.tree.view.pin().version);
     (is_same && !is_over).then_some(plan)
 }
 
@@ -81,8 +81,8 @@ fn is_idle(inner: &Engine, jobs: &SchedulerState) -> bool {
         return false;
     }
     let flushed_at = jobs.flushed.map_or(jobs.opened_at, |flushed| flushed.at);
-    let is_quiet = inner.clock.now().saturating_sub(flushed_at) >= AFTER
-        && !inner.view.pin().memtables.iter().any(|memtable| memtable.is_sealed());
+    let is_quiet = inner.tree.clock.now().saturating_sub(flushed_at) >= AFTER
+        && !inner.tree.view.pin().memtables.iter().any(|memtable| memtable.is_sealed());
     is_quiet || jobs.deferred.is_hurried()
 }
 

@@ -87,7 +87,7 @@ impl MemTableSwitch for Engine {
         }
         tail.activate(segment);
         // Readers must find the MemTable before anything in it is visible.
-        self.view.change(|view| view.memtables.insert(0, memtable));
+        self.tree.view.change(|view| view.memtables.insert(0, memtable));
         update_debt(self);
         self.schedule.wake();
     }
@@ -108,7 +108,7 @@ impl MemTableSwitch for Engine {
         let waited = self.wait_for_prepared(look);
         if waited.is_err() {
             self.want_no_segments();
-            self.schedule.jobs.lock().set_unneeded_aside(self.logs.segments_ahead());
+            self.schedule.jobs.lock().set_unneeded_aside(self.tree.logs.segments_ahead());
             // If it fails, the prepare lane tries again. A close that has begun removes all segments.
             let _ = self.begin_upkeep().and_then(|upkeep| give_back_unneeded(&upkeep));
         }
@@ -121,7 +121,7 @@ impl MemTableSwitch for Engine {
     }
 
     fn wait_for_room(&self, memtable: &MemTable, room: Room) -> Result<()> {
-        let started = self.clock.now();
+        let started = self.tree.clock.now();
         let waited = self.wait_until(|jobs, view| {
             if memtable.is_sealed() || memtable.room().holds(room) {
                 return WaitFor::Over;
@@ -134,7 +134,7 @@ impl MemTableSwitch for Engine {
                 false => WaitFor::For(JobClass::Prepare),
             }
         });
-        let now = self.clock.now();
+        let now = self.tree.clock.now();
         self.stall.note_stalled(now.saturating_sub(started), now);
         waited
     }
@@ -174,7 +174,7 @@ enum Prepared {
 impl Engine {
     /// Waits until `look` finds enough prepared, or says why there never will be.
     fn wait_for_prepared(&self, look: impl Fn(&mut SchedulerState) -> Prepared) -> Result<()> {
-        let started = self.clock.now();
+        let started = self.tree.clock.now();
         let waited = self.wait_until(|jobs, view| {
             match look(jobs) {
                 Prepared::Enough => return WaitFor::Over,
@@ -190,7 +190,7 @@ impl Engine {
                 WaitFor::For(JobClass::Flush)
             }
         });
-        let now = self.clock.now();
+        let now = self.tree.clock.now();
         self.stall.note_stalled(now.saturating_sub(started), now);
         waited
     }
@@ -223,7 +223,7 @@ impl Engine {
         // The lane waited for that had failed before, and its tries then.
         let mut failed_before: Option<(JobClass, u64)> = None;
         loop {
-            let lane = match look(&mut jobs, &self.view.pin()) {
+            let lane = match look(&mut jobs, &self.tree.view.pin()) {
                 WaitFor::Over => return Ok(()),
                 WaitFor::For(lane) => Some(lane),
                 WaitFor::ForLargeBatch => None,
@@ -263,7 +263,7 @@ impl Engine {
                 }
             }
             schedule.work.announce();
-            let pause = if self.logs.has_room() { IDLE } else { FULL_POOL };
+            let pause = if self.tree.logs.has_room() { IDLE } else { FULL_POOL };
             schedule.progress.wait_for(&mut jobs, pause);
         }
     }
@@ -281,7 +281,7 @@ impl Engine {
         match jobs.lane(lane).error.clone() {
             Some(_)
                 if lane == JobClass::Prepare
-                    && flush_may_make_room(&mut jobs, &self.view.pin()) =>
+                    && flush_may_make_room(&mut jobs, &self.tree.view.pin()) =>
             {
                 Ok(jobs)
             }
@@ -350,7 +350,7 @@ impl Engine {
         self.retry_tables(Some(keyspace));
         let _hurry = ForceInstallGuard::begin(&self.schedule);
         // Runs flushed from here on are left to the lanes, or this might never end.
-        let before_file = self.installer.next_file();
+        let before_file = self.tree.installer.next_file();
         loop {
             install_deferred(self)?;
             let plan = {
@@ -362,14 +362,15 @@ impl Engine {
                     self.schedule.progress.wait_for(&mut jobs, IDLE);
                     continue;
                 }
-                let view = self.view.load();
+                let view = self.tree.view.load();
                 let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
-                    return Err(crate::read::get::unknown(keyspace));
+                    return Err(crate::tree::unknown_keyspace(keyspace));
                 };
                 let around = self.surroundings(&view, &jobs);
-                let wanted = manual::full(keyspace, before_file, &jobs.busy, self.sizes, &around);
+                let wanted =
+                    manual::full(keyspace, before_file, &jobs.busy, self.tree.sizes, &around);
                 let is_idle = jobs.busy.is_idle(keyspace.id);
-                let unreadable = keyspace.unreadable(self.keys);
+                let unreadable = keyspace.unreadable(self.tree.keys);
                 drop(view);
                 match wanted {
                     Some(plan) if jobs.busy.permits(&plan) => {

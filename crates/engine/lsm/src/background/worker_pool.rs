@@ -220,7 +220,7 @@ fn pause(members: &[Arc<Member>], lane: JobClass) -> Duration {
     let mut pause = IDLE;
     // Only the lane that syncs wakes at the interval of a database.
     for member in members.iter().filter(|_| lane == JobClass::Sync) {
-        member.visit(|inner| pause = pause.min(inner.sync_interval().unwrap_or(IDLE)));
+        member.visit(|inner| pause = pause.min(inner.tree.sync_interval().unwrap_or(IDLE)));
     }
     pause
 }
@@ -322,7 +322,8 @@ mod tests {
         let crew = resources.crew();
         crew.change_members(|members| members.extend(databases.iter().map(member_of)));
         let sealed = || {
-            let active = databases.iter().map(|db| db.inner().view.load().memtables[0].clone());
+            let active =
+                databases.iter().map(|db| db.inner().tree.view.load().memtables[0].clone());
             active.filter(|memtable| memtable.is_sealed()).count()
         };
         assert!(resources.is_short() && sealed() == 0);

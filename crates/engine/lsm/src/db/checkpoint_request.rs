@@ -234,7 +234,7 @@ pub(crate) fn remove_request_files(storage: &dyn Storage) {
 
 /// Takes a request, if there is one, and answers it. Returns whether there was one.
 pub(crate) fn answer(inner: &Engine) -> Result<bool> {
-    let storage = &*inner.storage;
+    let storage = &*inner.tree.storage;
     if !storage.exists(BELL)? {
         return Ok(false);
     }
@@ -252,7 +252,7 @@ pub(crate) fn answer(inner: &Engine) -> Result<bool> {
 
 /// Takes the request in the file `name` and answers it. Returns false if it is not whole, or withdrawn.
 fn answer_to(inner: &Engine, name: &str, number: &str) -> Result<bool> {
-    let storage = &*inner.storage;
+    let storage = &*inner.tree.storage;
     let Some(body) = read_whole(storage, name)? else { return Ok(false) };
     let taken = format!("{name}{TAKEN}");
     match storage.rename(name, &taken) {
@@ -269,7 +269,7 @@ fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
     let Some(target) = parse(body) else { return Ok(()) };
     let made = crate::recovery::checkpoint::checkpoint_into(inner, &target, &|| true);
     let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
-    write_whole(&*inner.storage, &format!("{ANSWER}{number}"), &said)
+    write_whole(&*inner.tree.storage, &format!("{ANSWER}{number}"), &said)
 }
 
 /// Answers requests until the database closes. The requester fails if its request cannot be read or

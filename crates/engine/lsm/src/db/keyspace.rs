@@ -1,9 +1,9 @@
 //! Keyspaces: named, separate sets of keys in one database.
 
+use super::range::Range;
 use crate::engine::Engine;
 use crate::options::settings::KeyspaceSettings;
 use crate::read::get::ReadTier;
-use crate::read::range::Range;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{KeyRange, KeyspaceRef, Value};
 use esker_base::{Error, KeyspaceId, Result};
@@ -78,8 +78,8 @@ impl Keyspace {
     /// [`Error::UnknownKeyspace`] if the keyspace was dropped, [`Error::Closed`] once the database is
     /// closed, [`Error::Forked`] in a forked child.
     pub fn settings(&self) -> Result<KeyspaceSettings> {
-        self.inner.check_usable()?;
-        let view = self.inner.view.pin();
+        self.inner.tree.check_usable()?;
+        let view = self.inner.tree.view.pin();
         match view.version.keyspaces.get(&self.id) {
             Some(found) => Ok(found.settings),
             None => Err(Error::UnknownKeyspace { name: self.name.to_string() }),
@@ -193,7 +193,7 @@ impl Keyspace {
 
     /// Like [`Keyspace::count`], at `snapshot`.
     pub(crate) fn count_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<u64> {
-        self.inner.resolve_snapshot(snapshot)?;
+        self.inner.tree.resolve_snapshot(snapshot)?;
         self.inner.count(self, range, snapshot.clone())
     }
 
@@ -251,7 +251,7 @@ impl Keyspace {
 /// Two handles are equal if they name the same keyspace of the same open database.
 impl PartialEq for Keyspace {
     fn eq(&self, other: &Self) -> bool {
-        self.id == other.id && self.inner.store_id == other.inner.store_id
+        self.id == other.id && self.inner.tree.store_id == other.inner.tree.store_id
     }
 }
 
@@ -266,7 +266,7 @@ impl std::fmt::Debug for Keyspace {
 impl From<&Keyspace> for KeyspaceRef {
     #[inline]
     fn from(keyspace: &Keyspace) -> KeyspaceRef {
-        KeyspaceRef { id: keyspace.id, store: keyspace.inner.store_id }
+        KeyspaceRef { id: keyspace.id, store: keyspace.inner.tree.store_id }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The whole database behind the trait that transactions are built on.
 
 use super::Db;
+use super::cursor::DbCursor;
 use crate::options::settings::KeyspaceSettings;
 use crate::read::conflict_check::{key_written_since, range_written_since};
-use crate::read::cursor::DbCursor;
 use crate::read::get;
 use crate::read::get::ReadTier;
 use crate::version::snapshot_tracker::Snapshot;
@@ -23,25 +23,25 @@ impl Keyspaces for Db {
 
     #[inline]
     fn resolve(&self, keyspace: KeyspaceRef) -> Result<KeyspaceId> {
-        self.inner().resolve(keyspace)
+        self.inner().tree.resolve(keyspace)
     }
 
     #[inline]
     fn check_keyspace(&self, keyspace: KeyspaceId) -> Result<()> {
         let inner = self.usable()?;
-        match inner.view.pin().version.keyspaces.contains_key(&keyspace) {
+        match inner.tree.view.pin().version.keyspaces.contains_key(&keyspace) {
             true => Ok(()),
-            false => Err(inner.unknown(keyspace)),
+            false => Err(inner.tree.unknown(keyspace)),
         }
     }
 
     fn batch_limits(&self) -> BatchLimits {
-        let settings = &self.inner().settings;
+        let settings = &self.inner().tree.settings;
         BatchLimits {
             bytes: settings.max_batch_bytes(),
             entries: settings.max_batch_entries(),
             entry_bytes: settings.max_entry_bytes(),
-            empty_key: self.inner().keys.takes_empty_key(),
+            empty_key: self.inner().tree.keys.takes_empty_key(),
         }
     }
 
@@ -53,7 +53,7 @@ impl Keyspaces for Db {
     fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
         let inner = self.usable()?;
         let (view, visible) = inner.pin_present();
-        get::get(inner, &view, keyspace, key, visible, ReadTier::MayBlock)
+        get::get(&inner.tree, &view, keyspace, key, visible, ReadTier::MayBlock)
     }
 
     fn get_at(
@@ -63,9 +63,9 @@ impl Keyspaces for Db {
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
         let inner = self.usable()?;
-        let seqno = inner.resolve_snapshot(snapshot)?;
-        let view = inner.view.pin();
-        get::get(inner, &view, keyspace, key, seqno, ReadTier::MayBlock)
+        let seqno = inner.tree.resolve_snapshot(snapshot)?;
+        let view = inner.tree.view.pin();
+        get::get(&inner.tree, &view, keyspace, key, seqno, ReadTier::MayBlock)
     }
 
     fn cursor_at(
@@ -85,7 +85,8 @@ impl Keyspaces for Db {
 
     fn changed_since(&self, keyspace: KeyspaceId, key: &[u8], snapshot: &Snapshot) -> Result<bool> {
         let inner = self.usable()?;
-        key_written_since(inner, keyspace, key, inner.resolve_snapshot(snapshot)?)
+        let since = inner.tree.resolve_snapshot(snapshot)?;
+        key_written_since(&inner.tree, || inner.commit.visible(), keyspace, key, since)
     }
 
     fn range_changed_since(
@@ -95,6 +96,7 @@ impl Keyspaces for Db {
         snapshot: &Snapshot,
     ) -> Result<bool> {
         let inner = self.usable()?;
-        range_written_since(inner, keyspace, range, inner.resolve_snapshot(snapshot)?)
+        let since = inner.tree.resolve_snapshot(snapshot)?;
+        range_written_since(&inner.tree, || inner.commit.visible(), keyspace, range, since)
     }
 }

@@ -65,6 +65,6 @@ impl Store {
     /// A holder of a snapshot that is held already.
     fn registered(&self, snapshot: &dyn esker_api::Snapshot) -> Result<Snapshot> {
         let inner = self.db.inner();
-        Ok(inner.snapshots.join(inner.resolve_snapshot(snapshot)?))
+        Ok(inner.tree.snapshots.join(inner.tree.resolve_snapshot(snapshot)?))
     }
 }

@@ -1,10 +1,12 @@
 //! The handles of an open database.
 
 pub(crate) mod checkpoint_request;
+pub(crate) mod cursor;
 pub(crate) mod keyspace;
 pub(crate) mod keyspaces_adapter;
 pub(crate) mod kv_adapter;
 pub(crate) mod operations;
+pub(crate) mod range;
 mod snapshot_reads;
 pub(crate) mod transaction;
 
@@ -15,9 +17,7 @@ use crate::engine::{Engine, table_memory};
 use crate::log::torn_tail::TornTail;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::{DEFAULT_KEYSPACE, KeyspaceSettings, Log, Settings};
-use crate::read::cursor::DbCursor;
 use crate::read::get::ReadTier;
-use crate::read::range::Range;
 use crate::recovery::close::{EngineHandle, Upkeep};
 use crate::recovery::env::{Env, posix_env};
 use crate::recovery::open::{CreateMode, existing_directory};
@@ -27,11 +27,13 @@ use crate::stats::{KeyspaceLevels, LiveData, SpaceAmpStatus, Stats};
 use crate::version::KeyspaceVersion;
 use crate::version::snapshot_tracker::Snapshot;
 use crate::version::unreadable::UnreadableTable;
+use cursor::DbCursor;
 use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_memtable::{DramTable, DramTableStats};
 use esker_storage::{PosixStorage, Storage};
 use keyspace::{Keyspace, KeyspaceInfo, check_name};
+use range::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -168,7 +170,7 @@ impl Db {
     #[inline]
     pub(crate) fn usable(&self) -> Result<&Engine> {
         let inner = self.inner();
-        inner.check_usable().map(|()| inner)
+        inner.tree.check_usable().map(|()| inner)
     }
 
     /// For calls that do I/O for upkeep: a close waits for them before it releases the lock.
@@ -219,8 +221,8 @@ impl Db {
         check_name(name)?;
         settings.validate()?;
         let inner = self.upkeep()?;
-        inner.installer.install(
-            &inner.view,
+        inner.tree.installer.install(
+            &inner.tree.view,
             |state| {
                 if state.version.keyspace_named(name).is_some() {
                     return Ok(VersionEdit::default());
@@ -245,7 +247,7 @@ impl Db {
         name: &str,
         settings: &KeyspaceSettings,
     ) -> Result<Result<Keyspace>> {
-        let view = self.usable()?.view.pin();
+        let view = self.usable()?.tree.view.pin();
         let Some(found) = view.version.keyspace_named(name) else {
             return Err(Error::UnknownKeyspace { name: name.to_owned() });
         };
@@ -263,7 +265,7 @@ impl Db {
     /// [`Error::UnknownKeyspace`] if it does not exist, [`Error::Closed`] once the database is
     /// closed.
     pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
-        let view = self.usable()?.view.pin();
+        let view = self.usable()?.tree.view.pin();
         match view.version.keyspace_named(name) {
             Some(found) => Ok(self.handle_of(found.id, &found.name)),
             None => Err(Error::UnknownKeyspace { name: name.to_owned() }),
@@ -288,7 +290,7 @@ impl Db {
             id: keyspace.id,
             settings: keyspace.settings,
         };
-        inner.view.pin().version.keyspaces.values().map(info).collect()
+        inner.tree.view.pin().version.keyspaces.values().map(info).collect()
     }
 
     /// Drops the keyspace called `name` with all its entries.
@@ -315,7 +317,7 @@ impl Db {
                 reason: "the default keyspace can't be dropped; delete its keys instead",
             });
         }
-        inner.install(
+        inner.tree.install(
             CumulativeStats::default(),
             |state| match state.version.keyspaces.contains_key(&id) {
                 true => Ok(VersionEdit::of([VersionChange::DropKeyspace(id)])),
@@ -323,7 +325,7 @@ impl Db {
             },
             |_| {},
         )?;
-        if let Some(dram_table) = &inner.dram_table {
+        if let Some(dram_table) = &inner.tree.dram_table {
             dram_table.drop_keyspace(id);
         }
         Ok(())
@@ -421,7 +423,7 @@ impl Db {
     /// # }
     /// ```
     pub fn range(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Range {
-        Range::new(&self.handle.inner, Some(self.clone()), keyspace.into(), range.into())
+        Range::new(&self.handle.inner, Some(self.handle.clone()), keyspace.into(), range.into())
     }
 
     /// Iterates over the entries whose keys start with `prefix`.
@@ -452,7 +454,7 @@ impl Db {
         range: impl Into<KeyRange>,
         snapshot: &Snapshot,
     ) -> Result<DbCursor> {
-        let keyspace = self.inner().resolve(keyspace)?;
+        let keyspace = self.inner().tree.resolve(keyspace)?;
         DbCursor::new(&self.handle.inner, keyspace, range.into(), snapshot.clone())
     }
 
@@ -559,7 +561,7 @@ impl Db {
     /// [`Error::Forked`] if the handle cannot write.
     pub fn sync(&self) -> Result<()> {
         let inner = self.upkeep()?;
-        match inner.settings.log {
+        match inner.tree.settings.log {
             // Without a log, tables are the only durable place.
             Log::None => inner.flush_all(),
             Log::File { .. } | Log::Pmem { .. } => inner.commit.sync(),
@@ -589,7 +591,7 @@ impl Db {
     pub fn compact(&self) -> Result<()> {
         let inner = self.upkeep()?;
         // A version held would keep all that is merged.
-        let keyspaces: Vec<_> = inner.view.load().version.keyspaces.keys().copied().collect();
+        let keyspaces: Vec<_> = inner.tree.view.load().version.keyspaces.keys().copied().collect();
         let mut left_out = Ok(());
         for keyspace in keyspaces {
             match inner.compact_fully(keyspace) {
@@ -609,7 +611,7 @@ impl Db {
     /// [`Db::compact`].
     pub fn compact_keyspace(&self, keyspace: &Keyspace) -> Result<()> {
         let inner = self.upkeep()?;
-        inner.compact_fully(inner.resolve(keyspace)?)
+        inner.compact_fully(inner.tree.resolve(keyspace)?)
     }
 
     /// Waits until flush and compaction have no work left and the next log segment is prepared.
@@ -638,10 +640,10 @@ impl Db {
     /// [`Db::unreadable_tables`] lists all of these.
     pub fn background_error(&self) -> Option<Error> {
         let inner = self.inner();
-        if !inner.owner.is_current() {
-            return inner.check_usable().err();
+        if !inner.tree.owner.is_current() {
+            return inner.tree.check_usable().err();
         }
-        let of_tables = || inner.unreadable_error();
+        let of_tables = || inner.tree.unreadable_error();
         inner.commit.failure().or_else(|| inner.schedule.error()).or_else(of_tables)
     }
 
@@ -652,10 +654,10 @@ impl Db {
     /// table again after a pause. The next open tries all tables again.
     pub fn unreadable_tables(&self) -> Vec<UnreadableTable> {
         let inner = self.inner();
-        if !inner.owner.is_current() {
+        if !inner.tree.owner.is_current() {
             return Vec::new();
         }
-        inner.view.pin().version.unreadable_tables(inner.keys)
+        inner.tree.view.pin().version.unreadable_tables(inner.tree.keys)
     }
 
     /// Returns the statistics of the database.
@@ -663,23 +665,24 @@ impl Db {
     /// May wait for a sync of the manifest. In a forked child, only `background_error` is set.
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
-        if !inner.owner.is_current() {
+        if !inner.tree.owner.is_current() {
             let background_error = self.background_error().map(|error| error.to_string());
             return Stats { background_error, ..Stats::default() };
         }
         // These wait for a sync of the manifest: before the view is taken, for merged files stay while it is held.
-        let (logs, account) = (inner.installer.state().logs.len() as u64, inner.account());
+        let (logs, account) =
+            (inner.tree.installer.state().logs.len() as u64, inner.tree.account());
         let background_error = self.background_error().map(|error| error.to_string());
         let resources = inner.share.resources();
         let cache_own_bytes = match resources.is_shared() {
-            true => inner.cache.own_bytes(),
-            false => inner.cache.used_bytes(),
+            true => inner.tree.cache.own_bytes(),
+            false => inner.tree.cache.used_bytes(),
         };
-        let view = inner.view.load();
+        let view = inner.tree.view.load();
         let (user_bytes, writes) = inner.commit.written();
         let traffic = inner.commit.log_traffic();
-        let pool = inner.logs.pool().map(|pool| pool.traffic()).unwrap_or_default();
-        let (counters, space) = (&inner.counters, inner.table_space());
+        let pool = inner.tree.logs.pool().map(|pool| pool.traffic()).unwrap_or_default();
+        let (counters, space) = (&inner.tree.counters, inner.tree.table_space());
         let tables = || view.version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
         let opened = || tables().filter_map(|(_, _, table)| table.opened());
         let (read, rewritten) =
@@ -687,7 +690,7 @@ impl Db {
         Stats {
             writes,
             user_bytes,
-            pool_domain: inner.logs.pool().map(|pool| pool.domain()),
+            pool_domain: inner.tree.logs.pool().map(|pool| pool.domain()),
             log_bytes: traffic.bytes + pool.bytes,
             log_appends: traffic.appends,
             log_syncs: traffic.syncs,
@@ -707,10 +710,10 @@ impl Db {
             reclaims_within_tenth: counters.reclaims_within_tenth.get(),
             stalled: inner.stall.stalled(),
             dram_table: self.dram_table(),
-            cache_hits: inner.cache.hits(),
-            cache_misses: inner.cache.misses(),
-            cache_bytes: inner.cache.used_bytes() as u64,
-            cache_capacity_bytes: inner.cache.capacity_bytes() as u64,
+            cache_hits: inner.tree.cache.hits(),
+            cache_misses: inner.tree.cache.misses(),
+            cache_bytes: inner.tree.cache.used_bytes() as u64,
+            cache_capacity_bytes: inner.tree.cache.capacity_bytes() as u64,
             table_gets: counters.table_gets.sum(),
             table_memory_bytes: table_memory(&view.version),
             filter_bytes: opened().map(|table| table.filter_bytes() as u64).sum(),
@@ -721,10 +724,10 @@ impl Db {
             table_file_bytes: space.bytes,
             table_file_bytes_peak: space.peak_bytes,
             logs,
-            snapshots: inner.snapshots.len() as u64,
+            snapshots: inner.tree.snapshots.len() as u64,
             visible_seqno: inner.commit.visible(),
             flushed_seqno: view.version.flushed_through,
-            unreadable_tables: view.version.unreadable_tables(inner.keys),
+            unreadable_tables: view.version.unreadable_tables(inner.tree.keys),
             background_error,
             databases: resources.databases() as u64,
             memory_budget_bytes: resources.memory_bytes() as u64,
@@ -741,18 +744,18 @@ impl Db {
     /// Takes no lock that is held across I/O.
     pub fn used_bytes(&self) -> u64 {
         let inner = self.inner();
-        if !inner.owner.is_current() {
+        if !inner.tree.owner.is_current() {
             return 0;
         }
-        let in_memory: u64 = inner.view.load().memtables.iter().map(|m| m.bytes_used()).sum();
-        inner.table_space().bytes + in_memory
+        let in_memory: u64 = inner.tree.view.load().memtables.iter().map(|m| m.bytes_used()).sum();
+        inner.tree.table_space().bytes + in_memory
     }
 
     /// Returns the statistics of the DRAMTable without waiting: the field of [`Db::stats`] by
     /// itself.
     pub fn dram_table(&self) -> DramTableStats {
         let inner = self.inner();
-        let dram_table = inner.dram_table.as_ref().filter(|_| inner.owner.is_current());
+        let dram_table = inner.tree.dram_table.as_ref().filter(|_| inner.tree.owner.is_current());
         dram_table.map(DramTable::stats).unwrap_or_default()
     }
 
@@ -782,40 +785,40 @@ impl Db {
     /// [`Error::Io`] if the directory cannot be listed, [`Error::Forked`] in a forked child,
     /// [`Error::Closed`] once the database is closed.
     pub fn lost_files(&self) -> Result<Vec<(String, u64)>> {
-        crate::recovery::unlisted_files::lost_files(&*self.usable()?.storage)
+        crate::recovery::unlisted_files::lost_files(&*self.usable()?.tree.storage)
     }
 
     /// Estimates the live data in tables from samples of their keys. `None` if a table cannot be
     /// opened.
     pub fn live_data(&self) -> Option<LiveData> {
         let inner = self.usable().ok()?;
-        let snapshots = inner.snapshots.list();
-        stats::live_data(&inner.opened_version(), &snapshots)
+        let snapshots = inner.tree.snapshots.list();
+        stats::live_data(&inner.tree.opened_version(), &snapshots)
     }
 
     /// Returns the space usage of each keyspace that has a space-amplification limit.
     pub fn goals(&self) -> Vec<SpaceAmpStatus> {
         let Ok(inner) = self.usable() else { return Vec::new() };
         // All that waits for others comes before the version: merged files stay while it is held.
-        let segment_bytes = inner.known_segment_bytes();
+        let segment_bytes = inner.tree.known_segment_bytes();
         let around = PickerContext {
-            snapshots: inner.snapshots.list(),
-            zombie_bytes: inner.installer.zombie_bytes(),
+            snapshots: inner.tree.snapshots.list(),
+            zombie_bytes: inner.tree.installer.zombie_bytes(),
             ..PickerContext::default()
         };
-        budget::goals(&inner.opened_version(), segment_bytes, &around)
+        budget::goals(&inner.tree.opened_version(), segment_bytes, &around)
     }
 
     /// Whether the empty key is valid. True except in databases that the first releases created.
     pub fn takes_empty_key(&self) -> bool {
-        self.inner().keys.takes_empty_key()
+        self.inner().tree.keys.takes_empty_key()
     }
 
     /// Returns the levels, runs and tables of every keyspace. Empty once the database is closed.
     pub fn levels(&self) -> Vec<KeyspaceLevels> {
         // A flush that has just ended may not have come to opening its tables; one that can't be opened
         // leaves its level's figures out.
-        let levels = |inner: &Engine| stats::levels(&inner.opened_version(), inner.keys);
+        let levels = |inner: &Engine| stats::levels(&inner.tree.opened_version(), inner.tree.keys);
         self.usable().map_or_else(|_| Vec::new(), levels)
     }
 

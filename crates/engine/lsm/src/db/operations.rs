@@ -1,8 +1,8 @@
 //! Reads and writes, shared by the handles [`Db`](crate::Db) and [`Keyspace`](crate::Keyspace).
 
+use super::cursor::DbCursor;
 use crate::engine::Engine;
 use crate::options::settings::Log;
-use crate::read::cursor::DbCursor;
 use crate::read::get;
 use crate::read::get::ReadTier;
 use crate::recovery::close::Upkeep;
@@ -15,15 +15,15 @@ use std::sync::Arc;
 impl Engine {
     /// For calls that do I/O for upkeep: a close waits for them before it releases the lock.
     pub(crate) fn begin_upkeep(&self) -> Result<Upkeep<'_>> {
-        self.check_usable()?;
+        self.tree.check_usable()?;
         let upkeep = Upkeep::begin(self);
         self.check_writable()?;
         Ok(upkeep)
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
-        self.check_usable()?;
-        if self.read_only {
+        self.tree.check_usable()?;
+        if self.tree.read_only {
             Err(Error::ReadOnly)
         } else if self.gate.is_cancelled() {
             Err(Error::Closed)
@@ -33,7 +33,7 @@ impl Engine {
     }
 
     pub(crate) fn take_snapshot(&self) -> Snapshot {
-        self.snapshots.take(|| self.commit.visible())
+        self.tree.snapshots.take(|| self.commit.visible())
     }
 
     #[inline]
@@ -43,10 +43,10 @@ impl Engine {
         key: &[u8],
         patience: ReadTier,
     ) -> Result<Option<Value>> {
-        self.check_usable()?;
-        let keyspace = self.resolve(keyspace)?;
+        self.tree.check_usable()?;
+        let keyspace = self.tree.resolve(keyspace)?;
         let (view, visible) = self.pin_present();
-        get::get(self, &view, keyspace, key, visible, patience)
+        get::get(&self.tree, &view, keyspace, key, visible, patience)
     }
 
     pub(crate) fn get_at(
@@ -55,11 +55,11 @@ impl Engine {
         key: &[u8],
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
-        self.check_usable()?;
-        let keyspace = self.resolve(keyspace)?;
-        let seqno = self.resolve_snapshot(snapshot)?;
-        let view = self.view.pin();
-        get::get(self, &view, keyspace, key, seqno, ReadTier::MayBlock)
+        self.tree.check_usable()?;
+        let keyspace = self.tree.resolve(keyspace)?;
+        let seqno = self.tree.resolve_snapshot(snapshot)?;
+        let view = self.tree.view.pin();
+        get::get(&self.tree, &view, keyspace, key, seqno, ReadTier::MayBlock)
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
@@ -67,13 +67,14 @@ impl Engine {
         keyspace: impl Into<KeyspaceRef>,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Value>>> {
-        self.check_usable()?;
-        let keyspace = self.resolve(keyspace)?;
+        self.tree.check_usable()?;
+        let keyspace = self.tree.resolve(keyspace)?;
         // The caller's iterator may wait, or write: not while a view is pinned.
         let keys: Vec<K> = keys.into_iter().collect();
         let (view, visible) = self.pin_present();
-        let get =
-            |key: &K| get::get(self, &view, keyspace, key.as_ref(), visible, ReadTier::MayBlock);
+        let get = |key: &K| {
+            get::get(&self.tree, &view, keyspace, key.as_ref(), visible, ReadTier::MayBlock)
+        };
         keys.iter().map(get).collect()
     }
 
@@ -84,7 +85,7 @@ impl Engine {
         range: KeyRange,
         snapshot: Snapshot,
     ) -> Result<u64> {
-        let keyspace = self.resolve(keyspace)?;
+        let keyspace = self.tree.resolve(keyspace)?;
         let mut cursor = DbCursor::new(self, keyspace, range, snapshot)?;
         let mut keys = 0;
         cursor.seek_first()?;
@@ -98,12 +99,13 @@ impl Engine {
     /// Estimates the number of keys in `keyspace`: live keys of its tables, from samples, and entries
     /// of MemTables, which are divided among the keyspaces of each.
     pub(crate) fn approximate_len(&self, keyspace: impl Into<KeyspaceRef>) -> Result<u64> {
-        self.check_usable()?;
-        let keyspace = self.resolve(keyspace)?;
+        self.tree.check_usable()?;
+        let keyspace = self.tree.resolve(keyspace)?;
         // Opens tables, so no view is pinned before.
-        let version = self.opened_version();
-        let in_version = version.keyspaces.get(&keyspace).ok_or_else(|| self.unknown(keyspace))?;
-        let in_tables = match in_version.estimate(&self.snapshots.list()) {
+        let version = self.tree.opened_version();
+        let in_version =
+            version.keyspaces.get(&keyspace).ok_or_else(|| self.tree.unknown(keyspace))?;
+        let in_tables = match in_version.estimate(&self.tree.snapshots.list()) {
             Some(estimate) => estimate.live_keys,
             // A table cannot be opened: its counts are in the manifest.
             None => in_version.tables().map(|(_, _, table)| table.meta.entries as f64).sum(),
@@ -115,7 +117,7 @@ impl Engine {
                 false => 0,
             }
         };
-        let in_memtables: u64 = self.view.load().memtables.iter().map(in_memory).sum();
+        let in_memtables: u64 = self.tree.view.load().memtables.iter().map(in_memory).sum();
         Ok(in_tables.max(0.0).round() as u64 + in_memtables)
     }
 
@@ -155,15 +157,15 @@ impl Engine {
         }
         let accepted = self.accept(batch)?;
         let batch = &*accepted;
-        self.stall.before_write(batch.encoded().len(), &*self.clock);
+        self.stall.before_write(batch.encoded().len(), &*self.tree.clock);
         let last_seqno = match self.fits_frame(batch) {
             true => self.commit.write(batch, self)?,
-            false => self.commit.write_large(batch, self.settings.segment_bytes, self)?,
+            false => self.commit.write_large(batch, self.tree.settings.segment_bytes, self)?,
         };
-        if let Some(dram_table) = self.dram_table.as_ref().filter(|table| table.wants_puts()) {
+        if let Some(dram_table) = self.tree.dram_table.as_ref().filter(|table| table.wants_puts()) {
             forward(dram_table, batch, last_seqno);
         }
-        if batch.wants_sync() && self.settings.log == Log::None {
+        if batch.wants_sync() && self.tree.settings.log == Log::None {
             // Without a log, tables are the only durable place.
             self.begin_upkeep()?.flush_all()?;
         }

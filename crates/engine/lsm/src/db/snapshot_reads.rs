@@ -1,7 +1,7 @@
 //! Reads at a snapshot, by the snapshot.
 
 use super::keyspace::Keyspace;
-use crate::read::range::Range;
+use super::range::Range;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{KeyRange, Value};
 use esker_base::Result;

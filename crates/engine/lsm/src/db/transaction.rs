@@ -37,7 +37,7 @@ impl Db {
     pub fn transaction_with(&self, options: TransactionOptions) -> Result<Transaction> {
         let inner = self.usable()?;
         let manager = inner.transactions.get_or_init(|| {
-            TransactionManager::new(Keyspaces::batch_limits(self), inner.clock.clone())
+            TransactionManager::new(Keyspaces::batch_limits(self), inner.tree.clock.clone())
         });
         Ok(Transaction { inner: manager.begin(self.clone(), options)? })
     }
@@ -99,7 +99,7 @@ impl Db {
             if is_last || !error.is_transient() {
                 return Err(error);
             }
-            self.inner().clock.sleep(pause_after(attempts));
+            self.inner().tree.clock.sleep(pause_after(attempts));
         }
     }
 }

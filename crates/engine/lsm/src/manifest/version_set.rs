@@ -295,9 +295,10 @@ mod tests {
         db.close().unwrap();
         // A compaction by hand may have passed all other checks by then.
         let inner = late.inner();
-        let bytes = || inner.installer.manifest.lock().manifest.as_ref().map(Manifest::bytes);
+        let bytes = || inner.tree.installer.manifest.lock().manifest.as_ref().map(Manifest::bytes);
         let before = bytes();
-        let installed = inner.installer.install(&inner.view, |_| Ok(VersionEdit::of([])), |_| {});
+        let installed =
+            inner.tree.installer.install(&inner.tree.view, |_| Ok(VersionEdit::of([])), |_| {});
         assert!(matches!(installed, Err(Error::Closed)));
         assert_eq!(bytes(), before);
     }

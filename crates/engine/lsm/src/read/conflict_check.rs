@@ -7,7 +7,7 @@
 //! older than the snapshot, which is so unless a flush has happened since.
 
 use super::level_iter::LevelIter;
-use crate::engine::Engine;
+use crate::tree::Tree;
 use crate::version::TableHandle;
 use crate::version::super_version::{SuperVersion, pin_present};
 use esker_api::KeyRange;
@@ -17,17 +17,18 @@ use esker_table::ReadPurpose;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Whether the user's `key` was written after `since`, as far as it is visible now.
+/// Whether the user's `key` was written after `since`, as far as it is `visible` now.
 pub(crate) fn key_written_since(
-    inner: &Engine,
+    tree: &Tree,
+    visible: impl FnOnce() -> Seqno,
     keyspace: KeyspaceId,
     key: &[u8],
     since: Seqno,
 ) -> Result<bool> {
-    let stored = inner.keys.stored(key);
+    let stored = tree.keys.stored(key);
     let key = &*stored;
-    let (view, visible) = inner.pin_present();
-    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
+    let (view, visible) = pin_present(|| tree.view.pin(), visible);
+    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
     let hash = hash64(key);
     for memtable in newer_memtables(&view, since) {
         let tombstones = memtable.range_tombstones(keyspace);
@@ -47,7 +48,7 @@ pub(crate) fn key_written_since(
         let Some(handle) = run.table_for(key).filter(|table| table.meta.max_seqno > since) else {
             continue;
         };
-        let table = handle.reader(&inner.cache)?;
+        let table = handle.reader(&tree.cache)?;
         if table.tombstones().covering(key, visible) > since {
             return Ok(true);
         }
@@ -58,17 +59,18 @@ pub(crate) fn key_written_since(
     Ok(false)
 }
 
-/// Whether any key in `range` was written after `since`, as far as it is visible now. Reads what
+/// Whether any key in `range` was written after `since`, as far as it is `visible` now. Reads what
 /// MemTables and tables with newer writes have in the range.
 pub(crate) fn range_written_since(
-    inner: &Engine,
+    tree: &Tree,
+    visible: impl FnOnce() -> Seqno,
     keyspace: KeyspaceId,
     range: &KeyRange,
     since: Seqno,
 ) -> Result<bool> {
-    let range = &inner.keys.range(range.clone());
-    let (view, visible) = pin_present(|| inner.view.load(), || inner.commit.visible());
-    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
+    let range = &tree.keys.range(range.clone());
+    let (view, visible) = pin_present(|| tree.view.load(), visible);
+    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
     for memtable in newer_memtables(&view, since) {
         let tombstones = memtable.range_tombstones(keyspace);
         if tombstones.is_some_and(|list| any_tombstone(&list, range, since))
@@ -85,11 +87,11 @@ pub(crate) fn range_written_since(
             |table: &&Arc<TableHandle>| table.meta.max_seqno > since && table.meta.meets(range);
         let handles: Vec<_> = run.tables().iter().filter(touched).cloned().collect();
         for handle in handles.iter().filter(|table| table.meta.range_tombstones > 0) {
-            if any_tombstone(handle.reader(&inner.cache)?.tombstones(), range, since) {
+            if any_tombstone(handle.reader(&tree.cache)?.tombstones(), range, since) {
                 return Ok(true);
             }
         }
-        let cache = inner.cache.clone();
+        let cache = tree.cache.clone();
         let mut cursor = LevelIter::of_tables(handles, cache, ReadPurpose::Read);
         if any_version(&mut cursor, range, since)? {
             return Ok(true);

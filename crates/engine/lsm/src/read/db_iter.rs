@@ -13,7 +13,7 @@
 use super::block_merge::{BlockMerge, Refill};
 use super::level_iter::LevelIter;
 use super::merging_iter::MergingIter;
-use crate::engine::Engine;
+use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
 use crate::version::TableMeta;
 use crate::version::super_version::SuperVersion;
@@ -152,14 +152,14 @@ pub(crate) struct DbIter {
 impl DbIter {
     /// A walk in the view in force.
     pub(crate) fn new(
-        inner: &Engine,
+        tree: &Tree,
         keyspace: KeyspaceId,
         range: KeyRange,
         snapshot: Seqno,
     ) -> Result<DbIter> {
-        let view = inner.view.load();
+        let view = tree.view.load();
         let tables = view.version.keyspaces.get(&keyspace);
-        let tables = tables.ok_or_else(|| inner.unknown(keyspace))?;
+        let tables = tables.ok_or_else(|| tree.unknown(keyspace))?;
 
         let mut sources = Vec::new();
         let mut tombstones = Vec::new();
@@ -173,9 +173,9 @@ impl DbIter {
         for run in tables.levels.iter().flat_map(|level| &level.runs) {
             let deletes_in = |meta: &TableMeta| meta.range_tombstones > 0 && meta.meets(&range);
             for handle in run.tables().iter().filter(|table| deletes_in(&table.meta)) {
-                tombstones.push(handle.reader(&inner.cache)?.tombstones().clone());
+                tombstones.push(handle.reader(&tree.cache)?.tombstones().clone());
             }
-            let cursor = LevelIter::new(run.clone(), inner.cache.clone(), ReadPurpose::Read);
+            let cursor = LevelIter::new(run.clone(), tree.cache.clone(), ReadPurpose::Read);
             let cursor = cursor.bounded(&range);
             if !cursor.is_empty() {
                 sources.push(Source::Run(cursor));
@@ -185,8 +185,8 @@ impl DbIter {
         Ok(DbIter {
             merge: MergingIter::new(sources),
             tombstones: tombstones.into(),
-            limit: Limit::of(&range, inner.keys),
-            keys: inner.keys,
+            limit: Limit::of(&range, tree.keys),
+            keys: tree.keys,
             range,
             snapshot,
             is_new: true,

@@ -8,8 +8,8 @@
 //! no MemTable of the view, and results from the tables are inserted into it. [`DramTable`] defines
 //! the rules for correctness; the names R1, R3 and R4 below are theirs.
 
-use crate::engine::Engine;
 use crate::stats::table_reads::ReadCost;
+use crate::tree::Tree;
 use crate::version::KeyspaceVersion;
 use crate::version::super_version::SuperVersion;
 use esker_api::Value;
@@ -36,16 +36,16 @@ struct LookupKey<'a> {
 /// The value of the user's `key` at `snapshot`, or at the end of the view if that is earlier.
 #[inline]
 pub(crate) fn get(
-    inner: &Engine,
+    tree: &Tree,
     view: &SuperVersion,
     keyspace: KeyspaceId,
     key: &[u8],
     snapshot: Seqno,
     patience: ReadTier,
 ) -> Result<Option<Value>> {
-    let stored = inner.keys.stored(key);
+    let stored = tree.keys.stored(key);
     let key = &*stored;
-    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
+    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
     // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
     let snapshot = snapshot.min(view.last_seqno());
     let sought = LookupKey { keyspace, key, hash: hash64(key), snapshot };
@@ -56,14 +56,14 @@ pub(crate) fn get(
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
         }
-        let answer = get_from_memtable(inner, memtable, sought, deleted_below);
+        let answer = get_from_memtable(tree, memtable, sought, deleted_below);
         memtable.sound()?;
         if let Some(answer) = answer {
             return Ok(answer);
         }
     }
-    let Some(dram_table) = &inner.dram_table else {
-        let found = get_from_tables(inner, tables, sought, deleted_below, patience)?;
+    let Some(dram_table) = &tree.dram_table else {
+        let found = get_from_tables(tree, tables, sought, deleted_below, patience)?;
         return Ok(found.map(|(_, value)| value));
     };
     let LookupKey { hash, .. } = sought;
@@ -71,7 +71,7 @@ pub(crate) fn get(
         // R4.
         return Ok((hit.seqno >= deleted_below).then_some(hit.value));
     }
-    let found = get_from_tables(inner, tables, sought, deleted_below, patience)?;
+    let found = get_from_tables(tree, tables, sought, deleted_below, patience)?;
     // R3: what is returned, and nothing else, is offered.
     Ok(found.map(|(seqno, value)| {
         let seqno = if seqno == 0 { written_by(view) } else { seqno };
@@ -92,7 +92,7 @@ fn written_by(view: &SuperVersion) -> Seqno {
 /// What `memtable` says of the key, if anything.
 #[inline]
 fn get_from_memtable(
-    inner: &Engine,
+    tree: &Tree,
     memtable: &MemTable,
     sought: LookupKey<'_>,
     deleted_below: Seqno,
@@ -100,7 +100,7 @@ fn get_from_memtable(
     let LookupKey { keyspace, key, hash, snapshot } = sought;
     // A copy in DRAM spares reading persistent memory, and nothing else.
     let copies =
-        inner.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
+        tree.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
     let Some(copies) = copies else {
         let found = memtable.get(keyspace, key, hash, snapshot)?;
         let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
@@ -121,7 +121,7 @@ fn get_from_memtable(
 }
 
 fn get_from_tables(
-    inner: &Engine,
+    tree: &Tree,
     keyspace: &KeyspaceVersion,
     sought: LookupKey<'_>,
     mut deleted_below: Seqno,
@@ -134,7 +134,7 @@ fn get_from_tables(
         cost.runs += 1;
         let table = match (handle.opened(), patience) {
             (Some(table), _) => table,
-            (None, ReadTier::MayBlock) => handle.reader(&inner.cache)?,
+            (None, ReadTier::MayBlock) => handle.reader(&tree.cache)?,
             (None, ReadTier::MemoryOnly) => return Err(Error::WouldBlock),
         };
         if handle.meta.range_tombstones > 0 {
@@ -149,18 +149,18 @@ fn get_from_tables(
         };
         cost.reads += 1;
         if let Some(found) = found {
-            inner.counters.table_gets.count(true, cost);
+            tree.counters.table_gets.count(true, cost);
             let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
             return Ok(lives.then(|| (found.seqno, Value::from(found.value))));
         }
     }
-    inner.counters.table_gets.count(false, cost);
+    tree.counters.table_gets.count(false, cost);
     Ok(None)
 }
 
 /// Tells the DRAMTable that `memtable` is about to leave the view (R2).
-pub(crate) fn pass(inner: &Engine, view: &SuperVersion, memtable: &Arc<MemTable>) -> Result<()> {
-    let Some(dram_table) = &inner.dram_table else { return Ok(()) };
+pub(crate) fn pass(tree: &Tree, view: &SuperVersion, memtable: &Arc<MemTable>) -> Result<()> {
+    let Some(dram_table) = &tree.dram_table else { return Ok(()) };
     let through = memtable.last_seqno();
     for keyspace in memtable.keyspaces() {
         if view.version.keyspaces.contains_key(&keyspace) {
@@ -200,11 +200,6 @@ fn pass_keyspace(
     Ok(())
 }
 
-/// The error for an id that no keyspace has: it was dropped.
-pub(crate) fn unknown(keyspace: KeyspaceId) -> Error {
-    Error::UnknownKeyspace { name: format!("with id {keyspace}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,11 +216,11 @@ mod tests {
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         db.put(&keyspace, b"k", b"old").unwrap();
         db.flush().unwrap();
-        let view = inner.view.load();
+        let view = inner.tree.view.load();
         db.put(&keyspace, b"k", b"new").unwrap();
         db.flush().unwrap();
         let now = inner.commit.visible();
-        let found = get(inner, &view, keyspace.id(), b"k", now, ReadTier::MayBlock).unwrap();
+        let found = get(&inner.tree, &view, keyspace.id(), b"k", now, ReadTier::MayBlock).unwrap();
         assert_eq!(found.as_deref(), Some(&b"old"[..]), "all that its view has");
         assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
     }
@@ -251,14 +246,15 @@ mod tests {
             db.put(&keyspace, [1, filler], [0; 4_000]).unwrap();
         }
         while db.step() {}
-        let view = inner.view.load();
+        let view = inner.tree.view.load();
         let mut batch = db.batch();
         keys.iter().for_each(|key| batch.put(&keyspace, key, [2; 4_000]));
         db.write(&batch).unwrap();
         assert!(view.memtables[0].ends_in_batch(), "the batch begins in the view");
         let now = inner.commit.visible();
         for key in &keys {
-            let found = get(inner, &view, keyspace.id(), key, now, ReadTier::MayBlock).unwrap();
+            let found =
+                get(&inner.tree, &view, keyspace.id(), key, now, ReadTier::MayBlock).unwrap();
             assert_eq!(found.as_deref(), Some(&b"old"[..]), "{key:?}");
         }
     }
@@ -273,14 +269,14 @@ mod tests {
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         db.put(&keyspace, b"k", b"old").unwrap();
         db.flush().unwrap();
-        let (view, now) = (inner.view.load(), inner.commit.visible());
+        let (view, now) = (inner.tree.view.load(), inner.commit.visible());
         db.put(&keyspace, b"k", b"new").unwrap();
         db.flush().unwrap();
         db.compact().unwrap();
         assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
-        let dram_table = inner.dram_table.as_ref().unwrap();
+        let dram_table = inner.tree.dram_table.as_ref().unwrap();
         assert_eq!(dram_table.stats().fills, 1, "the read was offered");
-        let found = get(inner, &view, keyspace.id(), b"k", now, ReadTier::MayBlock).unwrap();
+        let found = get(&inner.tree, &view, keyspace.id(), b"k", now, ReadTier::MayBlock).unwrap();
         assert_eq!(found.as_deref(), Some(&b"old"[..]));
         db.get(&keyspace, b"k").unwrap();
         assert_eq!(dram_table.stats().hits, 1, "whoever reads at present is served");

@@ -47,7 +47,7 @@ pub(crate) fn checkpoint(
     expect_empty(target)?;
     let made = inner.flush_all().and_then(|()| {
         // Holding the state holds its tables' files.
-        let state = inner.installer.state();
+        let state = inner.tree.installer.state();
         if state.closed {
             // A close has come in between. It may have emptied the state.
             return Err(Error::Closed);
@@ -87,7 +87,7 @@ fn link(
         if !goes_on() {
             return Err(Error::Cancelled { what: "checkpoint" });
         }
-        inner.storage.link_to(&table_file_name(file), target)?;
+        inner.tree.storage.link_to(&table_file_name(file), target)?;
     }
     target.sync_names()?;
     let id = state.next_file;
@@ -99,8 +99,8 @@ fn link(
     };
     // The copy is a database of its own from here on. With the original's identity it would pass for
     // the owner of the original's log directory.
-    let chance = inner.clock.now().as_nanos() as u64 ^ inner.installer.next_file();
-    let identity = Rng::new(inner.installer.identity() ^ chance).next_u64();
+    let chance = inner.tree.clock.now().as_nanos() as u64 ^ inner.tree.installer.next_file();
+    let identity = Rng::new(inner.tree.installer.identity() ^ chance).next_u64();
     // A manifest whose length `CURRENT` notes ends with a closing record.
     let mut snapshot = copy.snapshot();
     snapshot.changes.push(VersionChange::Closed);

@@ -4,7 +4,7 @@
 //! In a forked child nothing of this can be done: the threads are the parent's, and a lock may be held by
 //! one of them permanently. The child releases nothing and leaks it all.
 
-use crate::background::executor::install_deferred;
+use crate::background::executor::{flush_oldest, install_deferred};
 use crate::background::worker_pool::Member;
 use crate::engine::Engine;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
@@ -28,18 +28,18 @@ pub(crate) struct EngineHandle {
 
 impl EngineHandle {
     pub(crate) fn close(&self) -> Result<()> {
-        if !self.inner.owner.is_current() {
-            return self.inner.check_usable();
+        if !self.inner.tree.owner.is_current() {
+            return self.inner.tree.check_usable();
         }
         let closed = self.close_once();
         // A cursor that was left over ends here, however the closing went.
-        self.inner.leases.recall();
+        self.inner.tree.leases.recall();
         closed
     }
 
     fn close_once(&self) -> Result<()> {
         let inner = &self.inner;
-        if inner.read_only {
+        if inner.tree.read_only {
             inner.release();
             return Ok(());
         }
@@ -67,7 +67,7 @@ impl EngineHandle {
 
 impl Drop for EngineHandle {
     fn drop(&mut self) {
-        if !self.inner.owner.is_current() {
+        if !self.inner.tree.owner.is_current() {
             std::mem::forget(std::mem::take(self.threads.get_mut()));
             std::mem::forget(self.inner.clone());
             return;
@@ -100,19 +100,21 @@ impl std::ops::Deref for Upkeep<'_> {
 impl Engine {
     /// Gives up files and locks. Every call through another handle fails from here on.
     fn release(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.tree.closed.store(true, Ordering::Release);
         let nothing = Arc::new(Version::default());
-        self.view.change(|view| *view = SuperVersion { memtables: Vec::new(), version: nothing });
-        self.installer.release();
-        self.leases.recall();
+        self.tree
+            .view
+            .change(|view| *view = SuperVersion { memtables: Vec::new(), version: nothing });
+        self.tree.installer.release();
+        self.tree.leases.recall();
         self.commit.release_failed();
-        self.logs.release();
+        self.tree.logs.release();
         // Upkeep that another thread is just at may be writing files.
         let _exclusive = self.upkeep.write();
         self.locks.lock().clear();
         // Handles of keyspaces may live on, and after a failed log or a panic the segments are still here.
         self.schedule.release();
-        if let Some(dram_table) = &self.dram_table {
+        if let Some(dram_table) = &self.tree.dram_table {
             dram_table.set_bytes(0);
         }
         self.share.give_back();
@@ -122,7 +124,7 @@ impl Engine {
     /// wait for. After them only what is written meanwhile is flushed regardless. A failure here shows
     /// again when that is flushed.
     fn flush_within_goals(&self) {
-        if self.view.load().version.has_space_goal() {
+        if self.tree.view.load().version.has_space_goal() {
             let _ = self.flush_all();
         }
     }
@@ -142,19 +144,19 @@ impl Engine {
         // is in memory must not be lost for it.
         let _ = install_deferred(self);
         loop {
-            let view = self.view.load();
+            let view = self.tree.view.load();
             let Some(memtable) = view.memtables.last().cloned() else { break };
             drop(view);
             if memtable.entries() == 0 {
-                self.view.change(|view| view.memtables.retain(|m| !Arc::ptr_eq(m, &memtable)));
+                self.tree.view.change(|view| view.memtables.retain(|m| !Arc::ptr_eq(m, &memtable)));
                 continue;
             }
-            crate::flush::flush(self)?;
+            flush_oldest(self)?;
             self.look_at_space();
         }
         // Logs that were prepared and not used.
         let mut unused = Vec::new();
-        self.install(
+        self.tree.install(
             CumulativeStats::default(),
             |state| {
                 unused.extend(state.logs.keys().copied());
@@ -163,9 +165,9 @@ impl Engine {
             },
             |_| {},
         )?;
-        self.installer.seal();
-        unused.into_iter().for_each(|epoch| self.logs.retire(epoch));
-        self.logs.close();
+        self.tree.installer.seal();
+        unused.into_iter().for_each(|epoch| self.tree.logs.retire(epoch));
+        self.tree.logs.close();
         Ok(())
     }
 }
@@ -202,10 +204,10 @@ mod tests {
             (0..60u8).for_each(|key| assert!(keyspace.get([key]).unwrap().is_some()));
             keyspace.put([1], [2; 1_000]).unwrap();
             let segments: Vec<Weak<MemTable>> = {
-                let (view, jobs) = (inner.view.load(), inner.schedule.jobs.lock());
+                let (view, jobs) = (inner.tree.view.load(), inner.schedule.jobs.lock());
                 view.memtables.iter().chain(&jobs.retired).map(Arc::downgrade).collect()
             };
-            let dram_table = inner.dram_table.as_ref().unwrap();
+            let dram_table = inner.tree.dram_table.as_ref().unwrap();
             assert!(segments.len() == 2 && dram_table.stats().entries > 0);
             if fails {
                 disk.fail_after(0, FaultKind::Io);

@@ -31,6 +31,7 @@ use crate::stats::Counters;
 use crate::stats::cumulative::UnpersistedStats;
 use crate::stats::disk_usage::DiskUsageTracker;
 use crate::stats::write_histories::WriteHistories;
+use crate::tree::Tree;
 use crate::version::Version;
 use crate::version::pin_registry::PinRegistry;
 use crate::version::snapshot_tracker::SnapshotTracker;
@@ -85,7 +86,7 @@ impl Db {
         let db = Db::assemble(env.clone(), settings, opened, share, locks, Some(meter));
         db.start_opening(&env, table_memory);
         db.start_threads(&env)?;
-        match db.inner().logs.pool() {
+        match db.inner().tree.logs.pool() {
             // So that a disk without room for a log shows now.
             None => db.inner().await_first_segment(),
             // An extent is there or is not; but its pages, and the index, take a while.
@@ -145,39 +146,42 @@ impl Db {
         let histories = WriteHistories::new(version.flushed_through);
         let view = SuperVersion { memtables: recovered.memtables, version: Arc::new(version) };
         let store_id = StoreId::next();
-        let inner = Arc::new(Engine {
+        let tree = Tree {
             store_id,
             keys: installer.key_format(),
             sizes: SizeTargets { segment_bytes: settings.segment_bytes as u64 },
-            commit: CommitPipeline::new(&settings.log, recovered.last_seqno),
-            settings,
-            salt,
             storage: env.storage,
             owner: OwnerProcess::current(),
             logs,
             clock: env.clock,
             cache: share.cache.clone(),
-            schedule: Scheduler::announcing(share.resources().crew().signal.clone()),
-            share,
             dram_table,
             read_only: meter.is_none(),
-            torn_log: recovered.torn,
-            set_aside,
             meter,
             view: SuperVersionCell::new(view),
             installer,
             snapshots: Arc::new(SnapshotTracker::new(store_id)),
             leases: PinRegistry::default(),
-            stall: WriteController::new(),
-            gate: IoThrottle::default(),
             counters: Counters::default(),
             unwritten: UnpersistedStats::default(),
-            under_way: L0CompactionProgress::default(),
             histories,
+            closed: AtomicBool::new(false),
+            settings,
+        };
+        let inner = Arc::new(Engine {
+            commit: CommitPipeline::new(&tree.settings.log, recovered.last_seqno),
+            tree,
+            salt,
+            schedule: Scheduler::announcing(share.resources().crew().signal.clone()),
+            share,
+            torn_log: recovered.torn,
+            set_aside,
+            stall: WriteController::new(),
+            gate: IoThrottle::default(),
+            under_way: L0CompactionProgress::default(),
             transactions: OnceLock::new(),
             locks: Mutex::new(locks),
             upkeep: RwLock::default(),
-            closed: AtomicBool::new(false),
         });
         let (threads, member) = (Mutex::default(), Mutex::default());
         Db { handle: Arc::new(EngineHandle { inner, threads, member }) }
@@ -185,7 +189,7 @@ impl Db {
 
     fn start_threads(&self, env: &Env) -> Result<()> {
         let inner = &self.handle.inner;
-        if inner.settings.answers_requests {
+        if inner.tree.settings.answers_requests {
             let answering = inner.clone();
             let body = Box::new(move || checkpoint_request::serve(&answering));
             let thread = env.background.spawn("esker-requests", Priority::Normal, body)?;
@@ -402,7 +406,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let share = Resources::for_settings(settings).share()?;
     let db = Db::assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     // Opened files can still be read after the writer has removed them.
-    db.inner().view.load().version.open_tables(&db.inner().cache)?;
+    db.inner().tree.view.load().version.open_tables(&db.inner().tree.cache)?;
     db.inner().share_memory();
     Ok(db)
 }

@@ -67,13 +67,13 @@ impl Db {
     /// chosen until they are.
     pub(crate) fn start_opening(&self, env: &Env, table_memory: u64) {
         let inner = self.inner();
-        let unopened = inner.view.load().version.unopened();
+        let unopened = inner.tree.view.load().version.unopened();
         let newest_file = unopened.iter().map(|table| table.meta.id.file).max().unwrap_or(0);
         {
             let mut jobs = inner.schedule.jobs.lock();
             jobs.opening =
                 TableOpenState { newest_file, table_memory, ..TableOpenState::default() };
-            jobs.opened_at = inner.clock.now();
+            jobs.opened_at = inner.tree.clock.now();
         }
         let openers = (parallel::helpers() + 1).min(unopened.len());
         let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));
@@ -109,8 +109,8 @@ impl TableOpener {
         let _opener = self;
         while !inner.gate.is_cancelled() {
             let Some(table) = waiting.lock().next() else { break };
-            if table.reader(&inner.cache).is_err() {
-                inner.schedule.retry_tables(inner.clock.now());
+            if table.reader(&inner.tree.cache).is_err() {
+                inner.schedule.retry_tables(inner.tree.clock.now());
             }
         }
     }
@@ -151,7 +151,7 @@ mod tests {
         // What has no file can't be opened, and nobody asks for it.
         let impossible = TableHandle::detached(sample_table(1));
         let run = Run::new(1, vec![impossible.clone()]);
-        db.inner().view.change(|view| {
+        db.inner().tree.view.change(|view| {
             let version = Arc::make_mut(&mut view.version);
             let keyspace = version.keyspaces.get_mut(&KeyspaceId::DEFAULT).unwrap();
             Arc::make_mut(keyspace).levels[1].runs.push(Arc::new(run));

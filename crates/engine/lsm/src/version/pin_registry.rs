@@ -28,13 +28,6 @@ impl<T> RevocablePin<T> {
         outcome
     }
 
-    /// Takes the thing from a holder that is not using it now; one that is gives it back soon.
-    fn recall(&self) {
-        self.recalled.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        self.give_back();
-    }
-
     #[cold]
     fn give_back(&self) {
         let taken = {
@@ -47,13 +40,27 @@ impl<T> RevocablePin<T> {
     }
 }
 
-/// All leases of a database that may be out.
-pub(crate) struct PinRegistry<T> {
-    granted: Mutex<Granted<T>>,
+/// A lease, whatever it is of.
+trait Revocable: Send + Sync {
+    /// Takes the thing from a holder that is not using it now; one that is gives it back soon.
+    fn recall(&self);
 }
 
-struct Granted<T> {
-    leases: Vec<Weak<RevocablePin<T>>>,
+impl<T: Send> Revocable for RevocablePin<T> {
+    fn recall(&self) {
+        self.recalled.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.give_back();
+    }
+}
+
+/// All leases of a database that may be out.
+pub(crate) struct PinRegistry {
+    granted: Mutex<Granted>,
+}
+
+struct Granted {
+    leases: Vec<Weak<dyn Revocable>>,
     /// With so many entries, those of holders that are gone are dropped.
     prune_at: usize,
 }
@@ -61,29 +68,30 @@ struct Granted<T> {
 /// A list this short is not worth pruning.
 const PRUNE_MIN: usize = 64;
 
-impl<T> Default for PinRegistry<T> {
+impl Default for PinRegistry {
     fn default() -> Self {
         PinRegistry { granted: Mutex::new(Granted { leases: Vec::new(), prune_at: PRUNE_MIN }) }
     }
 }
 
-impl<T> Granted<T> {
+impl Granted {
     fn prune(&mut self) {
         self.leases.retain(|lease| lease.strong_count() > 0);
         self.prune_at = (self.leases.len() * 2).max(PRUNE_MIN);
     }
 }
 
-impl<T> PinRegistry<T> {
+impl PinRegistry {
     /// A lease of nothing yet.
-    pub(crate) fn grant(&self) -> Arc<RevocablePin<T>> {
+    pub(crate) fn grant<T: Send + 'static>(&self) -> Arc<RevocablePin<T>> {
         let lease =
             Arc::new(RevocablePin { thing: Mutex::new(None), recalled: AtomicBool::new(false) });
         let mut granted = self.granted.lock();
         if granted.leases.len() >= granted.prune_at {
             granted.prune();
         }
-        granted.leases.push(Arc::downgrade(&lease));
+        let granted_lease: Weak<RevocablePin<T>> = Arc::downgrade(&lease);
+        granted.leases.push(granted_lease);
         lease
     }
 
@@ -102,7 +110,7 @@ impl<T> PinRegistry<T> {
 mod tests {
     use super::*;
 
-    fn filled(leases: &PinRegistry<Arc<()>>, thing: &Arc<()>) -> Arc<RevocablePin<Arc<()>>> {
+    fn filled(leases: &PinRegistry, thing: &Arc<()>) -> Arc<RevocablePin<Arc<()>>> {
         let lease = leases.grant();
         lease.with(|slot| *slot = Some(Box::new(thing.clone())));
         lease

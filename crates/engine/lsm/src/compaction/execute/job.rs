@@ -59,12 +59,12 @@ fn fingerprint_bits(keyspace: &KeyspaceVersion, plan: &CompactionPlan) -> u8 {
 
 impl CompactionJob {
     fn new(inner: &Engine, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> CompactionJob {
-        let now = inner.installer.account().table_bytes();
+        let now = inner.tree.installer.account().table_bytes();
         CompactionJob {
             plan: plan.clone(),
             parts: SubcompactionQueue::new(plan.parts(parts_at_most(inner, plan))),
             settings: keyspace.settings,
-            snapshots: inner.snapshots.list(),
+            snapshots: inner.tree.snapshots.list(),
             fingerprint_bits: fingerprint_bits(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
             progress: Arc::new(JobProgress::of(plan, keyspace)),
@@ -76,17 +76,19 @@ impl CompactionJob {
     /// Does a part. False if none was left.
     pub(crate) fn take_one(&self, inner: &Engine) -> bool {
         let context = JobContext {
-            storage: inner.storage.clone(),
-            cache: inner.cache.clone(),
-            next_file_id: &|| inner.installer.next_file(),
+            storage: inner.tree.storage.clone(),
+            cache: inner.tree.cache.clone(),
+            next_file_id: &|| inner.tree.installer.next_file(),
             snapshots: self.snapshots.clone(),
             settings: self.settings,
             cancelled: inner.gate.cancelled_flag(),
             throttle: &|bytes| {
                 self.progress.wrote(bytes);
-                inner.gate.throttle_compaction(bytes, &*inner.clock, || inner.yields_to_reads());
+                inner
+                    .gate
+                    .throttle_compaction(bytes, &*inner.tree.clock, || inner.yields_to_reads());
             },
-            table_bytes: inner.sizes.table_bytes(),
+            table_bytes: inner.tree.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
             sample_level: self.sample_level,
             expected_lifetime: self.expected_lifetime,
@@ -111,16 +113,16 @@ impl CompactionJob {
 /// What the outputs of `plan` say of where they come from. A table in a file that others keep alive is still there
 /// once it was replaced, and after the loss of a manifest only this tells that it was.
 fn origin_of(inner: &Engine, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> Arc<Origin> {
-    let mut origin = inner.installer.origin(keyspace);
+    let mut origin = inner.tree.installer.origin(keyspace);
     let fields = Arc::make_mut(&mut origin);
-    let version = inner.view.load().version.clone();
+    let version = inner.tree.view.load().version.clone();
     fields.flushed_through = version.flushed_through;
     let files = files_of(&version);
     let mut obsolete: BTreeSet<_> = fields.obsolete.iter().copied().collect();
     for table in plan.tables() {
         fields.replaces.push((table.meta.id.file, table.meta.id.offset));
         // One that does not open fails the compaction.
-        let Ok(reader) = table.reader(&inner.cache) else { continue };
+        let Ok(reader) = table.reader(&inner.tree.cache) else { continue };
         let Some(before) = &reader.properties().origin else { continue };
         let replaced = before.replaces.iter().chain(&before.obsolete);
         obsolete.extend(replaced.copied());
@@ -138,7 +140,7 @@ fn files_of(version: &Version) -> BTreeSet<u64> {
 
 /// After the loss of a manifest, only tables that are begun from now on tell that `removed` are gone.
 fn note_dropped(inner: &Engine, removed: impl Iterator<Item = TableId>) {
-    inner.installer.note_dropped(removed, &files_of(&inner.view.load().version));
+    inner.tree.installer.note_dropped(removed, &files_of(&inner.tree.view.load().version));
 }
 
 /// A merge that idle threads may help with.
@@ -163,11 +165,11 @@ impl Drop for Shared<'_> {
 
 /// How many parts a plan is worth. Plans for a space goal are small, and their cuts have their reasons.
 fn parts_at_most(inner: &Engine, plan: &CompactionPlan) -> usize {
-    let threads = inner.schedule.compaction_threads(&inner.settings);
+    let threads = inner.schedule.compaction_threads(&inner.tree.settings);
     if threads == 1 || plan.cutting.is_some() {
         return 1;
     }
-    let worth = plan.expected_bytes / (PART_TABLES * inner.sizes.table_bytes());
+    let worth = plan.expected_bytes / (PART_TABLES * inner.tree.sizes.table_bytes());
     (worth as usize).clamp(1, threads * PARTS_A_THREAD)
 }
 
@@ -242,12 +244,12 @@ impl CompactionOutput {
 
 /// Executes `plan` and installs its result, or returns it if that is to be done later.
 pub(crate) fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<CompactionOutput>> {
-    let started = inner.clock.now();
-    inner.installer.mend()?;
+    let started = inner.tree.clock.now();
+    inner.tree.installer.mend()?;
     if plan.is_trivial_move() {
         let is_dropped =
             install_edit(inner, plan.keyspace, CompactionEvent::by(plan), || move_edit(plan))?;
-        inner.counters.trivial_moves.add(u64::from(!is_dropped));
+        inner.tree.counters.trivial_moves.add(u64::from(!is_dropped));
         return Ok(None);
     }
     if plan.is_drop() {
@@ -256,7 +258,7 @@ pub(crate) fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<Co
         note_dropped(inner, plan.tables().map(|table| table.meta.id));
         return Ok(None);
     }
-    let view = inner.view.load();
+    let view = inner.tree.view.load();
     let Some(keyspace) = view.version.keyspaces.get(&plan.keyspace).cloned() else {
         return Ok(None);
     };
@@ -270,7 +272,7 @@ pub(crate) fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<Co
         Err(Failure { error, input: Some(table) }) => {
             // Mark the table before releasing the plan, or the picker chooses the same plan again.
             table.mark_unreadable(&error);
-            inner.schedule.retry_tables(inner.clock.now());
+            inner.schedule.retry_tables(inner.tree.clock.now());
             return Ok(None);
         }
         Err(Failure { error, input: None }) => return Err(error),
@@ -278,12 +280,12 @@ pub(crate) fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<Co
     let merged = CompactionOutput::new(plan, outcome);
     count(inner, &merged.outcome);
     if is_below_base && pending_installs::is_early(inner, plan, &merged) {
-        inner.counters.deferrals.add(1);
+        inner.tree.counters.deferrals.add(1);
         return Ok(Some(merged));
     }
     install(inner, &merged, Some(entered))?;
     let from_level_0 = bytes_from_level_0(plan);
-    inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
+    inner.stall.drained_level_0(from_level_0, inner.tree.clock.now().saturating_sub(started));
     Ok(None)
 }
 
@@ -318,21 +320,21 @@ fn install_edit(
         is_dropped = !state.version.keyspaces.contains_key(&keyspace);
         Ok(if is_dropped { VersionEdit::default() } else { edit() })
     };
-    inner.install(CumulativeStats::default(), unless_dropped, |_| {})?;
+    inner.tree.install(CumulativeStats::default(), unless_dropped, |_| {})?;
     if !is_dropped {
-        inner.counters.compactions_done.lock().count(done);
+        inner.tree.counters.compactions_done.lock().count(done);
     }
     Ok(is_dropped)
 }
 
 /// Counts what a merge has cost, whenever it comes into force.
 fn count(inner: &Engine, outcome: &CompactionResult) {
-    inner.counters.compactions.add(1);
-    inner.counters.compaction_read_bytes.add(outcome.read_bytes);
-    inner.counters.compaction_bytes.add(outcome.written_bytes);
-    inner.counters.predicted_reclaim_bytes.add(outcome.predicted_reclaim_bytes);
-    inner.counters.reclaims_within_tenth.add(u64::from(outcome.freed_what_was_expected()));
-    inner.unwritten.spent(cost_of(outcome));
+    inner.tree.counters.compactions.add(1);
+    inner.tree.counters.compaction_read_bytes.add(outcome.read_bytes);
+    inner.tree.counters.compaction_bytes.add(outcome.written_bytes);
+    inner.tree.counters.predicted_reclaim_bytes.add(outcome.predicted_reclaim_bytes);
+    inner.tree.counters.reclaims_within_tenth.add(u64::from(outcome.freed_what_was_expected()));
+    inner.tree.unwritten.spent(cost_of(outcome));
 }
 
 /// Removes what no edit has added and none will.
@@ -341,7 +343,7 @@ fn remove_outputs(inner: &Engine, outcomes: &[CompactionResult]) {
         outcomes.iter().flat_map(|outcome| outcome.outputs.iter().chain(&outcome.held_back))
     {
         // What cannot be removed now goes at the next open.
-        let _ = inner.storage.remove(&table_file_name(table.id.file));
+        let _ = inner.tree.storage.remove(&table_file_name(table.id.file));
     }
 }
 

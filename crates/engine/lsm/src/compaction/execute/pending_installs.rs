@@ -76,7 +76,7 @@ pub(crate) fn is_early(inner: &Engine, plan: &CompactionPlan, merged: &Compactio
 
 /// Whether a merge and those that wait already are a small part of the level that they go to.
 fn is_small_part(inner: &Engine, merged: &CompactionOutput) -> bool {
-    let view = inner.view.load();
+    let view = inner.tree.view.load();
     let keyspace = view.version.keyspaces.get(&merged.keyspace());
     let level = keyspace.map_or(0, |keyspace| keyspace.levels[merged.level()].bytes());
     let waiting = inner.schedule.jobs.lock().deferred.bytes_into(merged);
@@ -90,7 +90,10 @@ pub(crate) fn is_below_base(keyspace: &KeyspaceVersion, plan: &CompactionPlan) -
 }
 
 fn is_settled(inner: &Engine, merged: &CompactionOutput) -> bool {
-    merged.outputs().iter().all(|meta| inner.storage.is_settled(&table_file_name(meta.id.file)))
+    merged
+        .outputs()
+        .iter()
+        .all(|meta| inner.tree.storage.is_settled(&table_file_name(meta.id.file)))
 }
 
 impl PendingInstalls {
@@ -144,7 +147,7 @@ impl PendingInstalls {
         if self.is_empty() {
             return None;
         }
-        let keyspaces = &inner.view.pin().version.keyspaces;
+        let keyspaces = &inner.tree.view.pin().version.keyspaces;
         let is_owed = self.hurried > 0 || inner.stall.waits_for_compaction();
         let is_due = |waiting: &PendingInstall| {
             is_owed
@@ -206,7 +209,7 @@ impl SchedulerState {
             let Some(keyspace) = view.version.keyspaces.get(&id) else { return false };
             let is_alone = busy.count(id) == deferred.count(id);
             let arrival = inner.arrival(view, self);
-            is_alone && pick::is_due(keyspace, inner.sizes, arrival, &moved[&id])
+            is_alone && pick::is_due(keyspace, inner.tree.sizes, arrival, &moved[&id])
         };
         deferred.merges.iter().position(is_in_the_way)
     }
@@ -416,7 +419,7 @@ mod tests {
     }
 
     fn tables_in_force(db: &Db) -> BTreeSet<TableId> {
-        let version = db.inner().view.load().version.clone();
+        let version = db.inner().tree.view.load().version.clone();
         let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
         tables.map(|(_, _, table)| table.meta.id).collect()
     }
@@ -442,7 +445,7 @@ mod tests {
         let mut world = World::new();
         for _ in 0..40 {
             world.write(100);
-            let version = world.db.inner().view.load().version.clone();
+            let version = world.db.inner().tree.view.load().version.clone();
             let levels = &version.keyspaces[&world.keyspace.id()].levels;
             let used = (1..LEVELS).filter(|&level| !levels[level].is_empty()).count();
             assert!(used > 2 || world.deferred() == 0);
@@ -457,12 +460,12 @@ mod tests {
         for _ in 0..300 {
             world.write(100);
             let (inner, jobs) = (world.db.inner(), world.db.inner().schedule.jobs.lock());
-            let version = inner.view.load().version.clone();
+            let version = inner.tree.view.load().version.clone();
             let keyspace = &version.keyspaces[&world.keyspace.id()];
             let waits = !jobs.deferred.is_empty();
             let moved = jobs.deferred.moved().remove(&keyspace.id).unwrap_or_default();
-            let arrival = inner.arrival(&inner.view.pin(), &jobs);
-            assert!(!waits || !pick::is_due(keyspace, inner.sizes, arrival, &moved));
+            let arrival = inner.arrival(&inner.tree.view.pin(), &jobs);
+            assert!(!waits || !pick::is_due(keyspace, inner.tree.sizes, arrival, &moved));
             waited += u32::from(waits);
         }
         assert!(waited > 30, "{waited}");
@@ -636,12 +639,12 @@ mod tests {
             while step_lane(world.db.inner(), JobClass::Prepare) {}
         }
         let inner = world.db.inner();
-        let version = inner.view.load().version.clone();
+        let version = inner.tree.view.load().version.clone();
         let keyspace = &version.keyspaces[&world.keyspace.id()];
         let owed = |level: usize, bytes: u64| {
             let mut moved = [0; LEVELS];
             moved[level] = bytes;
-            pick::debt(keyspace, inner.sizes, &moved).bytes
+            pick::debt(keyspace, inner.tree.sizes, &moved).bytes
         };
         assert!(owed(LEVELS - 2, 1 << 20) + (1 << 20) <= owed(LEVELS - 2, 0));
         assert!(owed(LEVELS - 3, 64 << 20) > owed(LEVELS - 3, 0) + (32 << 20));

@@ -1,8 +1,8 @@
 //! Ranges of entries as iterators.
 
 use super::cursor::DbCursor;
-use crate::db::Db;
 use crate::engine::Engine;
+use crate::recovery::close::EngineHandle;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef};
 use esker_base::Result;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 /// An iterator over the entries in a range of keys, from both ends.
 ///
 /// It reads at the snapshot given by [`Range::at`], or at a snapshot taken by its first step. It
-/// ends after the first error. Created by `range`, `prefix` and `iter` of [`Db`] and
+/// ends after the first error. Created by `range`, `prefix` and `iter` of [`Db`](crate::Db) and
 /// [`Keyspace`](crate::Keyspace).
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct Range {
     inner: Arc<Engine>,
-    /// Keeps the database open during iteration, if the range came from a [`Db`].
-    _db: Option<Db>,
+    /// Keeps the database open during iteration, if the range came from a [`Db`](crate::Db).
+    _open: Option<Arc<EngineHandle>>,
     keyspace: KeyspaceRef,
     range: KeyRange,
     snapshot: Option<Snapshot>,
@@ -39,13 +39,13 @@ enum End {
 impl Range {
     pub(crate) fn new(
         inner: &Arc<Engine>,
-        db: Option<Db>,
+        open: Option<Arc<EngineHandle>>,
         keyspace: KeyspaceRef,
         range: KeyRange,
     ) -> Self {
         Range {
             inner: inner.clone(),
-            _db: db,
+            _open: open,
             keyspace,
             range,
             snapshot: None,
@@ -108,7 +108,7 @@ impl Range {
     fn open(&mut self, end: End) -> Result<()> {
         let inner = &self.inner;
         let snapshot = self.snapshot.get_or_insert_with(|| inner.take_snapshot()).clone();
-        let keyspace = inner.resolve(self.keyspace)?;
+        let keyspace = inner.tree.resolve(self.keyspace)?;
         let cursor = DbCursor::new(inner, keyspace, self.range.clone(), snapshot)?;
         match end {
             End::Front => self.front.insert(cursor).seek_first(),

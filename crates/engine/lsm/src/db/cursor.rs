@@ -15,11 +15,9 @@
 //! Forward, where no MemTable has an entry that follows, the walk lends one block for each run. The
 //! cursor combines them without the lease, and notices a recall at the end of a block.
 
-pub(crate) use super::db_iter::DbIter;
-
-use super::block_merge::{BlockMerge, Moved, Refill};
-use super::db_iter::IterValue;
 use crate::engine::Engine;
+use crate::read::block_merge::{BlockMerge, Moved, Refill};
+use crate::read::db_iter::{DbIter, IterValue};
 use crate::user_keys::KeyFormat;
 use crate::version::pin_registry::RevocablePin;
 use crate::version::snapshot_tracker::Snapshot;
@@ -144,16 +142,16 @@ impl DbCursor {
         range: KeyRange,
         snapshot: Snapshot,
     ) -> Result<DbCursor> {
-        inner.check_usable()?;
-        inner.resolve_snapshot(&snapshot)?;
+        inner.tree.check_usable()?;
+        inner.tree.resolve_snapshot(&snapshot)?;
         let mut cursor = DbCursor {
             inner: Arc::downgrade(inner),
-            owner: inner.owner,
+            owner: inner.tree.owner,
             keyspace,
-            range: inner.keys.range(range),
-            keys: inner.keys,
+            range: inner.tree.keys.range(range),
+            keys: inner.tree.keys,
             snapshot,
-            walk: inner.leases.grant(),
+            walk: inner.tree.leases.grant(),
             is_in_blocks: false,
             blocks: BlockMerge::default(),
             pair: Pair::default(),
@@ -241,7 +239,7 @@ impl DbCursor {
     #[cold]
     fn refuse(&mut self) -> Result<()> {
         (self.pair.there, self.is_in_blocks) = (false, false);
-        self.inner.upgrade().ok_or(Error::Closed)?.check_usable()
+        self.inner.upgrade().ok_or(Error::Closed)?.tree.check_usable()
     }
 
     #[cold]
@@ -253,8 +251,8 @@ impl DbCursor {
     ) -> Result<DbIter> {
         // Not held while the walk reads: the database may be closed and opened again meanwhile.
         let inner = inner.upgrade().ok_or(Error::Closed)?;
-        inner.check_usable()?;
-        DbIter::new(&inner, keyspace, range.clone(), snapshot.seqno())
+        inner.tree.check_usable()?;
+        DbIter::new(&inner.tree, keyspace, range.clone(), snapshot.seqno())
     }
 }
 
@@ -330,7 +328,7 @@ mod tests {
         db.put(&keyspace, b"b", b"2").unwrap();
         let mut cursor = db.cursor(&keyspace, KeyRange::all()).unwrap();
         cursor.seek_first().unwrap();
-        let memtable = Arc::downgrade(&db.inner().view.load().memtables[0]);
+        let memtable = Arc::downgrade(&db.inner().tree.view.load().memtables[0]);
         db.flush().unwrap();
         // The log goes on to the next segment with the next write.
         db.put(&keyspace, b"c", b"3").unwrap();

@@ -1,0 +1,188 @@
+//! The tables, MemTables and manifest of one open database, with what their readers need.
+//!
+//! Reads and background jobs share it. It knows no scheduler, no writer and no thread: a job gets
+//! the tree, and what it may ask of those as arguments.
+
+use crate::log::segment_provider::SegmentProvider;
+use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::manifest::version_set::VersionSet;
+use crate::options::settings::{Log, Settings, Sync};
+use crate::options::sizes::SizeTargets;
+use crate::stats::Counters;
+use crate::stats::cumulative::{CumulativeStats, UnpersistedStats};
+use crate::stats::disk_usage::{DiskUsageTracker, TableDiskUsage};
+use crate::stats::write_histories::WriteHistories;
+use crate::user_keys::KeyFormat;
+use crate::version::Version;
+use crate::version::pin_registry::PinRegistry;
+use crate::version::snapshot_tracker::SnapshotTracker;
+use crate::version::super_version::{SuperVersion, SuperVersionCell};
+use esker_api::{KeyspaceRef, StoreId, foreign};
+use esker_base::{Clock, Error, KeyspaceId, Result, Seqno};
+use esker_memtable::DramTable;
+use esker_pmem::OwnerProcess;
+use esker_storage::Storage;
+use esker_table::BlockCache;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What reads and background jobs share: see the file's head.
+pub(crate) struct Tree {
+    // Constant after opening.
+    /// What handles of this open are told by.
+    pub(crate) store_id: StoreId,
+    pub(crate) keys: KeyFormat,
+    pub(crate) settings: Settings,
+    pub(crate) sizes: SizeTargets,
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The process that opened the database.
+    pub(crate) owner: OwnerProcess,
+    pub(crate) logs: SegmentProvider,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) dram_table: Option<DramTable>,
+    pub(crate) read_only: bool,
+    /// The storage, as what knows how much its tables take. `None`: opened for reading.
+    pub(crate) meter: Option<Arc<DiskUsageTracker>>,
+
+    // Each protected by itself.
+    pub(crate) view: SuperVersionCell,
+    pub(crate) installer: VersionSet,
+    pub(crate) snapshots: Arc<SnapshotTracker>,
+    pub(crate) leases: PinRegistry,
+    pub(crate) counters: Counters,
+    pub(crate) unwritten: UnpersistedStats,
+    pub(crate) histories: WriteHistories,
+    /// Nothing of the database can be used any more.
+    pub(crate) closed: AtomicBool,
+}
+
+impl Tree {
+    /// Fails in a forked child, and once the database is closed.
+    #[inline]
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        match self.owner.is_current() && !self.closed.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => Err(self.why_unusable()),
+        }
+    }
+
+    #[cold]
+    fn why_unusable(&self) -> Error {
+        match self.owner.is_current() {
+            true => Error::Closed,
+            false => Error::Forked { what: self.storage.describe() },
+        }
+    }
+
+    /// The error for a keyspace that a view does not have. A closed database's view has none.
+    #[cold]
+    pub(crate) fn unknown(&self, keyspace: KeyspaceId) -> Error {
+        self.check_usable().err().unwrap_or_else(|| unknown_keyspace(keyspace))
+    }
+
+    /// Returns the id of `keyspace`, unless another database or an earlier open made the handle.
+    #[inline]
+    pub(crate) fn resolve(&self, keyspace: impl Into<KeyspaceRef>) -> Result<KeyspaceId> {
+        self.store_id.resolve(keyspace.into(), || self.storage.describe())
+    }
+
+    /// Returns the seqno of `snapshot`, unless another database or an earlier open made it.
+    #[inline]
+    pub(crate) fn resolve_snapshot(&self, snapshot: &dyn esker_api::Snapshot) -> Result<Seqno> {
+        let seqno = snapshot.seqno();
+        match snapshot.store() == self.store_id {
+            true => Ok(seqno),
+            false => Err(foreign(format!("the snapshot at {seqno}"), self.storage.describe())),
+        }
+    }
+
+    /// Makes an edit that takes tables or MemTables away durable and puts it in force, as
+    /// [`VersionSet::install`] does, and sees to it that no idle cursor holds on to what is gone. With it
+    /// the manifest learns the `cost` of what was done, and what else was counted.
+    pub(crate) fn install(
+        &self,
+        cost: CumulativeStats,
+        plan: impl FnOnce(&ManifestState) -> Result<VersionEdit>,
+        change: impl FnOnce(&mut SuperVersion),
+    ) -> Result<()> {
+        let mut counted = CumulativeStats::default();
+        let plan = |state: &ManifestState| {
+            let mut edit = plan(state)?;
+            counted = self.unwritten.take(self.counters.table_gets.sum());
+            let mut account = state.account;
+            account.add(counted);
+            account.add(cost);
+            account.segment_bytes = self.sizes.segment_bytes;
+            edit.changes.push(VersionChange::Account(account));
+            Ok(edit)
+        };
+        let installed = self.installer.install(&self.view, plan, change);
+        installed.inspect_err(|_| self.unwritten.put_back(counted))?;
+        self.leases.recall();
+        Ok(())
+    }
+
+    /// What the database has cost up to now.
+    pub(crate) fn account(&self) -> CumulativeStats {
+        let mut account = self.installer.account();
+        account.add(self.unwritten.peek(self.counters.table_gets.sum()));
+        account
+    }
+
+    /// The version in force, for a look that does no I/O: as soon as all of its tables are open, or one
+    /// can't be opened.
+    pub(crate) fn opened_version(&self) -> Arc<Version> {
+        loop {
+            let opened = self.open_unopened();
+            let version = self.view.load().version.clone();
+            // A merge may have ended meanwhile, whose tables are new.
+            if opened.is_err() || version.is_open() {
+                return version;
+            }
+        }
+    }
+
+    /// Opens the tables that are not open. Fails with the first error, after it has tried all.
+    pub(crate) fn open_unopened(&self) -> Result<()> {
+        // No version is held meanwhile: the files that merges are done with would stay.
+        let tables = self.view.load().version.unopened();
+        let opened = tables.into_iter().map(|table| table.reader(&self.cache).map(|_| ()));
+        opened.fold(Ok(()), Result::and)
+    }
+
+    /// Why compaction leaves a table alone, if it leaves one.
+    pub(crate) fn unreadable_error(&self) -> Option<Error> {
+        self.view.pin().version.unreadable(self.keys)
+    }
+
+    /// What table files take.
+    pub(crate) fn table_space(&self) -> TableDiskUsage {
+        self.meter.as_ref().map_or_else(TableDiskUsage::default, |meter| meter.table_space())
+    }
+
+    /// The size of the segments of whoever writes the database: this process, or by its newest log, or by
+    /// what the manifest says of it. `None` if nothing tells.
+    pub(crate) fn known_segment_bytes(&self) -> Option<u64> {
+        if !self.read_only {
+            return Some(self.sizes.segment_bytes);
+        }
+        let newest = self.view.pin().memtables.first().map(|it| it.header().capacity);
+        newest.or(Some(self.account().segment_bytes).filter(|&bytes| bytes > 0))
+    }
+
+    /// The interval at which the log is synced, if it is synced by the clock.
+    pub(crate) fn sync_interval(&self) -> Option<Duration> {
+        match self.settings.log {
+            Log::File { sync: Sync::Every(interval), .. } => Some(interval),
+            _ => None,
+        }
+    }
+}
+
+/// The error for an id that no keyspace has: it was dropped.
+pub(crate) fn unknown_keyspace(keyspace: KeyspaceId) -> Error {
+    Error::UnknownKeyspace { name: format!("with id {keyspace}") }
+}
