@@ -7,13 +7,14 @@
 use crate::source::code_of;
 
 /// The files that any room may use: they use none.
-const LEAVES: [&str; 3] = ["parallel", "primitives", "user_keys"];
+const LEAVES: [&str; 4] = ["limits", "parallel", "primitives", "user_keys"];
 
 /// The rooms, the lowest first, with those that each may use.
-const ROOMS: [(&str, &[&str]); 16] = [
-    ("options", &[/* down: */ "background"]),
+const ROOMS: [(&str, &[&str]); 17] = [
+    ("resources", &[]),
+    ("options", &["resources"]),
     ("version", &["options"]),
-    ("stats", &["options", "version", /* down: */ "compaction"]),
+    ("stats", &["options", "version"]),
     ("manifest", &["options", "stats", "version"]),
     ("log", &["manifest", "options"]),
     ("write", &["log", "options"]),
@@ -54,6 +55,7 @@ const ROOMS: [(&str, &[&str]); 16] = [
             "manifest",
             "options",
             "output",
+            "resources",
             "stats",
             "tree",
             "version",
@@ -71,6 +73,7 @@ const ROOMS: [(&str, &[&str]); 16] = [
             "log",
             "manifest",
             "options",
+            "resources",
             "stats",
             "tree",
             "version",
@@ -89,6 +92,7 @@ const ROOMS: [(&str, &[&str]); 16] = [
             "manifest",
             "options",
             "output",
+            "resources",
             "stats",
             "tree",
             "version",

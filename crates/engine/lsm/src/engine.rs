@@ -1,20 +1,19 @@
 //! The state that the handles and the background threads of one open database share.
 
 use crate::background::picker::keyspace_sizes;
-use crate::background::resources::{Charge, Resources, Share};
-use crate::background::{JobClass, Scheduler, SchedulerState};
+use crate::background::{Scheduler, SchedulerState};
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::compaction::pick::l0_delay::FlushCadence;
 use crate::compaction::space::budget::PickerContext;
 use crate::log::torn_tail::TornTail;
-use crate::options::settings::{Log, Settings};
-use crate::options::sizes::segments_ahead;
+use crate::options::memory::{dram_table_bytes, segments_at_most};
 use crate::output::io_throttle::IoThrottle;
 use crate::recovery::open_tables::OpenScope;
+use crate::resources::lanes::JobClass;
+use crate::resources::{Charge, Resources, Share};
 use crate::stats;
 use crate::stats::cumulative::SpaceAmpSamples;
 use crate::tree::Tree;
-use crate::version::Version;
 use crate::version::super_version::{SuperVersion, pin_present};
 use crate::write::write_controller::WriteController;
 use crate::write::{CommitPipeline, RANGE_DELETES_MAX};
@@ -258,7 +257,7 @@ impl Engine {
     pub(crate) fn share_memory(&self) {
         let reserved = self.schedule.jobs.lock().opening.reserved_memory();
         let view = self.tree.view.load();
-        let tables = table_memory(&view.version).max(reserved) as usize;
+        let tables = view.version.table_memory().max(reserved) as usize;
         let resources = self.share.resources();
         let charge = match resources.is_shared() {
             true => {
@@ -328,32 +327,3 @@ fn held_segments<'a>(
     let prepared = jobs.prepared.iter().chain(&jobs.unneeded).map(|segment| &segment.memtable);
     view.memtables.iter().chain(prepared)
 }
-
-/// The bytes that table indexes, filters and tombstones hold.
-pub(crate) fn table_memory(version: &Version) -> u64 {
-    let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-    tables.filter_map(|(_, _, table)| table.opened()).map(|t| t.memory_bytes() as u64).sum()
-}
-
-/// What the segments of a database by itself may take of its memory budget.
-pub(crate) fn segments_at_most(settings: &Settings) -> usize {
-    // The active segment, the sealed ones and those prepared, each with about a third of its size in
-    // index; but never more than half of the budget, most of which is idle memory at rest. Segments
-    // in persistent memory take only the index.
-    let index = settings.segment_bytes / 3;
-    let (segment, prepared) = match settings.log {
-        // Of as many extents as the settings were made of, or one more.
-        Log::Pmem { .. } => (index, segments_ahead(settings.sealed_segments + 5)),
-        _ => (index * 4, 1),
-    };
-    let segments = segment * (1 + settings.sealed_segments + prepared);
-    segments.min(settings.memory_bytes / 2)
-}
-
-/// The DRAMTable's share of the memory budget.
-pub(crate) fn dram_table_bytes(settings: &Settings) -> usize {
-    settings.dram_table_bytes.unwrap_or(settings.memory_bytes / DRAM_TABLE_SHARE)
-}
-
-/// An eighth of the budget, if the user does not say otherwise.
-const DRAM_TABLE_SHARE: usize = 8;

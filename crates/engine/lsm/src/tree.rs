@@ -173,7 +173,7 @@ impl Tree {
         newest.or(Some(self.account().segment_bytes).filter(|&bytes| bytes > 0))
     }
 
-    /// The interval at which the log is synced, if it is synced by the clock.
+    /// The interval at which the log is synced, if it is synced on a timer.
     pub(crate) fn sync_interval(&self) -> Option<Duration> {
         match self.settings.log {
             Log::File { sync: Sync::Every(interval), .. } => Some(interval),

@@ -1,12 +1,12 @@
 //! Executes a job and notifies waiting threads when it is done.
 
 use super::picker::{can_prepare, is_unused, next_due_plan, segments_ahead, wants_segments};
-use super::{Flushed, IDLE, Job, JobClass, SchedulerState};
+use super::{Flushed, Job, SchedulerState};
+use crate::compaction::debt::PendingMoves;
 use crate::compaction::execute::job::{CompactionJob, compact, install};
 use crate::compaction::execute::pending_installs::ForceInstallGuard;
 use crate::compaction::in_progress::CompactionClaim;
 use crate::compaction::pick;
-use crate::compaction::pick::PendingMoves;
 use crate::compaction::plan::CompactionPlan;
 use crate::engine::Engine;
 use crate::flush;
@@ -15,6 +15,8 @@ use crate::log::segment_provider::{Extent, Spare, salt_of};
 use crate::log::wal_files::log_file_name;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::resources::crew::IDLE;
+use crate::resources::lanes::JobClass;
 use crate::version::LEVELS;
 use crate::write::write_controller::StallInputs;
 use esker_base::{Error, Result};

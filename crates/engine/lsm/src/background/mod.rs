@@ -8,7 +8,7 @@
 //! * *compaction* executes plans.
 //!
 //! The first three have one thread each, the last as many as the settings say. Databases that share
-//! [`Resources`](crate::Resources) share these threads (`worker_pool`). Without threads, as in a
+//! [`Resources`](crate::Resources) share these threads (`resources::crew`). Without threads, as in a
 //! simulation, the owner steps all lanes.
 //!
 //! The lane keeps the error of a failed job and retries the job after a pause. A writer that needs
@@ -17,12 +17,9 @@
 
 pub(crate) mod executor;
 pub(crate) mod picker;
-pub(crate) mod resources;
+mod served;
 mod spare_plans;
 pub(crate) mod wait;
-pub(crate) mod worker_pool;
-
-use worker_pool::Signal;
 
 use crate::compaction::execute::job::{CompactionJob, CompactionOutput};
 use crate::compaction::execute::pending_installs::PendingInstalls;
@@ -32,6 +29,8 @@ use crate::engine::Engine;
 use crate::log::segment_provider::LogSegment;
 use crate::options::settings::Settings;
 use crate::recovery::open_tables::TableOpenState;
+use crate::resources::crew::{IDLE, Signal};
+use crate::resources::lanes::{JobClass, Urgency};
 use crate::version::unreadable::Retry;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{MemTable, Room};
@@ -45,36 +44,6 @@ use std::time::Duration;
 
 /// The pause before a failed job is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-
-/// A thread with nothing to do looks again after this, as a precaution.
-pub(crate) const IDLE: Duration = Duration::from_millis(200);
-
-/// Which thread does a job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum JobClass {
-    Prepare,
-    Flush,
-    Sync,
-    Compaction,
-}
-
-impl JobClass {
-    const ALL: [JobClass; 4] =
-        [JobClass::Prepare, JobClass::Flush, JobClass::Sync, JobClass::Compaction];
-
-    /// The kinds of work of the lane, the most urgent first.
-    fn urgencies(self) -> &'static [Urgency] {
-        if self == JobClass::Compaction { &[Urgency::Due, Urgency::Spare] } else { &[Urgency::Due] }
-    }
-}
-
-/// How urgent work is. Databases that share threads come first with what is due.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Urgency {
-    Due,
-    /// Compactions for deletes, and help with a plan that another thread does.
-    Spare,
-}
 
 /// One piece of work.
 enum Job {

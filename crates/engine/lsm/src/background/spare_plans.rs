@@ -90,8 +90,8 @@ fn is_idle(inner: &Engine, jobs: &SchedulerState) -> bool {
 mod tests {
     use super::*;
     use crate::background::picker::next_job;
-    use crate::background::resources::Resources;
-    use crate::background::{JobClass, Urgency};
+    use crate::resources::Resources;
+    use crate::resources::lanes::{JobClass, Urgency};
     use crate::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
     use esker_base::background::Stepped;
     use esker_storage::MemoryStorage;

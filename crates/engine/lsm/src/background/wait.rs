@@ -3,11 +3,13 @@
 
 use super::executor::{give_back_unneeded, install_deferred, run_plan, update_debt};
 use super::picker::{can_prepare, next_plan, wants_segments};
-use super::{IDLE, JobClass, SchedulerState, step_lane};
+use super::{SchedulerState, step_lane};
 use crate::compaction::execute::pending_installs::ForceInstallGuard;
 use crate::compaction::pick::manual;
 use crate::engine::Engine;
 use crate::log::segment_provider::LogSegment;
+use crate::resources::crew::IDLE;
+use crate::resources::lanes::JobClass;
 use crate::version::super_version::SuperVersion;
 use crate::write::{ActiveSegmentGuard, MemTableSwitch};
 use esker_base::{Error, KeyspaceId, Result};

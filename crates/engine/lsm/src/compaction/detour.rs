@@ -20,8 +20,7 @@
 //! find a run below that is not older than its own. It joins the newest such run, and takes that
 //! run's overlapping tables as inputs.
 
-use super::pick::intra_level::has_unreadable;
-use super::plan::{CompactionInput, SubcompactionRange};
+use super::inputs::{CompactionInput, SubcompactionRange};
 use crate::version::key_bounds::KeyBounds;
 use crate::version::{Run, TableHandle, TableMeta};
 use std::sync::Arc;
@@ -48,7 +47,7 @@ impl<'a> Detour<'a> {
         let mut held_back: Vec<SubcompactionRange> = Vec::new();
         let mut end = runs.len();
         while end > 0 {
-            let is_obstacle = |run: &Arc<Run>| has_unreadable(run);
+            let is_obstacle = |run: &Arc<Run>| run.has_unreadable();
             let from = runs[..end].iter().rposition(is_obstacle).map_or(0, |at| at + 1);
             if from < end {
                 let below = below(runs[from].id);

@@ -1,6 +1,6 @@
 //! Adds older data to the inputs of a compaction, so that newer versions stay above it.
 
-use super::plan::CompactionInput;
+use super::inputs::CompactionInput;
 use crate::version::{KeyspaceVersion, Run, TableHandle};
 use std::sync::Arc;
 

@@ -14,153 +14,17 @@
 //! ones. Two plans with disjoint spans or disjoint ranges of places never conflict and may run
 //! concurrently. [`InProgressCompactions`](crate::compaction::in_progress::InProgressCompactions) checks exactly this.
 
+pub use super::inputs::{CompactionInput, RunPosition, SubcompactionRange};
+pub use crate::stats::compaction_counts::CompactionReason;
+
 use super::detour::span_lies_within;
 use crate::options::sizes::SizeTargets;
+use crate::stats::compaction_counts::CompactionEvent;
 use crate::version::key_bounds::KeyBounds;
-use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
-use esker_api::KeyRange;
+use crate::version::{KeyspaceVersion, TableHandle, TableId, TableMeta};
 use esker_base::KeyspaceId;
-use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::fmt;
-use std::ops::Bound;
 use std::sync::Arc;
-
-/// Where a run stands: newer places are less.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct RunPosition {
-    /// The level.
-    pub level: usize,
-    /// The run's id; a higher one is newer.
-    pub run: Reverse<u64>,
-}
-
-impl RunPosition {
-    /// The place of a run.
-    pub fn new(level: usize, run: u64) -> Self {
-        RunPosition { level, run: Reverse(run) }
-    }
-}
-
-/// The reason for a compaction.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CompactionReason {
-    /// Level 0 has too many runs.
-    Level0Runs,
-    /// Level 0 has too many runs, but compacting them into the next level does not pay yet.
-    Level0Small,
-    /// A level exceeds its target size.
-    LevelSize,
-    /// A tiered level has the maximum number of runs.
-    RunsFull,
-    /// A level has too many versions per distinct key.
-    Duplicates,
-    /// Reads visit too many overlapping runs.
-    TallStack,
-    /// Obsolete data uses too much space.
-    Garbage,
-    /// The last level holds too small a part of the keyspace.
-    Settling,
-    /// A table overlaps more of the last level than a compaction should read.
-    Narrowing,
-    /// Deletes have reached their maximum age.
-    OldDeletes,
-    /// Deletes would free enough space, and compaction threads are idle.
-    Deletes,
-    /// A newer range tombstone covers the tables completely.
-    Deleted,
-    /// The caller requested it.
-    Manual,
-}
-
-impl CompactionReason {
-    /// All reasons, in the order of declaration.
-    pub const ALL: [CompactionReason; 13] = [
-        CompactionReason::Level0Runs,
-        CompactionReason::Level0Small,
-        CompactionReason::LevelSize,
-        CompactionReason::RunsFull,
-        CompactionReason::Duplicates,
-        CompactionReason::TallStack,
-        CompactionReason::Garbage,
-        CompactionReason::Settling,
-        CompactionReason::Narrowing,
-        CompactionReason::OldDeletes,
-        CompactionReason::Deletes,
-        CompactionReason::Deleted,
-        CompactionReason::Manual,
-    ];
-}
-
-impl fmt::Display for CompactionReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CompactionReason::Level0Runs => "level 0 runs",
-            CompactionReason::Level0Small => "level 0 small",
-            CompactionReason::LevelSize => "level size",
-            CompactionReason::RunsFull => "runs full",
-            CompactionReason::Duplicates => "duplicates",
-            CompactionReason::TallStack => "tall stack",
-            CompactionReason::Garbage => "garbage",
-            CompactionReason::Settling => "settling",
-            CompactionReason::Narrowing => "narrowing",
-            CompactionReason::OldDeletes => "old deletes",
-            CompactionReason::Deletes => "deletes",
-            CompactionReason::Deleted => "deleted",
-            CompactionReason::Manual => "manual",
-        })
-    }
-}
-
-/// What a plan takes from one run.
-#[derive(Clone, Debug)]
-pub struct CompactionInput {
-    /// The run's level.
-    pub level: usize,
-    /// The run's id.
-    pub run: u64,
-    /// Its tables that take part, in key order.
-    pub tables: Vec<Arc<TableHandle>>,
-}
-
-impl CompactionInput {
-    /// The whole of `run`.
-    pub fn whole(level: usize, run: &Run) -> Self {
-        CompactionInput { level, run: run.id, tables: run.tables().to_vec() }
-    }
-
-    /// The tables of `run` that overlap `span`.
-    pub fn overlapping(level: usize, run: &Run, span: &KeyBounds) -> Self {
-        CompactionInput { level, run: run.id, tables: span.tables_of(run).to_vec() }
-    }
-
-    /// The run's place.
-    pub fn place(&self) -> RunPosition {
-        RunPosition::new(self.level, self.run)
-    }
-}
-
-/// A range of keys that one thread merges: `start` included, `end` not.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SubcompactionRange {
-    /// The first key; `None` is the plan's start.
-    pub start: Option<Vec<u8>>,
-    /// The first key after it; `None` is the plan's end.
-    pub end: Option<Vec<u8>>,
-    /// Whether the output goes to the newest input's place, because a table in its way can't be
-    /// read.
-    pub held_back: bool,
-}
-
-impl SubcompactionRange {
-    /// The keys.
-    pub fn range(&self) -> KeyRange {
-        KeyRange {
-            start: self.start.clone().map_or(Bound::Unbounded, Bound::Included),
-            end: self.end.clone().map_or(Bound::Unbounded, Bound::Excluded),
-        }
-    }
-}
 
 /// Where output tables end, beside where they must.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -309,6 +173,16 @@ impl CompactionPlan {
     /// Whether the inputs are dropped and nothing comes in their place. Then only the manifest changes.
     pub fn is_drop(&self) -> bool {
         self.drops
+    }
+
+    /// What it counts as once it is installed.
+    pub(crate) fn event(&self) -> CompactionEvent {
+        match self.output_level > self.newest_place().level {
+            _ if self.is_drop() => CompactionEvent::dropped(self.reason),
+            _ if self.is_trivial_move() => CompactionEvent::moved(self.reason),
+            true => CompactionEvent::down(self.reason),
+            false => CompactionEvent::in_place(self.reason),
+        }
     }
 
     /// The newest input's place.

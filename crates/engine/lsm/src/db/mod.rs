@@ -13,7 +13,7 @@ pub(crate) mod transaction;
 use crate::background;
 use crate::compaction::space::budget;
 use crate::compaction::space::budget::PickerContext;
-use crate::engine::{Engine, table_memory};
+use crate::engine::Engine;
 use crate::log::torn_tail::TornTail;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::{DEFAULT_KEYSPACE, KeyspaceSettings, Log, Settings};
@@ -715,7 +715,7 @@ impl Db {
             cache_bytes: inner.tree.cache.used_bytes() as u64,
             cache_capacity_bytes: inner.tree.cache.capacity_bytes() as u64,
             table_gets: counters.table_gets.sum(),
-            table_memory_bytes: table_memory(&view.version),
+            table_memory_bytes: view.version.table_memory(),
             filter_bytes: opened().map(|table| table.filter_bytes() as u64).sum(),
             memtable_bytes: view.memtables.iter().map(|m| m.memory_bytes() as u64).sum(),
             memtables: view.memtables.len() as u64,

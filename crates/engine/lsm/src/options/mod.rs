@@ -1,12 +1,13 @@
 //! Settings, and the sizes that follow from them.
 //!
 //! [`settings`]: the settings of a database and of a keyspace, and `setters`, their builder methods.
-//! [`space_policy`]: how obsolete
-//! versions are removed. [`sizes`]: target sizes of tables and levels.
+//! [`space_policy`]: how obsolete versions are removed. [`sizes`]: target sizes of tables and levels.
+//! `memory` divides the memory budget.
 //!
-//! Settings name the resources that databases share (`background`) and use no other module, so
+//! Settings name the resources that databases share (`resources`) and use no other module, so
 //! every module may use them.
 
+pub(crate) mod memory;
 mod setters;
 pub mod settings;
 pub mod sizes;

@@ -2,7 +2,7 @@
 
 use super::settings::{KeyspaceSettings, Log, Recovery, Settings, Shape};
 use super::space_policy::Dedup;
-use crate::background::resources::Resources;
+use crate::resources::Resources;
 use esker_memtable::Forwarding;
 use esker_table::Compression;
 use std::time::Duration;

@@ -3,7 +3,8 @@
 
 use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
-use crate::background::resources::Resources;
+use crate::limits::within;
+use crate::resources::Resources;
 use esker_base::{Error, Result};
 use esker_memtable::{Forwarding, MemTable};
 use esker_table::Compression;
@@ -440,17 +441,6 @@ impl KeyspaceSettings {
         self.dedup.validate()?;
         within("filter_bits", self.filter_bits as usize, 0, 32)
     }
-}
-
-pub(crate) fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Result<()> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::InvalidSetting {
-        setting,
-        value: value.to_string(),
-        reason: format!("it must lie between {least} and {most}"),
-    })
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! one of them permanently. The child releases nothing and leaks it all.
 
 use crate::background::executor::{flush_oldest, install_deferred};
-use crate::background::worker_pool::Member;
 use crate::engine::Engine;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::resources::crew::Member;
 use crate::stats::cumulative::CumulativeStats;
 use crate::version::Version;
 use crate::version::super_version::SuperVersion;
@@ -174,7 +174,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use crate::background::{JobClass, step_lane};
+    use crate::background::step_lane;
+    use crate::resources::lanes::JobClass;
     use crate::{Db, Env, Log, Settings, Sync};
     use esker_base::background::Stepped;
     use esker_base::{Error, Rng};

@@ -8,11 +8,10 @@ use super::replay;
 use super::replay::{DirectoryState, RecoveredState};
 use super::unlisted_files::{Fate, Known, Strays, loss_in};
 use crate::background::Scheduler;
-use crate::background::resources::{Resources, Share};
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::db::Db;
 use crate::db::checkpoint_request;
-use crate::engine::{Engine, dram_table_bytes};
+use crate::engine::Engine;
 use crate::log::pmem_wal;
 use crate::log::segment_provider::{PoolLogs, SegmentProvider};
 use crate::log::wal_files;
@@ -22,11 +21,13 @@ use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::manifest::version_set::VersionSet;
+use crate::options::memory::dram_table_bytes;
 use crate::options::settings::DEFAULT_KEYSPACE;
 use crate::options::settings::{KeyspaceSettings, Log, Recovery, Settings};
 use crate::options::sizes::SizeTargets;
 use crate::output::io_throttle::IoThrottle;
 use crate::parallel;
+use crate::resources::Share;
 use crate::stats::Counters;
 use crate::stats::cumulative::UnpersistedStats;
 use crate::stats::disk_usage::DiskUsageTracker;
@@ -75,7 +76,7 @@ impl Db {
         let meter = Arc::new(DiskUsageTracker::new(env.storage)?);
         let env = Env { storage: meter.clone(), ..env };
         // Again, now that nobody else changes it.
-        let share = Resources::for_settings(&settings).share()?;
+        let share = settings.resources_or_own().share()?;
         let opened = match replay::look(&*env.storage)? {
             DirectoryState::Database(manifest) => {
                 reopen(&env, &manifest, &share.cache, settings.recovery)?
@@ -195,7 +196,7 @@ impl Db {
             let thread = env.background.spawn("esker-requests", Priority::Normal, body)?;
             self.handle.threads.lock().extend(thread);
         }
-        let member = inner.share.resources().crew().join(inner, &*env.background)?;
+        let member = inner.share.resources().crew().join(inner.clone(), &*env.background)?;
         if member.is_some() {
             // Only now: if one can't be had, nobody may wait for what it would have done.
             inner.schedule.set_threaded();
@@ -403,7 +404,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let installer = VersionSet::read_only(env.storage.clone(), identity, state);
     let opened =
         OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
-    let share = Resources::for_settings(settings).share()?;
+    let share = settings.resources_or_own().share()?;
     let db = Db::assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     // Opened files can still be read after the writer has removed them.
     db.inner().tree.view.load().version.open_tables(&db.inner().tree.cache)?;

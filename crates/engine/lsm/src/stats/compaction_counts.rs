@@ -1,8 +1,77 @@
 //! Counts installed compactions by reason and by what they did.
 
-use crate::compaction::plan::{CompactionPlan, CompactionReason};
 use std::fmt;
 use std::ops::AddAssign;
+
+/// The reason for a compaction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CompactionReason {
+    /// Level 0 has too many runs.
+    Level0Runs,
+    /// Level 0 has too many runs, but compacting them into the next level does not pay yet.
+    Level0Small,
+    /// A level exceeds its target size.
+    LevelSize,
+    /// A tiered level has the maximum number of runs.
+    RunsFull,
+    /// A level has too many versions per distinct key.
+    Duplicates,
+    /// Reads visit too many overlapping runs.
+    TallStack,
+    /// Obsolete data uses too much space.
+    Garbage,
+    /// The last level holds too small a part of the keyspace.
+    Settling,
+    /// A table overlaps more of the last level than a compaction should read.
+    Narrowing,
+    /// Deletes have reached their maximum age.
+    OldDeletes,
+    /// Deletes would free enough space, and compaction threads are idle.
+    Deletes,
+    /// A newer range tombstone covers the tables completely.
+    Deleted,
+    /// The caller requested it.
+    Manual,
+}
+
+impl CompactionReason {
+    /// All reasons, in the order of declaration.
+    pub const ALL: [CompactionReason; 13] = [
+        CompactionReason::Level0Runs,
+        CompactionReason::Level0Small,
+        CompactionReason::LevelSize,
+        CompactionReason::RunsFull,
+        CompactionReason::Duplicates,
+        CompactionReason::TallStack,
+        CompactionReason::Garbage,
+        CompactionReason::Settling,
+        CompactionReason::Narrowing,
+        CompactionReason::OldDeletes,
+        CompactionReason::Deletes,
+        CompactionReason::Deleted,
+        CompactionReason::Manual,
+    ];
+}
+
+impl fmt::Display for CompactionReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CompactionReason::Level0Runs => "level 0 runs",
+            CompactionReason::Level0Small => "level 0 small",
+            CompactionReason::LevelSize => "level size",
+            CompactionReason::RunsFull => "runs full",
+            CompactionReason::Duplicates => "duplicates",
+            CompactionReason::TallStack => "tall stack",
+            CompactionReason::Garbage => "garbage",
+            CompactionReason::Settling => "settling",
+            CompactionReason::Narrowing => "narrowing",
+            CompactionReason::OldDeletes => "old deletes",
+            CompactionReason::Deletes => "deletes",
+            CompactionReason::Deleted => "deleted",
+            CompactionReason::Manual => "manual",
+        })
+    }
+}
 
 /// The compactions that were installed for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,17 +133,24 @@ pub(crate) struct CompactionEvent {
 }
 
 impl CompactionEvent {
-    /// What `plan` does.
-    pub(crate) fn by(plan: &CompactionPlan) -> CompactionEvent {
-        let mut figures = ReasonCount::default();
-        let figure = match plan.output_level > plan.newest_place().level {
-            _ if plan.is_drop() => &mut figures.dropped,
-            _ if plan.is_trivial_move() => &mut figures.moved,
-            true => &mut figures.down,
-            false => &mut figures.in_place,
-        };
-        *figure = 1;
-        CompactionEvent { reason: plan.reason, figures }
+    /// A compaction into a deeper level than that of its newest input.
+    pub(crate) fn down(reason: CompactionReason) -> Self {
+        CompactionEvent { reason, figures: ReasonCount { down: 1, ..ReasonCount::default() } }
+    }
+
+    /// A compaction that stays in the level of its newest input.
+    pub(crate) fn in_place(reason: CompactionReason) -> Self {
+        CompactionEvent { reason, figures: ReasonCount { in_place: 1, ..ReasonCount::default() } }
+    }
+
+    /// A trivial move.
+    pub(crate) fn moved(reason: CompactionReason) -> Self {
+        CompactionEvent { reason, figures: ReasonCount { moved: 1, ..ReasonCount::default() } }
+    }
+
+    /// A drop of tables.
+    pub(crate) fn dropped(reason: CompactionReason) -> Self {
+        CompactionEvent { reason, figures: ReasonCount { dropped: 1, ..ReasonCount::default() } }
     }
 }
 

@@ -200,7 +200,7 @@ impl CompactionOutput {
             held_place: (newest.level, newest.run),
             outcome,
             moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
-            done: CompactionEvent::by(plan),
+            done: plan.event(),
         }
     }
 
@@ -247,13 +247,12 @@ pub(crate) fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<Co
     let started = inner.tree.clock.now();
     inner.tree.installer.mend()?;
     if plan.is_trivial_move() {
-        let is_dropped =
-            install_edit(inner, plan.keyspace, CompactionEvent::by(plan), || move_edit(plan))?;
+        let is_dropped = install_edit(inner, plan.keyspace, plan.event(), || move_edit(plan))?;
         inner.tree.counters.trivial_moves.add(u64::from(!is_dropped));
         return Ok(None);
     }
     if plan.is_drop() {
-        let done = CompactionEvent::by(plan);
+        let done = plan.event();
         install_edit(inner, plan.keyspace, done, || drop_edit(plan))?;
         note_dropped(inner, plan.tables().map(|table| table.meta.id));
         return Ok(None);
@@ -392,11 +391,12 @@ fn bytes_from_level_0(plan: &CompactionPlan) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::background::executor::update_debt;
-    use crate::background::{JobClass, step_lane};
+    use crate::background::step_lane;
     use crate::db::Db;
     use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings};
     use crate::recovery::env::Env;
+    use crate::resources::lanes::JobClass;
     use crate::stats::compaction_counts::CompactionCounts;
     use esker_base::Clock;
     use esker_base::background::Stepped;

@@ -2,7 +2,7 @@
 //! the base. A later compaction then reads whole tables, and only those that it needs.
 
 use crate::compaction::plan::{CompactionPlan, Cutting};
-use crate::compaction::space::search::{BASE, SpaceSearch};
+use crate::compaction::space::search_state::{BASE, SpaceSearch};
 use crate::version::TableHandle;
 use crate::version::key_bounds::KeyBounds;
 use std::sync::Arc;

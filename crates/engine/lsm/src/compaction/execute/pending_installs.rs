@@ -28,8 +28,8 @@
 
 use super::job::CompactionOutput;
 use crate::background::{Scheduler, SchedulerState};
+use crate::compaction::debt::PendingMoves;
 use crate::compaction::pick;
-use crate::compaction::pick::PendingMoves;
 use crate::compaction::plan::{CompactionPlan, CompactionReason};
 use crate::engine::Engine;
 use crate::version::super_version::SuperVersion;
@@ -236,11 +236,12 @@ impl Drop for ForceInstallGuard<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::background::{JobClass, step_lane};
+    use crate::background::step_lane;
     use crate::db::Db;
     use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::recovery::env::Env;
+    use crate::resources::lanes::JobClass;
     use crate::version::TableId;
     use crate::write::write_controller::StallInputs;
     use esker_base::background::Stepped;

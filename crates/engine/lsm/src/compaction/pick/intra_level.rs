@@ -4,21 +4,16 @@
 //! unreadable table blocks it. It keeps the number of runs low, and is the only compaction debt of
 //! such a level.
 
-use super::CompactionDebt;
+use crate::compaction::debt::CompactionDebt;
 use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
 use crate::options::sizes::SizeTargets;
 use crate::version::{KeyspaceVersion, Run};
 use std::sync::Arc;
 
-/// Whether one of the run's tables can't be read.
-pub(in crate::compaction) fn has_unreadable(run: &Run) -> bool {
-    run.tables().iter().any(|table| table.is_unreadable())
-}
-
 /// The newest readable runs in a row that are no more than twice as large as all newer ones among
 /// them: so merging them again and again writes each byte only a logarithmic number of times.
 pub(in crate::compaction) fn runs_alike(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {
-    runs.split(|run| has_unreadable(run)).find_map(alike_in)
+    runs.split(|run| run.has_unreadable()).find_map(alike_in)
 }
 
 fn alike_in(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {

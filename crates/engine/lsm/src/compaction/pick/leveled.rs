@@ -21,7 +21,7 @@
 
 use super::intra_level::{merge_alike, stuck_debt};
 use super::l0_delay::{FlushCadence, is_level_0_due};
-use super::{CompactionDebt, PendingMoves};
+use crate::compaction::debt::{CompactionDebt, PendingMoves};
 use crate::compaction::detour::Detour;
 use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};

@@ -15,7 +15,7 @@ use super::leveled::{LevelTargets, into_base, level_0_detour, move_down, output_
 use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
 use crate::compaction::space::budget::{PickerContext, SpaceBudget};
-use crate::compaction::space::search::SpaceSearch;
+use crate::compaction::space::search_state::SpaceSearch;
 use crate::options::settings::Shape;
 use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Dedup;

@@ -10,6 +10,8 @@ pub(crate) mod per_level;
 pub(crate) mod tiered;
 pub(crate) mod tombstones;
 
+pub use super::debt::{CompactionDebt, PendingMoves};
+
 use super::in_progress::InProgressCompactions;
 use super::plan::CompactionPlan;
 use super::space::budget::PickerContext;
@@ -17,20 +19,9 @@ use super::space::space_limit;
 use crate::options::settings::Shape;
 use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Dedup;
-use crate::version::{KeyspaceVersion, LEVELS};
+use crate::version::KeyspaceVersion;
 use l0_delay::FlushCadence;
 use tombstones::Which;
-
-/// Compaction work that is due: what back-pressure goes by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CompactionDebt {
-    /// Runs in level 0.
-    pub level_0_runs: usize,
-    /// With this many runs level 0 is due to be merged.
-    pub level_0_trigger: usize,
-    /// About how many bytes the merges that are due, and those that follow from them, will read.
-    pub bytes: u64,
-}
 
 /// The compaction of `keyspace` that is most worth doing and may run beside those in `busy`. `None`
 /// if nothing is due or what is due has to wait.
@@ -132,9 +123,6 @@ pub fn is_due(
         Shape::Tiered { .. } => false,
     }
 }
-
-/// For each level, the bytes that were merged into the next and are in both, as the edit is still to be made.
-pub type PendingMoves = [u64; LEVELS];
 
 /// The compaction work that is due in `keyspace`, running plans included, but not what is `moved` already.
 pub fn debt(

@@ -11,8 +11,8 @@
 //!   level i+1                                           [d] _ _ _ _ _           [d][abc] _ _ _ _
 //! ```
 
-use super::CompactionDebt;
 use super::tiered;
+use crate::compaction::debt::CompactionDebt;
 use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
 use crate::options::sizes::SizeTargets;

@@ -7,8 +7,8 @@
 //! If an unreadable table is in the way, the compaction goes around it (`detour`). Blocked runs of
 //! similar size are compacted with each other.
 
-use super::CompactionDebt;
-use super::intra_level::{has_unreadable, merge_alike, stuck_debt};
+use super::intra_level::{merge_alike, stuck_debt};
+use crate::compaction::debt::CompactionDebt;
 use crate::compaction::detour::Detour;
 use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
@@ -88,7 +88,7 @@ pub(in crate::compaction) fn detour(
 
 /// Whether an unreadable table is in a level's way.
 pub(in crate::compaction) fn has_obstacle(runs: &[Arc<Run>]) -> bool {
-    runs.iter().any(|run| has_unreadable(run))
+    runs.iter().any(|run| run.has_unreadable())
 }
 
 pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> CompactionDebt {

@@ -61,19 +61,10 @@ impl Which {
             // Newer writes in the table do not matter: what is seen by all goes on with it, or is dropped.
             Which::Through(through) => {
                 let seen = snapshots.first().map_or(through, |&first| through.min(first));
-                tables.iter().any(|table| has_deletes_through(table, seen))
+                tables.iter().any(|table| table.has_deletes_through(seen))
             }
         }
     }
-}
-
-/// Whether a delete of the table is as old as the write `through`, or older. A table that does not tell has deletes as
-/// old as the oldest of its writes.
-pub(in crate::compaction) fn has_deletes_through(table: &TableHandle, through: Seqno) -> bool {
-    let oldest = || table.contents().and_then(|contents| contents.oldest_delete);
-    table.has_deletes()
-        && table.meta.min_seqno <= through
-        && oldest().is_none_or(|oldest| oldest <= through)
 }
 
 /// The next plan of a leveled keyspace.

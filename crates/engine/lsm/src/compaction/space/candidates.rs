@@ -4,7 +4,7 @@
 //! overlapping tables of older runs, down to the run that the output joins. Each older run may
 //! widen the range, which preserves the order of versions. Newer runs are not included.
 
-use super::search::{BASE, SpaceSearch};
+use super::search_state::{BASE, SpaceSearch};
 use crate::compaction::input_expansion::{InputExpansion, older_than};
 use crate::version::TableHandle;
 use std::sync::Arc;

@@ -12,5 +12,6 @@ pub(crate) mod candidates;
 pub mod duplicate_rate;
 pub mod garbage_estimate;
 pub(crate) mod search;
+pub(crate) mod search_state;
 pub(crate) mod sketch_crosscheck;
 pub(crate) mod space_limit;

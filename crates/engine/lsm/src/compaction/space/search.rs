@@ -6,19 +6,14 @@
 
 use super::candidates::Candidate;
 use super::garbage_estimate::{estimate_plan, is_split};
-use crate::compaction::in_progress::InProgressCompactions;
+use super::search_state::{BASE, SpaceSearch};
 use crate::compaction::input_expansion::{InputExpansion, down_from};
-use crate::compaction::pick::tombstones::has_deletes_through;
 use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason, Cutting};
-use crate::options::sizes::SizeTargets;
 use crate::stats::write_history::WriteHistory;
 use crate::version::key_bounds::KeyBounds;
-use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
+use crate::version::{KeyspaceVersion, Run, TableHandle};
 use esker_base::Seqno;
 use std::sync::Arc;
-
-/// The level that everything is merged into in the end.
-pub(in crate::compaction) const BASE: usize = LEVELS - 1;
 
 /// The run that the first merges into the base make, however many there are at a time. No file, and so
 /// no run of level 0, has this ID. The base keeps it when it is emptied and filled again.
@@ -28,13 +23,6 @@ const FIRST_BASE: u64 = 0;
 const JUDGED: usize = 24;
 /// Of so many of these that pay, the best is taken.
 const PAYING: usize = 6;
-
-pub(in crate::compaction) struct SpaceSearch<'a> {
-    pub keyspace: &'a KeyspaceVersion,
-    pub busy: &'a InProgressCompactions,
-    pub sizes: SizeTargets,
-    pub snapshots: &'a [Seqno],
-}
 
 /// The number of runs of level 0 that lie over a table.
 pub(in crate::compaction) fn height(keyspace: &KeyspaceVersion, table: &TableHandle) -> usize {
@@ -241,7 +229,7 @@ impl<'a> SpaceSearch<'a> {
         let is_due = |level: usize, table: &TableHandle| {
             let meta = &table.meta;
             if all_see(meta.max_seqno) {
-                let is_aged = || has_deletes_through(table, aged_through);
+                let is_aged = || table.has_deletes_through(aged_through);
                 return table.has_deletes() && (is_old(meta.min_seqno) || is_aged());
             }
             let oldest = table.contents().and_then(|contents| contents.oldest_delete);

@@ -29,10 +29,11 @@
 //! settings.
 
 use super::budget::{PickerContext, SpaceBudget};
-use super::search::{SpaceSearch, height, yields};
+use super::search::{height, yields};
+use super::search_state::SpaceSearch;
+use crate::compaction::debt::CompactionDebt;
 use crate::compaction::execute::output_split::cuts;
 use crate::compaction::in_progress::InProgressCompactions;
-use crate::compaction::pick::CompactionDebt;
 use crate::compaction::plan::{CompactionPlan, CompactionReason};
 use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Ratio;

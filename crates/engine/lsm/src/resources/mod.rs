@@ -12,14 +12,17 @@
 //! A forked child has none of the threads, and locks of its parent may be held forever. So it takes
 //! no lock here: an open fails, and nothing is charged or returned.
 
-use super::worker_pool::Crew;
-use crate::engine::{Engine, dram_table_bytes, segments_at_most};
-use crate::options::settings::{Settings, within};
+pub(crate) mod crew;
+pub(crate) mod lanes;
+pub(crate) mod served;
+
+use crate::limits::within;
+use crew::Crew;
 use esker_base::{Error, Result};
-use esker_memtable::MemTable;
 use esker_pmem::OwnerProcess;
 use esker_table::BlockCache;
 use parking_lot::{Mutex, MutexGuard};
+use served::Served;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -123,14 +126,13 @@ impl Resources {
         Ok(Resources::of(memory_bytes, background_threads, true, cache))
     }
 
-    /// Those that the settings name, or of one database alone.
-    pub(crate) fn for_settings(settings: &Settings) -> Resources {
-        let own = || {
-            let taken = segments_at_most(settings) + dram_table_bytes(settings);
-            let cache = BlockCache::new(settings.memory_bytes.saturating_sub(taken));
-            Resources::of(settings.memory_bytes, settings.background_threads, false, cache)
-        };
-        settings.resources.clone().unwrap_or_else(own)
+    /// Of one database alone.
+    pub(crate) fn own(
+        memory_bytes: usize,
+        background_threads: usize,
+        cache: BlockCache,
+    ) -> Resources {
+        Resources::of(memory_bytes, background_threads, false, cache)
     }
 
     fn of(
@@ -209,7 +211,7 @@ impl Resources {
     /// Has every database that shares them take its part anew, because one came or went.
     pub(crate) fn share_again(&self) {
         if self.is_shared() && self.shared.owner.is_current() {
-            self.crew().for_each(|inner| inner.share_memory());
+            self.crew().for_each(|database| database.share_memory());
         }
     }
 
@@ -233,19 +235,18 @@ impl Resources {
     /// Frees the MemTables that databases keep for reuse. If the flushes in progress do not bring segments
     /// back to half of the budget either, has the largest active MemTable of all databases flushed.
     pub(crate) fn relieve(&self) {
-        self.crew().for_each(|inner| inner.free_retired());
+        self.crew().for_each(|database| database.free_retired());
         if self.active() <= self.memory_bytes() / 2 {
             return;
         }
-        let mut largest: (usize, *const Engine) = (0, std::ptr::null());
-        self.crew().for_each(|inner| {
-            largest = largest.max((inner.relief_bytes(), Arc::as_ptr(inner)));
+        let address = |database: &Arc<dyn Served>| Arc::as_ptr(database).cast::<()>();
+        let mut largest: (usize, *const ()) = (0, std::ptr::null());
+        self.crew().for_each(|database| {
+            largest = largest.max((database.relief_bytes(), address(database)));
         });
-        self.crew().for_each(|inner| {
-            if largest.0 > 0 && std::ptr::eq(Arc::as_ptr(inner), largest.1) {
-                inner.commit.lock_active().seal();
-                inner.share_memory();
-                inner.schedule.wake();
+        self.crew().for_each(|database| {
+            if largest.0 > 0 && std::ptr::eq(address(database), largest.1) {
+                database.flush_active();
             }
         });
     }
@@ -317,27 +318,5 @@ impl std::fmt::Debug for Resources {
             .field("background_threads", &self.background_threads())
             .field("databases", &self.databases())
             .finish_non_exhaustive()
-    }
-}
-
-impl Engine {
-    /// What a flush of the active MemTable would free, in bytes. 0 if it has not grown: the next one takes
-    /// as much.
-    fn relief_bytes(&self) -> usize {
-        let view = self.tree.view.pin();
-        let has_grown = |memtable: &Arc<MemTable>| {
-            let first = MemTable::first_room(memtable.whole_room().bytes as usize);
-            memtable.entries() > 0 && memtable.room().bytes > first.bytes
-        };
-        let active = view.memtables.first().filter(|memtable| !memtable.is_sealed());
-        active.filter(|memtable| has_grown(memtable)).map_or(0, |memtable| memtable.memory_bytes())
-    }
-
-    /// Frees the MemTables that are kept for reuse.
-    fn free_retired(&self) {
-        let retired = std::mem::take(&mut self.schedule.jobs.lock().retired);
-        if !retired.is_empty() {
-            self.share_memory();
-        }
     }
 }

@@ -10,14 +10,17 @@
 //! A thread that finds no work sleeps only if nothing was announced since it began to search: the
 //! count of [`Signal`] shows that.
 
-use super::{IDLE, JobClass, visit};
-use crate::engine::Engine;
+use super::lanes::JobClass;
+use super::served::Served;
 use esker_base::background::Running;
 use esker_base::{Background, Priority, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+/// A thread with nothing to do looks again after this, as a precaution.
+pub(crate) const IDLE: Duration = Duration::from_millis(200);
 
 /// Wakes the threads.
 ///
@@ -79,7 +82,7 @@ pub(crate) struct Member {
 
 struct Place {
     /// `None`: it has left.
-    inner: Option<Arc<Engine>>,
+    inner: Option<Arc<dyn Served>>,
     /// Threads that look for work in it, or do it.
     visitors: usize,
 }
@@ -97,7 +100,7 @@ impl Crew {
     /// Serves `inner` from now on. `None` if `background` has no threads: then its owner does the work.
     pub(crate) fn join(
         self: &Arc<Self>,
-        inner: &Arc<Engine>,
+        inner: Arc<dyn Served>,
         background: &dyn Background,
     ) -> Result<Option<Arc<Member>>> {
         let mut threads = self.threads.lock();
@@ -107,7 +110,7 @@ impl Crew {
         if threads.is_empty() {
             return Ok(None);
         }
-        let place = Place { inner: Some(inner.clone()), visitors: 0 };
+        let place = Place { inner: Some(inner), visitors: 0 };
         let member = Arc::new(Member { place: Mutex::new(place), left: Condvar::new() });
         self.change_members(|members| members.push(member.clone()));
         Ok(Some(member))
@@ -131,7 +134,7 @@ impl Crew {
     }
 
     /// Does `work` for each database that it serves.
-    pub(crate) fn for_each(&self, mut work: impl FnMut(&Arc<Engine>)) {
+    pub(crate) fn for_each(&self, mut work: impl FnMut(&Arc<dyn Served>)) {
         let members = self.state.lock().members.clone();
         for member in members.iter() {
             // Its threads can't end it meanwhile: they don't own it.
@@ -203,8 +206,8 @@ fn work(members: &[Arc<Member>], lane: JobClass, turn: &mut usize) -> bool {
         for at in 0..members.len() {
             let at = (*turn + at) % members.len();
             // A database whose job has panicked says so itself, and the others are served on.
-            let does_job = |inner: &Arc<Engine>| {
-                catch_unwind(AssertUnwindSafe(|| visit(inner, lane, urgency))).unwrap_or(true)
+            let does_job = |inner: &Arc<dyn Served>| {
+                catch_unwind(AssertUnwindSafe(|| inner.visit(lane, urgency))).unwrap_or(true)
             };
             if members[at].visit(does_job) {
                 *turn = (at + 1) % members.len();
@@ -220,7 +223,7 @@ fn pause(members: &[Arc<Member>], lane: JobClass) -> Duration {
     let mut pause = IDLE;
     // Only the lane that syncs wakes at the interval of a database.
     for member in members.iter().filter(|_| lane == JobClass::Sync) {
-        member.visit(|inner| pause = pause.min(inner.tree.sync_interval().unwrap_or(IDLE)));
+        member.visit(|inner| pause = pause.min(inner.sync_interval().unwrap_or(IDLE)));
     }
     pause
 }
@@ -236,7 +239,7 @@ impl Member {
     }
 
     /// Does `work` unless the database has left. False if it has.
-    fn visit<T: Default>(&self, work: impl FnOnce(&Arc<Engine>) -> T) -> T {
+    fn visit<T: Default>(&self, work: impl FnOnce(&Arc<dyn Served>) -> T) -> T {
         let inner = {
             let mut place: MutexGuard<'_, Place> = self.place.lock();
             let Some(inner) = place.inner.clone() else { return T::default() };
@@ -255,11 +258,11 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::background::resources::Resources;
     use crate::compaction::plan::CompactionReason;
     use crate::db::Db;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
     use crate::recovery::env::Env;
+    use crate::resources::Resources;
     use esker_base::Clock;
     use esker_base::background::Stepped;
     use esker_storage::MemoryStorage;

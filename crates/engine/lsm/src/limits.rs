@@ -1,0 +1,15 @@
+//! The limits of settings.
+
+use esker_base::{Error, Result};
+
+/// Fails unless `value` lies between `least` and `most`.
+pub(crate) fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::InvalidSetting {
+        setting,
+        value: value.to_string(),
+        reason: format!("it must lie between {least} and {most}"),
+    })
+}

@@ -1,0 +1,160 @@
+//! A version of one keyspace, and of all of them.
+
+use super::dates::Dates;
+use super::derived::Derived;
+use super::run::{LEVELS, Level};
+use super::table_handle::TableHandle;
+use super::table_lifetimes::LifetimeEstimator;
+use crate::options::settings::KeyspaceSettings;
+use crate::parallel;
+use esker_base::{Background, KeyspaceId, Result, Seqno};
+use esker_table::BlockCache;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Opens the reader of a table, if no part of it that an open needs is lost.
+fn open_unless_lost(table: &TableHandle, cache: &Arc<BlockCache>) -> Result<()> {
+    match table.reader(cache) {
+        Err(error) if !error.is_lost() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A keyspace's tables and settings.
+#[derive(Clone, Debug)]
+pub struct KeyspaceVersion {
+    /// Its id, never reused.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: String,
+    /// Its settings.
+    pub settings: KeyspaceSettings,
+    /// Reserved for time travel: versions newer than this are kept.
+    pub retention_seqno: Option<Seqno>,
+    /// Its levels, `LEVELS` of them.
+    pub levels: Vec<Level>,
+    /// What is known of the levels' duplicates. To be made anew when the levels change.
+    pub derived: Derived,
+    /// How long tables lived, by the level that they were written to.
+    pub lives: [LifetimeEstimator; LEVELS],
+}
+
+impl KeyspaceVersion {
+    /// A new, empty keyspace.
+    pub fn new(id: KeyspaceId, name: String, settings: KeyspaceSettings) -> Self {
+        let levels = vec![Level::default(); LEVELS];
+        let (derived, lives) = Default::default();
+        KeyspaceVersion { id, name, settings, retention_seqno: None, levels, derived, lives }
+    }
+
+    /// All tables with their level and run id.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, u64, &Arc<TableHandle>)> {
+        self.levels.iter().enumerate().flat_map(|(level, runs)| {
+            runs.runs
+                .iter()
+                .flat_map(move |run| run.tables().iter().map(move |table| (level, run.id, table)))
+        })
+    }
+
+    /// The bytes of all tables.
+    pub fn bytes(&self) -> u64 {
+        self.levels.iter().map(Level::bytes).sum()
+    }
+
+    /// How much the database is expected to write to tables while a table lives that is written to `level` now, when
+    /// it has written `now` so far. `None` until that was learnt.
+    pub fn expected_lifetime(&self, level: usize, now: u64) -> Option<u64> {
+        let tables = self.tables().map(|(_, _, table)| table.born);
+        let alive = tables.filter(|born| usize::from(born.level) == level);
+        self.lives[level].expected(alive.map(|born| born.at), now)
+    }
+
+    /// The bytes of keys and values of a write, in the mean of those in tables.
+    pub fn mean_write_bytes(&self) -> f64 {
+        let add = |(bytes, writes), (_, _, table): (usize, u64, &Arc<TableHandle>)| {
+            let meta = &table.meta;
+            (bytes + meta.raw_bytes, writes + meta.entries + meta.range_tombstones)
+        };
+        let (bytes, writes) = self.tables().fold((0, 0), add);
+        bytes as f64 / writes.max(1) as f64
+    }
+
+    /// The highest seqno in a table.
+    pub fn newest_seqno(&self) -> Seqno {
+        self.tables().map(|(_, _, table)| table.meta.max_seqno).max().unwrap_or(0)
+    }
+}
+
+/// All keyspaces of a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Version {
+    /// The keyspaces by id.
+    pub keyspaces: BTreeMap<KeyspaceId, Arc<KeyspaceVersion>>,
+    /// Every write up to here is in tables; the log before it is not needed.
+    pub flushed_through: Seqno,
+    /// When that was written.
+    pub dates: Dates,
+}
+
+impl Version {
+    fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        tables.map(|(_, _, table)| table)
+    }
+
+    /// Opens the reader of every table that is not open yet. Fails with the first error, after it has tried all. A
+    /// table of which a part is lost is left to its readers.
+    pub fn open_tables(&self, cache: &Arc<BlockCache>) -> Result<()> {
+        self.tables().map(|table| open_unless_lost(table, cache)).fold(Ok(()), Result::and)
+    }
+
+    /// Whether the reader of every table is open that can be.
+    pub(crate) fn is_open(&self) -> bool {
+        self.tables().all(|table| table.opened().is_some() || table.is_unreadable())
+    }
+
+    /// The tables whose reader is not open yet, and may come to be.
+    pub(crate) fn unopened(&self) -> Vec<Arc<TableHandle>> {
+        let is_left = |table: &&Arc<TableHandle>| {
+            table.opened().is_none() && (!table.is_unreadable() || table.may_recover())
+        };
+        self.tables().filter(is_left).cloned().collect()
+    }
+
+    /// As [`Version::open_tables`], by this thread and others that are free: most of it is waiting for
+    /// devices and checksums, a table's after another's.
+    pub(crate) fn open_tables_at_once(
+        &self,
+        cache: &Arc<BlockCache>,
+        background: &dyn Background,
+    ) -> Result<()> {
+        let tables = self.tables().cloned().collect();
+        let cache = cache.clone();
+        let open = move |table: Arc<TableHandle>| open_unless_lost(&table, &cache);
+        parallel::for_each(background, parallel::helpers(), tables, open)
+            .into_iter()
+            .fold(Ok(()), Result::and)
+    }
+
+    /// The bytes that the indexes, filters and tombstones of its tables hold.
+    pub(crate) fn table_memory(&self) -> u64 {
+        let opened = self.tables().filter_map(|table| table.opened());
+        opened.map(|table| table.memory_bytes() as u64).sum()
+    }
+
+    /// Whether a keyspace has a goal for space.
+    pub(crate) fn has_space_goal(&self) -> bool {
+        self.keyspaces.values().any(|keyspace| keyspace.settings.has_space_goal())
+    }
+
+    /// Gathers the bounds of runs that are new, so that no reader has to.
+    pub(crate) fn gather_bounds(&self) {
+        let levels = self.keyspaces.values().flat_map(|keyspace| &keyspace.levels);
+        levels.flat_map(|level| &level.runs).for_each(|run| run.gather_bounds());
+    }
+
+    /// The keyspace called `name`.
+    pub fn keyspace_named(&self, name: &str) -> Option<&Arc<KeyspaceVersion>> {
+        self.keyspaces.values().find(|keyspace| keyspace.name == name)
+    }
+}

@@ -1,0 +1,277 @@
+//! A table of a version: its description in the manifest, its file and its reader.
+
+use super::read_mark::Mark;
+use super::table_lifetimes::TableBirth;
+use esker_api::KeyRange;
+use esker_base::{FragmentedTombstones, Result, Seqno};
+use esker_storage::Storage;
+use esker_table::{BlockCache, Sketches, Table};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The id of a table: its file, and its offset in the file. File ids are never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct TableId {
+    /// The id of the file.
+    pub file: u64,
+    /// The offset of the table in the file, in bytes.
+    pub offset: u64,
+}
+
+/// The description of a table in the manifest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct TableMeta {
+    /// The id of the table.
+    pub id: TableId,
+    /// The size of the table, in bytes.
+    pub bytes: u64,
+    /// The smallest key that the table holds or deletes.
+    pub smallest: Vec<u8>,
+    /// The largest key that the table holds, or the end of its last range tombstone if that is
+    /// greater.
+    pub largest: Vec<u8>,
+    /// Whether `largest` is the end of a range tombstone and not itself held or deleted.
+    ///
+    /// The next table of the run may then start at the same key.
+    pub largest_is_exclusive: bool,
+    /// Versions, including deletes, without range tombstones.
+    pub entries: u64,
+    /// Deletes.
+    pub deletes: u64,
+    /// Range tombstones.
+    pub range_tombstones: u64,
+    /// Bytes of keys and values, uncompressed.
+    pub raw_bytes: u64,
+    /// The lowest sequence number.
+    pub min_seqno: Seqno,
+    /// The highest sequence number.
+    pub max_seqno: Seqno,
+    /// Reserved for ingested tables: one sequence number for all entries.
+    pub global_seqno: Option<Seqno>,
+}
+
+impl TableMeta {
+    /// Whether the table may hold or delete keys in `[smallest, largest]`.
+    pub fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
+        &self.smallest[..] <= largest && !self.ends_before(smallest)
+    }
+
+    /// Whether the table holds and deletes only keys below `key`.
+    #[inline]
+    pub fn ends_before(&self, key: &[u8]) -> bool {
+        if self.largest_is_exclusive { &self.largest[..] <= key } else { &self.largest[..] < key }
+    }
+
+    /// Whether the table may hold or delete keys in `range`.
+    ///
+    /// Range tombstones do not extend beyond the bounds of their table. So a read of `range` needs
+    /// no other tables.
+    pub fn meets(&self, range: &KeyRange) -> bool {
+        !self.ends_below(range) && !range.ends_before(&self.smallest)
+    }
+
+    /// Whether the table neither holds nor deletes keys in `range` or after it.
+    pub(crate) fn ends_below(&self, range: &KeyRange) -> bool {
+        match &range.start {
+            Bound::Included(start) => self.ends_before(start),
+            Bound::Excluded(start) => self.largest <= *start,
+            Bound::Unbounded => false,
+        }
+    }
+}
+
+/// The file behind one or more tables. When the last table that uses it is dropped, and no version
+/// has it any more, the file is removed.
+#[derive(Debug)]
+pub struct TableFile {
+    id: u64,
+    storage: StorageHandle,
+    obsolete: AtomicBool,
+}
+
+/// The storage, hidden from `Debug`.
+struct StorageHandle(Arc<dyn Storage>);
+
+impl std::fmt::Debug for StorageHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.describe())
+    }
+}
+
+/// The name of the file with this id.
+pub fn table_file_name(file: u64) -> String {
+    format!("{file:08}.tables")
+}
+
+/// The id in a name that [`table_file_name`] made.
+pub fn parse_table_file_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".tables")?;
+    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+}
+
+impl TableFile {
+    /// The file `id` of `storage`.
+    pub fn new(storage: Arc<dyn Storage>, id: u64) -> Arc<Self> {
+        Arc::new(TableFile {
+            id,
+            storage: StorageHandle(storage),
+            obsolete: AtomicBool::new(false),
+        })
+    }
+
+    /// Says that no version has the file any more: it goes with its last reader.
+    pub fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut() {
+            // A file that cannot be removed now is found unused, and removed, at the next open.
+            let _ = self.storage.0.remove(&table_file_name(self.id));
+        }
+    }
+}
+
+/// A table of a version: what the manifest knows, and the reader, opened at first use.
+#[derive(Debug)]
+pub struct TableHandle {
+    /// What the manifest knows.
+    pub meta: TableMeta,
+    /// When it was written.
+    pub born: TableBirth,
+    file: Option<Arc<TableFile>>,
+    reader: OnceLock<Arc<Table>>,
+    /// Set when a read of it failed.
+    pub(crate) mark: Mark,
+    /// Of a table without a file.
+    sketches: Option<Arc<Sketches>>,
+}
+
+/// What is known of a table's keys without reading it.
+#[derive(Clone, Copy, Debug)]
+pub struct TableSummary<'a> {
+    /// Its distinct keys.
+    pub keys: u64,
+    /// The mean length of its versions' keys.
+    pub mean_key_bytes: f64,
+    /// Their sketches.
+    pub sketches: &'a Sketches,
+    /// Those of its bytes that it would have with fewer keys, too.
+    pub fixed_bytes: u64,
+    /// The lowest seqno of its deletes and range tombstones, if it has any and tells.
+    pub oldest_delete: Option<Seqno>,
+    /// Its range tombstones, if there may be any.
+    pub tombstones: Option<&'a FragmentedTombstones>,
+}
+
+impl TableHandle {
+    /// A table in `file`, written when `born` says.
+    pub fn new(meta: TableMeta, born: TableBirth, file: Arc<TableFile>) -> Arc<Self> {
+        let (reader, mark) = Default::default();
+        Arc::new(TableHandle { meta, born, file: Some(file), reader, mark, sketches: None })
+    }
+
+    /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
+    pub fn detached(meta: TableMeta) -> Arc<Self> {
+        Self::sketched(meta, Sketches::default())
+    }
+
+    /// A detached table of one version a key, with sketches of the keys. Its oldest version is a delete if it
+    /// has any.
+    pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
+        let (born, reader, mark) = Default::default();
+        let sketches = Some(Arc::new(sketches));
+        Arc::new(TableHandle { meta, born, file: None, reader, mark, sketches })
+    }
+
+    /// What is known of its keys; `None` before its reader is open.
+    pub fn contents(&self) -> Option<TableSummary<'_>> {
+        match (&self.sketches, self.opened()) {
+            (Some(sketches), _) => Some(TableSummary {
+                keys: self.meta.entries,
+                mean_key_bytes: 0.0,
+                fixed_bytes: 0,
+                sketches,
+                oldest_delete: self.has_deletes().then_some(self.meta.min_seqno),
+                tombstones: None,
+            }),
+            (None, Some(table)) => {
+                let properties = table.properties();
+                let entries = properties.entries.max(1) as f64;
+                Some(TableSummary {
+                    keys: properties.keys,
+                    mean_key_bytes: properties.raw_key_bytes as f64 / entries,
+                    sketches: &properties.sketches,
+                    fixed_bytes: table.fixed_bytes(),
+                    oldest_delete: properties.oldest_delete,
+                    tombstones: Some(table.tombstones()),
+                })
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Whether there is a delete or a range tombstone in it.
+    pub fn has_deletes(&self) -> bool {
+        self.meta.deletes > 0 || self.meta.range_tombstones > 0
+    }
+
+    /// Whether a delete of the table is as old as the write `through`, or older. A table that does not tell has deletes as
+    /// old as the oldest of its writes.
+    pub(crate) fn has_deletes_through(&self, through: Seqno) -> bool {
+        let oldest = || self.contents().and_then(|contents| contents.oldest_delete);
+        self.has_deletes()
+            && self.meta.min_seqno <= through
+            && oldest().is_none_or(|oldest| oldest <= through)
+    }
+
+    /// Versions of keys that it holds newer ones of: once kept for a snapshot. 0 before its reader is open.
+    pub fn repeats(&self) -> u64 {
+        let keys = self.contents().map(|contents| contents.keys);
+        keys.map_or(0, |keys| self.meta.entries.saturating_sub(keys))
+    }
+
+    /// The bytes of its data blocks that lie wholly between `start` and `end`. 0 before its reader is open.
+    pub fn bytes_within(&self, start: &[u8], end: &[u8]) -> u64 {
+        self.opened().map_or(0, |table| table.bytes_within(start, end))
+    }
+
+    /// The file behind the table.
+    pub fn file(&self) -> Option<&Arc<TableFile>> {
+        self.file.as_ref()
+    }
+
+    /// The reader if it is open already.
+    pub fn opened(&self) -> Option<&Arc<Table>> {
+        self.reader.get()
+    }
+
+    /// The reader, opened now if it was not yet. A table that lost what an open needs is not tried again. A failed open
+    /// marks the table as unreadable, and a later one that succeeds takes the mark away.
+    pub fn reader(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
+        if let Some(table) = self.reader.get() {
+            return Ok(table);
+        }
+        match self.mark.why() {
+            Some(error) if error.is_lost() => Err(error),
+            _ => {
+                let opened = self.open(cache).inspect_err(|error| self.mark_unreadable(error))?;
+                self.mark.clear();
+                Ok(opened)
+            }
+        }
+    }
+
+    fn open(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
+        let file = self.file.as_ref().expect("a detached table is never read");
+        let id = self.meta.id;
+        let readable = file.storage.0.open(&table_file_name(id.file))?;
+        let table = Table::open(readable, id.file, id.offset, self.meta.bytes, cache.clone())?;
+        Ok(self.reader.get_or_init(|| Arc::new(table)))
+    }
+}
