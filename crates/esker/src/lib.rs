@@ -122,7 +122,7 @@ pub mod inspect {
     pub use esker_lsm::inspect::check::CheckReport;
     pub use esker_lsm::inspect::logs::LogDump;
     pub use esker_lsm::inspect::read_around::Skipped;
-    pub use esker_lsm::inspect::repair::{DroppedTable, MissingLogPolicy, RepairReport};
+    pub use esker_lsm::inspect::{DroppedTable, MissingLogPolicy, RepairReport};
     pub use esker_lsm::inspect::{Inspector, LostKeys, ManifestDump, TablePlace};
     pub use esker_lsm::manifest::manifest_file::Record;
     pub use esker_lsm::manifest::version_edit::{LogEnd, VersionChange, VersionEdit};

@@ -97,7 +97,6 @@ const ROOMS: [(&str, &[&str]); 17] = [
             "tree",
             "version",
             "write",
-            /* down: */ "db",
         ],
     ),
     ("inspect", &["log", "manifest", "options", "output", "recovery", "version"]),

@@ -39,7 +39,6 @@ pub mod version;
 mod write;
 
 pub use db::Db;
-pub use db::checkpoint_request::{Requested, request_checkpoint};
 pub use db::cursor::DbCursor;
 pub use db::keyspace::{Keyspace, KeyspaceInfo};
 pub use db::kv_adapter::Store;
@@ -53,6 +52,7 @@ pub use options::settings::{
     DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, Sync,
 };
 pub use options::space_policy::{Dedup, Ratio};
+pub use recovery::checkpoint_request::{Requested, request_checkpoint};
 pub use recovery::env::Env;
 pub use resources::Resources;
 pub use stats::compaction_counts::{CompactionCounts, ReasonCount};

@@ -286,7 +286,7 @@ fn excuses_of_repaired(repaired: &RepairReport, history: &History, kept: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_lsm::inspect::repair::DroppedTable;
+    use esker_lsm::inspect::DroppedTable;
 
     fn history() -> History {
         let write = |key: &str| (key.into(), Some(vec![1]));

@@ -9,7 +9,10 @@
 
 pub mod check;
 pub(crate) mod concurrent_check;
+pub(crate) mod dropped_table;
 pub(crate) mod gather;
+pub(crate) mod gathered;
+pub(crate) mod inspected_pool;
 pub(crate) mod kept_files;
 pub(crate) mod log_groups;
 pub mod logs;
@@ -24,10 +27,11 @@ pub(crate) mod unfinished;
 
 pub use crate::version::dates::Dates;
 pub use check::CheckReport;
+pub use dropped_table::DroppedTable;
 pub use esker_table::LostKeys;
 pub use logs::LogDump;
 pub use read_around::Skipped;
-pub use repair::{DroppedTable, MissingLogPolicy, RepairReport};
+pub use repair::{MissingLogPolicy, RepairReport};
 
 use crate::manifest::manifest_file::{Record, read_manifest, torn_tail_offset};
 use crate::manifest::manifest_state::ManifestState;
@@ -37,7 +41,7 @@ use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
 use esker_table::{BlockCache, Table};
-use pool::InspectedPool;
+use inspected_pool::InspectedPool;
 use std::path::Path;
 use std::sync::Arc;
 

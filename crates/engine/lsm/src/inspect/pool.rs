@@ -5,6 +5,7 @@
 //! is, and the manifest whether that still counts.
 
 use super::Inspector;
+use super::inspected_pool::InspectedPool;
 use crate::log::pmem_wal;
 use crate::log::pmem_wal::PmemWalFs;
 use crate::log::wal_files;
@@ -17,18 +18,8 @@ use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::pool::PoolRepair;
 use esker_pmem::{Accept, Domain, Pool};
 use esker_storage::Storage;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-/// A pool that may be damaged.
-#[derive(Clone)]
-pub(super) struct InspectedPool {
-    pub(super) pool: Arc<Pool>,
-    /// What of it does not hold.
-    pub(super) problems: Vec<Error>,
-    /// The file, and what is accepted of it; `None` if the pool is the caller's, who has it alone.
-    file: Option<(PathBuf, Accept)>,
-}
 
 impl Inspector {
     /// Returns an inspector of the database in `dir`, with its logs in the pool `pool`.

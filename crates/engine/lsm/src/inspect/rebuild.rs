@@ -19,7 +19,7 @@
 //! assumed, and the report says so.
 
 use super::Inspector;
-use super::gather::{Found, Gathered, Part};
+use super::gathered::{Found, Gathered, Part};
 use super::repair::RepairReport;
 use super::repair::set_aside;
 use super::salvage::{options_for, origin_for};

@@ -29,6 +29,7 @@
 //! Lost data is lost to readers too: an older value of a key, or one that a lost table had deleted,
 //! may reappear. So restoring a copy, if there is one, is better.
 
+use super::dropped_table::DroppedTable;
 use super::manifest_choice::ManifestChoice;
 use super::salvage::Rewrite;
 use super::{Inspector, path};
@@ -37,14 +38,14 @@ use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::manifest::manifest_file::{CURRENT, PreparedManifest, parse_manifest_file_name};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::LogEnd;
+use crate::recovery::file_names::{DAMAGED, file_id_in};
 use crate::recovery::quarantine;
 use crate::recovery::replay::Rejected;
-use crate::recovery::unlisted_files::{DAMAGED, Fate, Known, file_id_in};
+use crate::recovery::unlisted_files::{Fate, Known};
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
 use esker_pmem::pool::PoolRepair;
 use esker_storage::Storage;
-use esker_table::LostKeys;
 
 /// What a repair does if a log in the manifest is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,27 +88,6 @@ pub struct RepairReport {
     pub set_aside: Vec<String>,
     /// The sequence number of the last write in the database.
     pub last_seqno: Seqno,
-}
-
-/// A table that could not be kept as it was.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DroppedTable {
-    /// The file of the table.
-    pub file: String,
-    /// What is wrong with it.
-    pub error: String,
-    /// The smallest key that it may have held.
-    pub smallest: Vec<u8>,
-    /// The largest key that it may have held.
-    pub largest: Vec<u8>,
-    /// The number of its versions that a new table keeps.
-    pub kept: u64,
-    /// The ranges of keys in which versions are lost, if some versions are kept.
-    ///
-    /// An older version of such a key, or a deleted one, may reappear.
-    pub lost_keys: Vec<LostKeys>,
-    /// Whether its range deletes are lost, so that entries that they had deleted may reappear.
-    pub lost_range_deletes: bool,
 }
 
 /// What is to be done, before any of it is.

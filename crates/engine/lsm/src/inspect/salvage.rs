@@ -4,7 +4,7 @@
 //! file is set aside only as a whole, so the sound tables in it are written anew, too.
 
 use super::Inspector;
-use super::repair::DroppedTable;
+use super::dropped_table::DroppedTable;
 use super::sources::{Merged, Source};
 use super::{path, places};
 use crate::manifest::manifest_state::ManifestState;

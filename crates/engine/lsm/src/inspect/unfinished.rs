@@ -1,6 +1,6 @@
 //! Batches of several frames, as a rebuild reads them from logs.
 
-use super::gather::Gathered;
+use super::gathered::Gathered;
 use super::logs::LogDump;
 use crate::recovery::replay::Rejected;
 use esker_base::{Entry, KeyspaceId, Kind, RangeTombstone, Seqno};

@@ -11,3 +11,7 @@ pub(crate) mod segment_provider;
 pub(crate) mod torn_tail;
 pub(crate) mod wal_files;
 pub(crate) mod wal_reader;
+
+/// What to do about logs that are lost.
+const IF_LOST: &str = "if they are lost, `esker repair DB --give-up-logs`, with neither \
+     `--pool` nor `--log-dir`, goes on with what is in tables, and then another can be given";

@@ -6,6 +6,7 @@
 //! log files. So code that only reads logs (recovery of a read-only open, `check`, `dump-frames`)
 //! or removes unlisted files need not distinguish the two.
 
+use super::IF_LOST;
 use super::wal_files::{log_file_name, parse_log_file_name};
 use esker_base::{Error, Result, WriteHint};
 use esker_memtable::{GROUPS, SegmentHeader};
@@ -30,10 +31,6 @@ pub(crate) fn acquire(pool: &Arc<Pool>, header: &SegmentHeader) -> Result<Extent
         refused(pool, reason.into())
     })
 }
-
-/// What to do about logs that are lost.
-pub(crate) const IF_LOST: &str = "if they are lost, `esker repair DB --give-up-logs`, with neither \
-     `--pool` nor `--log-dir`, goes on with what is in tables, and then another can be given";
 
 /// Gives `pool` to the database `identity`, unless it belongs to it already. A database that has logs
 /// has had the pool that they are in.

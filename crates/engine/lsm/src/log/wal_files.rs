@@ -6,7 +6,7 @@
 //! damaged. Each step of the file is allocated before any sequence number is reserved in it. So a
 //! full disk is detected in the background.
 
-use super::pmem_wal::IF_LOST;
+use super::IF_LOST;
 use esker_base::{Error, FileKind, Result, WriteHint};
 use esker_memtable::{SegmentHeader, ZEROS_BEYOND};
 use esker_storage::{LogFile, Storage};

@@ -81,6 +81,11 @@ impl Env {
         hasher.finish()
     }
 
+    /// The storages of files: of tables, and of logs if they have one of their own.
+    pub(crate) fn storages(&self) -> Vec<&dyn Storage> {
+        std::iter::once(&self.storage).chain(&self.log_storage).map(|storage| &**storage).collect()
+    }
+
     /// Where logs are read from, and strays are removed from.
     pub(crate) fn log_storage(&self) -> &Arc<dyn Storage> {
         self.log_storage.as_ref().unwrap_or(&self.storage)

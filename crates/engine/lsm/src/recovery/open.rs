@@ -1,7 +1,10 @@
 //! Opens or creates a database.
 
+use super::checkpoint_request;
 use super::close::EngineHandle;
 use super::env::Env;
+use super::file_names::name_before;
+use super::open_tables;
 use super::orphan_logs;
 use super::quarantine;
 use super::replay;
@@ -9,8 +12,6 @@ use super::replay::{DirectoryState, RecoveredState};
 use super::unlisted_files::{Fate, Known, Strays, loss_in};
 use crate::background::Scheduler;
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
-use crate::db::Db;
-use crate::db::checkpoint_request;
 use crate::engine::Engine;
 use crate::log::pmem_wal;
 use crate::log::segment_provider::{PoolLogs, SegmentProvider};
@@ -58,154 +59,154 @@ pub(crate) enum CreateMode {
     Never,
 }
 
-impl Db {
-    pub(crate) fn open_in(env: Env, settings: Settings, create: CreateMode) -> Result<Db> {
-        let (env, settings) = env.fit(settings)?;
-        // Before the lock: a directory that is not ours is not to be written to at all.
-        let found = replay::look(&*env.storage)?;
-        if matches!(found, DirectoryState::Nothing) {
-            if create == CreateMode::Never {
-                return Err(nothing_there(&env.storage.describe()));
-            }
-            check_logs_unclaimed(&env)?;
+/// Opens the database of `env`, or creates it if `create` says so.
+pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<Arc<EngineHandle>> {
+    let (env, settings) = env.fit(settings)?;
+    // Before the lock: a directory that is not ours is not to be written to at all.
+    let found = replay::look(&*env.storage)?;
+    if matches!(found, DirectoryState::Nothing) {
+        if create == CreateMode::Never {
+            return Err(nothing_there(&env.storage.describe()));
         }
-        let mut locks = vec![env.storage.lock()?];
-        if let Some(logs) = &env.log_storage {
-            locks.push(logs.lock()?);
-        }
-        let meter = Arc::new(DiskUsageTracker::new(env.storage)?);
-        let env = Env { storage: meter.clone(), ..env };
-        // Again, now that nobody else changes it.
-        let share = settings.resources_or_own().share()?;
-        let opened = match replay::look(&*env.storage)? {
-            DirectoryState::Database(manifest) => {
-                reopen(&env, &manifest, &share.cache, settings.recovery)?
-            }
-            DirectoryState::Nothing => create_new(&env, settings.default_keyspace)?,
-        };
-        let table_memory = opened.table_memory;
-        let db = Db::assemble(env.clone(), settings, opened, share, locks, Some(meter));
-        db.start_opening(&env, table_memory);
-        db.start_threads(&env)?;
-        match db.inner().tree.logs.pool() {
-            // So that a disk without room for a log shows now.
-            None => db.inner().await_first_segment(),
-            // An extent is there or is not; but its pages, and the index, take a while.
-            Some(_) => drop(db.inner().ask_for_first_segment()),
-        }
-        Ok(db)
+        check_logs_unclaimed(&env)?;
     }
+    let mut locks = vec![env.storage.lock()?];
+    if let Some(logs) = &env.log_storage {
+        locks.push(logs.lock()?);
+    }
+    let meter = Arc::new(DiskUsageTracker::new(env.storage)?);
+    let env = Env { storage: meter.clone(), ..env };
+    // Again, now that nobody else changes it.
+    let share = settings.resources_or_own().share()?;
+    let opened = match replay::look(&*env.storage)? {
+        DirectoryState::Database(manifest) => {
+            reopen(&env, &manifest, &share.cache, settings.recovery)?
+        }
+        DirectoryState::Nothing => create_new(&env, settings.default_keyspace)?,
+    };
+    let table_memory = opened.table_memory;
+    let handle = assemble(env.clone(), settings, opened, share, locks, Some(meter));
+    open_tables::start(&handle, &env, table_memory);
+    start_threads(&handle, &env)?;
+    match handle.inner.tree.logs.pool() {
+        // So that a disk without room for a log shows now.
+        None => handle.inner.await_first_segment(),
+        // An extent is there or is not; but its pages, and the index, take a while.
+        Some(_) => drop(handle.inner.ask_for_first_segment()),
+    }
+    Ok(handle)
+}
 
-    pub(crate) fn open_read_only_in(env: Env, settings: Settings) -> Result<Db> {
-        let (env, settings) = env.fit(settings)?;
-        // A live writer may replace the manifest, or flush and recycle a log, between two reads of
-        // ours. Then what we read does not fit together, and the next try sees the newer state.
-        const TRIES: u32 = 20;
-        // While it writes, one log may have been read before a frame was there that those behind it go on
-        // from. A log that ends like that for good is no error.
-        const TRIES_OF_TORN: u32 = 4;
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match open_read_only_once(&env, &settings) {
-                Ok(db) if db.torn_log().is_some() && tries < TRIES_OF_TORN => {
-                    env.clock.sleep(Duration::from_millis(5));
-                }
-                Ok(db) => return Ok(db),
-                Err(error) if tries == TRIES => return Err(error),
-                Err(Error::NewerVersion { file, found, supported }) => {
-                    return Err(Error::NewerVersion { file, found, supported });
-                }
-                Err(error @ Error::NotADatabase { .. }) => return Err(error),
-                Err(_) => env.clock.sleep(Duration::from_millis(5)),
+/// Opens the database of `env` for reading. Another process may write to it meanwhile.
+pub(crate) fn open_read_only(env: Env, settings: Settings) -> Result<Arc<EngineHandle>> {
+    let (env, settings) = env.fit(settings)?;
+    // A live writer may replace the manifest, or flush and recycle a log, between two reads of
+    // ours. Then what we read does not fit together, and the next try sees the newer state.
+    const TRIES: u32 = 20;
+    // While it writes, one log may have been read before a frame was there that those behind it go on
+    // from. A log that ends like that for good is no error.
+    const TRIES_OF_TORN: u32 = 4;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match open_read_only_once(&env, &settings) {
+            Ok(handle) if handle.inner.torn_log.is_some() && tries < TRIES_OF_TORN => {
+                env.clock.sleep(Duration::from_millis(5));
             }
-        }
-    }
-
-    fn assemble(
-        env: Env,
-        settings: Settings,
-        opened: OpenResult,
-        share: Share,
-        locks: Vec<Box<dyn Send + std::marker::Sync>>,
-        meter: Option<Arc<DiskUsageTracker>>,
-    ) -> Db {
-        let OpenResult { installer, version, recovered, set_aside, table_memory: _ } = opened;
-        let salt = env.draw(b"segments");
-        let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
-        let logs = match (&settings.log, env.pool) {
-            (Log::File { .. }, _) => {
-                SegmentProvider::Files(WalFiles::new(log_storage, settings.segment_bytes))
+            Ok(handle) => return Ok(handle),
+            Err(error) if tries == TRIES => return Err(error),
+            Err(Error::NewerVersion { file, found, supported }) => {
+                return Err(Error::NewerVersion { file, found, supported });
             }
-            (Log::Pmem { .. }, Some(pool)) => SegmentProvider::Pool(PoolLogs::new(pool)),
-            _ => SegmentProvider::None { segment_bytes: settings.segment_bytes },
-        };
-        let dram_table = match dram_table_bytes(&settings) {
-            0 => None,
-            bytes => Some(DramTable::new(bytes, settings.forwarding)),
-        };
-        let histories = WriteHistories::new(version.flushed_through);
-        let view = SuperVersion { memtables: recovered.memtables, version: Arc::new(version) };
-        let store_id = StoreId::next();
-        let tree = Tree {
-            store_id,
-            keys: installer.key_format(),
-            sizes: SizeTargets { segment_bytes: settings.segment_bytes as u64 },
-            storage: env.storage,
-            owner: OwnerProcess::current(),
-            logs,
-            clock: env.clock,
-            cache: share.cache.clone(),
-            dram_table,
-            read_only: meter.is_none(),
-            meter,
-            view: SuperVersionCell::new(view),
-            installer,
-            snapshots: Arc::new(SnapshotTracker::new(store_id)),
-            leases: PinRegistry::default(),
-            counters: Counters::default(),
-            unwritten: UnpersistedStats::default(),
-            histories,
-            closed: AtomicBool::new(false),
-            settings,
-        };
-        let inner = Arc::new(Engine {
-            commit: CommitPipeline::new(&tree.settings.log, recovered.last_seqno),
-            tree,
-            salt,
-            schedule: Scheduler::announcing(share.resources().crew().signal.clone()),
-            share,
-            torn_log: recovered.torn,
-            set_aside,
-            stall: WriteController::new(),
-            gate: IoThrottle::default(),
-            under_way: L0CompactionProgress::default(),
-            transactions: OnceLock::new(),
-            locks: Mutex::new(locks),
-            upkeep: RwLock::default(),
-        });
-        let (threads, member) = (Mutex::default(), Mutex::default());
-        Db { handle: Arc::new(EngineHandle { inner, threads, member }) }
+            Err(error @ Error::NotADatabase { .. }) => return Err(error),
+            Err(_) => env.clock.sleep(Duration::from_millis(5)),
+        }
     }
+}
 
-    fn start_threads(&self, env: &Env) -> Result<()> {
-        let inner = &self.handle.inner;
-        if inner.tree.settings.answers_requests {
-            let answering = inner.clone();
-            let body = Box::new(move || checkpoint_request::serve(&answering));
-            let thread = env.background.spawn("esker-requests", Priority::Normal, body)?;
-            self.handle.threads.lock().extend(thread);
+fn assemble(
+    env: Env,
+    settings: Settings,
+    opened: OpenResult,
+    share: Share,
+    locks: Vec<Box<dyn Send + std::marker::Sync>>,
+    meter: Option<Arc<DiskUsageTracker>>,
+) -> Arc<EngineHandle> {
+    let OpenResult { installer, version, recovered, set_aside, table_memory: _ } = opened;
+    let salt = env.draw(b"segments");
+    let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
+    let logs = match (&settings.log, env.pool) {
+        (Log::File { .. }, _) => {
+            SegmentProvider::Files(WalFiles::new(log_storage, settings.segment_bytes))
         }
-        let member = inner.share.resources().crew().join(inner.clone(), &*env.background)?;
-        if member.is_some() {
-            // Only now: if one can't be had, nobody may wait for what it would have done.
-            inner.schedule.set_threaded();
-        }
-        *self.handle.member.lock() = member;
-        inner.schedule.wake();
-        inner.share.resources().share_again();
-        Ok(())
+        (Log::Pmem { .. }, Some(pool)) => SegmentProvider::Pool(PoolLogs::new(pool)),
+        _ => SegmentProvider::None { segment_bytes: settings.segment_bytes },
+    };
+    let dram_table = match dram_table_bytes(&settings) {
+        0 => None,
+        bytes => Some(DramTable::new(bytes, settings.forwarding)),
+    };
+    let histories = WriteHistories::new(version.flushed_through);
+    let view = SuperVersion { memtables: recovered.memtables, version: Arc::new(version) };
+    let store_id = StoreId::next();
+    let tree = Tree {
+        store_id,
+        keys: installer.key_format(),
+        sizes: SizeTargets { segment_bytes: settings.segment_bytes as u64 },
+        storage: env.storage,
+        owner: OwnerProcess::current(),
+        logs,
+        clock: env.clock,
+        cache: share.cache.clone(),
+        dram_table,
+        read_only: meter.is_none(),
+        meter,
+        view: SuperVersionCell::new(view),
+        installer,
+        snapshots: Arc::new(SnapshotTracker::new(store_id)),
+        leases: PinRegistry::default(),
+        counters: Counters::default(),
+        unwritten: UnpersistedStats::default(),
+        histories,
+        closed: AtomicBool::new(false),
+        settings,
+    };
+    let inner = Arc::new(Engine {
+        commit: CommitPipeline::new(&tree.settings.log, recovered.last_seqno),
+        tree,
+        salt,
+        schedule: Scheduler::announcing(share.resources().crew().signal.clone()),
+        share,
+        torn_log: recovered.torn,
+        set_aside,
+        stall: WriteController::new(),
+        gate: IoThrottle::default(),
+        under_way: L0CompactionProgress::default(),
+        transactions: OnceLock::new(),
+        locks: Mutex::new(locks),
+        upkeep: RwLock::default(),
+    });
+    let (threads, member) = (Mutex::default(), Mutex::default());
+    Arc::new(EngineHandle { inner, threads, member })
+}
+
+fn start_threads(handle: &EngineHandle, env: &Env) -> Result<()> {
+    let inner = &handle.inner;
+    if inner.tree.settings.answers_requests {
+        let answering = inner.clone();
+        let body = Box::new(move || checkpoint_request::serve(&answering));
+        let thread = env.background.spawn("esker-requests", Priority::Normal, body)?;
+        handle.threads.lock().extend(thread);
     }
+    let member = inner.share.resources().crew().join(inner.clone(), &*env.background)?;
+    if member.is_some() {
+        // Only now: if one can't be had, nobody may wait for what it would have done.
+        inner.schedule.set_threaded();
+    }
+    *handle.member.lock() = member;
+    inner.schedule.wake();
+    inner.share.resources().share_again();
+    Ok(())
 }
 
 /// What opening found or made.
@@ -300,7 +301,7 @@ fn reopen(
     replay::sync_logs(&**env.log_storage(), &recovered)?;
 
     state.logs = recovered.logs.clone();
-    state.next_file = state.next_file.max(replay::next_file_seen(env)?);
+    state.next_file = state.next_file.max(replay::next_file_seen(&env.storages())?);
     let id = state.next_file;
     state.next_file += 1;
     state.first_file = Some(id);
@@ -311,7 +312,7 @@ fn reopen(
     let set_aside = strays.dispose(env);
     if let Some(torn) = &mut recovered.torn {
         let is_of_log = |name: &&String| {
-            quarantine::name_before(name).is_some_and(|name| renamed.iter().any(|log| log == name))
+            name_before(name).is_some_and(|name| renamed.iter().any(|log| log == name))
         };
         torn.kept_in.extend(set_aside.iter().filter(is_of_log).cloned());
     }
@@ -359,7 +360,7 @@ fn remove_replaced(storage: &dyn Storage, manifest: &str) {
     let _ = storage.remove(manifest);
 }
 
-fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
+fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandle>> {
     // Before the manifest: beside a writer, whatever a table that is there says of edits, the manifest has.
     let names = env.storage.list()?;
     let (mut manifest_name, mut identity, mut state) = newest_state(env)?;
@@ -405,11 +406,12 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let opened =
         OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
     let share = settings.resources_or_own().share()?;
-    let db = Db::assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
+    let handle = assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
+    let inner = &handle.inner;
     // Opened files can still be read after the writer has removed them.
-    db.inner().tree.view.load().version.open_tables(&db.inner().tree.cache)?;
-    db.inner().share_memory();
-    Ok(db)
+    inner.tree.view.load().version.open_tables(&inner.tree.cache)?;
+    inner.share_memory();
+    Ok(handle)
 }
 
 /// The manifest in force, the database's identity, and the state.

@@ -11,9 +11,9 @@
 //! best one. If a keyspace has a space-amplification limit, or without threads, the open itself
 //! opens all tables before it writes anything. It fails if one cannot be opened.
 
+use super::close::EngineHandle;
 use super::env::Env;
 use crate::background::PanicGuard;
-use crate::db::Db;
 use crate::engine::Engine;
 use crate::parallel;
 use crate::version::TableHandle;
@@ -62,35 +62,32 @@ impl TableOpenState {
     }
 }
 
-impl Db {
-    /// Has threads open the tables that are not open. Comes before the lanes: from here on no compaction is
-    /// chosen until they are.
-    pub(crate) fn start_opening(&self, env: &Env, table_memory: u64) {
-        let inner = self.inner();
-        let unopened = inner.tree.view.load().version.unopened();
-        let newest_file = unopened.iter().map(|table| table.meta.id.file).max().unwrap_or(0);
-        {
-            let mut jobs = inner.schedule.jobs.lock();
-            jobs.opening =
-                TableOpenState { newest_file, table_memory, ..TableOpenState::default() };
-            jobs.opened_at = inner.tree.clock.now();
-        }
-        let openers = (parallel::helpers() + 1).min(unopened.len());
-        let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));
-        let mut threads = self.handle.threads.lock();
-        for number in 0..openers {
-            let opener = TableOpener::new(self.handle.inner.clone());
-            let waiting = waiting.clone();
-            let body = Box::new(move || opener.open(&waiting));
-            match env.background.spawn(&format!("esker-open-{number}"), Priority::Normal, body) {
-                Ok(thread) => threads.extend(thread),
-                // The others do its share. If there are none, all were opened when the body was dropped.
-                Err(_) => break,
-            }
-        }
-        drop(threads);
-        inner.share_memory();
+/// Has threads open the tables that are not open. Comes before the lanes: from here on no compaction is
+/// chosen until they are.
+pub(crate) fn start(handle: &EngineHandle, env: &Env, table_memory: u64) {
+    let inner = &handle.inner;
+    let unopened = inner.tree.view.load().version.unopened();
+    let newest_file = unopened.iter().map(|table| table.meta.id.file).max().unwrap_or(0);
+    {
+        let mut jobs = inner.schedule.jobs.lock();
+        jobs.opening = TableOpenState { newest_file, table_memory, ..TableOpenState::default() };
+        jobs.opened_at = inner.tree.clock.now();
     }
+    let openers = (parallel::helpers() + 1).min(unopened.len());
+    let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));
+    let mut threads = handle.threads.lock();
+    for number in 0..openers {
+        let opener = TableOpener::new(inner.clone());
+        let waiting = waiting.clone();
+        let body = Box::new(move || opener.open(&waiting));
+        match env.background.spawn(&format!("esker-open-{number}"), Priority::Normal, body) {
+            Ok(thread) => threads.extend(thread),
+            // The others do its share. If there are none, all were opened when the body was dropped.
+            Err(_) => break,
+        }
+    }
+    drop(threads);
+    inner.share_memory();
 }
 
 /// One that opens tables: as long as there is one, the schedule knows.
@@ -136,6 +133,7 @@ impl Drop for TableOpener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Db;
     use crate::manifest::version_edit::tests::sample_table;
     use crate::options::settings::{Log, Settings};
     use crate::version::Run;

@@ -5,25 +5,10 @@
 //! in tables. So its content is copied before to a separate file, which nothing reads and only an
 //! operator removes.
 
+use super::file_names::lost_name;
 use super::replay::Rejected;
 use esker_base::{FileKind, Result, WriteHint};
 use esker_storage::Storage;
-
-/// What the names of files start with that hold rejected content.
-const LOST: &str = "lost-";
-
-/// The name under which a file was set aside for the `number`th time, from 1.
-fn lost_name(name: &str, number: u32) -> String {
-    if number == 1 { format!("{LOST}{name}") } else { format!("{LOST}{number}-{name}") }
-}
-
-/// The name that a file of this name had before it was set aside.
-pub(crate) fn name_before(lost: &str) -> Option<&str> {
-    let name = lost.strip_prefix(LOST)?;
-    let is_number =
-        |number: &str| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit());
-    Some(name.split_once('-').filter(|(number, _)| is_number(number)).map_or(name, |(_, it)| it))
-}
 
 /// Renames a file so that nothing reads it. Returns its new name.
 pub(crate) fn set_aside(storage: &dyn Storage, name: &str) -> Result<String> {
@@ -80,6 +65,7 @@ fn holds(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::file_names::name_before;
     use esker_storage::MemoryStorage;
 
     #[test]

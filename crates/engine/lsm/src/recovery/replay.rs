@@ -12,8 +12,7 @@
 //!    new is written. So what was rejected once is rejected for ever, however often recovery itself is
 //!    interrupted.
 
-use super::env::Env;
-use super::unlisted_files::file_id_in;
+use super::file_names::file_id_in;
 use crate::log::pmem_wal::POOL_ALIGNMENT;
 use crate::log::torn_tail::{FramesBehind, TornTail};
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
@@ -441,9 +440,9 @@ pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &RecoveredState) -> Re
 
 /// A file id above that of every file on the storages: strays included, so that no id ever names two
 /// different files.
-pub(crate) fn next_file_seen(env: &Env) -> Result<u64> {
+pub(crate) fn next_file_seen(storages: &[&dyn Storage]) -> Result<u64> {
     let mut next = 0;
-    for storage in std::iter::once(&env.storage).chain(&env.log_storage) {
+    for storage in storages {
         for name in storage.list()? {
             next = file_id_in(&name).map_or(next, |id| next.max(id + 1));
         }

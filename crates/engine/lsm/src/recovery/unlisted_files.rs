@@ -16,11 +16,12 @@
 //! under the name `lost-NAME`, which nothing reads or removes. So is a file that cannot be read: nothing needs it, so it
 //! must not stop the open.
 
+use super::checkpoint_request;
 use super::env::Env;
+use super::file_names::name_before;
 use super::orphan_logs;
 use super::quarantine;
 use super::replay::{RecoveredState, Rejected};
-use crate::db::checkpoint_request;
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::log::wal_reader::WalSource;
 use crate::manifest::manifest_file::{parse_manifest_file_name, read_manifest};
@@ -30,17 +31,6 @@ use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{SalvagedTable, has_magic_at_end, tables_in};
 use std::collections::BTreeMap;
-
-/// What becomes of the names of files that a repair sets aside.
-pub(crate) const DAMAGED: &str = ".damaged";
-
-/// The file id in the name of a table, a log or a manifest, set aside or not.
-pub(crate) fn file_id_in(name: &str) -> Option<u64> {
-    let name = quarantine::name_before(name).or_else(|| name.strip_suffix(DAMAGED)).unwrap_or(name);
-    parse_table_file_name(name)
-        .or_else(|| parse_log_file_name(name).map(u64::from))
-        .or_else(|| parse_manifest_file_name(name))
-}
 
 /// What is to be done with a stray.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -298,6 +288,6 @@ fn keep_extent(env: &Env, name: &str) -> Result<String> {
 
 /// The files of a storage that were set aside by opens, and their lengths in bytes.
 pub(crate) fn lost_files(storage: &dyn Storage) -> Result<Vec<(String, u64)>> {
-    let names = storage.list()?.into_iter().filter(|name| quarantine::name_before(name).is_some());
+    let names = storage.list()?.into_iter().filter(|name| name_before(name).is_some());
     names.map(|name| storage.open(&name)?.len().map(|bytes| (name, bytes))).collect()
 }

@@ -18,7 +18,7 @@
 //! request is under neither name and the answer is absent. It also notices that the lock is free. A
 //! requester removes no request but its own.
 
-use super::Db;
+use super::checkpoint::checkpoint_into;
 use crate::engine::Engine;
 use esker_base::{Clock, Error, FileKind, Result, Rng, WriteHint};
 use esker_storage::{PosixStorage, Storage};
@@ -209,20 +209,6 @@ impl Requester<'_> {
     }
 }
 
-impl Db {
-    /// Answers one request of another process, if there is one. Returns whether there was one.
-    ///
-    /// The only request is a checkpoint, as `esker checkpoint` sends it. With
-    /// [`Settings::answers_requests`](crate::Settings::answers_requests) a thread calls this.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the request cannot be read or the answer cannot be written. An error of the
-    /// checkpoint itself goes to the requester.
-    pub fn answer_request(&self) -> Result<bool> {
-        answer(&*self.upkeep()?)
-    }
-}
-
 /// Removes what requests have left. For who holds the lock.
 pub(crate) fn remove_request_files(storage: &dyn Storage) {
     for name in storage.list().unwrap_or_default() {
@@ -267,7 +253,7 @@ fn answer_to(inner: &Engine, name: &str, number: &str) -> Result<bool> {
 
 fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
     let Some(target) = parse(body) else { return Ok(()) };
-    let made = crate::recovery::checkpoint::checkpoint_into(inner, &target, &|| true);
+    let made = checkpoint_into(inner, &target, &|| true);
     let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
     write_whole(&*inner.tree.storage, &format!("{ANSWER}{number}"), &said)
 }

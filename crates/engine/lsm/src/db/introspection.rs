@@ -1,0 +1,204 @@
+//! What a database reports of itself: errors, statistics, levels and files.
+
+use super::Db;
+use crate::compaction::space::budget;
+use crate::compaction::space::budget::PickerContext;
+use crate::engine::Engine;
+use crate::log::torn_tail::TornTail;
+use crate::recovery::unlisted_files;
+use crate::stats;
+use crate::stats::{KeyspaceLevels, LiveData, SpaceAmpStatus, Stats};
+use crate::version::unreadable::UnreadableTable;
+use esker_base::{Error, Result};
+use esker_memtable::{DramTable, DramTableStats};
+
+impl Db {
+    /// Returns the error that stops or limits background work now, or `None`.
+    ///
+    /// It is the failure of the log, of the flush or of a compaction, such as a full disk.
+    /// Otherwise it is [`Error::TableUnreadable`] if compaction skips a table;
+    /// [`Db::unreadable_tables`] lists all of these.
+    pub fn background_error(&self) -> Option<Error> {
+        let inner = self.inner();
+        if !inner.tree.owner.is_current() {
+            return inner.tree.check_usable().err();
+        }
+        let of_tables = || inner.tree.unreadable_error();
+        inner.commit.failure().or_else(|| inner.schedule.error()).or_else(of_tables)
+    }
+
+    /// Returns the tables that compaction skips because a read of them failed. Empty in a forked
+    /// child.
+    ///
+    /// Reads still use the intact parts of such a table. After an I/O error, compaction tries the
+    /// table again after a pause. The next open tries all tables again.
+    pub fn unreadable_tables(&self) -> Vec<UnreadableTable> {
+        let inner = self.inner();
+        if !inner.tree.owner.is_current() {
+            return Vec::new();
+        }
+        inner.tree.view.pin().version.unreadable_tables(inner.tree.keys)
+    }
+
+    /// Returns the statistics of the database.
+    ///
+    /// May wait for a sync of the manifest. In a forked child, only `background_error` is set.
+    pub fn stats(&self) -> Stats {
+        let inner = self.inner();
+        if !inner.tree.owner.is_current() {
+            let background_error = self.background_error().map(|error| error.to_string());
+            return Stats { background_error, ..Stats::default() };
+        }
+        // These wait for a sync of the manifest: before the view is taken, for merged files stay while it is held.
+        let (logs, account) =
+            (inner.tree.installer.state().logs.len() as u64, inner.tree.account());
+        let background_error = self.background_error().map(|error| error.to_string());
+        let resources = inner.share.resources();
+        let cache_own_bytes = match resources.is_shared() {
+            true => inner.tree.cache.own_bytes(),
+            false => inner.tree.cache.used_bytes(),
+        };
+        let view = inner.tree.view.load();
+        let (user_bytes, writes) = inner.commit.written();
+        let traffic = inner.commit.log_traffic();
+        let pool = inner.tree.logs.pool().map(|pool| pool.traffic()).unwrap_or_default();
+        let (counters, space) = (&inner.tree.counters, inner.tree.table_space());
+        let tables = || view.version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        let opened = || tables().filter_map(|(_, _, table)| table.opened());
+        let (read, rewritten) =
+            (counters.compaction_read_bytes.get(), counters.compaction_bytes.get());
+        Stats {
+            writes,
+            user_bytes,
+            pool_domain: inner.tree.logs.pool().map(|pool| pool.domain()),
+            log_bytes: traffic.bytes + pool.bytes,
+            log_appends: traffic.appends,
+            log_syncs: traffic.syncs,
+            log_flushes: pool.flushes,
+            log_fences: pool.fences,
+            flushes: counters.flushes.get(),
+            flush_bytes: counters.flush_bytes.get(),
+            compactions: counters.compactions.get(),
+            trivial_moves: counters.trivial_moves.get(),
+            compactions_done: *counters.compactions_done.lock(),
+            deferrals: counters.deferrals.get(),
+            compactions_deferred: inner.schedule.jobs.lock().deferred.len() as u64,
+            compaction_read_bytes: read,
+            compaction_bytes: rewritten,
+            reclaimed_bytes: read.saturating_sub(rewritten),
+            predicted_reclaim_bytes: counters.predicted_reclaim_bytes.get(),
+            reclaims_within_tenth: counters.reclaims_within_tenth.get(),
+            stalled: inner.stall.stalled(),
+            dram_table: self.dram_table(),
+            cache_hits: inner.tree.cache.hits(),
+            cache_misses: inner.tree.cache.misses(),
+            cache_bytes: inner.tree.cache.used_bytes() as u64,
+            cache_capacity_bytes: inner.tree.cache.capacity_bytes() as u64,
+            table_gets: counters.table_gets.sum(),
+            table_memory_bytes: view.version.table_memory(),
+            filter_bytes: opened().map(|table| table.filter_bytes() as u64).sum(),
+            memtable_bytes: view.memtables.iter().map(|m| m.memory_bytes() as u64).sum(),
+            memtables: view.memtables.len() as u64,
+            tables: tables().count() as u64,
+            table_bytes: tables().map(|(_, _, table)| table.meta.bytes).sum(),
+            table_file_bytes: space.bytes,
+            table_file_bytes_peak: space.peak_bytes,
+            logs,
+            snapshots: inner.tree.snapshots.len() as u64,
+            visible_seqno: inner.commit.visible(),
+            flushed_seqno: view.version.flushed_through,
+            unreadable_tables: view.version.unreadable_tables(inner.tree.keys),
+            background_error,
+            databases: resources.databases() as u64,
+            memory_budget_bytes: resources.memory_bytes() as u64,
+            memory_charged_bytes: resources.charged_bytes() as u64,
+            memory_own_bytes: inner.share.charged_bytes() as u64,
+            cache_own_bytes: cache_own_bytes as u64,
+            account,
+        }
+    }
+
+    /// Returns the bytes that table files and the log segments of MemTables use. 0 in a forked
+    /// child.
+    ///
+    /// Takes no lock that is held across I/O.
+    pub fn used_bytes(&self) -> u64 {
+        let inner = self.inner();
+        if !inner.tree.owner.is_current() {
+            return 0;
+        }
+        let in_memory: u64 = inner.tree.view.load().memtables.iter().map(|m| m.bytes_used()).sum();
+        inner.tree.table_space().bytes + in_memory
+    }
+
+    /// Returns the statistics of the DRAMTable without waiting: the field of [`Db::stats`] by
+    /// itself.
+    pub fn dram_table(&self) -> DramTableStats {
+        let inner = self.inner();
+        let dram_table = inner.tree.dram_table.as_ref().filter(|_| inner.tree.owner.is_current());
+        dram_table.map(DramTable::stats).unwrap_or_default()
+    }
+
+    /// Returns what the open rejected at the end of the log, or `None` if the log ended cleanly.
+    ///
+    /// Causes are a crash during writes, power loss before a sync, or later damage to the file. A
+    /// read-only database reports only an end with whole frames after it: an incomplete frame
+    /// without any may be a write in progress.
+    pub fn torn_log(&self) -> Option<&TornTail> {
+        self.inner().torn_log.as_ref()
+    }
+
+    /// Returns the new names, `lost-NAME`, of the files that this open set aside.
+    ///
+    /// The manifest does not list these files, and they may hold writes that are nowhere else.
+    /// After a crash, none of these writes was acknowledged as durable.
+    pub fn set_aside(&self) -> &[String] {
+        &self.inner().set_aside
+    }
+
+    /// Returns the names and the lengths in bytes of all files that this and earlier opens set
+    /// aside.
+    ///
+    /// Esker never removes them; an operator does.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be listed, [`Error::Forked`] in a forked child,
+    /// [`Error::Closed`] once the database is closed.
+    pub fn lost_files(&self) -> Result<Vec<(String, u64)>> {
+        unlisted_files::lost_files(&*self.usable()?.tree.storage)
+    }
+
+    /// Estimates the live data in tables from samples of their keys. `None` if a table cannot be
+    /// opened.
+    pub fn live_data(&self) -> Option<LiveData> {
+        let inner = self.usable().ok()?;
+        let snapshots = inner.tree.snapshots.list();
+        stats::live_data(&inner.tree.opened_version(), &snapshots)
+    }
+
+    /// Returns the space usage of each keyspace that has a space-amplification limit.
+    pub fn goals(&self) -> Vec<SpaceAmpStatus> {
+        let Ok(inner) = self.usable() else { return Vec::new() };
+        // All that waits for others comes before the version: merged files stay while it is held.
+        let segment_bytes = inner.tree.known_segment_bytes();
+        let around = PickerContext {
+            snapshots: inner.tree.snapshots.list(),
+            zombie_bytes: inner.tree.installer.zombie_bytes(),
+            ..PickerContext::default()
+        };
+        budget::goals(&inner.tree.opened_version(), segment_bytes, &around)
+    }
+
+    /// Whether the empty key is valid. True except in databases that the first releases created.
+    pub fn takes_empty_key(&self) -> bool {
+        self.inner().tree.keys.takes_empty_key()
+    }
+
+    /// Returns the levels, runs and tables of every keyspace. Empty once the database is closed.
+    pub fn levels(&self) -> Vec<KeyspaceLevels> {
+        // A flush that has just ended may not have come to opening its tables; one that can't be opened
+        // leaves its level's figures out.
+        let levels = |inner: &Engine| stats::levels(&inner.tree.opened_version(), inner.tree.keys);
+        self.usable().map_or_else(|_| Vec::new(), levels)
+    }
+}
