@@ -1,16 +1,13 @@
 //! The state that the handles and the background threads of one open database share.
 
-use crate::background::picker::keyspace_sizes;
-use crate::background::{Scheduler, SchedulerState};
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
-use crate::compaction::pick::l0_delay::FlushCadence;
-use crate::compaction::space::budget::PickerContext;
 use crate::log::torn_tail::TornTail;
 use crate::options::memory::{dram_table_bytes, segments_at_most};
 use crate::output::io_throttle::IoThrottle;
-use crate::recovery::open_tables::OpenScope;
-use crate::resources::lanes::JobClass;
 use crate::resources::{Charge, Resources, Share};
+use crate::scheduler::Scheduler;
+use crate::scheduler::state::SchedulerState;
+use crate::scheduler::table_opening::OpenScope;
 use crate::stats;
 use crate::stats::cumulative::SpaceAmpSamples;
 use crate::tree::Tree;
@@ -24,10 +21,6 @@ use esker_txn::TransactionManager;
 use parking_lot::{Mutex, RwLock};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-/// A flush that follows another later than this counts as the first of a stretch, however slow merges are.
-const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 
 /// See the file's head.
 pub(crate) struct Engine {
@@ -158,57 +151,6 @@ impl Engine {
         let (space, peak) = (meter.table_space(), meter.take_peak());
         let look = SpaceAmpSamples::look(space.bytes, peak, live.bytes, live.pinned_bytes);
         self.tree.unwritten.look(look);
-    }
-
-    /// What pickers have to know beside the version of `view`.
-    pub(crate) fn surroundings(&self, view: &SuperVersion, jobs: &SchedulerState) -> PickerContext {
-        let arrival = self.arrival(view, jobs);
-        let (age, now) = (self.tree.settings.delete_age_max, self.tree.clock.calendar().as_secs());
-        let aged_through = view.version.dates.aged(age, now);
-        if !view.version.has_space_goal() {
-            let snapshots = self.tree.snapshots.list();
-            return PickerContext { snapshots, arrival, aged_through, ..PickerContext::default() };
-        }
-        // Once its tables are there it is in no view any more.
-        let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
-        let flushing = view.memtables.last().filter(is_flushed);
-        let flushing = flushing.map_or_else(Vec::new, |_| view.next_to_flush());
-        PickerContext {
-            snapshots: self.tree.snapshots.list(),
-            zombie_bytes: self.tree.installer.zombie_bytes(),
-            // Weighed before the flush was begun, if there was a goal then.
-            flushing_bytes: keyspace_sizes(&flushing),
-            histories: self.tree.histories.all(),
-            arrival,
-            aged_through,
-        }
-    }
-
-    /// The last flush, if another one may follow soon. Nothing waits for it where somebody waits for all merges, where
-    /// writers are held back by what is yet to be merged, nor where no flush can follow: if that is for want of room,
-    /// merges may make some.
-    pub(crate) fn arrival(
-        &self,
-        view: &SuperVersion,
-        jobs: &SchedulerState,
-    ) -> Option<FlushCadence> {
-        let flushed = jobs.flushed.filter(|_| !jobs.deferred.is_hurried())?;
-        let fails = |lane: JobClass| jobs.lanes[lane as usize].error.is_some();
-        let is_last =
-            fails(JobClass::Flush) || fails(JobClass::Prepare) || self.commit.failure().is_some();
-        let since = self.tree.clock.now().saturating_sub(flushed.at);
-        if is_last || self.stall.waits_for_compaction() || since > ARRIVES_WITHIN {
-            return None;
-        }
-        let waits = view.memtables.iter().any(|memtable| memtable.is_sealed());
-        let drained_bytes = if waits { 0 } else { self.stall.could_drain_level_0(since) };
-        Some(FlushCadence { after: flushed.after, drained_bytes })
-    }
-
-    /// Whether compactions pause for reads that wait for writes. While writers are slowed down by what compactions
-    /// have yet to do, a pause would only make them wait longer, and most who read write, too.
-    pub(crate) fn yields_to_reads(&self) -> bool {
-        !self.stall.waits_for_compaction() && self.tree.storage.is_busy()
     }
 
     /// Opens the readers of new tables, so that no get has to: of all that are not open, but those that

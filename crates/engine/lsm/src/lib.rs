@@ -6,13 +6,15 @@
 //! * `options`: settings; `stats`: statistics.
 //! * `write` writes a batch to the log and a MemTable; `log` provides the segments.
 //! * [`flush`](self) writes MemTables to tables; [`output`] is what it shares with a compaction.
-//! * [`version`] is the tree of tables that a read sees; [`manifest`] makes each change of it
+//! * [`version`] is the set of tables that a read sees; [`manifest`] makes each change of it
 //!   durable.
+//! * `tree` is what reads and background jobs share: the view, the manifest, the block cache.
 //! * [`compaction`] picks (`pick`, `space`) and executes (`execute`) compactions.
 //! * [`read`] gets and scans.
-//! * `background` schedules jobs on threads.
+//! * `scheduler` is the state of background work; `background` picks the jobs and runs them, on
+//!   threads of `resources`.
 //! * `recovery` opens and closes a database; [`inspect`] checks and repairs a closed one.
-//! * `engine` is the shared state of an open database; `db` has the handles.
+//! * `engine` is an open database: the tree, the writers and the scheduler. `db` has the handles.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +34,7 @@ mod primitives;
 pub mod read;
 mod recovery;
 mod resources;
+mod scheduler;
 pub mod stats;
 mod tree;
 mod user_keys;

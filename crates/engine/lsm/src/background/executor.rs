@@ -1,27 +1,29 @@
 //! Executes a job and notifies waiting threads when it is done.
 
-use super::picker::{can_prepare, is_unused, next_due_plan, segments_ahead, wants_segments};
-use super::{Flushed, Job, SchedulerState};
+use super::deferral;
+use super::picker::next_due_plan;
+use super::segments::{grow, is_well_filled, prepare};
 use crate::compaction::debt::PendingMoves;
-use crate::compaction::execute::job::{CompactionJob, compact, install};
-use crate::compaction::execute::pending_installs::ForceInstallGuard;
+use crate::compaction::execute::compaction_output::CompactionOutput;
+use crate::compaction::execute::job;
+use crate::compaction::execute::job::{
+    CompactionJob, JobOutcome, Pacing, bytes_from_level_0, run_job,
+};
+use crate::compaction::execute::l0_progress::ProgressGuard;
 use crate::compaction::in_progress::CompactionClaim;
 use crate::compaction::pick;
 use crate::compaction::plan::CompactionPlan;
 use crate::engine::Engine;
 use crate::flush;
-use crate::log::segment_provider::LogSegment;
-use crate::log::segment_provider::{Extent, Spare, salt_of};
 use crate::log::wal_files::log_file_name;
-use crate::manifest::manifest_state::ManifestState;
-use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
+use crate::scheduler::ForceInstallGuard;
+use crate::scheduler::state::{Flushed, Job, SchedulerState};
 use crate::version::LEVELS;
 use crate::write::write_controller::StallInputs;
-use esker_base::{Error, Result};
-use esker_memtable::{MemTable, Room};
-use esker_storage::Pace;
+use esker_base::Result;
+use esker_memtable::MemTable;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 
@@ -46,7 +48,7 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
             Ok(())
         }
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
-        Job::Compact(plan) => compact(inner, plan).map(|early| merged = early),
+        Job::Compact(plan) => compact(inner, plan).map(|later| merged = later),
         Job::Install(merged) => {
             inner.tree.installer.mend().and_then(|()| install(inner, merged, None))
         }
@@ -103,7 +105,7 @@ fn rest(inner: &Engine, mut jobs: MutexGuard<'_, SchedulerState>, lane: JobClass
     jobs.lane(lane).running -= 1;
     if lane == JobClass::Compaction && jobs.lane(lane).running == 0 {
         jobs.is_compacting = next_due_plan(inner, &jobs).is_some()
-            || jobs.has_in_the_way(inner, &inner.tree.view.pin());
+            || deferral::has_in_the_way(inner, &jobs, &inner.tree.view.pin());
     }
     let ends_pace = lane == JobClass::Compaction && !jobs.is_compacting && inner.stall.is_paced();
     drop(jobs);
@@ -116,10 +118,48 @@ fn rest(inner: &Engine, mut jobs: MutexGuard<'_, SchedulerState>, lane: JobClass
 
 /// Does a part of a merge. What fails in it is the error of whoever took the plan up.
 pub(super) fn help(inner: &Engine, merge: Arc<CompactionJob>) {
-    merge.take_one(inner);
+    merge.take_one(
+        &inner.tree,
+        &Pacing { throttle: &inner.gate, do_writers_wait: &|| inner.stall.waits_for_compaction() },
+    );
     // Before the lock: whoever took the plan up waits until it alone has the merge.
     drop(merge);
     rest(inner, inner.schedule.jobs.lock(), JobClass::Compaction);
+}
+
+/// Executes `plan` and installs its result, or returns it if that is to be done later.
+fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<CompactionOutput>> {
+    let started = inner.tree.clock.now();
+    let do_writers_wait = || inner.stall.waits_for_compaction();
+    let pacing = Pacing { throttle: &inner.gate, do_writers_wait: &do_writers_wait };
+    let outcome = run_job(&inner.tree, &pacing, &inner.schedule, &inner.under_way, plan)?;
+    let (output, is_below_base, progress) = match outcome {
+        JobOutcome::Done => return Ok(None),
+        JobOutcome::Unreadable => {
+            inner.schedule.retry_tables(inner.tree.clock.now());
+            return Ok(None);
+        }
+        JobOutcome::Merged { output, is_below_base, progress } => (output, is_below_base, progress),
+    };
+    if is_below_base && deferral::is_early(inner, plan, &output) {
+        inner.tree.counters.deferrals.add(1);
+        return Ok(Some(*output));
+    }
+    install(inner, &output, Some(progress))?;
+    let from_level_0 = bytes_from_level_0(plan);
+    inner.stall.drained_level_0(from_level_0, inner.tree.clock.now().saturating_sub(started));
+    Ok(None)
+}
+
+/// Installs the outputs of a compaction, and opens them.
+fn install(
+    inner: &Engine,
+    merged: &CompactionOutput,
+    progress: Option<ProgressGuard<'_>>,
+) -> Result<()> {
+    job::install(&inner.tree, merged, progress)?;
+    inner.open_new_tables();
+    Ok(())
 }
 
 fn sort(inner: &Engine, memtable: &MemTable) -> Result<()> {
@@ -142,199 +182,6 @@ fn verify_and_sort(inner: &Engine, memtable: &MemTable) -> Result<()> {
         memtable.compute_keyspace_sizes();
     }
     memtable.sound()
-}
-
-fn grow(inner: &Engine, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
-    let resources = inner.share.resources();
-    // A flush frees the segment's memory. Of an empty one, a large batch waits for more.
-    let seal = || {
-        let is_sealed = inner.commit.lock_active().seal_segment(&segment.memtable);
-        inner.share_segment_memory();
-        is_sealed
-    };
-    if resources.is_short() {
-        resources.relieve();
-        if resources.is_over() && seal() {
-            return Ok(());
-        }
-    }
-    match inner.tree.logs.grow(segment, room, pace) {
-        // A flush removes the log.
-        Err(error) if error.is_out_of_space() && seal() => return Ok(()),
-        grown => grown?,
-    }
-    {
-        let mut jobs = inner.schedule.jobs.lock();
-        let epoch = segment.memtable.epoch();
-        jobs.growing.take_if(|it| it.memtable.epoch() == epoch && it.memtable.is_whole());
-        jobs.expected_entries.take_if(|(wants, wanted)| *wants == epoch && room.holds(*wanted));
-    }
-    inner.commit.look_ahead_again();
-    inner.share_segment_memory();
-    Ok(())
-}
-
-/// Grows prepared segments that a large batch waits for. Returns whether there were any.
-fn make_whole(inner: &Engine) -> Result<bool> {
-    let growing: Vec<LogSegment> = {
-        let jobs = inner.schedule.jobs.lock();
-        let wanted = jobs.prepared.iter().take(jobs.segments_wanted);
-        wanted.filter(|segment| !segment.memtable.is_whole()).cloned().collect()
-    };
-    for segment in &growing {
-        inner.tree.logs.grow(segment, segment.memtable.whole_room(), Pace::Hurried)?;
-    }
-    Ok(!growing.is_empty())
-}
-
-fn prepare(inner: &Engine) -> Result<()> {
-    inner.tree.installer.mend()?;
-    if give_back_unneeded(inner)? || make_whole(inner)? {
-        return Ok(());
-    }
-    let (wanted, settled) = {
-        let mut jobs = inner.schedule.jobs.lock();
-        let view = inner.tree.view.pin();
-        // A writer may have given back what this job was for.
-        if !(wants_segments(inner, &jobs, &view) && can_prepare(inner, &jobs, &view)) {
-            return Ok(());
-        }
-        let ahead =
-            segments_ahead(inner, &view).max(jobs.with_one_for_others(jobs.segments_wanted));
-        let wanted = ahead.saturating_sub(jobs.prepared.len()).max(1);
-        (wanted, std::mem::take(&mut jobs.doubtful))
-    };
-    settled.into_iter().for_each(|epoch| inner.tree.logs.retire(epoch));
-    let epochs = next_epochs(inner, wanted)?;
-    if inner.tree.logs.pool().is_some() {
-        // The epochs are known to be given out before extents say so. An open with its logs in files does
-        // not see the extents, and must not give the epochs to log files. Not longer before than need be: to
-        // an older copy of the manifest, what lies in a pool unlisted and was given out holds no writes.
-        inner.tree.installer.install(&inner.tree.view, |_| Ok(VersionEdit::of([])), |_| {})?;
-    }
-    let mut segments = Vec::new();
-    for epoch in epochs {
-        match begin(inner, epoch) {
-            Ok(segment) => segments.push(segment),
-            // Some are enough; the next try tells why.
-            Err(error) if segments.is_empty() => return Err(error),
-            Err(_) => break,
-        }
-    }
-    if inner.tree.logs.is_kept() {
-        let began = || segments.iter().map(|segment| segment.memtable.epoch());
-        let added = |_: &ManifestState| {
-            Ok(VersionEdit::of(began().map(|epoch| VersionChange::AddLog { epoch, end: None })))
-        };
-        inner.tree.installer.install(&inner.tree.view, added, |_| {}).inspect_err(|_| {
-            // The edit may be in the manifest all the same, and the next open must find what it lists:
-            // segments with nothing in them.
-            inner.schedule.jobs.lock().doubtful.extend(began());
-        })?;
-    }
-    let mut jobs = inner.schedule.jobs.lock();
-    jobs.prepared.extend(segments);
-    // The batch may have been refused meanwhile.
-    jobs.set_unneeded_aside(inner.tree.logs.segments_ahead());
-    drop(jobs);
-    inner.share_segment_memory();
-    Ok(())
-}
-
-impl SchedulerState {
-    /// Sets the prepared segments beyond `ahead` aside, unless a large batch waits for them.
-    pub(crate) fn set_unneeded_aside(&mut self, ahead: usize) {
-        if self.segments_wanted == 0 && self.prepared.len() > ahead {
-            self.unneeded.extend(self.prepared.split_off(ahead));
-        }
-    }
-}
-
-/// Gives up segments that were prepared for a large batch that was refused: the space that they use may be
-/// what a flush needs. Returns whether there were any.
-pub(crate) fn give_back_unneeded(inner: &Engine) -> Result<bool> {
-    let unneeded = std::mem::take(&mut inner.schedule.jobs.lock().unneeded);
-    if unneeded.is_empty() {
-        return Ok(false);
-    }
-    let epochs = || unneeded.iter().map(|segment| segment.memtable.epoch());
-    if inner.tree.logs.is_kept() {
-        let removed =
-            |_: &ManifestState| Ok(VersionEdit::of(epochs().map(VersionChange::RemoveLog)));
-        let installed = inner.tree.installer.mend();
-        let installed = installed
-            .and_then(|()| inner.tree.installer.install(&inner.tree.view, removed, |_| {}));
-        if let Err(error) = installed {
-            // Whether the manifest lists them is unknown, so no writer may have them, and the files stay.
-            if !matches!(error, Error::Closed) {
-                inner.schedule.jobs.lock().unneeded.extend(unneeded);
-            }
-            return Err(error);
-        }
-    }
-    let epochs: Vec<u32> = epochs().collect();
-    // A pool's extent is free once its MemTable is gone.
-    drop(unneeded);
-    epochs.into_iter().for_each(|epoch| inner.tree.logs.discard(epoch));
-    inner.share_segment_memory();
-    Ok(true)
-}
-
-/// Epochs that were never given out.
-fn next_epochs(inner: &Engine, count: usize) -> Result<Vec<u32>> {
-    let epoch = |_| {
-        u32::try_from(inner.tree.installer.next_file()).map_err(|_| Error::InvalidSetting {
-            setting: "log epoch",
-            value: "beyond 4,294,967,295".into(),
-            reason: "the database has used up its file ids; export it and import it into a new one"
-                .into(),
-        })
-    };
-    (0..count).map(epoch).collect()
-}
-
-/// While no sealed segment is at hand, indexes have room for entries of this size. Smaller ones fill the index before
-/// the segment; more room is touched for nothing, as a rule, while writers wait.
-const ENTRY_BYTES_GUESSED: usize = 128;
-
-/// A segment that the manifest does not list yet.
-fn begin(inner: &Engine, epoch: u32) -> Result<LogSegment> {
-    let newest =
-        inner.tree.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
-    // Before it is known how large entries are. The pool's segments may be larger than all of the memory.
-    let most_entries = (inner.tree.settings.segment_bytes / ENTRY_BYTES_GUESSED)
-        .min(inner.tree.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
-    let salt = salt_of(inner.salt, epoch);
-    let (is_for_batch, was_filled) = {
-        let jobs = inner.schedule.jobs.lock();
-        (jobs.segments_wanted > 0, !jobs.retired.is_empty())
-    };
-    let resources = inner.share.resources();
-    if resources.is_short() {
-        resources.relieve();
-    }
-    let like = newest.as_deref();
-    // Writers will fill this one, too: what they filled last is not flushed, or somebody still reads it.
-    let is_busy = was_filled || like.is_some_and(is_well_filled);
-    let extent = match is_for_batch {
-        // It reserves all its parts at once.
-        true => Extent::Whole,
-        false if is_busy && !resources.is_short() => Extent::WholeMemory,
-        // Writers are ahead of no step of growth for long.
-        false => Extent::Growing,
-    };
-    let (memtable, file) =
-        inner.tree.logs.begin(epoch, salt, spare(inner), like, most_entries, extent)?;
-    Ok(LogSegment { memtable: Arc::new(memtable), file })
-}
-
-/// What a retired MemTable leaves, if one is free.
-fn spare(inner: &Engine) -> Spare {
-    let mut jobs = inner.schedule.jobs.lock();
-    let free = jobs.retired.iter().position(is_unused);
-    let memtable = free.and_then(|at| Arc::try_unwrap(jobs.retired.swap_remove(at)).ok());
-    drop(jobs);
-    memtable.map(Spare::of).unwrap_or_default()
 }
 
 /// Flushes the oldest MemTable, and those that its last batch goes on to. Returns them.
@@ -374,12 +221,6 @@ fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the memory of a segment is there as a whole, and so much of it was used that the next one is to have it.
-fn is_well_filled(memtable: &MemTable) -> bool {
-    let (used, room, whole) = (memtable.used(), memtable.room(), memtable.whole_room());
-    room.bytes == whole.bytes && used.bytes > whole.bytes / 2
-}
-
 /// Whether deferred merges have come into force, and with that room was made for what found none.
 fn makes_room(inner: &Engine) -> bool {
     if inner.schedule.jobs.lock().deferred.is_over() {
@@ -401,7 +242,7 @@ pub(crate) fn install_deferred(inner: &Engine) -> Result<()> {
     let _hurry = ForceInstallGuard::begin(&inner.schedule);
     loop {
         let mut jobs = inner.schedule.jobs.lock();
-        let Some(merged) = jobs.deferred.take_due(inner, inner.tree.clock.now()) else {
+        let Some(merged) = deferral::take_due(inner, &mut jobs, inner.tree.clock.now()) else {
             return Ok(());
         };
         let job = jobs.begin_install(merged);
@@ -451,7 +292,8 @@ pub(crate) fn update_debt(inner: &Engine) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::background::step_lane;
+    use crate::background::segments::give_back_unneeded;
+    use crate::background::steps::step_lane;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::options::space_policy::{Dedup, Ratio};
     use crate::{Db, Env};

@@ -1,21 +1,20 @@
 //! Picks the next job of a lane.
 
-use super::{Job, JobClass, SchedulerState, Urgency, spare_plans};
-use crate::compaction::execute::job::CompactionOutput;
-use crate::compaction::in_progress::InProgressCompactions;
+use super::deferral;
+use super::picker_context;
+use super::segments::{next_growth, next_segment};
+use super::spare_plans;
+use super::turns::{next_by, next_by_age};
+use crate::compaction::execute::compaction_output::CompactionOutput;
 use crate::compaction::pick;
 use crate::compaction::plan::{CompactionPlan, CompactionReason};
-use crate::compaction::space::budget::PickerContext;
 use crate::engine::Engine;
-use crate::options::sizes::SizeTargets;
+use crate::resources::lanes::{JobClass, Urgency};
+use crate::scheduler::state::{Job, SchedulerState};
+use crate::version::KeyspaceVersion;
 use crate::version::super_version::SuperVersion;
-use crate::version::{KeyspaceVersion, Version};
-use esker_base::KeyspaceId;
-use esker_memtable::{MemTable, Room};
-use esker_storage::Pace;
+use esker_memtable::MemTable;
 use parking_lot::MutexGuard;
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ pub(super) fn next_job(
     }
     let jobs: &mut SchedulerState = jobs;
     if lane == JobClass::Compaction {
-        if let Some(merged) = jobs.deferred.take_due(inner, now) {
+        if let Some(merged) = deferral::take_due(inner, jobs, now) {
             return Some(jobs.begin_install(merged));
         }
         let due = next_due_plan(inner, jobs);
@@ -91,7 +90,7 @@ fn next_in_the_way(inner: &Engine, jobs: &mut SchedulerState) -> Option<Compacti
     if jobs.deferred.is_empty() || inner.gate.is_cancelled() {
         return None;
     }
-    jobs.take_in_the_way(inner, &inner.tree.view.pin())
+    deferral::take_in_the_way(inner, jobs, &inner.tree.view.pin())
 }
 
 /// What could not be read may have been on a device that failed for a while.
@@ -101,98 +100,6 @@ fn retry_tables(inner: &Engine, jobs: &mut SchedulerState, now: Duration) -> Opt
     }
     jobs.lane(JobClass::Compaction).running += 1;
     Some(Job::RetryTables)
-}
-
-/// The active segment doubles once half of it is used, by [`STEP_BYTES_MAX`] at most, and grows to what
-/// writers wait for.
-fn next_growth(inner: &Engine, jobs: &mut SchedulerState) -> Option<Job> {
-    let segment = jobs.growing.take_if(|segment| segment.memtable.is_sealed());
-    drop(segment);
-    let memtable = &jobs.growing.as_ref()?.memtable;
-    let (used, room, whole) = (memtable.used(), memtable.room(), memtable.whole_room());
-    let wanted = jobs.expected_entries.filter(|(epoch, _)| *epoch == memtable.epoch());
-    let wanted = wanted.map_or(room, |(_, wanted)| wanted);
-    let grow = |used: u32, room: u32, wanted: u32, whole: u32, most: u32| {
-        let next = if used >= room / 2 { room.saturating_add(room.min(most)) } else { room };
-        let next = next.max(wanted).max(room);
-        // What would be left is no step worth taking.
-        if whole.saturating_sub(next) < next - room { whole } else { next }
-    };
-    let wanted_bytes = wanted.bytes.next_multiple_of(PAGE_BYTES);
-    let next = Room {
-        bytes: grow(used.bytes, room.bytes, wanted_bytes, whole.bytes, STEP_BYTES_MAX),
-        entries: grow(used.entries, room.entries, wanted.entries, whole.entries, u32::MAX),
-    };
-    if next == room {
-        return None;
-    }
-    let is_late = !room.holds(wanted) || used.bytes > room.bytes / 4 * 3;
-    let pace = match inner.commit.syncs_each_write() {
-        _ if is_late => Pace::Hurried,
-        true => Pace::AheadOfSyncs,
-        false => Pace::AheadOfWrites,
-    };
-    Some(Job::Grow(jobs.growing.clone()?, next, pace))
-}
-
-/// Zeroing so much takes a fraction of the time in which writers at full speed use it. A writer that
-/// catches up all the same waits for no more.
-const STEP_BYTES_MAX: u32 = 8 << 20;
-
-/// Segments grow by whole pages.
-const PAGE_BYTES: u32 = 4 << 10;
-
-fn next_segment(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
-    let view = inner.tree.view.pin();
-    let wanted = wants_segments(inner, jobs, &view) && can_prepare(inner, jobs, &view);
-    (wanted || !jobs.unneeded.is_empty()).then_some(Job::Prepare)
-}
-
-/// How many segments are to be in readiness: one as long as flushes keep up, and the log's number once
-/// they do not.
-pub(super) fn segments_ahead(inner: &Engine, view: &SuperVersion) -> usize {
-    let is_behind = view.memtables.iter().any(|memtable| memtable.is_sealed());
-    if is_behind { inner.tree.logs.segments_ahead() } else { 1 }
-}
-
-/// Whether so few segments are in readiness that more are to be prepared.
-pub(crate) fn wants_segments(inner: &Engine, jobs: &SchedulerState, view: &SuperVersion) -> bool {
-    let is_used = jobs.needs_segment || inner.tree.logs.pool().is_some() || is_active_used(view);
-    let are_few = is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view);
-    jobs.wants_segment && (are_few || !jobs.are_gathered(jobs.segments_wanted))
-}
-
-/// Whether there is no active segment, or a quarter of it is used: then the next one is worth preparing.
-fn is_active_used(view: &SuperVersion) -> bool {
-    let active = view.memtables.first().filter(|memtable| !memtable.is_sealed());
-    active.is_none_or(|memtable| {
-        let (used, whole) = (memtable.used(), memtable.whole_room());
-        used.bytes >= whole.bytes / 4 || used.entries >= whole.entries / 4
-    })
-}
-
-/// Whether another segment may be prepared and the log has a place for it.
-pub(crate) fn can_prepare(inner: &Engine, jobs: &SchedulerState, view: &SuperVersion) -> bool {
-    // A flushed MemTable that nobody reads any more gives its extent back.
-    let has_log = || {
-        inner.tree.logs.has_room()
-            || !jobs.doubtful.is_empty()
-            || jobs.retired.iter().any(is_unused)
-    };
-    match inner.tree.logs.pool() {
-        // A pool is there to be filled.
-        Some(_) => has_log(),
-        None => has_room(inner, view),
-    }
-}
-
-/// Whether another segment may be prepared. One beyond the limit may, or writers could never fill
-/// the limit.
-fn has_room(inner: &Engine, view: &SuperVersion) -> bool {
-    let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
-    // A flush gives memory back.
-    let waits_for_flush = sealed > 0 && inner.share.resources().is_short();
-    sealed <= inner.tree.settings.sealed_segments && !waits_for_flush
 }
 
 fn next_flush(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
@@ -250,24 +157,14 @@ fn short_of_space(
     view: &SuperVersion,
     memtables: &[Arc<MemTable>],
 ) -> Vec<Arc<KeyspaceVersion>> {
-    let around = inner.surroundings(view, jobs);
-    let parts = keyspace_sizes(memtables).into_iter();
+    let around = picker_context::collect(inner, view, jobs);
+    let parts = picker_context::keyspace_sizes(memtables).into_iter();
     let there = parts.filter_map(|(id, bytes)| Some((view.version.keyspaces.get(&id)?, bytes)));
     let is_short = |keyspace: &KeyspaceVersion, bytes| {
         !pick::admits_flush(keyspace, bytes, &jobs.busy, inner.tree.sizes, &around)
     };
     let short = there.filter(|(keyspace, bytes)| is_short(keyspace, *bytes));
     short.map(|(keyspace, _)| keyspace.clone()).collect()
-}
-
-/// What each keyspace has of all `memtables` together, in bytes, as far as it is known.
-pub(crate) fn keyspace_sizes(memtables: &[Arc<MemTable>]) -> BTreeMap<KeyspaceId, u64> {
-    let mut keyspace_sizes = BTreeMap::new();
-    let parts = memtables.iter().filter_map(|memtable| memtable.keyspace_sizes());
-    for &(keyspace, bytes) in parts.flatten() {
-        *keyspace_sizes.entry(keyspace).or_default() += bytes;
-    }
-    keyspace_sizes
 }
 
 /// Whether compaction is at work in one of the keyspaces that are `short` of space, or can be. If not,
@@ -278,7 +175,7 @@ fn makes_space(
     view: &SuperVersion,
     short: &[Arc<KeyspaceVersion>],
 ) -> bool {
-    let around = inner.surroundings(view, jobs);
+    let around = picker_context::collect(inner, view, jobs);
     let fails =
         jobs.lanes[JobClass::Compaction as usize].error.is_some() || jobs.opening.openers > 0;
     let can_merge = |keyspace: &KeyspaceVersion| {
@@ -325,64 +222,10 @@ pub(crate) fn next_due_plan(inner: &Engine, jobs: &SchedulerState) -> Option<Com
     may_be_aged.then(overdue).flatten().or_else(|| next_by(inner, jobs, pick::pick))
 }
 
-pub(super) type Picker = fn(
-    &KeyspaceVersion,
-    &InProgressCompactions,
-    SizeTargets,
-    &PickerContext,
-) -> Option<CompactionPlan>;
-
-/// The next plan of any keyspace by `pick`.
-pub(super) fn next_by(
-    inner: &Engine,
-    jobs: &SchedulerState,
-    pick: Picker,
-) -> Option<CompactionPlan> {
-    next_by_age(inner, jobs, inner.tree.settings.delete_age_max, pick)
-}
-
-/// The same, with deletes that are too old after `age`.
-fn next_by_age(
-    inner: &Engine,
-    jobs: &SchedulerState,
-    age: Duration,
-    pick: Picker,
-) -> Option<CompactionPlan> {
-    if inner.gate.is_cancelled() {
-        return None;
-    }
-    let view = inner.tree.view.pin();
-    let mut around = inner.surroundings(&view, jobs);
-    around.aged_through = view.version.dates.aged(age, inner.tree.clock.calendar().as_secs());
-    in_turn(&view.version, jobs.served, |it| pick(it, &jobs.busy, inner.tree.sizes, &around))
-}
-
-/// The first plan of a keyspace, each in its turn after `served`: one with much to do, or whose plans fail, must
-/// not keep the others waiting.
-pub(super) fn in_turn(
-    version: &Version,
-    served: Option<KeyspaceId>,
-    pick: impl Fn(&KeyspaceVersion) -> Option<CompactionPlan>,
-) -> Option<CompactionPlan> {
-    let keyspaces = &version.keyspaces;
-    let (after, upto) = match served {
-        Some(served) => (Bound::Excluded(served), Bound::Included(served)),
-        None => (Bound::Unbounded, Bound::Excluded(KeyspaceId::DEFAULT)),
-    };
-    let after = keyspaces.range((after, Bound::Unbounded));
-    let mut in_turn = after.chain(keyspaces.range((Bound::Unbounded, upto)));
-    in_turn.find_map(|(_, keyspace)| pick(keyspace))
-}
-
-/// Whether only the schedule still holds a flushed MemTable.
-pub(super) fn is_unused(memtable: &Arc<MemTable>) -> bool {
-    Arc::strong_count(memtable) == 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::background::step_lane;
+    use crate::background::steps::step_lane;
     use crate::compaction::pick::l0_delay::FlushCadence;
     use crate::db::Db;
     use crate::db::keyspace::Keyspace;
@@ -420,7 +263,8 @@ mod tests {
         let db = open();
         let keyspace = keyspace(&db, "k", 8, Dedup::None);
         let inner = db.inner();
-        let arrival = || inner.arrival(&inner.tree.view.load(), &inner.schedule.jobs.lock());
+        let arrival =
+            || picker_context::cadence(inner, &inner.tree.view.load(), &inner.schedule.jobs.lock());
         assert_eq!(arrival(), None, "nothing was flushed");
         put_and_flush(&db, &keyspace, 10);
         let before = arrival().unwrap();
@@ -437,8 +281,10 @@ mod tests {
         let db = open();
         let keyspace = keyspace(&db, "k", 8, Dedup::None);
         let inner = db.inner();
-        let arrives =
-            || inner.arrival(&inner.tree.view.load(), &inner.schedule.jobs.lock()).is_some();
+        let arrives = || {
+            picker_context::cadence(inner, &inner.tree.view.load(), &inner.schedule.jobs.lock())
+                .is_some()
+        };
         put_and_flush(&db, &keyspace, 10);
         assert!(arrives());
         let owe = |level_0_excess_runs| {
@@ -466,7 +312,7 @@ mod tests {
         db.inner().commit.lock_active().seal();
         let inner = db.inner();
         let flushing = |jobs: &SchedulerState| {
-            let around = inner.surroundings(&inner.tree.view.load(), jobs);
+            let around = picker_context::collect(inner, &inner.tree.view.load(), jobs);
             around.flushing_bytes.get(&keyspace.id()).copied().unwrap_or(0)
         };
         let mut jobs = inner.schedule.jobs.lock();
@@ -545,7 +391,7 @@ mod tests {
         let admits = |bytes| {
             let view = inner.tree.view.load();
             let jobs = inner.schedule.jobs.lock();
-            let around = inner.surroundings(&view, &jobs);
+            let around = picker_context::collect(inner, &view, &jobs);
             let keyspace = &view.version.keyspaces[&tight.id()];
             pick::admits_flush(keyspace, bytes, &jobs.busy, inner.tree.sizes, &around)
         };

@@ -1,6 +1,6 @@
 //! The engine, as the threads and the memory budget that databases share see it.
 
-use super::visit;
+use super::steps::visit;
 use crate::engine::Engine;
 use crate::resources::lanes::{JobClass, Urgency};
 use crate::resources::served::Served;

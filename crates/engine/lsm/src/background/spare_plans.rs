@@ -3,14 +3,15 @@
 //! Picking reads the counts of all tables, so it runs without the schedule's lock, which a writer
 //! needs for its next segment. A plan counts only if what it was chosen by has not changed meanwhile.
 
-use super::SchedulerState;
-use super::picker::{in_turn, next_by};
+use super::picker_context;
+use super::turns::{in_turn, next_by};
 use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick;
 use crate::compaction::plan::{CompactionPlan, CompactionReason};
 use crate::compaction::space::budget::PickerContext;
 use crate::engine::Engine;
 use crate::options::sizes::SizeTargets;
+use crate::scheduler::state::SchedulerState;
 use crate::version::KeyspaceVersion;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ fn unlocked(
         return None;
     }
     let view = inner.tree.view.load();
-    let around = inner.surroundings(&view, jobs);
+    let around = picker_context::collect(inner, &view, jobs);
     let version = view.version.clone();
     // A MemTable that is held is not used again.
     drop(view);

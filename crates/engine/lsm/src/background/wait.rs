@@ -1,15 +1,18 @@
 //! Waits for background work: writers for a segment, callers for a flush, a compaction or an idle
 //! database. Without threads, the waiting thread does the work.
 
-use super::executor::{give_back_unneeded, install_deferred, run_plan, update_debt};
-use super::picker::{can_prepare, next_plan, wants_segments};
-use super::{SchedulerState, step_lane};
-use crate::compaction::execute::pending_installs::ForceInstallGuard;
+use super::executor::{install_deferred, run_plan, update_debt};
+use super::picker::next_plan;
+use super::picker_context;
+use super::segments::{can_prepare, give_back_unneeded, wants_segments};
+use super::steps::step_lane;
 use crate::compaction::pick::manual;
 use crate::engine::Engine;
 use crate::log::segment_provider::LogSegment;
 use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
+use crate::scheduler::ForceInstallGuard;
+use crate::scheduler::state::SchedulerState;
 use crate::version::super_version::SuperVersion;
 use crate::write::{ActiveSegmentGuard, MemTableSwitch};
 use esker_base::{Error, KeyspaceId, Result};
@@ -368,7 +371,7 @@ impl Engine {
                 let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
                     return Err(crate::tree::unknown_keyspace(keyspace));
                 };
-                let around = self.surroundings(&view, &jobs);
+                let around = picker_context::collect(self, &view, &jobs);
                 let wanted =
                     manual::full(keyspace, before_file, &jobs.busy, self.tree.sizes, &around);
                 let is_idle = jobs.busy.is_idle(keyspace.id);
@@ -396,7 +399,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::background::step_lane;
+    use crate::background::steps::step_lane;
     use crate::{Db, Env, Log, Settings};
     use esker_base::background::Stepped;
     use esker_base::{Clock, SystemClock};

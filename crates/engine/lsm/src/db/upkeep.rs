@@ -2,7 +2,7 @@
 
 use super::Db;
 use super::keyspace::Keyspace;
-use crate::background;
+use crate::background::steps;
 use crate::recovery::checkpoint_request;
 use esker_base::{Error, Result};
 use esker_storage::Storage;
@@ -69,7 +69,7 @@ impl Db {
     ///
     /// This is for a database whose [`Background`](esker_base::Background) has no threads.
     pub fn step(&self) -> bool {
-        self.upkeep().is_ok_and(|inner| background::step(&inner))
+        self.upkeep().is_ok_and(|inner| steps::step(&inner))
     }
 
     /// Writes a consistent copy of the database into `dir`, which must be missing or empty.

@@ -174,7 +174,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use crate::background::step_lane;
+    use crate::background::steps::step_lane;
     use crate::resources::lanes::JobClass;
     use crate::{Db, Env, Log, Settings, Sync};
     use esker_base::background::Stepped;

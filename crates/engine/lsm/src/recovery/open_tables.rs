@@ -13,9 +13,10 @@
 
 use super::close::EngineHandle;
 use super::env::Env;
-use crate::background::PanicGuard;
 use crate::engine::Engine;
 use crate::parallel;
+use crate::scheduler::PanicGuard;
+use crate::scheduler::table_opening::TableOpenState;
 use crate::version::TableHandle;
 use esker_base::Priority;
 use parking_lot::Mutex;
@@ -23,44 +24,6 @@ use std::sync::Arc;
 
 /// The tables that nobody has taken up yet.
 type Waiting = Arc<Mutex<std::vec::IntoIter<Arc<TableHandle>>>>;
-
-/// How far the opening is, for the schedule.
-#[derive(Default)]
-pub(crate) struct TableOpenState {
-    /// How many threads are still at it.
-    pub(crate) openers: usize,
-    /// Their tables are in files up to this one.
-    newest_file: u64,
-    /// What they take of the memory once they are open, about.
-    table_memory: u64,
-    /// They ended before all were open, because the database closes.
-    is_given_up: bool,
-}
-
-/// Which tables that are not open somebody other than an opener may open for those who come later.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OpenScope {
-    All,
-    /// In files after this one: openers have the rest.
-    After(u64),
-    /// A database that closes needs no more readers.
-    None,
-}
-
-impl TableOpenState {
-    /// What is to be kept of the memory for tables, open or not.
-    pub(crate) fn reserved_memory(&self) -> u64 {
-        if self.openers > 0 { self.table_memory } else { 0 }
-    }
-
-    pub(crate) fn leaves(&self) -> OpenScope {
-        match self {
-            TableOpenState { is_given_up: true, .. } => OpenScope::None,
-            TableOpenState { openers: 0, .. } => OpenScope::All,
-            TableOpenState { newest_file, .. } => OpenScope::After(*newest_file),
-        }
-    }
-}
 
 /// Has threads open the tables that are not open. Comes before the lanes: from here on no compaction is
 /// chosen until they are.
@@ -101,7 +64,7 @@ impl TableOpener {
 
     fn open(self, waiting: &Waiting) {
         let inner = self.0.clone();
-        let _alarm = PanicGuard(&inner);
+        let _alarm = PanicGuard(&inner.schedule);
         // What it does at its end is under the alarm, too.
         let _opener = self;
         while !inner.gate.is_cancelled() {

@@ -3,24 +3,23 @@
 //! A large plan is split into parts, and idle compaction threads take some of them. The edit may
 //! come later than the outputs: see `pending_installs`.
 
-use super::l0_progress::{JobProgress, ProgressGuard};
-use super::pending_installs;
+use super::compaction_output::{CompactionOutput, add, remove};
+use super::l0_progress::{JobProgress, L0CompactionProgress, ProgressGuard};
 use super::subcompaction::{CompactionResult, Failure};
 use super::subcompaction_queue::SubcompactionQueue;
-use crate::background::Scheduler;
 use crate::compaction::execute::subcompaction;
-use crate::compaction::in_progress::CompactionClaim;
 use crate::compaction::plan::CompactionPlan;
-use crate::engine::Engine;
 use crate::manifest::manifest_state::ManifestState;
-use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::manifest::version_edit::VersionEdit;
 use crate::options::settings::KeyspaceSettings;
 use crate::output::filter_allocation;
+use crate::output::io_throttle::IoThrottle;
 use crate::output::job_context::JobContext;
 use crate::stats::compaction_counts::CompactionEvent;
 use crate::stats::cumulative::CumulativeStats;
 use crate::stats::reclaim_accuracy::ReclaimAccuracy;
-use crate::version::{KeyspaceVersion, TableId, TableMeta, Version, table_file_name};
+use crate::tree::Tree;
+use crate::version::{KeyspaceVersion, TableId, Version, table_file_name};
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
 use std::collections::BTreeSet;
@@ -32,6 +31,33 @@ const PART_TABLES: u64 = 2;
 
 /// Parts for each thread, so that those who are done first find more.
 const PARTS_A_THREAD: usize = 2;
+
+/// The threads that may take parts of a compaction.
+pub(crate) trait SubcompactionPool {
+    /// How many threads do compactions, `most` at most: one, the caller's, if no thread serves them.
+    fn threads(&self, most: usize) -> usize;
+
+    /// Has idle threads take parts of `job`.
+    fn offer(&self, job: &Arc<CompactionJob>);
+
+    /// Forgets `job`, of which no part is left, and waits until those who helped have, too.
+    fn withdraw(&self, job: &Arc<CompactionJob>);
+}
+
+/// How fast a compaction may write.
+pub(crate) struct Pacing<'a> {
+    pub(crate) throttle: &'a IoThrottle,
+    /// Whether writers are throttled by the compaction debt.
+    pub(crate) do_writers_wait: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Pacing<'_> {
+    /// Whether a compaction pauses for reads that wait for writes. While writers are throttled by the
+    /// compaction debt, a pause would only make them wait longer, and most who read write, too.
+    fn yields_to_reads(&self, tree: &Tree) -> bool {
+        !(self.do_writers_wait)() && tree.storage.is_busy()
+    }
+}
 
 /// A plan that is being done, as all who do parts of it need it.
 pub(crate) struct CompactionJob {
@@ -58,37 +84,41 @@ fn fingerprint_bits(keyspace: &KeyspaceVersion, plan: &CompactionPlan) -> u8 {
 }
 
 impl CompactionJob {
-    fn new(inner: &Engine, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> CompactionJob {
-        let now = inner.tree.installer.account().table_bytes();
+    fn new(
+        tree: &Tree,
+        plan: &CompactionPlan,
+        keyspace: &KeyspaceVersion,
+        parts_at_most: usize,
+    ) -> CompactionJob {
+        let now = tree.installer.account().table_bytes();
         CompactionJob {
             plan: plan.clone(),
-            parts: SubcompactionQueue::new(plan.parts(parts_at_most(inner, plan))),
+            parts: SubcompactionQueue::new(plan.parts(parts_at_most)),
             settings: keyspace.settings,
-            snapshots: inner.tree.snapshots.list(),
+            snapshots: tree.snapshots.list(),
             fingerprint_bits: fingerprint_bits(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
             progress: Arc::new(JobProgress::of(plan, keyspace)),
             expected_lifetime: keyspace.expected_lifetime(plan.output_level, now),
-            origin: origin_of(inner, plan, keyspace),
+            origin: origin_of(tree, plan, keyspace),
         }
     }
 
     /// Does a part. False if none was left.
-    pub(crate) fn take_one(&self, inner: &Engine) -> bool {
+    pub(crate) fn take_one(&self, tree: &Tree, pacing: &Pacing<'_>) -> bool {
         let context = JobContext {
-            storage: inner.tree.storage.clone(),
-            cache: inner.tree.cache.clone(),
-            next_file_id: &|| inner.tree.installer.next_file(),
+            storage: tree.storage.clone(),
+            cache: tree.cache.clone(),
+            next_file_id: &|| tree.installer.next_file(),
             snapshots: self.snapshots.clone(),
             settings: self.settings,
-            cancelled: inner.gate.cancelled_flag(),
+            cancelled: pacing.throttle.cancelled_flag(),
             throttle: &|bytes| {
                 self.progress.wrote(bytes);
-                inner
-                    .gate
-                    .throttle_compaction(bytes, &*inner.tree.clock, || inner.yields_to_reads());
+                let yields = || pacing.yields_to_reads(tree);
+                pacing.throttle.throttle_compaction(bytes, &*tree.clock, yields);
             },
-            table_bytes: inner.tree.sizes.table_bytes(),
+            table_bytes: tree.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
             sample_level: self.sample_level,
             expected_lifetime: self.expected_lifetime,
@@ -98,13 +128,18 @@ impl CompactionJob {
     }
 
     /// Does the plan, with whoever comes to help. If that fails, nothing is left of it.
-    fn execute(self: &Arc<Self>, inner: &Engine) -> Result<CompactionResult, Failure> {
-        let shared = self.parts.are_several().then(|| Shared::new(self, &inner.schedule));
-        while self.take_one(inner) {}
+    fn execute(
+        self: &Arc<Self>,
+        tree: &Tree,
+        pacing: &Pacing<'_>,
+        pool: &dyn SubcompactionPool,
+    ) -> Result<CompactionResult, Failure> {
+        let shared = self.parts.are_several().then(|| Shared::new(self, pool));
+        while self.take_one(tree, pacing) {}
         let joined = self.parts.join();
         drop(shared);
         joined.map_err(|(failure, outcomes)| {
-            remove_outputs(inner, &outcomes);
+            remove_outputs(tree, &outcomes);
             failure
         })
     }
@@ -112,17 +147,17 @@ impl CompactionJob {
 
 /// What the outputs of `plan` say of where they come from. A table in a file that others keep alive is still there
 /// once it was replaced, and after the loss of a manifest only this tells that it was.
-fn origin_of(inner: &Engine, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> Arc<Origin> {
-    let mut origin = inner.tree.installer.origin(keyspace);
+fn origin_of(tree: &Tree, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> Arc<Origin> {
+    let mut origin = tree.installer.origin(keyspace);
     let fields = Arc::make_mut(&mut origin);
-    let version = inner.tree.view.load().version.clone();
+    let version = tree.view.load().version.clone();
     fields.flushed_through = version.flushed_through;
     let files = files_of(&version);
     let mut obsolete: BTreeSet<_> = fields.obsolete.iter().copied().collect();
     for table in plan.tables() {
         fields.replaces.push((table.meta.id.file, table.meta.id.offset));
         // One that does not open fails the compaction.
-        let Ok(reader) = table.reader(&inner.tree.cache) else { continue };
+        let Ok(reader) = table.reader(&tree.cache) else { continue };
         let Some(before) = &reader.properties().origin else { continue };
         let replaced = before.replaces.iter().chain(&before.obsolete);
         obsolete.extend(replaced.copied());
@@ -139,177 +174,125 @@ fn files_of(version: &Version) -> BTreeSet<u64> {
 }
 
 /// After the loss of a manifest, only tables that are begun from now on tell that `removed` are gone.
-fn note_dropped(inner: &Engine, removed: impl Iterator<Item = TableId>) {
-    inner.tree.installer.note_dropped(removed, &files_of(&inner.tree.view.load().version));
+fn note_dropped(tree: &Tree, removed: impl Iterator<Item = TableId>) {
+    tree.installer.note_dropped(removed, &files_of(&tree.view.load().version));
 }
 
 /// A merge that idle threads may help with.
 struct Shared<'a> {
     merge: &'a Arc<CompactionJob>,
-    schedule: &'a Scheduler,
+    pool: &'a dyn SubcompactionPool,
 }
 
 impl<'a> Shared<'a> {
-    fn new(merge: &'a Arc<CompactionJob>, schedule: &'a Scheduler) -> Self {
-        schedule.share(merge);
-        Shared { merge, schedule }
+    fn new(merge: &'a Arc<CompactionJob>, pool: &'a dyn SubcompactionPool) -> Self {
+        pool.offer(merge);
+        Shared { merge, pool }
     }
 }
 
 impl Drop for Shared<'_> {
     /// When it is over nobody else has the merge, and with it the files that were merged.
     fn drop(&mut self) {
-        self.schedule.unshare(self.merge);
+        self.pool.withdraw(self.merge);
     }
 }
 
 /// How many parts a plan is worth. Plans for a space goal are small, and their cuts have their reasons.
-fn parts_at_most(inner: &Engine, plan: &CompactionPlan) -> usize {
-    let threads = inner.schedule.compaction_threads(&inner.tree.settings);
+fn parts_at_most(tree: &Tree, plan: &CompactionPlan, pool: &dyn SubcompactionPool) -> usize {
+    let threads = pool.threads(tree.settings.background_threads);
     if threads == 1 || plan.cutting.is_some() {
         return 1;
     }
-    let worth = plan.expected_bytes / (PART_TABLES * inner.tree.sizes.table_bytes());
+    let worth = plan.expected_bytes / (PART_TABLES * tree.sizes.table_bytes());
     (worth as usize).clamp(1, threads * PARTS_A_THREAD)
 }
 
-/// A plan whose outputs are written. It holds no files: what of its inputs goes meanwhile, as with a keyspace, is gone.
-pub(crate) struct CompactionOutput {
-    /// What the plan has claimed.
-    pub(crate) held: CompactionClaim,
-    keyspace: KeyspaceId,
-    inputs: Vec<TableId>,
-    /// The level and the run of the outputs.
-    place: (usize, u64),
-    /// Those of what was held back.
-    held_place: (usize, u64),
-    outcome: CompactionResult,
-    /// The newest level of the inputs, and their bytes there.
-    moved: (usize, u64),
-    done: CompactionEvent,
+/// What came of a plan.
+pub(crate) enum JobOutcome<'a> {
+    /// Its tables were moved or dropped, or its keyspace was: only the manifest changes, and has.
+    Done,
+    /// A table cannot be read, and is marked so.
+    Unreadable,
+    /// Its outputs are written, and to be installed.
+    Merged {
+        output: Box<CompactionOutput>,
+        /// Whether level 0 goes to a shallower level than those of the plan.
+        is_below_base: bool,
+        progress: ProgressGuard<'a>,
+    },
 }
 
-impl CompactionOutput {
-    fn new(plan: &CompactionPlan, outcome: CompactionResult) -> Self {
-        let newest = &plan.inputs[0];
-        CompactionOutput {
-            held: CompactionClaim::by(plan),
-            keyspace: plan.keyspace,
-            inputs: plan.tables().map(|table| table.meta.id).collect(),
-            place: (plan.output_level, plan.output_run),
-            held_place: (newest.level, newest.run),
-            outcome,
-            moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
-            done: plan.event(),
-        }
-    }
-
-    pub(crate) fn keyspace(&self) -> KeyspaceId {
-        self.keyspace
-    }
-
-    /// The level that its outputs go to.
-    pub(crate) fn level(&self) -> usize {
-        self.place.0
-    }
-
-    /// The bytes of its outputs.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.outcome.written_bytes
-    }
-
-    pub(crate) fn outputs(&self) -> &[TableMeta] {
-        &self.outcome.outputs
-    }
-
-    /// Whether its inputs take more than twice the room of its outputs.
-    pub(crate) fn frees_much(&self) -> bool {
-        self.outcome.freed_bytes() > self.outcome.written_bytes
-    }
-
-    /// The newest level that it takes from, and how many bytes.
-    pub(crate) fn moved(&self) -> (usize, u64) {
-        self.moved
-    }
-
-    /// The edit that takes the inputs away and puts the outputs in their place.
-    fn edit(&self) -> VersionEdit {
-        let gone = self.inputs.iter().map(|id| remove(self.keyspace, *id));
-        let outputs = self.outcome.outputs.iter().map(|meta| (self.place, meta));
-        let held_back = self.outcome.held_back.iter().map(|meta| (self.held_place, meta));
-        let added = outputs.chain(held_back).map(|(place, meta)| add(self.keyspace, place, meta));
-        VersionEdit::of(gone.chain(added))
-    }
-}
-
-/// Executes `plan` and installs its result, or returns it if that is to be done later.
-pub(crate) fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<CompactionOutput>> {
-    let started = inner.tree.clock.now();
-    inner.tree.installer.mend()?;
+/// Does `plan`, but for the edit that installs its outputs.
+pub(crate) fn run_job<'a>(
+    tree: &Tree,
+    pacing: &Pacing<'_>,
+    pool: &dyn SubcompactionPool,
+    running: &'a L0CompactionProgress,
+    plan: &CompactionPlan,
+) -> Result<JobOutcome<'a>> {
+    tree.installer.mend()?;
     if plan.is_trivial_move() {
-        let is_dropped = install_edit(inner, plan.keyspace, plan.event(), || move_edit(plan))?;
-        inner.tree.counters.trivial_moves.add(u64::from(!is_dropped));
-        return Ok(None);
+        let is_dropped = install_edit(tree, plan.keyspace, plan.event(), || move_edit(plan))?;
+        tree.counters.trivial_moves.add(u64::from(!is_dropped));
+        return Ok(JobOutcome::Done);
     }
     if plan.is_drop() {
-        let done = plan.event();
-        install_edit(inner, plan.keyspace, done, || drop_edit(plan))?;
-        note_dropped(inner, plan.tables().map(|table| table.meta.id));
-        return Ok(None);
+        install_edit(tree, plan.keyspace, plan.event(), || drop_edit(plan))?;
+        note_dropped(tree, plan.tables().map(|table| table.meta.id));
+        return Ok(JobOutcome::Done);
     }
-    let view = inner.tree.view.load();
+    let view = tree.view.load();
     let Some(keyspace) = view.version.keyspaces.get(&plan.keyspace).cloned() else {
-        return Ok(None);
+        return Ok(JobOutcome::Done);
     };
     drop(view);
-    let merge = Arc::new(CompactionJob::new(inner, plan, &keyspace));
-    let is_below_base = pending_installs::is_below_base(&keyspace, plan);
+    let parts_at_most = parts_at_most(tree, plan, pool);
+    let job = Arc::new(CompactionJob::new(tree, plan, &keyspace, parts_at_most));
+    let is_below_base = is_below_base(&keyspace, plan);
     drop(keyspace);
-    let entered = inner.under_way.enter(&merge.progress);
-    let outcome = match merge.execute(inner) {
+    let progress = running.enter(job.progress.clone());
+    let outcome = match job.execute(tree, pacing, pool) {
         Ok(outcome) => outcome,
         Err(Failure { error, input: Some(table) }) => {
             // Mark the table before releasing the plan, or the picker chooses the same plan again.
             table.mark_unreadable(&error);
-            inner.schedule.retry_tables(inner.tree.clock.now());
-            return Ok(None);
+            return Ok(JobOutcome::Unreadable);
         }
         Err(Failure { error, input: None }) => return Err(error),
     };
-    let merged = CompactionOutput::new(plan, outcome);
-    count(inner, &merged.outcome);
-    if is_below_base && pending_installs::is_early(inner, plan, &merged) {
-        inner.tree.counters.deferrals.add(1);
-        return Ok(Some(merged));
-    }
-    install(inner, &merged, Some(entered))?;
-    let from_level_0 = bytes_from_level_0(plan);
-    inner.stall.drained_level_0(from_level_0, inner.tree.clock.now().saturating_sub(started));
-    Ok(None)
+    let output = Box::new(CompactionOutput::new(plan, outcome));
+    count(tree, &output.outcome);
+    Ok(JobOutcome::Merged { output, is_below_base, progress })
+}
+
+/// Whether a shallower level than those that `plan` takes from is in use: then level 0 goes there.
+fn is_below_base(keyspace: &KeyspaceVersion, plan: &CompactionPlan) -> bool {
+    let newest = plan.inputs.iter().map(|input| input.level).min().unwrap_or(0);
+    (1..newest).any(|level| !keyspace.levels[level].is_empty())
 }
 
 /// Puts what was merged in force. After an error it may be tried again. It counts as under way until then, and no longer:
 /// its runs would count once more before they are gone, or be taken off from those that came meanwhile.
 pub(crate) fn install(
-    inner: &Engine,
+    tree: &Tree,
     merged: &CompactionOutput,
     entered: Option<ProgressGuard<'_>>,
 ) -> Result<()> {
-    let is_dropped = install_edit(inner, merged.keyspace, merged.done, || merged.edit())?;
+    let is_dropped = install_edit(tree, merged.keyspace, merged.done, || merged.edit())?;
     drop(entered);
     if is_dropped {
-        remove_outputs(inner, std::slice::from_ref(&merged.outcome));
+        remove_outputs(tree, std::slice::from_ref(&merged.outcome));
     }
     if merged.outcome.outputs.is_empty() && merged.outcome.held_back.is_empty() {
-        note_dropped(inner, merged.inputs.iter().copied());
+        note_dropped(tree, merged.inputs.iter().copied());
     }
-    inner.open_new_tables();
     Ok(())
 }
 
 /// Puts `edit` in force and counts what it does, unless its keyspace was dropped meanwhile. Returns whether it was.
 fn install_edit(
-    inner: &Engine,
+    tree: &Tree,
     keyspace: KeyspaceId,
     done: CompactionEvent,
     edit: impl FnOnce() -> VersionEdit,
@@ -319,30 +302,30 @@ fn install_edit(
         is_dropped = !state.version.keyspaces.contains_key(&keyspace);
         Ok(if is_dropped { VersionEdit::default() } else { edit() })
     };
-    inner.tree.install(CumulativeStats::default(), unless_dropped, |_| {})?;
+    tree.install(CumulativeStats::default(), unless_dropped, |_| {})?;
     if !is_dropped {
-        inner.tree.counters.compactions_done.lock().count(done);
+        tree.counters.compactions_done.lock().count(done);
     }
     Ok(is_dropped)
 }
 
 /// Counts what a merge has cost, whenever it comes into force.
-fn count(inner: &Engine, outcome: &CompactionResult) {
-    inner.tree.counters.compactions.add(1);
-    inner.tree.counters.compaction_read_bytes.add(outcome.read_bytes);
-    inner.tree.counters.compaction_bytes.add(outcome.written_bytes);
-    inner.tree.counters.predicted_reclaim_bytes.add(outcome.predicted_reclaim_bytes);
-    inner.tree.counters.reclaims_within_tenth.add(u64::from(outcome.freed_what_was_expected()));
-    inner.tree.unwritten.spent(cost_of(outcome));
+fn count(tree: &Tree, outcome: &CompactionResult) {
+    tree.counters.compactions.add(1);
+    tree.counters.compaction_read_bytes.add(outcome.read_bytes);
+    tree.counters.compaction_bytes.add(outcome.written_bytes);
+    tree.counters.predicted_reclaim_bytes.add(outcome.predicted_reclaim_bytes);
+    tree.counters.reclaims_within_tenth.add(u64::from(outcome.freed_what_was_expected()));
+    tree.unwritten.spent(cost_of(outcome));
 }
 
 /// Removes what no edit has added and none will.
-fn remove_outputs(inner: &Engine, outcomes: &[CompactionResult]) {
+fn remove_outputs(tree: &Tree, outcomes: &[CompactionResult]) {
     for table in
         outcomes.iter().flat_map(|outcome| outcome.outputs.iter().chain(&outcome.held_back))
     {
         // What cannot be removed now goes at the next open.
-        let _ = inner.tree.storage.remove(&table_file_name(table.id.file));
+        let _ = tree.storage.remove(&table_file_name(table.id.file));
     }
 }
 
@@ -375,15 +358,7 @@ fn drop_edit(plan: &CompactionPlan) -> VersionEdit {
     VersionEdit::of(plan.tables().map(|table| remove(plan.keyspace, table.meta.id)))
 }
 
-fn remove(keyspace: KeyspaceId, id: TableId) -> VersionChange {
-    VersionChange::RemoveTable { keyspace, id }
-}
-
-fn add(keyspace: KeyspaceId, (level, run): (usize, u64), meta: &TableMeta) -> VersionChange {
-    VersionChange::AddTable { keyspace, level, run, meta: meta.clone() }
-}
-
-fn bytes_from_level_0(plan: &CompactionPlan) -> u64 {
+pub(crate) fn bytes_from_level_0(plan: &CompactionPlan) -> u64 {
     let inputs = plan.inputs.iter().filter(|input| input.level == 0);
     inputs.flat_map(|input| &input.tables).map(|table| table.meta.bytes).sum()
 }
@@ -391,7 +366,7 @@ fn bytes_from_level_0(plan: &CompactionPlan) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::background::executor::update_debt;
-    use crate::background::step_lane;
+    use crate::background::steps::step_lane;
     use crate::db::Db;
     use crate::db::keyspace::Keyspace;
     use crate::options::settings::{KeyspaceSettings, Log, Settings};

@@ -63,12 +63,12 @@ impl JobProgress {
 /// Takes a merge off the list when it is dropped.
 pub(crate) struct ProgressGuard<'a> {
     list: &'a L0CompactionProgress,
-    progress: &'a Arc<JobProgress>,
+    progress: Arc<JobProgress>,
 }
 
 impl L0CompactionProgress {
     /// Enters a merge until what is returned is dropped: when its runs are gone, or it has failed.
-    pub(crate) fn enter<'a>(&'a self, progress: &'a Arc<JobProgress>) -> ProgressGuard<'a> {
+    pub(crate) fn enter(&self, progress: Arc<JobProgress>) -> ProgressGuard<'_> {
         if progress.runs > 0 {
             self.merges.lock().push(progress.clone());
         }
@@ -85,7 +85,7 @@ impl L0CompactionProgress {
 
 impl Drop for ProgressGuard<'_> {
     fn drop(&mut self) {
-        self.list.merges.lock().retain(|merge| !Arc::ptr_eq(merge, self.progress));
+        self.list.merges.lock().retain(|merge| !Arc::ptr_eq(merge, &self.progress));
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     fn a_merge_counts_by_what_is_written_of_what_was_expected_until_it_ends() {
         let (list, merge) = (L0CompactionProgress::default(), merge(1, 20));
         let done = |keyspace| list.runs_done(KeyspaceId(keyspace));
-        let entered = list.enter(&merge);
+        let entered = list.enter(merge.clone());
         assert_eq!(done(1), 0.0);
         merge.wrote(250);
         assert_eq!((done(1), done(2)), (5.0, 0.0), "of its own keyspace alone");
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn merges_side_by_side_add_up() {
         let (list, one, two) = (L0CompactionProgress::default(), merge(1, 8), merge(1, 4));
-        let (first, _second) = (list.enter(&one), list.enter(&two));
+        let (first, _second) = (list.enter(one.clone()), list.enter(two.clone()));
         one.wrote(500);
         two.wrote(500);
         assert_eq!(list.runs_done(KeyspaceId(1)), 6.0);

@@ -2,11 +2,12 @@
 //!
 //! `job` executes one plan, in parts that several threads take from `subcompaction_queue`. Each is
 //! a [`subcompaction`], split into tables by `output_split`. `pending_installs` keeps finished
-//! compactions whose edit can wait; `l0_progress` reports the progress of level 0 for
+//! compactions (`compaction_output`) whose edit can wait; `l0_progress` reports the progress of level 0 for
 //! back-pressure.
 //!
 //! A job that fails leaves nothing behind.
 
+pub(crate) mod compaction_output;
 pub(crate) mod job;
 pub(crate) mod l0_progress;
 pub(crate) mod output_split;

@@ -1,0 +1,90 @@
+//! A compaction whose outputs are written, and the edits that install them.
+
+use super::subcompaction::CompactionResult;
+use crate::compaction::in_progress::CompactionClaim;
+use crate::compaction::plan::CompactionPlan;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::stats::compaction_counts::CompactionEvent;
+use crate::version::{TableId, TableMeta};
+use esker_base::KeyspaceId;
+
+/// A plan whose outputs are written. It holds no files: what of its inputs goes meanwhile, as with a keyspace, is gone.
+pub(crate) struct CompactionOutput {
+    /// What the plan has claimed.
+    pub(crate) held: CompactionClaim,
+    pub(super) keyspace: KeyspaceId,
+    pub(super) inputs: Vec<TableId>,
+    /// The level and the run of the outputs.
+    pub(super) place: (usize, u64),
+    /// Those of what was held back.
+    pub(super) held_place: (usize, u64),
+    pub(super) outcome: CompactionResult,
+    /// The newest level of the inputs, and their bytes there.
+    pub(super) moved: (usize, u64),
+    pub(super) done: CompactionEvent,
+}
+
+impl CompactionOutput {
+    pub(super) fn new(plan: &CompactionPlan, outcome: CompactionResult) -> Self {
+        let newest = &plan.inputs[0];
+        CompactionOutput {
+            held: CompactionClaim::by(plan),
+            keyspace: plan.keyspace,
+            inputs: plan.tables().map(|table| table.meta.id).collect(),
+            place: (plan.output_level, plan.output_run),
+            held_place: (newest.level, newest.run),
+            outcome,
+            moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
+            done: plan.event(),
+        }
+    }
+
+    pub(crate) fn keyspace(&self) -> KeyspaceId {
+        self.keyspace
+    }
+
+    /// The level that its outputs go to.
+    pub(crate) fn level(&self) -> usize {
+        self.place.0
+    }
+
+    /// The bytes of its outputs.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.outcome.written_bytes
+    }
+
+    pub(crate) fn outputs(&self) -> &[TableMeta] {
+        &self.outcome.outputs
+    }
+
+    /// Whether its inputs take more than twice the room of its outputs.
+    pub(crate) fn frees_much(&self) -> bool {
+        self.outcome.freed_bytes() > self.outcome.written_bytes
+    }
+
+    /// The newest level that it takes from, and how many bytes.
+    pub(crate) fn moved(&self) -> (usize, u64) {
+        self.moved
+    }
+
+    /// The edit that takes the inputs away and puts the outputs in their place.
+    pub(super) fn edit(&self) -> VersionEdit {
+        let gone = self.inputs.iter().map(|id| remove(self.keyspace, *id));
+        let outputs = self.outcome.outputs.iter().map(|meta| (self.place, meta));
+        let held_back = self.outcome.held_back.iter().map(|meta| (self.held_place, meta));
+        let added = outputs.chain(held_back).map(|(place, meta)| add(self.keyspace, place, meta));
+        VersionEdit::of(gone.chain(added))
+    }
+}
+
+pub(super) fn remove(keyspace: KeyspaceId, id: TableId) -> VersionChange {
+    VersionChange::RemoveTable { keyspace, id }
+}
+
+pub(super) fn add(
+    keyspace: KeyspaceId,
+    (level, run): (usize, u64),
+    meta: &TableMeta,
+) -> VersionChange {
+    VersionChange::AddTable { keyspace, level, run, meta: meta.clone() }
+}
