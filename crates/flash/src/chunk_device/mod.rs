@@ -10,23 +10,21 @@ mod dirty_files;
 mod fdp_device;
 mod files;
 mod memory;
+mod open;
 mod simulated;
 mod zns_device;
 
 pub use fdp_device::FdpDevice;
 pub use files::FileChunkDevice;
 pub use memory::MemoryChunkDevice;
+pub use open::{has_zones, is_device, is_disk, open, open_to_look};
 pub use simulated::SimulatedDevice;
 pub use zns_device::ZnsDevice;
 
-use crate::device::{fdp, zoned as zoned_device};
+use crate::device::fdp;
 use crate::placement::Lifetime;
 use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
-use std::fs;
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
-use std::sync::Arc;
 
 /// What devices are read and written in, in bytes.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -110,42 +108,6 @@ pub trait ChunkDevice: Send + Sync + 'static {
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
 }
 
-/// Whether a path is a flash device: a directory with one, or a disk.
-pub fn is_device(path: &Path) -> bool {
-    is_disk(path) || FileChunkDevice::is_in(path)
-}
-
-/// Whether a path is a device file: to be used, it has to be a block device with zones or with placement identifiers.
-pub fn is_disk(path: &Path) -> bool {
-    let is_special = |kind: fs::FileType| kind.is_block_device() || kind.is_char_device();
-    fs::metadata(path).is_ok_and(|found| is_special(found.file_type()))
-}
-
-/// Whether a block device has zones.
-pub fn has_zones(path: &Path) -> Result<bool> {
-    let found = zoned_device::has_zones(path);
-    found.map_err(|source| Error::io("look at", path.display().to_string(), source))
-}
-
-/// Opens the device at a path.
-pub fn open(path: &Path) -> Result<Arc<dyn ChunkDevice>> {
-    Ok(match is_disk(path) {
-        true if has_zones(path)? => Arc::new(ZnsDevice::open(path)?),
-        true => Arc::new(FdpDevice::open(path)?),
-        false => Arc::new(FileChunkDevice::open(path)?),
-    })
-}
-
-/// Opens the device at a path to inspect it, also while a process uses it, or to read it. It need
-/// not be writable.
-pub fn open_to_look(path: &Path) -> Result<Arc<dyn ChunkDevice>> {
-    Ok(match is_disk(path) {
-        true if has_zones(path)? => Arc::new(ZnsDevice::open_to_look(path)?),
-        true => Arc::new(FdpDevice::open_to_look(path)?),
-        false => Arc::new(FileChunkDevice::open_to_look(path)?),
-    })
-}
-
 /// Refuses a geometry that makes no device.
 fn check(geometry: &Geometry) -> Result<()> {
     let units = u64::from(geometry.groups) * u64::from(geometry.units_per_group);
@@ -166,20 +128,5 @@ fn check(geometry: &Geometry) -> Result<()> {
             Err(refused("a chunk is at least 8 blocks of 4 KiB, and whole blocks"))
         }
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_character_device_is_refused_with_what_to_name_instead() {
-        let path = Path::new("/dev/null");
-        assert!(is_device(path));
-        for refused in [open(path), open_to_look(path)] {
-            let refused = refused.err().unwrap().to_string();
-            assert!(refused.contains("name its block device"), "{refused}");
-        }
     }
 }

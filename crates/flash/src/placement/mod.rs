@@ -30,6 +30,14 @@ use crate::{ReadPriority, Unit};
 /// How long data lives, as a class: 0 is the shortest. An engine's levels are such classes.
 pub type Lifetime = usize;
 
+/// How long data lives, as classes: what belongs to no level, and tables of seven levels.
+pub const LIFETIMES: usize = 8;
+
+/// That of what belongs to no level.
+pub(crate) const SHORTEST: Lifetime = 0;
+/// That of tables of level 0.
+pub(crate) const LEVEL_0: Lifetime = 1;
+
 /// When a unit is sent its next write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteDispatch {

@@ -15,18 +15,10 @@ use super::lifetime::LifetimeClassifier;
 use super::quiescence::{MAX_FRACTION_OF_FREE, QuiescenceTracker};
 use super::read_heat::ReadHeat;
 use crate::chunk_device::{BLOCK_BYTES, ChunkDevice};
-use crate::placement::{DeviceLoad, Lifetime, PlacementPolicy, UnitState};
+use crate::placement::{DeviceLoad, LIFETIMES, Lifetime, PlacementPolicy, UnitState};
 use crate::{Chunk, Geometry, Unit};
 use esker_base::Result;
 use std::collections::BTreeSet;
-
-/// How long data lives, as classes: what belongs to no level, and tables of seven levels.
-pub const LIFETIMES: usize = 8;
-
-/// That of what belongs to no level.
-pub(super) const SHORTEST: Lifetime = 0;
-/// That of tables of level 0.
-pub(super) const LEVEL_0: Lifetime = 1;
 
 /// The part of all units that one lifetime is taken to keep busy: an eighth for all of them.
 const NEEDED_OF_UNITS: f64 = 1.0 / (8 * LIFETIMES) as f64;

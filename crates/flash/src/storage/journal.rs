@@ -18,7 +18,7 @@
 
 use super::chunk_reader::Content;
 use super::format::{self, Header, JournalRecord};
-use super::replay;
+use super::replayer;
 use crate::chunk_device::{BLOCK_BYTES, ChunkDevice};
 use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
@@ -267,7 +267,7 @@ fn damage(
                 && has_header
                 && at == BLOCK_BYTES
                 && edit.sequence > last
-                && !replay::is_same(&zones.geometry(), &found.ops, &edit.ops);
+                && !replayer::is_same(&zones.geometry(), &found.ops, &edit.ops);
             if is_proof || is_newer_snapshot {
                 return Ok(Some(format!(
                     "an edit of the journal behind edit {last}, which was durable, is not what was written: edit {} is, at \

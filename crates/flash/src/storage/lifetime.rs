@@ -14,9 +14,8 @@
 //!
 //! Classes are defined by how much of the device is written during the lifetime.
 
-use super::chunk_table::{LIFETIMES, SHORTEST};
 use crate::Geometry;
-use crate::placement::Lifetime;
+use crate::placement::{LIFETIMES, Lifetime, SHORTEST};
 use esker_base::{FileKind, WriteHint};
 
 /// Classes of what tables are expected to live, each of lives four times as long as the one before.

@@ -11,8 +11,7 @@
 //!
 //! Callers ask often and hold locks of their own, so nothing here waits for the device.
 
-use super::chunk_table::LIFETIMES;
-use crate::placement::Lifetime;
+use crate::placement::{LIFETIMES, Lifetime};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

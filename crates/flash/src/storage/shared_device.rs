@@ -3,7 +3,7 @@
 //! caller waits for.
 
 use super::active_zones::{self, OpenReason};
-use super::chunk_table::{ChunkTable, LEVEL_0, LIFETIMES, OpenChunk, SHORTEST};
+use super::chunk_table::{ChunkTable, OpenChunk};
 use super::file_meta::FileMeta;
 use super::format::{Extent, JournalRecord};
 use super::journal::{self, Journal, Marks};
@@ -14,7 +14,7 @@ use super::replay::{Files, files, snapshot};
 use super::wear_leveling::WearLeveler;
 use crate::Chunk;
 use crate::chunk_device::ChunkDevice;
-use crate::placement::{Lifetime, PlacementPolicy};
+use crate::placement::{LEVEL_0, LIFETIMES, Lifetime, PlacementPolicy, SHORTEST};
 use esker_base::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;

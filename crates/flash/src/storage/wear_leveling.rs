@@ -34,7 +34,6 @@
 mod tests;
 
 use super::active_zones::OpenReason;
-use super::chunk_table::{LEVEL_0, LIFETIMES};
 use super::file_meta::FileMeta;
 use super::format::{Extent, JournalRecord};
 use super::lifetime::LifetimeClassifier;
@@ -42,7 +41,7 @@ use super::replay::snapshot;
 use super::shared_device::{SharedDevice, State};
 use crate::Chunk;
 use crate::chunk_device::BLOCK_BYTES;
-use crate::placement::Lifetime;
+use crate::placement::{LEVEL_0, LIFETIMES, Lifetime};
 use esker_base::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;

@@ -5,8 +5,7 @@
 //! order. With enough identifiers, a class has several, used by its chunks in rotation, so that
 //! fewer chunks fill the same reclaim units at once. Otherwise adjacent classes share one.
 
-use crate::placement::Lifetime;
-use crate::storage::LIFETIMES;
+use crate::placement::{LIFETIMES, Lifetime};
 
 /// The identifiers of a disk.
 pub(super) struct PlacementIds {
