@@ -1,6 +1,7 @@
 //! A worker process, from the outside.
 
-use super::plan::{Message, Plan, line};
+use super::plan::{Message, Plan};
+use super::process::{Ended, line};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use std::io::{BufRead, BufReader, Write};
@@ -85,22 +86,5 @@ fn listen(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
-    }
-}
-
-/// A process that is gone when this is dropped. Its standard input must be closed by then.
-pub struct Ended(Child);
-
-impl Ended {
-    pub fn new(child: Child) -> Self {
-        Ended(child)
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // What has told its last has only to exit; closing its standard input would make it, too.
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
     }
 }

@@ -1,18 +1,18 @@
 //! The engines that can be measured, by name.
 
+pub use super::engine_settings::{EngineSettings, ForwardingName};
+
 use super::engine::{EskerEngine, PeerEngine};
-use super::fabric::{self, FabricEngine, FabricSettings};
+use super::fabric::{self, FabricEngine};
 use super::log_device::{LogDevice, OpenLog};
 use super::novelsm::NoveLsmEngine;
-use super::pool::{EMULATED, PoolSettings};
+use super::pool::EMULATED;
 use super::transaction_engine::TransactionEngine;
 use crate::failure::{Failure, Outcome};
-use clap::ValueEnum;
-use esker::{Compression, Dedup, Forwarding, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
+use esker::{Compression, Dedup, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
 use esker_base::limit_line;
 use esker_bench::Engine;
 use esker_peers::PeerSettings;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -146,52 +146,6 @@ pub fn emulated(names: &[String]) -> Vec<String> {
     devices.sort_unstable();
     devices.dedup();
     pool.into_iter().chain(devices).collect()
-}
-
-/// What all engines of a run are given alike.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EngineSettings {
-    /// All memory that an engine may use: write buffers, indexes, filters, caches.
-    pub memory_bytes: usize,
-    /// A write buffer.
-    pub segment_bytes: usize,
-    /// Threads for flush and compaction.
-    pub background_threads: usize,
-    /// How blocks are compressed, by name.
-    pub compression: String,
-    /// Esker's DRAMTable, in bytes; `None` is its own choice.
-    pub dram_table_bytes: Option<usize>,
-    /// When writes reach it.
-    pub forwarding: ForwardingName,
-    /// The pool of an engine that has one.
-    pub pool: PoolSettings,
-    /// The directory on the device of engines that log to a disk; `None` is the store's own.
-    pub log_dir: Option<PathBuf>,
-    /// The node of an engine that has one.
-    #[serde(default)]
-    pub fabric: FabricSettings,
-}
-
-/// [`Forwarding`], by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize, Deserialize)]
-pub enum ForwardingName {
-    /// When their MemTable is flushed
-    #[default]
-    OnFlush,
-    /// At once
-    Always,
-    /// When they replace what is being read
-    Adaptive,
-}
-
-impl From<ForwardingName> for Forwarding {
-    fn from(name: ForwardingName) -> Forwarding {
-        match name {
-            ForwardingName::OnFlush => Forwarding::OnFlush,
-            ForwardingName::Always => Forwarding::Always,
-            ForwardingName::Adaptive => Forwarding::Adaptive,
-        }
-    }
 }
 
 /// An engine by one of its names.
@@ -469,6 +423,8 @@ impl EngineSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::engine_settings::FabricSettings;
+    use crate::bench::pool::PoolSettings;
 
     fn settings() -> EngineSettings {
         EngineSettings {

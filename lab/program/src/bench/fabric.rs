@@ -10,8 +10,9 @@
 //! The node is a process of its own ([`node`](super::node)), reached through loopback, or through a [network](super::network) that
 //! is emulated there.
 
-use super::engines::EngineSettings;
-use super::network::Network;
+pub use super::engine_settings::{Durability, FabricSettings};
+
+use super::engine_settings::EngineSettings;
 use super::node::{NodeKind, NodePlan};
 use super::node_process::{Node, NodeSpent, connections};
 use super::node_store::NodeStore;
@@ -22,48 +23,12 @@ use esker::{Db, Error, KeyspaceSettings, Log, Result, Sync};
 use esker_bench::accounting::TableDiskUsage;
 use esker_bench::{Counters, Engine, Outcome as Measured, Row};
 use esker_peers::{Peer, StorageLog};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 /// The engines by name.
 pub const NAMES: [&str; 4] = ["rocksdb-compute", "esker-compute", "hashstore-node", "lsm-node"];
-
-/// How an engine and its node are set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FabricSettings {
-    /// The size of the node's file.
-    pub device_bytes: u64,
-    /// Connections, each an I/O queue.
-    pub connections: usize,
-    /// What an acknowledged write survives.
-    pub durability: Durability,
-    /// What lies between.
-    pub network: Network,
-}
-
-/// What an acknowledged write survives, on both sides alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Durability {
-    /// No loss of power for certain, as in the paper: the node announces a volatile cache, direct writes are done and not flushed, and
-    /// the logs of LSM engines are not synced. The end of such a log may be lost with its process, too: it is gathered in memory, where a file
-    /// system would have a page cache.
-    Paper,
-    /// The loss of power: there is no volatile cache, and logs are synced at each write.
-    PowerSafe,
-}
-
-impl Default for FabricSettings {
-    fn default() -> Self {
-        FabricSettings {
-            device_bytes: 1 << 30,
-            connections: 4,
-            durability: Durability::PowerSafe,
-            network: Network::Loopback,
-        }
-    }
-}
 
 /// Whether the engine of this name has a node.
 pub fn is_one(name: &str) -> bool {

@@ -1,7 +1,7 @@
 //! What the logs of engines lie on: devices that are emulated, this machine's disk, or memory that stands
 //! for persistent memory.
 
-use super::engines::EngineSettings;
+use super::engine_settings::EngineSettings;
 use super::pool::EMULATED;
 use crate::failure::{Failure, Outcome};
 use esker_base::SystemClock;

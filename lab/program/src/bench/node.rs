@@ -3,7 +3,7 @@
 //! It reads a [`NodePlan`] from standard input and writes [`NodeMessage::Listening`] to standard output. After that every
 //! line that it reads is answered with what it has done so far. When standard input ends it drains and goes.
 
-use super::plan::line;
+use super::process::line;
 use crate::failure::{Failure, Outcome};
 use clap::Args;
 use esker::{Db, KeyspaceSettings, Log, Settings, Sync};

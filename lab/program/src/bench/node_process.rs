@@ -1,11 +1,10 @@
 //! A storage node's process, from the outside: started, asked what it did, connected to, and ended with this.
 
-use super::child::Ended;
-use super::fabric::FabricSettings;
+use super::engine_settings::FabricSettings;
 use super::network::{Network, Relay};
 use super::node::{NodeCosts, NodeKind, NodeMessage, NodePlan, SETTLE, SUBSYSTEM};
 use super::node_store::NodeStore;
-use super::plan::line;
+use super::process::{Ended, line};
 use crate::failure::{Failure, Outcome};
 use esker_base::{SystemClock, SystemEntropy, Threads};
 use esker_initiator::{BlockClient, KeyClient};

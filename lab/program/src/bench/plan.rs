@@ -1,9 +1,7 @@
 //! What a worker process is to do, and what it tells meanwhile: JSON between two copies of this
 //! program, so nothing here lasts longer than a run.
 
-use super::engines::EngineSettings;
-use super::probes;
-use crate::failure::Outcome;
+use super::engine_settings::EngineSettings;
 use esker::Result;
 use esker_bench::{Progress, WarmUp};
 use esker_workload::shelf::{self, Shelf};
@@ -81,10 +79,15 @@ pub enum Probe {
 }
 
 impl Probe {
+    /// The length of a key.
+    pub const KEY_BYTES: usize = 16;
+    /// The size of a value of a queue, and of the hot key.
+    pub const SMALL_VALUE_BYTES: usize = 100;
+
     fn value_bytes(&self) -> usize {
         match *self {
             Probe::Pairs { value_bytes, .. } => value_bytes,
-            Probe::Queue { .. } | Probe::HotKey { .. } => probes::SMALL_VALUE_BYTES,
+            Probe::Queue { .. } | Probe::HotKey { .. } => Self::SMALL_VALUE_BYTES,
         }
     }
 }
@@ -262,7 +265,7 @@ impl Task {
             }
             Task::Updates(task) => (task.key_bytes, task.value_bytes),
             Task::Shelf(task) => (ShelfTask::KEY_BYTES, task.value_bytes),
-            Task::Probe(probe) => (probes::KEY_BYTES, probe.value_bytes()),
+            Task::Probe(probe) => (Probe::KEY_BYTES, probe.value_bytes()),
             Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
                 ROW_BYTES
             }
@@ -337,11 +340,4 @@ impl TpccTask {
         let default = tpcc::Options::default();
         tpcc::Options { warehouses, items, customers, transactions, clients, seed, ..default }
     }
-}
-
-/// A line of JSON.
-pub fn line(value: &impl Serialize) -> Outcome<Vec<u8>> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    Ok(line)
 }

@@ -16,8 +16,6 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// The length of a key.
-pub const KEY_BYTES: usize = 16;
 /// Entries that are read after a seek.
 const AFTER_SEEK: usize = 50;
 /// Most gets of a probe, and how many gets there are to a seek.
@@ -31,8 +29,6 @@ const HOT_SCANS: usize = 11;
 const QUEUE_LENGTH: u64 = 1_000;
 /// The pops whose mean is one figure.
 const POPS_A_FIGURE: usize = 1_000;
-/// The size of a value of a queue, and of the hot key.
-pub const SMALL_VALUE_BYTES: usize = 100;
 /// Operations between two reports of progress.
 const REPORT: u64 = 20_000;
 
@@ -84,7 +80,7 @@ impl Run<'_> {
     fn pairs(&mut self, pairs: u64, value_bytes: usize) -> Outcome {
         let engine = self.engine;
         let store = engine.store();
-        let mut key = KeyBuffer::new(KEY_BYTES);
+        let mut key = KeyBuffer::new(Probe::KEY_BYTES);
         self.fill(pairs, value_bytes)?;
         let begin = self.clock.now();
         engine.flush()?;
@@ -143,7 +139,7 @@ impl Run<'_> {
     fn fill(&mut self, pairs: u64, value_bytes: usize) -> Outcome {
         let store = self.engine.store();
         let pool = ValuePool::new(value_bytes, &mut self.rng);
-        let (mut key, mut values) = (KeyBuffer::new(KEY_BYTES), pool.values());
+        let (mut key, mut values) = (KeyBuffer::new(Probe::KEY_BYTES), pool.values());
         let mut numbers: Vec<u64> = (0..pairs).collect();
         for at in (1..numbers.len()).rev() {
             numbers.swap(at, self.rng.below(at as u64 + 1) as usize);
@@ -158,8 +154,8 @@ impl Run<'_> {
     /// Puts at a queue's tail, and takes from its head: the first entry is read and deleted.
     fn queue(&mut self, pops: u64, limit: Duration) -> Outcome {
         let store = self.engine.store();
-        let pool = ValuePool::new(SMALL_VALUE_BYTES, &mut self.rng);
-        let (mut key, mut values) = (KeyBuffer::new(KEY_BYTES), pool.values());
+        let pool = ValuePool::new(Probe::SMALL_VALUE_BYTES, &mut self.rng);
+        let (mut key, mut values) = (KeyBuffer::new(Probe::KEY_BYTES), pool.values());
         for number in 0..QUEUE_LENGTH {
             store.put(key.set(number), values.next_value())?;
         }
@@ -200,8 +196,8 @@ impl Run<'_> {
     /// Overwrites one key, and scans the store that has nothing else.
     fn hot_key(&mut self, writes: u64, limit: Duration) -> Outcome {
         let store = self.engine.store();
-        let pool = ValuePool::new(SMALL_VALUE_BYTES, &mut self.rng);
-        let (key, mut values) = (KeyBuffer::new(KEY_BYTES), pool.values());
+        let pool = ValuePool::new(Probe::SMALL_VALUE_BYTES, &mut self.rng);
+        let (key, mut values) = (KeyBuffer::new(Probe::KEY_BYTES), pool.values());
         let (begin, mut done) = (self.clock.now(), 0);
         while done < writes && self.since(begin) < limit {
             for _ in 0..REPORT.min(writes - done) {

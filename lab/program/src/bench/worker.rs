@@ -4,7 +4,8 @@
 //! input ends, whoever started it has gone, and it goes too.
 
 use super::fabric::{self, FabricEngine};
-use super::plan::{Message, Plan, ShelfTask, Task, line};
+use super::plan::{Message, Plan, ShelfTask, Task};
+use super::process::line;
 use super::{engines, probes, reading, transactions};
 use crate::failure::{Failure, Outcome};
 use clap::Args;
