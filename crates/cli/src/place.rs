@@ -1,12 +1,12 @@
 //! The database, the keyspace and the range that a command works on.
 
-use crate::commands::repair::between;
 use crate::failure::{Answer, Failure, Outcome};
 use crate::form::Notation;
 use crate::output::tell;
+use crate::text::escape;
 use clap::Args;
 use esker::env::Env;
-use esker::inspect::{Inspector, Skipped};
+use esker::inspect::{Inspector, LostKeys, Skipped};
 use esker::{Cursor, Db, KeyRange, Keyspace, Log, Recovery, Settings, Sync};
 use esker_flash::{FlashStorage, chunk_device};
 use esker_pmem::pool::PoolRepair;
@@ -365,4 +365,16 @@ pub fn for_each(
         }
     }
     Ok(())
+}
+
+/// A range of keys, for people.
+pub fn between(keys: &LostKeys) -> String {
+    let from = match &keys.from[..] {
+        [] => "from the first".to_owned(),
+        from => format!("from {}", escape(from)),
+    };
+    match &keys.to {
+        Some(to) => format!("{from} to {}", escape(to)),
+        None => format!("{from} on"),
+    }
 }

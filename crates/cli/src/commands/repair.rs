@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::form::Notation;
 use crate::output::show;
-use crate::place::Files;
+use crate::place::{Files, between};
 use crate::progress::Progress;
 use crate::text::escape;
 use crate::units;
@@ -110,18 +110,6 @@ fn text(repaired: &RepairReport) -> String {
         out.push_str("nothing had to be given up\n");
     }
     out
-}
-
-/// A range of keys, for people.
-pub fn between(keys: &LostKeys) -> String {
-    let from = match &keys.from[..] {
-        [] => "from the first".to_owned(),
-        from => format!("from {}", escape(from)),
-    };
-    match &keys.to {
-        Some(to) => format!("{from} to {}", escape(to)),
-        None => format!("{from} on"),
-    }
 }
 
 fn keys_json(keys: &LostKeys) -> Json {
