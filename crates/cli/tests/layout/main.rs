@@ -11,6 +11,7 @@
 //!
 //! The checkers are pure functions on text, and are themselves tested on samples that must fail.
 
+mod circles;
 mod manifest;
 mod prose;
 mod rooms;
@@ -150,6 +151,22 @@ fn rooms_of_the_engine_use_only_what_they_may() {
     let paths: Vec<_> = sources.iter().map(|(path, _)| path.clone()).collect();
     problems.extend(rooms::missing(&paths));
     problems.extend(rooms::circles());
+    expect_none(problems);
+}
+
+#[test]
+fn files_make_no_long_circles() {
+    let mut problems = Vec::new();
+    for (folder, most) in circles::LIMITS {
+        let is_code = |path: &str| {
+            !path.contains("/tests/") && !path.contains("/testing") && !path.contains("test.rs")
+        };
+        let code = sources(folder).into_iter().filter(|(path, _)| is_code(path));
+        let inside = |path: &str| path[folder.len() + 1..].to_owned();
+        let code = code.map(|(path, text)| (inside(&path), rules::without_tests(&text).to_owned()));
+        let found = circles::over(&code.collect::<Vec<_>>(), most);
+        problems.extend(found.into_iter().map(|circle| format!("{folder}: {circle}")));
+    }
     expect_none(problems);
 }
 

@@ -218,7 +218,8 @@ pub fn without_tests(text: &str) -> &str {
     let mut at = 0;
     let mut after_condition = false;
     for line in text.split_inclusive('\n') {
-        if after_condition && line.starts_with("mod ") && line.trim_end().ends_with('{') {
+        let module = line.strip_prefix("pub(crate) ").unwrap_or(line);
+        if after_condition && module.starts_with("mod ") && line.trim_end().ends_with('{') {
             return &text[..at];
         }
         after_condition = line.starts_with("#[cfg(") && line.contains("test");
