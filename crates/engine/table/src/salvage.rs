@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 /// A range of keys in which versions are lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LostKeys {
     /// The lower bound of the lost keys. Empty if there is none.
     pub from: Vec<u8>,

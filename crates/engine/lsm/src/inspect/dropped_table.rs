@@ -4,6 +4,7 @@ use esker_table::LostKeys;
 
 /// A table that could not be kept as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DroppedTable {
     /// The file of the table.
     pub file: String,
