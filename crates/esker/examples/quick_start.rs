@@ -27,7 +27,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut names = Vec::new();
     for pair in db.range(&users, ..).at(&snapshot).rev() {
         let (name, job) = pair?;
-        names.push(format!("{}: {}", String::from_utf8(name)?, String::from_utf8(job)?));
+        names.push(format!("{}: {}", str::from_utf8(&name)?, str::from_utf8(&job)?));
     }
     assert_eq!(names, ["linus: maintainer", "grace: admiral"]);
     db.close()?;

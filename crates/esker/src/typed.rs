@@ -28,7 +28,7 @@
 //! ```
 
 use crate::tuple::{self, DecodeError, FromTuple, ToTuple};
-use crate::{Db, Error, KeyRange, Keyspace, KeyspaceSettings, Range, WriteBatch};
+use crate::{Db, Error, KeyRange, Keyspace, KeyspaceSettings, Range, Value, WriteBatch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -286,7 +286,7 @@ impl<K, V> fmt::Debug for TypedRange<K, V> {
 }
 
 impl<K: FromTuple, V: ValueCodec> TypedRange<K, V> {
-    fn typed(&self, entry: crate::Result<(Vec<u8>, Vec<u8>)>) -> Result<(K, V), TypedError> {
+    fn typed(&self, entry: crate::Result<(Value, Value)>) -> Result<(K, V), TypedError> {
         let (key, value) = entry?;
         let typed_key = tuple::decode(&key).map_err(|source| TypedError::Key {
             keyspace: self.keyspace.name().to_owned(),

@@ -46,7 +46,8 @@ fn hard_pairs() -> Vec<(Vec<u8>, Vec<u8>)> {
 fn contents(scratch: &Scratch, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = esker::Db::open_read_only(scratch.path(name), Default::default()).unwrap();
     let keyspace = db.default_keyspace();
-    db.range(&keyspace, ..).map(|pair| pair.unwrap()).collect()
+    let pairs = db.range(&keyspace, ..).map(|pair| pair.unwrap());
+    pairs.map(|(key, value)| (key.into_vec(), value.into_vec())).collect()
 }
 
 #[test]

@@ -120,6 +120,12 @@ impl Block {
         (first && in_order && inside).then_some(block)
     }
 
+    /// The memory of the block, which its clones share.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &Arc<[u8]> {
+        &self.bytes
+    }
+
     /// Bytes of memory that the block takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.len()

@@ -7,6 +7,7 @@
 use crate::block::{Block, EntryPosition};
 use esker_base::{Kind, Seqno};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Most suffixes are no longer than this. They are copied as one fixed number of bytes.
 const CHUNK: usize = 16;
@@ -98,6 +99,12 @@ impl BlockScan {
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], |block| block.slice(self.value.clone()))
+    }
+
+    /// Returns the block, and where in it the value of the current version is.
+    #[inline]
+    pub fn shared_value(&self) -> Option<(&Arc<[u8]>, Range<usize>)> {
+        Some((self.block.as_ref()?.bytes(), self.value.clone()))
     }
 
     /// Returns the sequence number of the current version.

@@ -1,6 +1,6 @@
 //! An open table: what is held in memory of it, and the lookup of one key.
 
-use crate::block::{BadEntry, Block};
+use crate::block::{BadEntry, Block, SeekResult};
 use crate::block_fetcher::BlockFetcher;
 use crate::cache::{BlockCache, BlockKey};
 use crate::compression::zeroed;
@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::format::{BlockKind, FOOTER_BYTES, FOOTER_BYTES_MAX, Footer};
 use crate::index::Index;
 use crate::sketch::Sketches;
-use crate::table_iter::{ReadPurpose, TableIter};
+use crate::table_iter::{PinnedValue, ReadPurpose, TableIter};
 use crate::{Properties, range_del_block};
 use esker_base::{Error, FragmentedTombstones, Kind, MAX_SEQNO, Result, Seqno};
 use esker_storage::ReadableFile;
@@ -26,8 +26,8 @@ pub struct Found {
     pub seqno: Seqno,
     /// Its kind: a delete was found, too.
     pub kind: Kind,
-    /// A copy of its value.
-    pub value: Vec<u8>,
+    /// Its value, in its block.
+    pub value: PinnedValue,
 }
 
 /// What lookups read of files because no cache had it.
@@ -194,18 +194,15 @@ impl Table {
             return Ok(None);
         }
         let block = block(self, n)?;
-        let found = block.seek(key, snapshot).and_then(|landing| match landing {
-            Some(landing) if landing.same_key => {
-                let value = block.value(landing.place, &landing.entry)?;
-                Ok(Some(Found {
-                    seqno: landing.entry.seqno,
-                    kind: landing.entry.kind,
-                    value: block.slice(value).to_vec(),
-                }))
-            }
-            _ => Ok(None),
-        });
-        found.map_err(|bad| self.bad_entry(n, bad))
+        let bad_entry = |bad| self.bad_entry(n, bad);
+        let landing = block.seek(key, snapshot).map_err(bad_entry)?;
+        let Some(SeekResult { place, entry, .. }) = landing.filter(|landing| landing.same_key)
+        else {
+            return Ok(None);
+        };
+        let value = block.value(place, &entry).map_err(bad_entry)?;
+        let value = PinnedValue::new(block, value);
+        Ok(Some(Found { seqno: entry.seqno, kind: entry.kind, value }))
     }
 
     /// Whether a key with this hash may be here. False is certain.

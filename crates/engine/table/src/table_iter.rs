@@ -23,23 +23,48 @@ pub enum ReadPurpose {
 }
 
 /// A value in a data block, which it keeps in memory, and nothing else.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct PinnedValue {
     block: Option<Block>,
     place: Range<usize>,
 }
 
 impl PinnedValue {
+    #[inline]
+    pub(crate) fn new(block: Block, place: Range<usize>) -> Self {
+        PinnedValue { block: Some(block), place }
+    }
+
     /// The value; empty if none is held.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], |block| block.slice(self.place.clone()))
     }
 
+    /// Returns the block, and where in it the value is; `None` if none is held.
+    #[inline]
+    pub fn shared(&self) -> Option<(&Arc<[u8]>, Range<usize>)> {
+        Some((self.block.as_ref()?.bytes(), self.place.clone()))
+    }
+
     /// Holds nothing any more.
     #[inline]
     pub fn release(&mut self) {
         self.block = None;
+    }
+}
+
+impl PartialEq for PinnedValue {
+    fn eq(&self, other: &PinnedValue) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for PinnedValue {}
+
+impl std::fmt::Debug for PinnedValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "b\"{}\"", self.bytes().escape_ascii())
     }
 }
 

@@ -47,7 +47,7 @@ fn a_snapshot_and_a_transaction_read_as_a_keyspace_does() {
     let snapshot = db.snapshot();
     keyspace.put("h", "late").unwrap();
     keyspace.delete("a").unwrap();
-    let is = |key: &str, entry: Option<(Vec<u8>, Vec<u8>)>| entry.unwrap().0 == key.as_bytes();
+    let is = |key: &str, entry: Option<(Value, Value)>| entry.unwrap().0 == key.as_bytes();
     assert_eq!(text(snapshot.iter(&keyspace)), "abcdefg");
     assert_eq!(text(snapshot.range(&keyspace, "c"..).rev()), "gfedc");
     assert_eq!(text(snapshot.prefix(&keyspace, "a")), "a");
@@ -96,7 +96,7 @@ fn letters() -> (tempfile::TempDir, Db, Keyspace) {
 }
 
 /// The letters that an iterator gives.
-fn text(pairs: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>) -> String {
+fn text(pairs: impl Iterator<Item = Result<(Value, Value)>>) -> String {
     pairs.map(|pair| char::from(pair.unwrap().0[0])).collect()
 }
 

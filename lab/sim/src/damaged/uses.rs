@@ -75,7 +75,7 @@ impl Opened<'_> {
                 match pair {
                     Ok((key, value)) => {
                         last = full_key(name, &key);
-                        reading.values.insert(last.clone(), Some(value));
+                        reading.values.insert(last.clone(), Some(value.into_vec()));
                     }
                     Err(_) => drop(stops.insert(name, last.clone())),
                 }

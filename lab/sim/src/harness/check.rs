@@ -4,7 +4,7 @@ use super::{Check, Halt, Harness};
 use crate::content;
 use crate::model::{Pairs, World};
 use crate::operations::SPACES;
-use esker_api::{Cursor, KeyRange};
+use esker_api::{Cursor, KeyRange, Value};
 use esker_base::{Error, Result};
 use esker_lsm::{Db, DbCursor, Keyspace, Snapshot};
 
@@ -183,11 +183,11 @@ fn collect(
     mut cursor: DbCursor,
     start: fn(&mut DbCursor) -> Result<()>,
     step: fn(&mut DbCursor) -> Result<()>,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+) -> Result<Vec<(Value, Value)>> {
     let mut found = Vec::new();
     start(&mut cursor)?;
     while let Some((key, value)) = cursor.current() {
-        found.push((key.to_vec(), value.to_vec()));
+        found.push((Value::copy_of(key), Value::copy_of(value)));
         step(&mut cursor)?;
     }
     Ok(found)
@@ -195,13 +195,14 @@ fn collect(
 
 fn same_pairs<'a>(
     what: &str,
-    found: &[(Vec<u8>, Vec<u8>)],
+    found: &[(Value, Value)],
     expected: impl Iterator<Item = (&'a Vec<u8>, &'a std::sync::Arc<[u8]>)>,
 ) -> Check {
     let mut found = found.iter();
     for (key, value) in expected {
         match found.next() {
-            Some((found_key, found_value)) if found_key == key && found_value[..] == value[..] => {}
+            Some((found_key, found_value))
+                if *found_key == *key && found_value[..] == value[..] => {}
             Some((found_key, found_value)) => {
                 return Err(Halt::Wrong(format!(
                     "{what} has {} where {} should be",

@@ -76,7 +76,8 @@ pub fn put(db: &Db, number: u32, bytes: usize) -> Result<()> {
 
 /// All pairs.
 pub fn pairs(db: &Db) -> Result<Pairs> {
-    db.range(&db.default_keyspace(), ..).collect()
+    let pairs = db.range(&db.default_keyspace(), ..);
+    pairs.map(|pair| pair.map(|(key, value)| (key.into_vec(), value.into_vec()))).collect()
 }
 
 /// Loses the power of the machine that `db` runs on. Gives the disk of the next.

@@ -21,7 +21,7 @@ use crate::read::db_iter::{DbIter, IterValue};
 use crate::user_keys::KeyFormat;
 use crate::version::pin_registry::RevocablePin;
 use crate::version::snapshot_tracker::Snapshot;
-use esker_api::{Cursor, KeyRange};
+use esker_api::{Cursor, KeyRange, Value};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::OwnerProcess;
 use esker_table::PinnedValue;
@@ -253,6 +253,20 @@ impl DbCursor {
         let inner = inner.upgrade().ok_or(Error::Closed)?;
         inner.tree.check_usable()?;
         DbIter::new(&inner.tree, keyspace, range.clone(), snapshot.seqno())
+    }
+}
+
+impl DbCursor {
+    /// The value of the current entry. It stays valid when the cursor moves.
+    #[inline]
+    pub(crate) fn shared_value(&self) -> Value {
+        if self.is_in_blocks {
+            return self.blocks.shared_value();
+        }
+        match self.pair.held.shared() {
+            Some((block, range)) if self.pair.is_held => Value::shared(block, range),
+            _ => Value::copy_of(&self.pair.value),
+        }
     }
 }
 

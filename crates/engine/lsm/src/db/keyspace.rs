@@ -163,7 +163,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// The errors of [`Keyspace::get`].
-    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn first(&self) -> Result<Option<(Value, Value)>> {
         self.iter().next().transpose()
     }
 
@@ -171,7 +171,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// The errors of [`Keyspace::get`].
-    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn last(&self) -> Result<Option<(Value, Value)>> {
         self.iter().next_back().transpose()
     }
 

@@ -4,7 +4,7 @@ use super::cursor::DbCursor;
 use crate::engine::Engine;
 use crate::recovery::close::EngineHandle;
 use crate::version::snapshot_tracker::Snapshot;
-use esker_api::{Cursor, KeyRange, KeyspaceRef};
+use esker_api::{Cursor, KeyRange, KeyspaceRef, Value};
 use esker_base::Result;
 use std::iter::FusedIterator;
 use std::sync::Arc;
@@ -12,7 +12,9 @@ use std::sync::Arc;
 /// An iterator over the entries in a range of keys, from both ends.
 ///
 /// It reads at the snapshot given by [`Range::at`], or at a snapshot taken by its first step. It
-/// ends after the first error. Created by `range`, `prefix` and `iter` of [`Db`](crate::Db) and
+/// ends after the first error. A long value shares the memory of its block: see [`Value`]. A
+/// [`cursor`](crate::Db::cursor) lends its entries instead. Created by `range`, `prefix` and `iter`
+/// of [`Db`](crate::Db) and
 /// [`Keyspace`](crate::Keyspace).
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct Range {
@@ -118,27 +120,28 @@ impl Range {
 
     /// The current entry of `end`, unless the other end returned its key already.
     #[inline]
-    fn pair(&self, end: End) -> Option<(&[u8], &[u8])> {
+    fn pair(&self, end: End) -> Option<(Value, Value)> {
         let (own, other) = match end {
             End::Front => (&self.front, &self.back),
             End::Back => (&self.back, &self.front),
         };
-        let (key, value) = own.as_ref()?.current()?;
+        let own = own.as_ref()?;
+        let (key, _) = own.current()?;
         let returned = other.as_ref().and_then(Cursor::current).map(|(key, _)| key);
         let has_met = returned.is_some_and(|returned| match end {
             End::Front => key >= returned,
             End::Back => key <= returned,
         });
-        (!has_met).then_some((key, value))
+        (!has_met).then(|| (Value::copy_of(key), own.shared_value()))
     }
 
     #[inline]
-    fn step(&mut self, end: End) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+    fn step(&mut self, end: End) -> Option<Result<(Value, Value)>> {
         if self.is_done {
             return None;
         }
         let item = match self.advance(end) {
-            Ok(()) => self.pair(end).map(|(key, value)| Ok((key.to_vec(), value.to_vec()))),
+            Ok(()) => self.pair(end).map(Ok),
             Err(error) => Some(Err(error)),
         };
         self.end_unless(matches!(item, Some(Ok(_))));
@@ -147,7 +150,7 @@ impl Range {
 }
 
 impl Iterator for Range {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type Item = Result<(Value, Value)>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

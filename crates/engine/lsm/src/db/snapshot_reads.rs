@@ -44,7 +44,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The errors of [`Keyspace::get_at`].
-    pub fn first(&self, keyspace: &Keyspace) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn first(&self, keyspace: &Keyspace) -> Result<Option<(Value, Value)>> {
         self.iter(keyspace).next().transpose()
     }
 
@@ -52,7 +52,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The errors of [`Keyspace::get_at`].
-    pub fn last(&self, keyspace: &Keyspace) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn last(&self, keyspace: &Keyspace) -> Result<Option<(Value, Value)>> {
         self.iter(keyspace).next_back().transpose()
     }
 

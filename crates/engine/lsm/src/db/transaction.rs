@@ -241,10 +241,7 @@ impl Transaction {
     ///
     /// # Errors
     /// The errors of [`Transaction::get`].
-    pub fn first(
-        &mut self,
-        keyspace: impl Into<KeyspaceRef>,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn first(&mut self, keyspace: impl Into<KeyspaceRef>) -> Result<Option<(Value, Value)>> {
         self.iter(keyspace).next().transpose()
     }
 
@@ -252,7 +249,7 @@ impl Transaction {
     ///
     /// # Errors
     /// The errors of [`Transaction::get`].
-    pub fn last(&mut self, keyspace: impl Into<KeyspaceRef>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn last(&mut self, keyspace: impl Into<KeyspaceRef>) -> Result<Option<(Value, Value)>> {
         self.iter(keyspace).next_back().transpose()
     }
 
@@ -314,9 +311,9 @@ pub struct TransactionRange<'t> {
     /// Which end moved the cursor last.
     moved: Option<End>,
     /// The last key that `next` returned.
-    front: Option<Vec<u8>>,
+    front: Option<Value>,
     /// The last key that `next_back` returned.
-    back: Option<Vec<u8>>,
+    back: Option<Value>,
 }
 
 /// An end of a range.
@@ -332,7 +329,7 @@ impl<'t> TransactionRange<'t> {
     }
 
     /// The next entry from `end`, or `None` where the two ends meet.
-    fn step(&mut self, end: End) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn step(&mut self, end: End) -> Result<Option<(Value, Value)>> {
         let Some(cursor) = self.cursor.take() else { return Ok(None) };
         let mut cursor = cursor?;
         let goes_on = self.moved.replace(end) == Some(end);
@@ -362,7 +359,7 @@ impl<'t> TransactionRange<'t> {
         if has_met {
             return Ok(None);
         }
-        let (key, value) = (key.to_vec(), value.to_vec());
+        let (key, value) = (Value::copy_of(key), Value::copy_of(value));
         *own = Some(key.clone());
         self.cursor = Some(Ok(cursor));
         Ok(Some((key, value)))
@@ -370,7 +367,7 @@ impl<'t> TransactionRange<'t> {
 }
 
 impl Iterator for TransactionRange<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type Item = Result<(Value, Value)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step(End::Front).transpose()

@@ -10,6 +10,7 @@
 //! read without comparing keys.
 
 use super::merging_iter::prefix;
+use esker_api::Value;
 use esker_base::{FragmentedTombstones, Result, Seqno};
 use esker_table::{BlockScan, ScanEnd};
 use std::sync::Arc;
@@ -99,6 +100,15 @@ impl BlockMerge {
     #[inline]
     pub(crate) fn value(&self) -> &[u8] {
         self.top().value()
+    }
+
+    /// The value of the current key, in the memory of its block.
+    #[inline]
+    pub(crate) fn shared_value(&self) -> Value {
+        match self.top().shared_value() {
+            Some((block, range)) => Value::shared(block, range),
+            None => Value::default(),
+        }
     }
 
     /// Whether nothing of the current key is left to be yielded.

@@ -15,7 +15,12 @@ use crate::version::super_version::SuperVersion;
 use esker_api::Value;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, LookupOutcome, MemTable};
+use esker_table::PinnedValue;
 use std::sync::Arc;
+
+/// What a get returns may keep a block in memory that is so many times as long. A shorter value is
+/// copied, which costs less than a count that all readers of the block share.
+const SHARED_BLOCK_PART: usize = 8;
 
 /// Whether a read may wait for the device.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -151,11 +156,22 @@ fn get_from_tables(
         if let Some(found) = found {
             tree.counters.table_gets.count(true, cost);
             let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
-            return Ok(lives.then(|| (found.seqno, Value::from(found.value))));
+            return Ok(lives.then(|| (found.seqno, value_of(&found.value))));
         }
     }
     tree.counters.table_gets.count(false, cost);
     Ok(None)
+}
+
+/// The value, in the memory of its block if it is a good part of it.
+#[inline]
+fn value_of(found: &PinnedValue) -> Value {
+    match found.shared() {
+        Some((block, range)) if range.len() >= block.len() / SHARED_BLOCK_PART => {
+            Value::shared(block, range)
+        }
+        _ => Value::copy_of(found.bytes()),
+    }
 }
 
 /// Tells the DRAMTable that `memtable` is about to leave the view (R2).

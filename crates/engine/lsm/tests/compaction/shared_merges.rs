@@ -117,7 +117,8 @@ fn fill(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 fn pairs(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    db.range(&db.default_keyspace(), ..).map(|pair| pair.unwrap()).collect()
+    let pairs = db.range(&db.default_keyspace(), ..).map(|pair| pair.unwrap());
+    pairs.map(|(key, value)| (key.into_vec(), value.into_vec())).collect()
 }
 
 fn tables_listed(db: &Db) -> usize {

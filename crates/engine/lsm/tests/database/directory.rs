@@ -150,7 +150,7 @@ fn what_was_acknowledged_while_the_database_closed_is_there() {
         for (thread, written) in acknowledged.into_iter().enumerate() {
             let found: Vec<_> = db
                 .prefix(&keyspace, format!("{thread}/").as_bytes())
-                .map(|pair| String::from_utf8(pair.unwrap().0).unwrap())
+                .map(|pair| String::from_utf8(pair.unwrap().0.into_vec()).unwrap())
                 .collect();
             // A delete goes with every tenth key, of all keys before it.
             let first = if written < 10 { 0 } else { written / 10 * 10 - 1 };

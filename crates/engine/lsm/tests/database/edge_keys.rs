@@ -1,7 +1,8 @@
 //! The empty key, keys of zeroes and keys that start with many bytes `ff` are keys like any others,
 //! and ranges may be open. A model in memory says what every call has to answer.
 
-use esker_api::{Cursor, KeyRange, Keyspaces, WriteBatch};
+use crate::support::copied;
+use esker_api::{Cursor, KeyRange, Keyspaces, Value, WriteBatch};
 use esker_base::background::Stepped;
 use esker_base::{Error, MAX_KEY_BYTES, Rng};
 use esker_lsm::{Db, Env, Keyspace, Settings, Snapshot};
@@ -152,15 +153,15 @@ fn check(db: &Db, keyspace: &Keyspace, model: &Model, at: &Snapshot, rng: &mut R
         let (range, _) = range(rng);
         let expected = within(model, &range);
         let read = || db.range(keyspace, range.clone()).at(at);
-        let forward: Vec<Pair> = read().map(Result::unwrap).collect();
+        let forward: Vec<Pair> = read().map(copied).collect();
         assert_eq!(forward, expected, "{range:?}");
-        let mut backward: Vec<Pair> = read().rev().map(Result::unwrap).collect();
+        let mut backward: Vec<Pair> = read().rev().map(copied).collect();
         backward.reverse();
         assert_eq!(backward, expected, "{range:?}");
         seek(&mut db.cursor_at(keyspace, range, at).unwrap(), &expected, rng);
     }
     let prefix = key(rng);
-    let pairs: Vec<Pair> = db.prefix(keyspace, &prefix).at(at).map(Result::unwrap).collect();
+    let pairs: Vec<Pair> = db.prefix(keyspace, &prefix).at(at).map(copied).collect();
     assert_eq!(pairs, within(model, &KeyRange::prefix(&prefix)), "{prefix:?}");
 }
 
@@ -343,7 +344,7 @@ fn a_database_from_before_the_map_keeps_its_keys_as_they_are() {
     for round in 0..3 {
         let db = Db::open(dir.path(), settings()).unwrap();
         let keyspace = db.default_keyspace();
-        let pairs: Vec<Pair> = db.range(&keyspace, ..).map(|pair| pair.unwrap()).collect();
+        let pairs: Vec<Pair> = db.range(&keyspace, ..).map(copied).collect();
         assert_eq!(pairs, expected, "round {round}");
         assert!(!db.takes_empty_key());
         assert!(matches!(db.put(&keyspace, b"", b"1"), Err(Error::EmptyKey)));
@@ -367,7 +368,7 @@ fn open_ranges_work_in_a_database_from_before_the_map() {
     let keyspace = db.default_keyspace();
     let longest = vec![0xff; MAX_KEY_BYTES];
     db.put(&keyspace, &longest, b"1").unwrap();
-    let keys = |db: &Db| -> Vec<Vec<u8>> {
+    let keys = |db: &Db| -> Vec<Value> {
         let pairs = db.range(&db.default_keyspace(), ..);
         pairs.map(|pair| pair.unwrap().0).collect()
     };

@@ -84,7 +84,8 @@ fn refuses_snapshot(db: &Db, foreign: &Snapshot) {
 fn values(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     let pairs = |info: &esker_lsm::KeyspaceInfo| {
         let keyspace = db.existing_keyspace(&info.name).unwrap();
-        db.range(&keyspace, ..).map(Result::unwrap).collect::<Vec<_>>()
+        let pairs = db.range(&keyspace, ..).map(Result::unwrap);
+        pairs.map(|(key, value)| (key.into_vec(), value.into_vec())).collect::<Vec<_>>()
     };
     db.keyspaces().iter().flat_map(pairs).collect()
 }

@@ -1,6 +1,6 @@
 //! What is written, deleted and compacted is read as it should be, from a real directory.
 
-use crate::support::{key, open, pairs, small};
+use crate::support::{copied, key, open, pairs, small};
 use esker_api::{Cursor, KeyRange};
 use esker_base::background::Stepped;
 use esker_lsm::{Db, Dedup, Env, KeyspaceSettings, Ratio, Shape};
@@ -49,15 +49,14 @@ fn overwrites_and_deletes_of_many_rounds_agree_with_a_map() {
                 model.insert(key, value);
             }
         }
-        let found =
-            || -> BTreeMap<_, _> { db.range(&keyspace, ..).map(|pair| pair.unwrap()).collect() };
+        let found = || -> BTreeMap<_, _> { db.range(&keyspace, ..).map(copied).collect() };
         assert_eq!(found(), model);
         db.settle().unwrap();
         assert_eq!(found(), model);
         db.compact().unwrap();
         assert_eq!(found(), model);
-        let reversed: Vec<_> = db.range(&keyspace, ..).rev().map(|pair| pair.unwrap()).collect();
-        assert!(reversed.into_iter().eq(model.into_iter().rev()));
+        let reversed = db.range(&keyspace, ..).rev().map(copied);
+        assert!(reversed.eq(model.into_iter().rev()));
     }
 }
 
@@ -188,8 +187,8 @@ fn a_scan_of_a_part_of_what_a_table_deletes_sees_nothing_of_it() {
     for (from, to) in (0..60).flat_map(|from| (from..60).map(move |to| (from, to))) {
         let expected: Vec<_> = (from..to).filter(lives).map(key).collect();
         let range = || db.range(&keyspace, &key(from)[..]..&key(to)[..]);
-        let forward: Vec<_> = range().map(|pair| pair.unwrap().0).collect();
-        let mut back: Vec<_> = range().rev().map(|pair| pair.unwrap().0).collect();
+        let forward: Vec<_> = range().map(|pair| pair.unwrap().0.into_vec()).collect();
+        let mut back: Vec<_> = range().rev().map(|pair| pair.unwrap().0.into_vec()).collect();
         back.reverse();
         assert_eq!((&forward, &back), (&expected, &expected), "from {from} to {to}");
     }
@@ -313,4 +312,26 @@ fn entries(db: &Db) -> u64 {
     let levels = db.levels().into_iter().flat_map(|keyspace| keyspace.levels);
     let tables = levels.flat_map(|level| level.runs).flat_map(|run| run.tables);
     tables.map(|table| table.entries).sum()
+}
+
+#[test]
+fn values_that_were_read_outlive_their_tables_and_their_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    let value = |n: u64| vec![n as u8; 20 * (n % 50) as usize];
+    for n in 0..1_000 {
+        db.put(&keyspace, key(n), value(n)).unwrap();
+    }
+    db.flush().unwrap();
+    let entries: Vec<_> = db.range(&keyspace, ..).map(|entry| entry.unwrap()).collect();
+    let reversed: Vec<_> = db.range(&keyspace, ..).rev().map(|entry| entry.unwrap()).collect();
+    let got: Vec<_> = (0..1_000).map(|n| db.get(&keyspace, key(n)).unwrap().unwrap()).collect();
+    db.delete_range(&keyspace, ..).unwrap();
+    db.compact().unwrap();
+    db.close().unwrap();
+    assert!(reversed.iter().rev().eq(&entries));
+    for (n, ((found, scanned), got)) in (0..).zip(entries.iter().zip(&got)) {
+        assert_eq!((found, scanned, got), (&key(n).into(), &value(n).into(), &value(n).into()));
+    }
 }

@@ -208,7 +208,7 @@ pub fn check(place: &Path, acknowledged: &Acknowledged) {
         let count = found.len() as u32;
         assert!(count >= pairs, "{name}: {count} pairs are left of {pairs}");
         for (number, pair) in (0..).zip(&found) {
-            assert!(*pair == (key(number).to_vec(), value(number)), "{name}: pair {number}");
+            assert!(pair.0 == key(number)[..] && pair.1 == value(number), "{name}: pair {number}");
         }
         for (_, keyspace) in acknowledged.keyspaces.iter().filter(|(of, _)| of == name) {
             db.existing_keyspace(keyspace).unwrap();

@@ -79,7 +79,7 @@ fn pairs(db: &Db) -> Pairs {
         let keyspace = db.existing_keyspace(&keyspace.name).unwrap();
         for pair in db.range(&keyspace, ..) {
             let (key, value) = pair.unwrap();
-            all.insert([keyspace.name().as_bytes(), b"/", &key].concat(), value);
+            all.insert([keyspace.name().as_bytes(), b"/", &key].concat(), value.into_vec());
         }
     }
     all

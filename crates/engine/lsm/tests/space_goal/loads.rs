@@ -427,6 +427,7 @@ impl Load {
         println!("{context}: {excess:+.2} segments above");
         assert!(excess <= 0.0, "{context}: {excess:.2} segments above the ceiling");
         let found = self.db().range(&self.keyspace, ..).map(|pair| pair.unwrap());
+        let found = found.map(|(key, value)| (key.into_vec(), value.into_vec()));
         let expected = self.values.iter().map(|(n, value)| (key(*n), value.clone()));
         assert!(found.eq(expected), "{context}: what was written is not what is found");
         self.snapshot = None;

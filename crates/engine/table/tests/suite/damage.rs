@@ -45,7 +45,8 @@ fn check_damaged(bytes: Vec<u8>, info: &TableInfo, versions: &[Version], what: &
     for (key, seqno, kind, value) in versions {
         match get(&table, key, *seqno) {
             Ok(found) => {
-                let found = found.map(|found| (found.seqno, found.kind, found.value));
+                let found =
+                    found.map(|found| (found.seqno, found.kind, found.value.bytes().to_vec()));
                 assert_eq!(found, Some((*seqno, *kind, value.clone())), "{what}");
             }
             Err(error) => assert!(error.is_corruption(), "{what}: {error}"),

@@ -76,7 +76,7 @@ fn check_gets(table: &Table, versions: &[Version]) {
         let expected =
             versions.get(position(versions, &key, snapshot)).filter(|(other, ..)| *other == key);
         let found = get(table, &key, snapshot).unwrap();
-        let found = found.map(|found| (found.seqno, found.kind, found.value));
+        let found = found.map(|found| (found.seqno, found.kind, found.value.bytes().to_vec()));
         assert_eq!(
             found,
             expected.map(|(_, seqno, kind, value)| (*seqno, *kind, value.clone())),

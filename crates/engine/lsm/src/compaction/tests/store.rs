@@ -297,7 +297,7 @@ impl Store {
             deleted_before = deleted_before.max(table.tombstones().covering(key, snapshot));
             if let Some(found) = table.get(key, hash64(key), snapshot).unwrap() {
                 let lives = found.kind == Kind::Put && found.seqno >= deleted_before;
-                return lives.then_some(found.value);
+                return lives.then(|| found.value.bytes().to_vec());
             }
         }
         None
