@@ -1,10 +1,8 @@
 //! How a command ends when it does not end well.
 
-use crate::output::tell_error;
 use crate::units;
 use esker_initiator::RemoteError;
 use std::fmt::Display;
-use std::process::ExitCode;
 
 /// A command's result.
 pub type Outcome<T = ()> = Result<T, Failure>;
@@ -40,7 +38,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    fn kind(self) -> &'static str {
+    pub(crate) fn kind(self) -> &'static str {
         match self {
             Answer::NotFound => "not_found",
             Answer::Exists => "exists",
@@ -111,20 +109,6 @@ impl Failure {
             Failure::Interrupted(why) => why.clone(),
             Failure::Said(_) | Failure::PipeClosed => String::new(),
         }
-    }
-
-    /// Tells the user, and gives the exit status.
-    pub fn report(self) -> ExitCode {
-        let (kind, message, status) = match self {
-            Failure::No(answer, message) => (answer.kind(), message, 1),
-            Failure::Failed(message) => ("failed", message, 2),
-            Failure::Usage(message) => ("usage", message, 2),
-            Failure::Interrupted(message) => ("interrupted", message, 130),
-            Failure::Said(status) => return ExitCode::from(status),
-            Failure::PipeClosed => return ExitCode::SUCCESS,
-        };
-        tell_error(kind, &message, status);
-        ExitCode::from(status)
     }
 }
 

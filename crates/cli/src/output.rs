@@ -4,11 +4,12 @@
 //! here, so that no control character of a key, a value or a file name reaches a terminal. Exact bytes
 //! go through [`raw_stdout`] alone.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::text::{escape, visible};
 use serde_json::{Value as Json, json};
 use std::fmt::Display;
 use std::io::{BufWriter, Result, StdoutLock, Write};
+use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -104,6 +105,22 @@ pub fn tell_error(kind: &str, message: &str, status: u8) {
     match is_json() {
         true => to_stderr(&error.to_string()),
         false => to_stderr(&format!("{}: {message}", name())),
+    }
+}
+
+impl Failure {
+    /// Tells the user, and gives the exit status.
+    pub fn report(self) -> ExitCode {
+        let (kind, message, status) = match self {
+            Failure::No(answer, message) => (answer.kind(), message, 1),
+            Failure::Failed(message) => ("failed", message, 2),
+            Failure::Usage(message) => ("usage", message, 2),
+            Failure::Interrupted(message) => ("interrupted", message, 130),
+            Failure::Said(status) => return ExitCode::from(status),
+            Failure::PipeClosed => return ExitCode::SUCCESS,
+        };
+        tell_error(kind, &message, status);
+        ExitCode::from(status)
     }
 }
 

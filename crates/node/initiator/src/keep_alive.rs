@@ -7,7 +7,8 @@
 
 use crate::deadline::{Deadline, WAIT_TIME};
 use crate::queue_pair::QueuePair;
-use crate::sync_connection::{SyncConnection, closed, is_timeout, lost};
+use crate::sync_connection::{SyncConnection, closed, lost};
+use crate::wire::is_timeout;
 use crate::{RemoteError, Settings};
 use esker_base::background::Running;
 use esker_base::{Background, Priority};

@@ -13,7 +13,7 @@ use crate::RemoteError;
 use crate::command_table::{CommandTable, NextStep};
 use crate::deadline::{WAIT_TIME, left};
 use crate::sync_connection::{self, Outgoing, SyncConnection, UnsentCommand};
-use crate::wire::Wire;
+use crate::wire::{self, Wire};
 use esker_base::Clock;
 use esker_nvme::pdu::{ControllerPdu, Decoder, Encoder, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe};
@@ -111,7 +111,7 @@ impl QueuePair {
         while self.clock.now() < until {
             match self.wire.read(&mut unread) {
                 Ok(1..) => {}
-                Err(error) if sync_connection::is_no_failure(&error) => {}
+                Err(error) if wire::is_no_failure(&error) => {}
                 _ => return,
             }
         }
@@ -309,7 +309,7 @@ impl QueuePair {
                 decoder.filled(bytes);
                 hand_out(&mut decoder, &mut state.slots, &mut answered)
             }
-            Err(error) if sync_connection::is_no_failure(&error) => Ok(()),
+            Err(error) if wire::is_no_failure(&error) => Ok(()),
             Err(error) => Err(sync_connection::lost(&self.address, &error)),
         };
         state.decoder = Some(decoder);

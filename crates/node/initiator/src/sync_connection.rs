@@ -1,7 +1,7 @@
 //! A connection with one command at a time: how every queue begins, and all that an admin queue needs.
 
 use crate::deadline::{Deadline, WAIT_TIME, left};
-use crate::wire::Wire;
+use crate::wire::{Wire, is_no_failure};
 use crate::{RemoteError, Settings};
 use esker_base::Clock;
 use esker_nvme::command::Sgl;
@@ -338,15 +338,6 @@ pub(crate) fn lost(address: &str, error: &io::Error) -> RemoteError {
 
 pub(crate) fn closed(address: &str) -> RemoteError {
     RemoteError::Lost { address: address.to_owned(), why: "the node closed it".to_owned() }
-}
-
-pub(crate) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
-/// Whether the same may be tried again, if there is time.
-pub(crate) fn is_no_failure(error: &io::Error) -> bool {
-    is_timeout(error) || error.kind() == io::ErrorKind::Interrupted
 }
 
 #[cfg(test)]

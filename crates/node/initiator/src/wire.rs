@@ -5,7 +5,6 @@
 
 use crate::RemoteError;
 use crate::deadline::Deadline;
-use crate::sync_connection::is_no_failure;
 use esker_nvme::tls::TlsPsk;
 use esker_tls::{Channel, TlsError};
 use parking_lot::Mutex;
@@ -129,4 +128,13 @@ impl Wire {
         unsent.drain(..bytes);
         Ok(unsent.is_empty())
     }
+}
+
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Whether the same may be tried again, if there is time.
+pub(crate) fn is_no_failure(error: &io::Error) -> bool {
+    is_timeout(error) || error.kind() == io::ErrorKind::Interrupted
 }

@@ -1,6 +1,6 @@
 //! Databases in the campaign: in files, with the log in a pool, or on a flash device.
 
-use super::image::{Image, Kind, Recorder, Span, copy};
+use super::image::{Image, Kind, Place, Recorder, Span, copy};
 use super::judge::History;
 use crate::clock::SimClock;
 use esker_base::background::Stepped;
@@ -13,14 +13,6 @@ use esker_pmem::{Accept, Pool};
 use esker_storage::{PosixStorage, Storage};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Where a database is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    Files,
-    Pool,
-    Flash,
-}
 
 /// Below an image's directory: the database's directory or device, and the pool of its log.
 pub const DATABASE: &str = "database";

@@ -1,11 +1,18 @@
 //! Images: files to copy and damage, and what is known of their contents.
 
-use super::database::Place;
 use super::judge::History;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// Where a database is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    Files,
+    Pool,
+    Flash,
+}
 
 /// The contents of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

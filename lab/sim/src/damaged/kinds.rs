@@ -1,6 +1,6 @@
 //! The ways in which a file is damaged.
 
-use super::database::Place;
+use super::image::Place;
 use super::image::{Image, Kind, Span, files};
 use super::judge::History;
 use esker_base::Rng;

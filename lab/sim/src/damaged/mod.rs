@@ -24,8 +24,8 @@ mod judge;
 mod kinds;
 mod uses;
 
-use database::Place;
 use esker_base::Rng;
+use image::Place;
 use image::{Image, Kind, files};
 use judge::{Seen, judge_check};
 use kinds::{Damage, damage};

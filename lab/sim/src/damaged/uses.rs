@@ -1,9 +1,10 @@
 //! The ways to use a damaged database: check, read, read around the damage, write, repair.
 
 use super::database::{
-    DATABASE, DROPPED, KEYSPACES, Place, inspector, open, open_read_only, split, text, write,
+    DATABASE, DROPPED, KEYSPACES, inspector, open, open_read_only, split, text, write,
 };
-use super::image::Image;
+
+use super::image::{Image, Place};
 use super::judge::{Excuses, History, Later, Range, Reading, Seen};
 use esker_api::KeyRange;
 use esker_base::Error;
