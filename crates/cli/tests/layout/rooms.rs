@@ -17,7 +17,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("stats", &["options", "version"]),
     ("manifest", &["options", "stats", "version"]),
     ("log", &["manifest", "options"]),
-    ("write", &["log", "options"]),
+    ("write", &["log", "options", "version"]),
     ("output", &["options", "version"]),
     ("tree", &["log", "manifest", "options", "stats", "version"]),
     ("read", &["stats", "tree", "version"]),

@@ -15,6 +15,7 @@ use crate::stats::disk_usage::{DiskUsageTracker, TableDiskUsage};
 use crate::stats::write_histories::WriteHistories;
 use crate::user_keys::KeyFormat;
 use crate::version::Version;
+use crate::version::known_empty::KnownEmpty;
 use crate::version::pin_registry::PinRegistry;
 use crate::version::snapshot_tracker::SnapshotTracker;
 use crate::version::super_version::{SuperVersion, SuperVersionCell};
@@ -52,6 +53,7 @@ pub(crate) struct Tree {
     pub(crate) installer: VersionSet,
     pub(crate) snapshots: Arc<SnapshotTracker>,
     pub(crate) leases: PinRegistry,
+    pub(crate) known_empty: Arc<KnownEmpty>,
     pub(crate) counters: Counters,
     pub(crate) unwritten: UnpersistedStats,
     pub(crate) histories: WriteHistories,

@@ -71,7 +71,7 @@ impl MemTableCursor {
         self.direction = Direction::Forward;
         for lane in &mut self.lanes {
             lane.at = seek(&self.memtable, &lane.part);
-            lane.skip_unseen(self.numbers, 1);
+            lane.skip_unseen(&self.memtable, self.numbers, 1);
         }
         self.pick();
     }
@@ -81,7 +81,7 @@ impl MemTableCursor {
         self.direction = Direction::Back;
         for lane in &mut self.lanes {
             lane.at = seek(&self.memtable, &lane.part).wrapping_sub(1);
-            lane.skip_unseen(self.numbers, usize::MAX);
+            lane.skip_unseen(&self.memtable, self.numbers, usize::MAX);
         }
         self.pick();
     }
@@ -108,7 +108,7 @@ impl MemTableCursor {
         let Some(current) = self.current else { return };
         let lane = &mut self.lanes[current];
         lane.at = lane.at.wrapping_add(step);
-        lane.skip_unseen(self.numbers, step);
+        lane.skip_unseen(&self.memtable, self.numbers, step);
         lane.prefetch(&self.memtable, step);
         let ended = lane.number().is_none();
         if self.lanes.len() > 1 {
@@ -163,9 +163,9 @@ impl Lane {
 
     /// Steps over versions that are not seen.
     #[inline]
-    fn skip_unseen(&mut self, numbers: u32, step: usize) {
+    fn skip_unseen(&mut self, memtable: &MemTable, numbers: u32, step: usize) {
         while self.number().is_some_and(|number| number >= numbers) {
-            self.at = self.at.wrapping_add(step);
+            self.at = self.part.pass_unseen(memtable.segment(), self.at, numbers, step);
         }
     }
 

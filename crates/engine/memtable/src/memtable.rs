@@ -510,7 +510,8 @@ impl MemTable {
             self.order.collapse(&self.segment, entries);
         }
         let runs = self.order.covering(&self.segment, numbers);
-        let parts = runs.iter().filter_map(|run| run.part(keyspace)).cloned();
+        let seen = runs.iter().filter(|run| run.starts_below(numbers));
+        let parts = seen.filter_map(|run| run.part(keyspace)).cloned();
         MemTableCursor::new(Arc::clone(self), numbers, parts.collect())
     }
 

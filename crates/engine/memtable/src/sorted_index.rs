@@ -108,6 +108,11 @@ impl Run {
         Run { numbers: older.numbers.start..newer.numbers.end, parts }
     }
 
+    /// Whether one of the first `numbers` entries is here.
+    pub fn starts_below(&self, numbers: u32) -> bool {
+        self.numbers.start < numbers
+    }
+
     /// The keyspaces that have versions here.
     pub fn keyspaces(&self) -> impl Iterator<Item = KeyspaceId> {
         self.parts.iter().map(|part| part.keyspace())

@@ -191,6 +191,37 @@ fn compare(segment: &Segment, a: &SortedEntry, b: &SortedEntry) -> Ordering {
     key(a).cmp(key(b)).then(a.flipped.cmp(&b.flipped))
 }
 
+/// The items with the word `word`, with which `items` begins if it has any.
+fn equal_words(items: &[SortedEntry], word: u64) -> &[SortedEntry] {
+    if items.last().is_some_and(|item| item.word == word) {
+        return items;
+    }
+    let mut bound = 1;
+    while items.get(bound - 1).is_some_and(|item| item.word == word) {
+        bound *= 2;
+    }
+    let items = &items[..bound.min(items.len())];
+    &items[..items.partition_point(|item| item.word == word)]
+}
+
+/// Like [`KeyspaceRun::seek`], in items with the word of `key`.
+fn seek_equal_words(segment: &Segment, items: &[SortedEntry], key: &[u8], numbers: u32) -> usize {
+    let key_of = |item: &SortedEntry| segment.entry(item.place).key;
+    if let [first, .., last] = items
+        && key_of(first) == key
+        && key_of(last) == key
+    {
+        // All are versions of the key. The oldest tells whether any of them is seen.
+        let is_unseen = |item: &SortedEntry| item.number() >= numbers;
+        return if is_unseen(last) { items.len() } else { items.partition_point(is_unseen) };
+    }
+    items.partition_point(|item| match key_of(item).cmp(key) {
+        Ordering::Less => true,
+        Ordering::Equal => item.number() >= numbers,
+        Ordering::Greater => false,
+    })
+}
+
 impl KeyspaceRun {
     /// The keyspace of all items.
     pub fn keyspace(&self) -> KeyspaceId {
@@ -252,14 +283,26 @@ impl KeyspaceRun {
             Ordering::Equal => {}
         }
         let word = word_of(&key[common.len()..]);
-        self.items.partition_point(|item| {
-            item.word < word
-                || item.word == word
-                    && match segment.entry(item.place).key.cmp(key) {
-                        Ordering::Less => true,
-                        Ordering::Equal => item.number() >= numbers,
-                        Ordering::Greater => false,
-                    }
-        })
+        let first = self.items.partition_point(|item| item.word < word);
+        first + seek_equal_words(segment, equal_words(&self.items[first..], word), key, numbers)
+    }
+
+    /// The index of the item after `at`, which is not among the first `numbers` entries, in the
+    /// direction of `step`. Passes the other versions of its key that are not among them either, if
+    /// there may be several.
+    pub fn pass_unseen(&self, segment: &Segment, at: usize, numbers: u32, step: usize) -> usize {
+        let next = at.wrapping_add(step);
+        let (item, Some(following)) = (self.items[at], self.items.get(next)) else { return next };
+        if following.word != item.word || following.number() < numbers {
+            return next;
+        }
+        let key = segment.entry(item.place).key;
+        if segment.entry(following.place).key != key {
+            return next;
+        }
+        match step {
+            1 => self.seek(segment, key, numbers).max(next),
+            _ => self.seek(segment, key, u32::MAX).min(at).wrapping_sub(1),
+        }
     }
 }

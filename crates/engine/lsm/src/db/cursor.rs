@@ -207,6 +207,7 @@ impl DbCursor {
             return self.refuse();
         }
         let DbCursor { walk, blocks, pair, keys, is_in_blocks, .. } = self;
+        let mut passed = None;
         let moved = walk.with(|walk| {
             let walk = match walk {
                 Some(walk) => walk,
@@ -219,6 +220,7 @@ impl DbCursor {
             };
             step(walk, blocks, pair)?;
             let is_lent = walk.lend(blocks)?;
+            passed = walk.take_passed();
             match is_lent {
                 true => pair.held.release(),
                 false => pair.set(walk, *keys),
@@ -231,6 +233,11 @@ impl DbCursor {
         }
         if moved.is_err() {
             pair.there = false;
+        }
+        if let Some(passed) = passed
+            && let Some(inner) = self.inner.upgrade()
+        {
+            inner.commit.add_known_empty(passed);
         }
         moved.map(|_| ())
     }

@@ -15,6 +15,11 @@ use esker_base::{FragmentedTombstones, Result, Seqno};
 use esker_table::{BlockScan, ScanEnd};
 use std::sync::Arc;
 
+/// After so many deleted keys in a row, or so many blocks with versions of one key, the caller goes
+/// on with the walk, which skips more of them at once.
+const PASSED_KEYS: u32 = 256;
+const PASSED_BLOCKS: u32 = 4;
+
 /// What became of a scan at the end of its block.
 pub(crate) enum Refill {
     /// It goes on in another block.
@@ -32,7 +37,7 @@ pub(crate) enum Moved {
     Entry,
     /// At the end of the range.
     End,
-    /// A refill was lost. All keys below [`BlockMerge::key`] are passed, and so is that key if
+    /// A refill was lost, or the walk gets on faster. All keys below [`BlockMerge::key`] are passed, and so is that key if
     /// [`BlockMerge::is_decided`].
     Lost,
 }
@@ -125,7 +130,10 @@ impl BlockMerge {
         if !self.tombstones.is_empty() {
             return false;
         }
-        while scan.advance().is_ok() {
+        for _ in 0..PASSED_KEYS {
+            if scan.advance().is_err() {
+                return false;
+            }
             if scan.is_put() {
                 return true;
             }
@@ -138,7 +146,7 @@ impl BlockMerge {
         &mut self,
         mut refill: impl FnMut(usize, &mut BlockScan, ScanEnd) -> Result<Refill>,
     ) -> Result<Moved> {
-        loop {
+        for _ in 0..PASSED_KEYS {
             // What older runs have of a decided key is not seen.
             while self.top().is_decided()
                 && let [top, next, ..] = &self.order[..]
@@ -159,6 +167,7 @@ impl BlockMerge {
                 return Ok(Moved::Entry);
             }
         }
+        Ok(Moved::Lost)
     }
 
     #[inline]
@@ -168,7 +177,8 @@ impl BlockMerge {
         top.is_put() && self.tombstones.iter().all(|list| covering(list) <= top.seqno())
     }
 
-    /// Moves the scan of a slot on, and the slot to its place. Returns false if a refill was lost.
+    /// Moves the scan of a slot on, and the slot to its place. Returns false if a refill was lost,
+    /// or too many blocks have only versions of one key.
     #[inline]
     fn pass(
         &mut self,
@@ -176,9 +186,12 @@ impl BlockMerge {
         refill: &mut impl FnMut(usize, &mut BlockScan, ScanEnd) -> Result<Refill>,
     ) -> Result<bool> {
         let scan = self.order[at].scan as usize;
+        let mut blocks = 0;
         while let Err(end) = self.scans[scan].advance() {
             match refill(scan, &mut self.scans[scan], end)? {
-                Refill::Started => {}
+                Refill::Started if blocks < PASSED_BLOCKS => blocks += 1,
+                // Nothing of the block is read.
+                Refill::Started => return Ok(false),
                 Refill::Exhausted => {
                     self.order.remove(at);
                     return Ok(true);

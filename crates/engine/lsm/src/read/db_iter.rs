@@ -13,9 +13,11 @@
 use super::block_merge::{BlockMerge, Refill};
 use super::level_iter::LevelIter;
 use super::merging_iter::MergingIter;
+use super::skip::{self, Passed};
 use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
 use crate::version::TableMeta;
+use crate::version::known_empty::PassedKeys;
 use crate::version::super_version::SuperVersion;
 use esker_api::KeyRange;
 use esker_base::{
@@ -145,6 +147,7 @@ pub(crate) struct DbIter {
     stand: IterState,
     key: Vec<u8>,
     value: Vec<u8>,
+    passed: Passed,
     /// Keeps the view's MemTables and table files from going.
     _view: Arc<SuperVersion>,
 }
@@ -193,6 +196,7 @@ impl DbIter {
             stand: IterState::Nowhere,
             key: Vec::new(),
             value: Vec::new(),
+            passed: Passed::new(keyspace, snapshot, tree.known_empty.clone()),
             _view: view,
         })
     }
@@ -211,12 +215,15 @@ impl DbIter {
     /// Goes forward from the version that the merge stands on, which is the newest of its key or
     /// newer than the snapshot, to the next pair.
     fn find_next_user_entry(&mut self) -> Result<()> {
+        self.passed.begin();
         while self.merge.valid() {
             if self.range.ends_before(self.merge.key()) {
                 break;
             }
             if self.merge.seqno() > self.snapshot {
-                self.merge.next()?;
+                self.key.clear();
+                self.key.extend_from_slice(self.merge.key());
+                skip::pass_newer(&mut self.merge, &self.key, self.snapshot)?;
                 continue;
             }
             if self.lives() {
@@ -225,34 +232,32 @@ impl DbIter {
             }
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
-            self.pass_key()?;
+            match self.passed.pass(&self.key, true) {
+                Some(end) => self.merge.skip_to(&end, self.snapshot)?,
+                None => skip::pass_key(&mut self.merge, &self.key)?,
+            }
         }
         self.stand = IterState::Nowhere;
         Ok(())
     }
 
-    /// Goes forward past all versions of the key in the buffer.
-    #[inline]
-    fn pass_key(&mut self) -> Result<()> {
-        loop {
-            self.merge.next()?;
-            if !self.merge.valid() || self.merge.key() != &self.key[..] {
-                return Ok(());
-            }
-        }
-    }
-
     /// Goes back from the version that the merge stands on, which is the oldest of its key, to the
     /// nearest pair.
     fn find_prev_user_entry(&mut self) -> Result<()> {
+        self.passed.begin();
         while self.merge.valid() {
             if self.range.starts_after(self.merge.key()) {
                 break;
             }
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
-            let mut found = false;
+            let (mut found, mut steps) = (false, 0);
             while self.merge.valid() && self.merge.key() == &self.key[..] {
+                if steps == skip::STEPS {
+                    found = self.find_newest_of_key()?;
+                    break;
+                }
+                steps += 1;
                 if self.merge.seqno() <= self.snapshot {
                     found = self.lives();
                     if found {
@@ -266,9 +271,35 @@ impl DbIter {
                 self.stand = IterState::Before;
                 return Ok(());
             }
+            if let Some(start) = self.passed.pass(&self.key, false)
+                && self.merge.valid()
+                && self.merge.key() >= &start[..]
+            {
+                self.merge.seek_before(&start, MAX_SEQNO)?;
+            }
         }
         self.stand = IterState::Nowhere;
         Ok(())
+    }
+
+    /// Goes to the version of the key in the buffer that the snapshot sees, and takes its value.
+    /// Then goes back to the key before. Returns whether there is a value.
+    #[cold]
+    fn find_newest_of_key(&mut self) -> Result<bool> {
+        self.merge.seek(&self.key, self.snapshot)?;
+        let found = self.merge.valid() && self.merge.key() == &self.key[..] && self.lives();
+        if found {
+            self.value.clear();
+            self.value.extend_from_slice(self.merge.value());
+        }
+        self.merge.seek_before(&self.key, MAX_SEQNO)?;
+        Ok(found)
+    }
+
+    /// Takes the deleted keys that the last move passed, if they are worth a note.
+    #[inline]
+    pub(crate) fn take_passed(&mut self) -> Option<PassedKeys> {
+        self.passed.take()
     }
 
     /// Goes to the entry of `key`, which the snapshot sees.
@@ -360,7 +391,7 @@ impl DbIter {
             IterState::OnVersion => {
                 cursor.key.clear();
                 cursor.key.extend_from_slice(cursor.merge.key());
-                cursor.pass_key()?;
+                skip::pass_key(&mut cursor.merge, &cursor.key)?;
                 cursor.find_next_user_entry()
             }
             IterState::Before => {
@@ -490,8 +521,7 @@ impl DbIter {
 impl DbIter {
     /// Puts the merge on the first version of the first key after `key`.
     fn seek_after(&mut self, key: &[u8]) -> Result<()> {
-        // Nothing sorts between the oldest version of a key, seqno 0, and the next key; and a
-        // version with seqno 0 is itself to be passed.
+        // As in `skip::pass_key`.
         self.merge.seek(key, 0)?;
         while self.merge.valid() && self.merge.key() == key {
             self.merge.next()?;

@@ -18,7 +18,7 @@
 //! The array is ordered in the direction of iteration. Changing the direction seeks every child
 //! again.
 
-use esker_base::{EntryCursor, Kind, Result, Seqno};
+use esker_base::{EntryCursor, Kind, Result, Seqno, key};
 use std::cmp::Ordering;
 
 /// A merge of cursors in the engine's order: key ascending, seqno descending.
@@ -167,6 +167,22 @@ impl<C: EntryCursor> MergingIter<C> {
         self.advance_slot(0)
     }
 
+    /// Goes forward to the first version at or after `(key, seqno)`. Seeks only the children that
+    /// are before it.
+    pub(crate) fn skip_to(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        if !self.forward || self.children.len() == 1 {
+            return self.seek(key, seqno);
+        }
+        while let Some(slot) = self.order.first() {
+            let top = (self.children[slot.child as usize].key(), slot.seqno);
+            if key::compare_versions(top, (key, seqno)).is_ge() {
+                break;
+            }
+            self.move_slot(0, |child| child.seek(key, seqno))?;
+        }
+        Ok(())
+    }
+
     /// Moves the children on that hold copies of the version which the merge stands on.
     #[inline]
     fn skip_copies(&mut self) -> Result<()> {
@@ -183,9 +199,16 @@ impl<C: EntryCursor> MergingIter<C> {
     /// Moves the child of the slot `at` on and the slot to its new place behind.
     #[inline]
     fn advance_slot(&mut self, at: usize) -> Result<()> {
+        let forward = self.forward;
+        self.move_slot(at, |child| advance(child, forward))
+    }
+
+    /// Moves the child of the slot `at` on by `go`, and the slot to its new place behind.
+    #[inline]
+    fn move_slot(&mut self, at: usize, go: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
         let child = self.order[at].child;
         let cursor = &mut self.children[child as usize];
-        if let Err(error) = advance(cursor, self.forward) {
+        if let Err(error) = go(cursor) {
             self.placed = false;
             return Err(error);
         }
@@ -388,9 +411,21 @@ mod tests {
                             at = here.checked_sub(1);
                         }
                     }
-                    (3..=5, Some(here)) if here < all.len() => {
+                    (3..=4, Some(here)) if here < all.len() => {
                         merge.next().unwrap();
                         at = Some(here + 1);
+                    }
+                    (5, Some(here)) if here < all.len() => {
+                        let (key, _) =
+                            all[(here + rng.below(9) as usize).min(all.len() - 1)].clone();
+                        let seqno = rng.below(60);
+                        let target = all.partition_point(|v| {
+                            esker_base::key::compare_versions((&v.0, v.1), (&key, seqno)).is_lt()
+                        });
+                        if target >= here {
+                            merge.skip_to(&key, seqno).unwrap();
+                            at = Some(target);
+                        }
                     }
                     (_, Some(here)) if here < all.len() => {
                         merge.prev().unwrap();

@@ -13,3 +13,4 @@ pub(crate) mod db_iter;
 pub(crate) mod get;
 pub mod level_iter;
 pub mod merging_iter;
+pub(crate) mod skip;

@@ -165,6 +165,7 @@ fn assemble(
         installer,
         snapshots: Arc::new(SnapshotTracker::new(store_id)),
         leases: PinRegistry::default(),
+        known_empty: Arc::default(),
         counters: Counters::default(),
         unwritten: UnpersistedStats::default(),
         histories,
@@ -172,7 +173,11 @@ fn assemble(
         settings,
     };
     let inner = Arc::new(Engine {
-        commit: CommitPipeline::new(&tree.settings.log, recovered.last_seqno),
+        commit: CommitPipeline::new(
+            &tree.settings.log,
+            recovered.last_seqno,
+            tree.known_empty.clone(),
+        ),
         tree,
         salt,
         schedule: Scheduler::announcing(share.resources().crew().signal.clone()),

@@ -23,6 +23,7 @@ pub mod derived;
 pub(crate) mod fence_pointers;
 pub mod key_bounds;
 mod keyspace_version;
+pub(crate) mod known_empty;
 pub(crate) mod pin_registry;
 mod read_mark;
 mod run;

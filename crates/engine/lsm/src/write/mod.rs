@@ -26,6 +26,7 @@ pub(crate) mod write_controller;
 
 use crate::log::segment_provider::LogSegment;
 use crate::options::settings::{Log, Sync};
+use crate::version::known_empty::{KnownEmpty, PassedKeys};
 use completion_queue::CompletionQueue;
 use esker_api::WriteBatch;
 use esker_base::{Error, Result, Seqno};
@@ -63,6 +64,7 @@ pub(crate) struct CommitPipeline {
     large: Mutex<()>,
     group: GroupCommit,
     ring: CompletionQueue,
+    known_empty: Arc<KnownEmpty>,
     user_bytes: AtomicU64,
     writes: AtomicU64,
 }
@@ -187,7 +189,7 @@ impl ActiveSegmentGuard<'_> {
 
 impl CommitPipeline {
     /// A write path that continues after `last_seqno`, all of which is visible and durable.
-    pub(crate) fn new(log: &Log, last_seqno: Seqno) -> Self {
+    pub(crate) fn new(log: &Log, last_seqno: Seqno, known_empty: Arc<KnownEmpty>) -> Self {
         let durability = match log {
             Log::None => Durability::Memory,
             Log::Pmem { .. } => Durability::Fenced,
@@ -208,6 +210,7 @@ impl CommitPipeline {
             large: Mutex::new(()),
             group: GroupCommit::new(last_seqno),
             ring: CompletionQueue::new(RING_SLOTS, last_seqno),
+            known_empty,
             user_bytes: AtomicU64::new(0),
             writes: AtomicU64::new(0),
         }
@@ -238,6 +241,12 @@ impl CommitPipeline {
     /// Takes the short lock.
     pub(crate) fn lock_active(&self) -> ActiveSegmentGuard<'_> {
         ActiveSegmentGuard { commit: self, state: self.tail.lock() }
+    }
+
+    /// Notes what a scan has passed.
+    #[cold]
+    pub(crate) fn add_known_empty(&self, passed: PassedKeys) {
+        self.known_empty.add(passed, || self.lock_active().last_seqno());
     }
 
     /// Why the log ended, if it did.
@@ -294,6 +303,8 @@ impl CommitPipeline {
         last_seqno: Seqno,
         is_durable: bool,
     ) -> Result<Seqno> {
+        // No scan that sees the batch may find its keys in a range that is known to be empty.
+        self.known_empty.cut(batch.encoded());
         self.ring.mark(ticket, last_seqno);
         if !is_durable {
             self.make_durable(last_seqno, self.durability)?;

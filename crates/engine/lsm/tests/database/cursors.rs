@@ -1,13 +1,15 @@
 //! Cursors against a map: whatever is written, flushed and compacted, wherever they move.
 
+use crate::support::copied;
 use esker_api::{Cursor, KeyRange};
 use esker_base::background::Stepped;
-use esker_base::{Result, Rng};
+use esker_base::{Clock, Result, Rng, SystemClock};
 use esker_lsm::{Db, DbCursor, Env, Keyspace, Log, Settings, Snapshot};
 use esker_storage::MemoryStorage;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -175,5 +177,151 @@ fn cursors_agree_with_a_map_whatever_is_written_flushed_and_compacted_meanwhile(
                 }
             }
         }
+    }
+}
+
+impl World {
+    /// Reads everything with a new cursor, at present or at an older snapshot.
+    fn scan(&mut self) {
+        let Open { mut cursor, expected, .. } = self.open();
+        let forward = self.rng.one_in(2);
+        let mut found = Vec::new();
+        if forward {
+            cursor.seek_first().unwrap()
+        } else {
+            cursor.seek_last().unwrap()
+        }
+        while let Some((key, value)) = cursor.current() {
+            found.push((key.to_vec(), value.to_vec()));
+            if forward { cursor.next().unwrap() } else { cursor.prev().unwrap() }
+        }
+        if !forward {
+            found.reverse();
+        }
+        assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{cursor:?}");
+    }
+
+    /// Deletes the first entry or the last.
+    fn pop(&mut self, forward: bool) {
+        let mut entries = self.db.range(&self.keyspace, ..);
+        let found = if forward { entries.next() } else { entries.next_back() };
+        let found = found.map(copied);
+        let expected = if forward { self.map.pop_first() } else { self.map.pop_last() };
+        assert_eq!(found, expected);
+        if let Some((key, _)) = found {
+            self.keyspace.delete(&key).unwrap();
+        }
+    }
+
+    fn delete_some(&mut self) {
+        let first = self.rng.below(150);
+        for number in first..first + self.rng.below(100) {
+            let key = format!("key{number:03}").into_bytes();
+            self.keyspace.delete(&key).unwrap();
+            self.map.remove(&key);
+        }
+    }
+}
+
+#[test]
+fn scans_agree_with_a_map_where_keys_are_deleted_in_a_row_and_put_again() {
+    for seed in 0..12 {
+        let mut world = World::new(seed);
+        for _ in 0..400 {
+            match world.rng.below(100) {
+                0..2 => world.db.flush().unwrap(),
+                2..4 => world.db.compact().unwrap(),
+                4..16 => world.delete_some(),
+                16..25 => (0..world.rng.below(4)).for_each(|_| world.write()),
+                25..29 => {
+                    let key = [key(&mut world.rng), vec![0]].concat();
+                    world.put(key);
+                }
+                29..32 => {
+                    let key = key(&mut world.rng);
+                    (0..world.rng.below(40)).for_each(|_| world.put(key.clone()));
+                }
+                32..36 => world.snapshots.push((world.db.snapshot(), world.map.clone())),
+                36..48 => world.pop(true),
+                48..60 => world.pop(false),
+                _ => world.scan(),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_put_among_deleted_keys_is_seen_by_every_later_scan() {
+    const KEYS: u64 = 1_000;
+    let settings = Settings::default().log(Log::None).segment_bytes(256 << 10);
+    let db = Db::open_with(Env::over(Arc::new(MemoryStorage::new())), settings).unwrap();
+    let keyspace = db.default_keyspace();
+    let name = |number: u64| format!("key{number:06}").into_bytes();
+    for number in 0..KEYS {
+        keyspace.put(name(number), b"value").unwrap();
+        keyspace.delete(name(number)).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let keyspace = &keyspace;
+            scope.spawn(move || {
+                let mut rng = Rng::new(writer);
+                for _ in 0..150 {
+                    let key = name(3 * rng.below(KEYS / 3) + writer);
+                    keyspace.put(&key, b"value").unwrap();
+                    let (low, high) = (keyspace.range(..=&key[..]), keyspace.range(&key[..]..));
+                    let found = match rng.below(3) {
+                        0 => keyspace.range(..).any(|entry| entry.unwrap().0 == key),
+                        1 => low.last().is_some_and(|entry| entry.unwrap().0 == key),
+                        _ => high.rev().last().is_some_and(|entry| entry.unwrap().0 == key),
+                    };
+                    assert!(found, "{key:?}");
+                    keyspace.delete(&key).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// The shortest of some scans.
+fn scan_time(keyspace: &Keyspace, forward: bool) -> Duration {
+    let clock = SystemClock::new();
+    let scans = (0..9).map(|_| {
+        let started = clock.now();
+        let mut entries = keyspace.iter();
+        let found = if forward { entries.next() } else { entries.next_back() };
+        assert!(found.unwrap().unwrap().1 == b"value"[..]);
+        let next = if forward { entries.next() } else { entries.next_back() };
+        assert!(next.is_none());
+        clock.now() - started
+    });
+    scans.min().unwrap()
+}
+
+#[test]
+fn a_scan_takes_no_time_for_versions_and_deleted_keys() {
+    const MANY: u64 = 50_000;
+    for forward in [true, false] {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
+        let keyspace = db.default_keyspace();
+        keyspace.put(b"live", b"value").unwrap();
+        let snapshot = db.snapshot();
+        let one_version = scan_time(&keyspace, forward);
+        (0..MANY).for_each(|_| keyspace.put(b"live", b"value").unwrap());
+        let many_versions = scan_time(&keyspace, forward);
+        assert_eq!(keyspace.iter().at(&snapshot).count(), 1);
+        for number in 0..MANY {
+            let side = if forward { "a" } else { "z" };
+            let key = format!("{side}{number:06}");
+            keyspace.put(&key, b"deleted").unwrap();
+            keyspace.delete(&key).unwrap();
+        }
+        let many_deleted = scan_time(&keyspace, forward);
+        // One by one, they take a thousand times as long.
+        let limit = (60 * one_version).max(Duration::from_micros(500));
+        assert!(many_versions < limit, "{many_versions:?} against {one_version:?}");
+        assert!(many_deleted < limit, "{many_deleted:?} against {one_version:?}");
     }
 }
