@@ -1,7 +1,8 @@
 //! The `esker-lab` program: measures Esker, beside other engines where they are built in.
 //!
 //! * [`mod@bench`]: loads, each on one engine or several;
-//! * [`experiment`]: comparisons known by name, which anybody can repeat.
+//! * [`experiment`]: comparisons known by name, which anybody can repeat;
+//! * [`crash`]: simulated histories, damage, and processes that are killed.
 //!
 //! Output, messages and exit statuses are those of `esker`, whose library it uses.
 
@@ -14,6 +15,7 @@ mod experiment;
 
 use clap::{Parser, Subcommand};
 use esker_cli::{failure, interrupt, limits, options, output, temporary, units};
+use esker_sim::commands as crash;
 use std::process::ExitCode;
 
 /// Benchmarks and experiments of the Esker storage engine.
@@ -31,6 +33,8 @@ struct Arguments {
 enum Command {
     Bench(bench::Bench),
     Experiment(experiment::Run),
+    #[command(flatten)]
+    Crash(crash::Command),
 }
 
 fn run() -> failure::Outcome {
@@ -39,6 +43,10 @@ fn run() -> failure::Outcome {
     match arguments.command {
         Command::Bench(bench) => bench.run(),
         Command::Experiment(experiment) => experiment.run(),
+        // The report names what is lost: it is an answer, and not a failure to give one.
+        Command::Crash(command) => {
+            command.run().map_err(|report| failure::Failure::No(failure::Answer::Problems, report))
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 
 pub mod campaign;
 pub mod clock;
+pub mod commands;
 pub mod content;
 pub mod damage;
 pub mod damaged;

@@ -1,6 +1,7 @@
 //! The program from outside: what it prints, to where, and its exit status.
 
 mod benching;
+mod crashing;
 mod db_bench;
 #[path = "../../../../crates/cli/tests/program/scratch.rs"]
 #[allow(dead_code, reason = "it serves the tests of both programs")]
