@@ -3,6 +3,7 @@
 use crate::failure::Outcome;
 use crate::options::parse_sync;
 use crate::place::Home;
+use crate::session;
 use crate::units::parse_bytes;
 use clap::Args;
 use esker::{Settings, Sync};
@@ -28,6 +29,9 @@ pub struct DatabaseOptions {
 impl DatabaseOptions {
     /// The settings of the database `home`, in their ranges.
     pub fn settings(&self, home: &Home) -> Outcome<Settings> {
+        if let Some(session) = session::get() {
+            return Ok(session.settings.clone());
+        }
         let default = Settings::default();
         let settings = Settings::default()
             .log(home.log(self.sync.unwrap_or(Sync::Os)))

@@ -110,6 +110,18 @@ impl Failure {
             Failure::Said(_) | Failure::PipeClosed => String::new(),
         }
     }
+
+    /// The same, with `place` said before it.
+    pub fn at(self, place: &str) -> Self {
+        let placed = |message: String| format!("{place}: {message}");
+        match self {
+            Failure::Failed(message) => Failure::Failed(placed(message)),
+            Failure::Usage(message) => Failure::Usage(placed(message)),
+            Failure::No(answer, message) => Failure::No(answer, placed(message)),
+            Failure::Interrupted(message) => Failure::Interrupted(placed(message)),
+            Failure::Said(_) | Failure::PipeClosed => self,
+        }
+    }
 }
 
 impl From<esker::Error> for Failure {

@@ -1,7 +1,10 @@
 //! Ctrl-C, and a terminal that is closed, for commands that have something to finish first.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The interrupt of a shell, which all commands of its lines share.
+static SHELL: OnceLock<Interrupt> = OnceLock::new();
 
 /// Whether the user asked to stop.
 #[derive(Clone, Default)]
@@ -11,7 +14,12 @@ impl Interrupt {
     /// From now on SIGINT, SIGTERM and SIGHUP are noted here. A second one of the first two ends the
     /// program at once; a terminal that goes may send several of the third. If that is ignored, as
     /// under `nohup`, it stays so.
+    ///
+    /// In a shell, this is the interrupt of [`Interrupt::listen_in_shell`].
     pub fn listen() -> std::io::Result<Self> {
+        if let Some(shell) = SHELL.get() {
+            return Ok(shell.clone());
+        }
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let interrupt = Interrupt::default();
         for signal in [SIGINT, SIGTERM] {
@@ -24,6 +32,23 @@ impl Interrupt {
             signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt.0))?;
         }
         Ok(interrupt)
+    }
+
+    /// From now on SIGINT stops the command that runs, and never the program.
+    pub fn listen_in_shell() -> std::io::Result<Self> {
+        let interrupt = SHELL.get_or_init(Interrupt::default).clone();
+        signal_hook::flag::register(signal_hook::consts::SIGINT, interrupt.0.clone())?;
+        Ok(interrupt)
+    }
+
+    /// Whether the command that runs in a shell is to stop.
+    pub fn stops_line() -> bool {
+        SHELL.get().is_some_and(Interrupt::is_set)
+    }
+
+    /// Forgets an interrupt before the next command of a shell.
+    pub fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 
     /// Acts as if the user had asked, for tests.

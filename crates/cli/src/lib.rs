@@ -45,19 +45,22 @@ pub fn parse<T: Parser>(name: &'static str, is_json: impl Fn(&T) -> bool) -> Out
         // A usage error is printed as JSON, too.
         Err(_) => std::env::args_os().take_while(|one| one != "--").any(|one| one == "--json"),
     });
-    parsed.map_err(|error| {
-        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            if output::is_json() {
-                return Failure::Usage("no command was given; see --help".into());
-            }
-            // Nobody asked for this help, so it goes to standard error, and the status is 2.
-            output::to_stderr(error.render().to_string().trim_end());
-            return Failure::Said(2);
+    parsed.map_err(refusal)
+}
+
+/// What a command line comes to that clap does not accept, or that asks for help. Prints the help.
+pub fn refusal(error: clap::Error) -> Failure {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        if output::is_json() {
+            return Failure::Usage("no command was given; see --help".into());
         }
-        if !error.use_stderr() {
-            return error.print().map_or_else(Failure::from, |()| Failure::Said(0));
-        }
-        let message = error.render().to_string();
-        Failure::Usage(message.strip_prefix("error: ").unwrap_or(&message).trim_end().to_owned())
-    })
+        // Nobody asked for this help, so it goes to standard error, and the status is 2.
+        output::to_stderr(error.render().to_string().trim_end());
+        return Failure::Said(2);
+    }
+    if !error.use_stderr() {
+        return error.print().map_or_else(Failure::from, |()| Failure::Said(0));
+    }
+    let message = error.render().to_string();
+    Failure::Usage(message.strip_prefix("error: ").unwrap_or(&message).trim_end().to_owned())
 }

@@ -2,7 +2,9 @@
 
 use crate::failure::{Answer, Failure, Outcome};
 use crate::form::Notation;
+use crate::interrupt::Interrupt;
 use crate::output::tell;
+use crate::session;
 use crate::text::escape;
 use clap::Args;
 use esker::env::Env;
@@ -134,6 +136,9 @@ impl Home {
 
     /// Opens it for reading, which works beside a writer.
     pub fn open_for_reading(&self) -> Outcome<Db> {
+        if let Some(session) = session::get() {
+            return Ok(session.db.clone());
+        }
         let settings = Settings::default().log(self.log(Sync::Os));
         warned(match self.on_flash(Access::Read)? {
             Some(env) => Db::open_read_only_with(env, settings)?,
@@ -148,6 +153,9 @@ impl Home {
 
     /// Opens it, or creates it.
     pub fn open(&self, settings: Settings) -> Outcome<Db> {
+        if let Some(session) = session::get() {
+            return Ok(session.db.clone());
+        }
         let settings = settings.recovery(self.recovery());
         if let Some(pool) = &self.log.pool
             && !self.db.exists()
@@ -188,6 +196,9 @@ impl Home {
 
     /// The same as [`Home::open_existing`], and the engine's own error.
     pub fn try_open_existing(&self, settings: Settings) -> Outcome<esker::Result<Db>> {
+        if let Some(session) = session::get() {
+            return Ok(Ok(session.db.clone()));
+        }
         let settings = settings.recovery(self.recovery());
         let opened = match self.on_flash(Access::Write)? {
             Some(env) => Db::open_existing_with(env, settings),
@@ -196,6 +207,14 @@ impl Home {
         match opened {
             Ok(db) => warned(db).map(Ok),
             Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Closes `db` after a command, unless a shell keeps it open for the next one.
+    pub fn close(&self, db: Db) -> Outcome {
+        match session::get() {
+            Some(_) => Ok(()),
+            None => Ok(db.close()?),
         }
     }
 
@@ -355,6 +374,9 @@ pub fn for_each(
         cursor.seek_first()?;
     }
     while let Some((key, value)) = cursor.current() {
+        if Interrupt::stops_line() {
+            return Err(Failure::Interrupted("interrupted".to_owned()));
+        }
         if !visit(key, value)? {
             break;
         }

@@ -53,7 +53,7 @@ impl Checkpoint {
             Err(error) => return Err(error.into()),
         };
         db.checkpoint_while(&self.target, &goes_on)?;
-        Ok(db.close()?)
+        self.home.close(db)
     }
 }
 

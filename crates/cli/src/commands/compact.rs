@@ -29,7 +29,7 @@ impl Compact {
             None => db.compact(),
         })?;
         let stats = db.stats();
-        db.close()?;
+        self.home.close(db)?;
         let facts = json!({
             "tables": stats.tables,
             "table_bytes": stats.table_bytes,

@@ -57,7 +57,7 @@ impl Delete {
         }
         batch.sync();
         db.write(&batch)?;
-        db.close()?;
+        self.place.home.close(db)?;
         let keyspace = self.place.keyspace;
         let facts =
             json!({ "keyspace": keyspace, "deletes": deletes, "range_deletes": range_deletes });

@@ -29,7 +29,7 @@ impl DropKeyspace {
         }
         let db = self.home.open_existing(self.database.settings(&self.home)?)?;
         db.drop_keyspace(&self.name)?;
-        db.close()?;
+        self.home.close(db)?;
         show(|| json!({ "dropped": self.name }), String::new)
     }
 }

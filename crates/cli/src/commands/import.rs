@@ -8,6 +8,7 @@ use crate::options::{KeyspaceOptions, with_default};
 use crate::output::{is_json, show};
 use crate::place::Place;
 use crate::progress::Progress;
+use crate::session;
 use crate::units;
 
 use esker_base::{Clock, SystemClock};
@@ -66,6 +67,9 @@ pub struct Import {
 impl Import {
     pub fn run(self) -> Outcome {
         let from_stdin = self.file == Path::new("-");
+        if from_stdin {
+            session::expect_none("its standard input")?;
+        }
         let format = match self.format {
             Some(format) => format,
             None if from_stdin => {
@@ -122,8 +126,8 @@ impl Import {
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let mut tally = job.run(&db, &keyspace, begun);
         let seconds = clock.now().as_secs_f64();
-        if let Err(error) = db.close() {
-            tally.stopped = Some(Stopped::Failed(error.into()));
+        if let Err(failure) = self.place.home.close(db) {
+            tally.stopped = Some(Stopped::Failed(failure));
         }
         let compaction = Compaction::of(&self.place);
         summarise(tally, seconds, &self.place, compaction)

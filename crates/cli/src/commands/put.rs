@@ -2,11 +2,12 @@
 
 use crate::database_options::DatabaseOptions;
 use crate::failure::Outcome;
-use crate::form::Form;
+use crate::form::{Form, Notation};
 use crate::limits;
 use crate::options::{KeyspaceOptions, with_default};
 use crate::output::show;
 use crate::place::Place;
+use crate::session;
 use serde_json::json;
 use std::ffi::OsString;
 
@@ -38,6 +39,9 @@ impl Put {
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
         let settings = self.database.settings(&self.place.home)?;
         let settings = with_default(settings, &self.place.keyspace, keyspace_settings);
+        if self.value == "-" && self.form.value() != Notation::Escaped {
+            session::expect_none("its standard input")?;
+        }
         let value = limits::value(
             self.value,
             self.form.value(),
@@ -54,7 +58,7 @@ impl Put {
         batch.put(&keyspace, &key, &value);
         batch.sync();
         db.write(&batch)?;
-        db.close()?;
+        self.place.home.close(db)?;
         show(|| json!({ "keyspace": self.place.keyspace, "puts": 1 }), String::new)
     }
 }

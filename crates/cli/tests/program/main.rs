@@ -17,6 +17,7 @@ mod repairing;
 mod scanning;
 mod scratch;
 mod serving;
+mod shell;
 mod showing;
 
 use scratch::{Done, Scratch, names};
