@@ -106,21 +106,21 @@ impl Inspector {
                 continue;
             }
             let cut_short = read.as_ref().ok().and_then(|read| read.cut_short.clone());
-            let what = match (kept, read) {
-                _ if let Some(error) = cut_short.filter(|_| log.end.is_none()) => error.fact(),
-                (Some(end), Ok(read)) if is_all(end, log, &read.scan) => continue,
-                (Some(_), Ok(read)) => {
+            let what = match (kept, read, cut_short.filter(|_| log.end.is_none())) {
+                (_, _, Some(error)) => error.fact(),
+                (Some(end), Ok(read), None) if is_all(end, log, &read.scan) => continue,
+                (Some(_), Ok(read), None) => {
                     rejected.extend(read.rejected());
                     "cut short".to_owned()
                 }
                 // Prepared, and never written to.
-                (None, Ok(read)) if read.scan.stop == ScanEnd::Blank => continue,
-                (None, Ok(read)) => {
+                (None, Ok(read), None) if read.scan.stop == ScanEnd::Blank => continue,
+                (None, Ok(read), None) => {
                     // A file is renamed as it is.
                     rejected.extend(read.rejected().filter(|_| self.pool.is_some()));
                     "nothing in it follows what is kept".to_owned()
                 }
-                (_, Err(error)) => error.fact(),
+                (_, Err(error), None) => error.fact(),
             };
             repaired.cut_logs.push(format!("{name}: {what}"));
             // In a pool there are no names: what the manifest does not list is free.
