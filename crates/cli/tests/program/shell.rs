@@ -77,7 +77,7 @@ fn a_shell_for_reading_runs_beside_one_that_writes() {
 /// text has been shown, and gives all that was shown; `None` where there is no `script`.
 fn at_terminal(scratch: &Scratch, typed: &[(&str, &str)]) -> Option<String> {
     let shell = format!("exec {} shell db", crate::PROGRAM);
-    // What would wait for ever fails.
+    // A test that hangs fails after this many seconds.
     let mut command = std::process::Command::new("timeout");
     command.args(["60", "script", "-qec", &shell, "/dev/null"]).current_dir(scratch.path("."));
     command.env("ESKER_HISTORY", "").env("TERM", "xterm");

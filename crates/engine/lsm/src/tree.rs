@@ -165,8 +165,8 @@ impl Tree {
         self.meter.as_ref().map_or_else(TableDiskUsage::default, |meter| meter.table_space())
     }
 
-    /// The size of the segments of whoever writes the database: this process, or by its newest log, or by
-    /// what the manifest says of it. `None` if nothing tells.
+    /// The segment size of the process that writes the database: the setting if that is this process,
+    /// otherwise from its newest log, or from the manifest. `None` if it is unknown.
     pub(crate) fn known_segment_bytes(&self) -> Option<u64> {
         if !self.read_only {
             return Some(self.sizes.segment_bytes);

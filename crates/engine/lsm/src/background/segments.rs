@@ -44,7 +44,7 @@ pub(super) fn next_growth(inner: &Engine, jobs: &mut SchedulerState) -> Option<J
 }
 
 /// Zeroing so much takes a fraction of the time in which writers at full speed use it. A writer that
-/// catches up all the same waits for no more.
+/// still catches up waits for one step at most.
 const STEP_BYTES_MAX: u32 = 8 << 20;
 
 /// Segments grow by whole pages.
@@ -186,8 +186,8 @@ pub(super) fn prepare(inner: &Engine) -> Result<()> {
             Ok(VersionEdit::of(began().map(|epoch| VersionChange::AddLog { epoch, end: None })))
         };
         inner.tree.installer.install(&inner.tree.view, added, |_| {}).inspect_err(|_| {
-            // The edit may be in the manifest all the same, and the next open must find what it lists:
-            // segments with nothing in them.
+            // The edit may be in the manifest despite the error. The next open must find the
+            // segments that it lists, with nothing in them.
             inner.schedule.jobs.lock().doubtful.extend(began());
         })?;
     }

@@ -130,8 +130,8 @@ impl Db {
     /// cursors, fail with [`Error::Closed`]. The database can be opened again at once.
     ///
     /// # Errors
-    /// The error of the final flush or of the manifest. The database is closed all the same. The log,
-    /// if there is one, keeps the writes that were not flushed.
+    /// The error of the final flush or of the manifest. The database is closed even then. The log, if
+    /// there is one, keeps the writes that were not flushed.
     pub fn close(self) -> Result<()> {
         self.handle.close()
     }

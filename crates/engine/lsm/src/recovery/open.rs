@@ -104,7 +104,7 @@ pub(crate) fn open_read_only(env: Env, settings: Settings) -> Result<Arc<EngineH
     // ours. Then what we read does not fit together, and the next try sees the newer state.
     const TRIES: u32 = 20;
     // While it writes, one log may have been read before a frame was there that those behind it go on
-    // from. A log that ends like that for good is no error.
+    // from. A log that still ends like that is no error.
     const TRIES_OF_TORN: u32 = 4;
     let mut tries = 0;
     loop {

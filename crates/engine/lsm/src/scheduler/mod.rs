@@ -21,7 +21,7 @@ pub(crate) struct Scheduler {
     pub(crate) jobs: Mutex<SchedulerState>,
     /// Wakes lanes.
     pub(crate) work: Arc<Signal>,
-    /// Wakes whoever waits for a lane's results.
+    /// Wakes threads that wait for a lane's results.
     pub(crate) progress: Condvar,
     /// Wakes those that only wait for the close.
     pub(crate) closing: Condvar,
@@ -102,7 +102,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// As long as it is there, merges come into force when they are done.
+/// While it exists, a compaction is installed as soon as it is done.
 pub(crate) struct ForceInstallGuard<'a>(&'a Scheduler);
 
 impl<'a> ForceInstallGuard<'a> {

@@ -69,7 +69,7 @@ impl KeyspaceVersion {
         self.lives[level].expected(alive.map(|born| born.at), now)
     }
 
-    /// The bytes of keys and values of a write, in the mean of those in tables.
+    /// The mean number of bytes of key and value of the writes in tables.
     pub fn mean_write_bytes(&self) -> f64 {
         let add = |(bytes, writes), (_, _, table): (usize, u64, &Arc<TableHandle>)| {
             let meta = &table.meta;
