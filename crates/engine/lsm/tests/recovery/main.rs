@@ -4,6 +4,7 @@
 mod killed;
 #[path = "../support/pool_place.rs"]
 mod pool_place;
+mod support;
 
 mod logs_elsewhere;
 mod lost_tables;

@@ -1,6 +1,7 @@
 //! A manifest that is cut anywhere: all data is there, or the damage is reported, nothing is destroyed, and a repair
 //! brings everything back.
 
+use crate::support::{pairs, read};
 use esker_api::KeyRange;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Error, FileKind, WriteHint};
@@ -14,14 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 type Files = BTreeMap<String, Vec<u8>>;
-type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
-
-fn read(storage: &dyn Storage, name: &str) -> Vec<u8> {
-    let file = storage.open(name).unwrap();
-    let mut bytes = vec![0; file.len().unwrap() as usize];
-    file.read_exact_at(0, &mut bytes).unwrap();
-    bytes
-}
 
 fn files(storage: &dyn Storage) -> Files {
     let names = storage.list().unwrap();
@@ -71,18 +64,6 @@ fn put(db: &Db, keys: std::ops::Range<u32>, round: u32) {
         let value = format!("{key} of round {round}").repeat(4);
         db.put(&db.default_keyspace(), key.to_be_bytes(), value.as_bytes()).unwrap();
     }
-}
-
-fn pairs(db: &Db) -> Pairs {
-    let mut all = Pairs::new();
-    for keyspace in db.keyspaces() {
-        let keyspace = db.existing_keyspace(&keyspace.name).unwrap();
-        for pair in db.range(&keyspace, ..) {
-            let (key, value) = pair.unwrap();
-            all.insert([keyspace.name().as_bytes(), b"/", &key].concat(), value.into_vec());
-        }
-    }
-    all
 }
 
 /// Two processes' writes: flushes, compactions, deletes, a second keyspace.

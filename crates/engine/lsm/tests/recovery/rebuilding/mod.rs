@@ -4,6 +4,7 @@ mod interrupted;
 mod known;
 mod unfinished;
 
+use crate::support::{Pairs, pairs, read};
 use esker_api::KeyRange;
 use esker_base::background::Stepped;
 use esker_base::{FileKind, Rng, WriteHint};
@@ -15,8 +16,6 @@ use esker_storage::{MemoryStorage, Storage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
-
 fn settings() -> Settings {
     let log = Log::File { dir: None, sync: Sync::Always };
     Settings::default().log(log).segment_bytes(64 << 10).memory_bytes(4 << 20)
@@ -25,13 +24,6 @@ fn settings() -> Settings {
 fn open(storage: &Arc<MemoryStorage>) -> esker_base::Result<Db> {
     let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
     Db::open_with(env, settings())
-}
-
-fn read(storage: &dyn Storage, name: &str) -> Vec<u8> {
-    let file = storage.open(name).unwrap();
-    let mut bytes = vec![0; file.len().unwrap() as usize];
-    file.read_exact_at(0, &mut bytes).unwrap();
-    bytes
 }
 
 fn replace(storage: &dyn Storage, name: &str, bytes: &[u8]) {
@@ -56,18 +48,6 @@ fn flip(storage: &dyn Storage, name: &str, at: usize) {
     let mut bytes = read(storage, name);
     bytes[at] ^= 0x10;
     replace(storage, name, &bytes);
-}
-
-fn pairs(db: &Db) -> Pairs {
-    let mut all = Pairs::new();
-    for keyspace in db.keyspaces() {
-        let keyspace = db.existing_keyspace(&keyspace.name).unwrap();
-        for pair in db.range(&keyspace, ..) {
-            let (key, value) = pair.unwrap();
-            all.insert([keyspace.name().as_bytes(), b"/", &key].concat(), value.into_vec());
-        }
-    }
-    all
 }
 
 fn inspector(storage: &Arc<MemoryStorage>) -> Inspector {
