@@ -61,6 +61,11 @@ impl MemTableCursor {
         }
     }
 
+    /// Whether there is no version that the cursor could come to.
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
     /// How many versions the cursor may come to, at most.
     pub fn versions(&self) -> usize {
         self.lanes.iter().map(|lane| lane.part.items().len()).sum()

@@ -114,6 +114,12 @@ impl TableIter {
         held.place = self.position.value();
     }
 
+    /// Is no longer valid, and holds no block until the next seek.
+    #[doc(hidden)]
+    pub fn rest(&mut self) {
+        (self.valid, self.block) = (false, None);
+    }
+
     /// Starts `scan` at the current version. The scan ends with the block, or
     /// before the first key at or above `limit`.
     pub fn scan_block(

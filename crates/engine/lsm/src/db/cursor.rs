@@ -12,12 +12,15 @@
 //! that the entry still exists. An idle cursor therefore keeps versions from being dropped by
 //! compaction, but pins no segment and no table file.
 //!
+//! A cursor that is dropped leaves its walk to the next one, which renews it: most of it is still
+//! right if the view, the keyspace and the range are the same. It is recalled as others are.
+//!
 //! Forward, where no MemTable has an entry that follows, the walk lends one block for each run. The
 //! cursor combines them without the lease, and notices a recall at the end of a block.
 
 use crate::engine::Engine;
 use crate::read::block_merge::{BlockMerge, Moved, Refill};
-use crate::read::db_iter::{DbIter, IterValue};
+use crate::read::db_iter::{DbIter, IterValue, KEPT_BYTES};
 use crate::user_keys::KeyFormat;
 use crate::version::pin_registry::RevocablePin;
 use crate::version::snapshot_tracker::Snapshot;
@@ -83,9 +86,6 @@ impl std::fmt::Debug for DbCursor {
             .finish_non_exhaustive()
     }
 }
-
-/// A buffer of this size is kept for the next value; one that a larger value left is not.
-const KEPT_BYTES: usize = 64 << 10;
 
 /// The pair that a cursor stands on. It stays readable when the walk has been recalled: a value in a
 /// table keeps its block in memory, one in a segment is copied.
@@ -156,8 +156,26 @@ impl DbCursor {
             blocks: BlockMerge::default(),
             pair: Pair::default(),
         };
-        cursor.go(From::Anywhere, |_| Ok(()))?;
+        cursor.begin(inner)?;
         Ok(cursor)
+    }
+
+    /// Takes a walk in the current view: a new one, or that of a cursor that is gone.
+    fn begin(&mut self, inner: &Engine) -> Result<()> {
+        let DbCursor { walk, keyspace, range, snapshot, blocks, .. } = self;
+        let (tree, snapshot) = (&inner.tree, snapshot.seqno());
+        walk.with(|walk| {
+            let Some(left) = walk else {
+                *walk = Some(Box::new(DbIter::new(tree, *keyspace, range.clone(), snapshot)?));
+                return Ok(());
+            };
+            *blocks = left.take_buffers();
+            let renewed = left.renew(tree, *keyspace, range, snapshot);
+            if renewed.is_err() {
+                *walk = None;
+            }
+            renewed
+        })
     }
 
     fn go(&mut self, from: From, step: impl FnOnce(&mut DbIter) -> Result<()>) -> Result<()> {
@@ -282,7 +300,16 @@ impl Drop for DbCursor {
         if !self.owner.is_current() {
             // Dropping a walk may take a lock that a thread of the parent held at the fork.
             std::mem::forget(self.walk.clone());
+            return;
         }
+        let Some(inner) = self.inner.upgrade() else { return };
+        let blocks = std::mem::take(&mut self.blocks);
+        self.walk.with(|walk| {
+            if let Some(walk) = walk {
+                walk.rest(blocks);
+            }
+        });
+        inner.tree.leases.leave(self.walk.clone());
     }
 }
 
@@ -334,7 +361,11 @@ impl Cursor for DbCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Db, Settings};
+    use crate::{Db, Env, Keyspace, KeyspaceSettings, Settings};
+    use esker_base::Rng;
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+    use std::collections::BTreeMap;
 
     fn small() -> Settings {
         Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20)
@@ -359,6 +390,94 @@ mod tests {
         }
         cursor.next().unwrap();
         assert_eq!(cursor.current(), Some((&b"b"[..], &b"2"[..])));
+    }
+
+    #[test]
+    fn a_cursor_that_is_gone_keeps_no_flushed_memtable() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), small()).unwrap();
+        let keyspace = db.default_keyspace();
+        db.put(&keyspace, b"a", b"1").unwrap();
+        assert_eq!(db.range(&keyspace, ..).count(), 1);
+        let memtable = Arc::downgrade(&db.inner().tree.view.load().memtables[0]);
+        db.flush().unwrap();
+        db.put(&keyspace, b"b", b"2").unwrap();
+        while memtable.strong_count() > 1 {
+            std::thread::yield_now();
+        }
+        assert_eq!(db.range(&keyspace, ..).count(), 2);
+    }
+
+    /// What the model has of `range`, read forward and backward.
+    fn check(db: &Db, keyspace: &Keyspace, range: &KeyRange, at: &Snapshot, model: &Model) {
+        let inside = model.iter().filter(|(key, _)| range.contains(&[**key]));
+        let expected: Vec<_> = inside.map(|(key, value)| ([*key], value.to_be_bytes())).collect();
+        let mut cursor = db.cursor_at(keyspace, range.clone(), at).unwrap();
+        for is_forward in [true, false] {
+            if is_forward { cursor.seek_first() } else { cursor.seek_last() }.unwrap();
+            let mut found = Vec::new();
+            while let Some((key, value)) = cursor.current() {
+                found.push((key.try_into().unwrap(), value.try_into().unwrap()));
+                if is_forward { cursor.next() } else { cursor.prev() }.unwrap();
+            }
+            if !is_forward {
+                found.reverse();
+            }
+            assert_eq!(found, expected, "{range:?}");
+        }
+    }
+
+    type Model = BTreeMap<u8, u32>;
+
+    /// Whatever keyspace, range and snapshot the cursor before read at.
+    #[test]
+    fn a_cursor_that_takes_over_a_walk_reads_at_its_own_snapshot_and_range() {
+        for seed in 0..100 {
+            let mut rng = Rng::new(seed);
+            let env =
+                Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+            let db = Db::open_with(env, small()).unwrap();
+            let other = db.keyspace("other", KeyspaceSettings::default()).unwrap();
+            let keyspaces = [db.default_keyspace(), other];
+            let mut models = [Model::new(), Model::new()];
+            let mut snapshots = vec![(db.snapshot(), models.clone())];
+            for step in 0..150u32 {
+                let which = rng.below(2) as usize;
+                let (keyspace, model) = (&keyspaces[which], &mut models[which]);
+                let key = rng.below(40) as u8;
+                match rng.below(12) {
+                    0..4 => {
+                        db.put(keyspace, [key], step.to_be_bytes()).unwrap();
+                        model.insert(key, step);
+                    }
+                    4 => {
+                        db.delete(keyspace, [key]).unwrap();
+                        model.remove(&key);
+                    }
+                    5 => {
+                        let end = key + 1 + rng.below(8) as u8;
+                        db.delete_range(keyspace, [key]..[end]).unwrap();
+                        model.retain(|other, _| !(key..end).contains(other));
+                    }
+                    6 => {
+                        db.flush().unwrap();
+                        while rng.one_in(2) && db.step() {}
+                    }
+                    7 if rng.one_in(2) => snapshots.push((db.snapshot(), models.clone())),
+                    _ => {
+                        let present = (db.snapshot(), models.clone());
+                        let old = rng.below(snapshots.len() as u64) as usize;
+                        let (at, models) = if rng.one_in(3) { &snapshots[old] } else { &present };
+                        let range = match rng.below(3) {
+                            0 => KeyRange::all(),
+                            1 => KeyRange::from([key]..),
+                            _ => KeyRange::from([key]..[key + 9]),
+                        };
+                        check(&db, keyspace, &range, at, &models[which]);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -346,7 +346,8 @@ impl Db {
     /// # Errors
     /// The errors of [`Db::get`].
     pub fn cursor(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<DbCursor> {
-        self.cursor_at(keyspace, range, &self.snapshot())
+        let keyspace = self.inner().tree.resolve(keyspace)?;
+        DbCursor::new(&self.handle.inner, keyspace, range.into(), self.snapshot())
     }
 
     /// Returns a cursor over `range` at `snapshot`.

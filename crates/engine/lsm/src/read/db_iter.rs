@@ -29,6 +29,9 @@ use std::borrow::Cow;
 use std::ops::Bound;
 use std::sync::Arc;
 
+/// A buffer of this size is kept for the next value; one that a larger value left is not.
+pub(crate) const KEPT_BYTES: usize = 64 << 10;
+
 /// One sorted source of versions.
 #[expect(
     clippy::large_enum_variant,
@@ -137,7 +140,9 @@ impl Limit {
 /// A position in the pairs of one view. The moves are those of [`esker_api::Cursor`].
 pub(crate) struct DbIter {
     merge: MergingIter<Source>,
+    /// Those of MemTables, then those of tables.
     tombstones: Arc<[Arc<FragmentedTombstones>]>,
+    table_tombstones: Vec<Arc<FragmentedTombstones>>,
     range: KeyRange,
     keys: KeyFormat,
     /// Where a lent block ends at the latest.
@@ -148,8 +153,10 @@ pub(crate) struct DbIter {
     key: Vec<u8>,
     value: Vec<u8>,
     passed: Passed,
+    /// What a cursor that has gone left for the next.
+    buffers: BlockMerge,
     /// Keeps the view's MemTables and table files from going.
-    _view: Arc<SuperVersion>,
+    view: Arc<SuperVersion>,
 }
 
 impl DbIter {
@@ -160,34 +167,10 @@ impl DbIter {
         range: KeyRange,
         snapshot: Seqno,
     ) -> Result<DbIter> {
-        let view = tree.view.load();
-        let tables = view.version.keyspaces.get(&keyspace);
-        let tables = tables.ok_or_else(|| tree.unknown(keyspace))?;
-
-        let mut sources = Vec::new();
-        let mut tombstones = Vec::new();
-        for memtable in &view.memtables {
-            if memtable.first_seqno() > snapshot {
-                continue;
-            }
-            sources.push(Source::MemTable(memtable.cursor(keyspace, snapshot)));
-            tombstones.extend(memtable.range_tombstones(keyspace));
-        }
-        for run in tables.levels.iter().flat_map(|level| &level.runs) {
-            let deletes_in = |meta: &TableMeta| meta.range_tombstones > 0 && meta.meets(&range);
-            for handle in run.tables().iter().filter(|table| deletes_in(&table.meta)) {
-                tombstones.push(handle.reader(&tree.cache)?.tombstones().clone());
-            }
-            let cursor = LevelIter::new(run.clone(), tree.cache.clone(), ReadPurpose::Read);
-            let cursor = cursor.bounded(&range);
-            if !cursor.is_empty() {
-                sources.push(Source::Run(cursor));
-            }
-        }
-        tombstones.retain(|list| !list.is_empty());
-        Ok(DbIter {
-            merge: MergingIter::new(sources),
-            tombstones: tombstones.into(),
+        let mut walk = DbIter {
+            merge: MergingIter::new(Vec::new()),
+            tombstones: Arc::default(),
+            table_tombstones: Vec::new(),
             limit: Limit::of(&range, tree.keys),
             keys: tree.keys,
             range,
@@ -197,8 +180,112 @@ impl DbIter {
             key: Vec::new(),
             value: Vec::new(),
             passed: Passed::new(keyspace, snapshot, tree.known_empty.clone()),
-            _view: view,
-        })
+            buffers: BlockMerge::default(),
+            view: tree.view.load(),
+        };
+        walk.find_runs(tree, keyspace)?;
+        walk.find_memtables(keyspace);
+        Ok(walk)
+    }
+
+    /// Becomes a walk in the current view, whatever it was before. Keeps the cursors of runs that
+    /// this view has too. After an error it must not be used.
+    pub(crate) fn renew(
+        &mut self,
+        tree: &Tree,
+        keyspace: KeyspaceId,
+        range: &KeyRange,
+        snapshot: Seqno,
+    ) -> Result<()> {
+        let has_same_runs = self.range == *range
+            && self.passed.keyspace() == keyspace
+            && std::ptr::eq(&**tree.view.pin(), &*self.view);
+        (self.snapshot, self.is_new, self.stand) = (snapshot, true, IterState::Nowhere);
+        self.passed.begin_at(keyspace, snapshot);
+        if !has_same_runs {
+            (self.limit, self.range) = (Limit::of(range, tree.keys), range.clone());
+            self.view = tree.view.load();
+            self.find_runs(tree, keyspace)?;
+        }
+        self.find_memtables(keyspace);
+        Ok(())
+    }
+
+    /// Makes the runs of a keyspace the only sources.
+    fn find_runs(&mut self, tree: &Tree, keyspace: KeyspaceId) -> Result<()> {
+        let DbIter { view, range, table_tombstones, .. } = self;
+        let tables = view.version.keyspaces.get(&keyspace);
+        let tables = tables.ok_or_else(|| tree.unknown(keyspace))?;
+        table_tombstones.clear();
+        for run in tables.levels.iter().flat_map(|level| &level.runs) {
+            let deletes_in = |meta: &TableMeta| meta.range_tombstones > 0 && meta.meets(range);
+            for handle in run.tables().iter().filter(|table| deletes_in(&table.meta)) {
+                table_tombstones.push(handle.reader(&tree.cache)?.tombstones().clone());
+            }
+        }
+        table_tombstones.retain(|list| !list.is_empty());
+        self.tombstones = table_tombstones.iter().cloned().collect();
+        self.merge.change_children(|sources| {
+            let mut old = std::mem::take(sources);
+            for run in tables.levels.iter().flat_map(|level| &level.runs) {
+                let is_same = |source: &Source| match source {
+                    Source::Run(cursor) => cursor.is_of(run),
+                    Source::MemTable(_) => false,
+                };
+                let mut cursor = match old.iter().position(is_same).map(|at| old.swap_remove(at)) {
+                    Some(Source::Run(cursor)) => cursor,
+                    _ => LevelIter::new(run.clone(), tree.cache.clone(), ReadPurpose::Read),
+                };
+                cursor.bind(range);
+                if !cursor.is_empty() {
+                    sources.push(Source::Run(cursor));
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Puts those MemTables before the runs that have something of a keyspace at the snapshot.
+    fn find_memtables(&mut self, keyspace: KeyspaceId) {
+        let (mut sources, mut lists) = (Vec::new(), Vec::new());
+        let snapshot = self.snapshot;
+        for memtable in self.view.memtables.iter().filter(|one| one.first_seqno() <= snapshot) {
+            let cursor = memtable.cursor(keyspace, snapshot);
+            if !cursor.is_empty() {
+                sources.push(Source::MemTable(cursor));
+            }
+            lists.extend(memtable.range_tombstones(keyspace));
+        }
+        lists.retain(|list| !list.is_empty());
+        if !lists.is_empty() || self.tombstones.len() != self.table_tombstones.len() {
+            lists.extend_from_slice(&self.table_tombstones);
+            self.tombstones = lists.into();
+        }
+        if !sources.is_empty() {
+            self.merge.change_children(|children| drop(children.splice(0..0, sources)));
+        }
+    }
+
+    /// Keeps `buffers` for the next cursor, and no entry of a MemTable or a block.
+    pub(crate) fn rest(&mut self, mut buffers: BlockMerge) {
+        buffers.release();
+        self.buffers = buffers;
+        self.stand = IterState::Nowhere;
+        self.value.shrink_to(KEPT_BYTES);
+        self.merge.change_children(|sources| {
+            sources.retain_mut(|source| match source {
+                Source::Run(cursor) => {
+                    cursor.rest();
+                    true
+                }
+                Source::MemTable(_) => false,
+            });
+        });
+    }
+
+    /// Takes what [`DbIter::rest`] has kept.
+    pub(crate) fn take_buffers(&mut self) -> BlockMerge {
+        std::mem::take(&mut self.buffers)
     }
 
     /// Whether the version that the merge stands on is a pair's value, given that it is the newest

@@ -41,11 +41,30 @@ impl LevelIter {
 
     /// Leaves out the tables that do not meet `range`.
     pub fn bounded(mut self, range: &KeyRange) -> Self {
+        self.bind(range);
+        self
+    }
+
+    /// Whether this is a cursor over `run`.
+    pub(crate) fn is_of(&self, run: &Arc<Run>) -> bool {
+        Arc::ptr_eq(&self.run, run)
+    }
+
+    /// Is no longer valid, and holds no block until the next seek.
+    pub(crate) fn rest(&mut self) {
+        (self.valid, self.failed) = (false, None);
+        if let Some((_, cursor)) = &mut self.open {
+            cursor.rest();
+        }
+    }
+
+    /// As [`LevelIter::bounded`], whatever the bounds were. The cursor is not valid afterwards.
+    pub(crate) fn bind(&mut self, range: &KeyRange) {
+        self.valid = false;
         let tables = self.run.tables();
         let from = tables.partition_point(|table| table.meta.ends_below(range));
         let to = tables.partition_point(|table| !range.ends_before(&table.meta.smallest));
         self.within = from..to.max(from);
-        self
     }
 
     /// The table whose read failed, if one did.

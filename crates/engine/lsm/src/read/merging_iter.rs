@@ -109,6 +109,13 @@ impl<C: EntryCursor> MergingIter<C> {
         self
     }
 
+    /// Replaces the children by those that `change` leaves.
+    pub(crate) fn change_children(&mut self, change: impl FnOnce(&mut Vec<C>)) {
+        self.placed = false;
+        self.order.clear();
+        change(&mut self.children);
+    }
+
     /// The merged cursors, newest first.
     pub(crate) fn children(&self) -> &[C] {
         &self.children

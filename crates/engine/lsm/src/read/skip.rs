@@ -42,6 +42,16 @@ impl Passed {
         Passed { keyspace, snapshot, known_empty, from, to, keys, keys_since_skip, skips }
     }
 
+    pub(crate) fn keyspace(&self) -> KeyspaceId {
+        self.keyspace
+    }
+
+    /// Begins anew, at another snapshot of another keyspace.
+    pub(crate) fn begin_at(&mut self, keyspace: KeyspaceId, snapshot: Seqno) {
+        self.begin();
+        (self.keyspace, self.snapshot) = (keyspace, snapshot);
+    }
+
     /// Begins a move.
     #[inline]
     pub(crate) fn begin(&mut self) {

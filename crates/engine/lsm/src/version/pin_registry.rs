@@ -2,8 +2,12 @@
 //!
 //! A recall never waits for a holder that is in the middle of a step, which may take long. It
 //! leaves a mark, and the holder returns the object when the step ends.
+//!
+//! A holder that is done may [leave](PinRegistry::leave) its lease with the object in it. The next
+//! holder gets both, and so need not create the object. Left leases are recalled like others.
 
 use parking_lot::Mutex;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Weak};
 
@@ -61,6 +65,8 @@ pub(crate) struct PinRegistry {
 
 struct Granted {
     leases: Vec<Weak<dyn Revocable>>,
+    /// Leases that their holders have left. They are in `leases` too.
+    idle: Vec<Arc<dyn Any + Send + Sync>>,
     /// With so many entries, those of holders that are gone are dropped.
     prune_at: usize,
 }
@@ -68,9 +74,13 @@ struct Granted {
 /// A list this short is not worth pruning.
 const PRUNE_MIN: usize = 64;
 
+/// So many leases without a holder are kept at most.
+const IDLE_MAX: usize = 8;
+
 impl Default for PinRegistry {
     fn default() -> Self {
-        PinRegistry { granted: Mutex::new(Granted { leases: Vec::new(), prune_at: PRUNE_MIN }) }
+        let (leases, idle) = (Vec::new(), Vec::new());
+        PinRegistry { granted: Mutex::new(Granted { leases, idle, prune_at: PRUNE_MIN }) }
     }
 }
 
@@ -82,17 +92,33 @@ impl Granted {
 }
 
 impl PinRegistry {
-    /// A lease of nothing yet.
+    /// A lease of nothing yet, or one that another holder has left with what it had.
     pub(crate) fn grant<T: Send + 'static>(&self) -> Arc<RevocablePin<T>> {
+        let mut granted = self.granted.lock();
+        if let Some(left) = granted.idle.pop().and_then(|left| left.downcast().ok()) {
+            return left;
+        }
         let lease =
             Arc::new(RevocablePin { thing: Mutex::new(None), recalled: AtomicBool::new(false) });
-        let mut granted = self.granted.lock();
         if granted.leases.len() >= granted.prune_at {
             granted.prune();
         }
         let granted_lease: Weak<RevocablePin<T>> = Arc::downgrade(&lease);
         granted.leases.push(granted_lease);
         lease
+    }
+
+    /// Leaves `lease`, and what is in it, to the next holder. The caller has no other handle of it.
+    pub(crate) fn leave<T: Send + 'static>(&self, lease: Arc<RevocablePin<T>>) {
+        let mut granted = self.granted.lock();
+        match granted.idle.len() < IDLE_MAX {
+            true => granted.idle.push(lease),
+            false => {
+                // Dropping what is in it may remove a table's file.
+                drop(granted);
+                drop(lease);
+            }
+        }
     }
 
     /// Takes back everything that is not in use at this moment, and the rest as soon as it is not.
@@ -134,6 +160,27 @@ mod tests {
             assert!(slot.is_some());
         });
         assert_eq!(Arc::strong_count(&thing), 1);
+    }
+
+    #[test]
+    fn the_next_holder_gets_what_the_last_one_left() {
+        let (leases, thing) = (PinRegistry::default(), Arc::new(()));
+        leases.leave(filled(&leases, &thing));
+        let lease = leases.grant::<Arc<()>>();
+        assert!(lease.with(|slot| slot.is_some()));
+        let other = leases.grant::<Arc<()>>();
+        assert!(other.with(|slot| slot.is_none()), "nobody left a second one");
+    }
+
+    #[test]
+    fn what_was_left_is_recalled_and_does_not_pile_up() {
+        let (leases, thing) = (PinRegistry::default(), Arc::new(()));
+        let held: Vec<_> = (0..3 * IDLE_MAX).map(|_| filled(&leases, &thing)).collect();
+        held.into_iter().for_each(|lease| leases.leave(lease));
+        assert_eq!(Arc::strong_count(&thing), 1 + IDLE_MAX);
+        leases.recall();
+        assert_eq!(Arc::strong_count(&thing), 1);
+        assert!(leases.grant::<Arc<()>>().with(|slot| slot.is_none()));
     }
 
     #[test]
