@@ -2,15 +2,18 @@
 //!
 //! Several databases may share one cache. Their file ids collide, so each is an *owner* of its blocks.
 //!
-//! It holds blocks unpacked and checked, so that a hit costs a hash, a shard's read lock and a
-//! reference count. Which blocks stay is decided by CLOCK-Pro: a scan does not push out what is
-//! read again and again. Blocks of removed files are not hunted down: file ids are never reused,
-//! so nobody asks for them any more, and they age out.
+//! It holds blocks unpacked and checked. A hit costs the lock of a [slot](BlockSlots) and a
+//! reference count, or else, if another block has the slot, a lookup in the hash table of a shard.
+//! CLOCK-Pro decides which blocks stay: a scan does not push out what is read again and again.
+//! Blocks of removed files are not hunted down: file ids are never reused, so nobody asks for them
+//! any more, and they age out.
 
 use crate::block::Block;
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use crate::block_key::{BlockKey, BlockKeyHasher, OwnedKey};
+use crate::block_slots::{BlockSlots, Hit};
+use quick_cache::sync::Cache;
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,19 +23,13 @@ const SHARD_BYTES_MIN: usize = 1 << 20;
 /// More shards than threads that could meet in one.
 const SHARDS_MAX: usize = 64;
 
-/// What an entry costs beside its block: key, list links, reference counts, hash slot.
-const ENTRY_OVERHEAD_BYTES: usize = 128;
+/// What an entry costs beside its block: key, list links, reference counts, hash slot, block slot.
+const ENTRY_OVERHEAD_BYTES: usize = 192;
 
 /// A block as it is expected to weigh, for sizing.
 const EXPECTED_BLOCK_BYTES: usize = 4096 + ENTRY_OVERHEAD_BYTES;
 
-type Blocks = Cache<
-    OwnedKey,
-    Block,
-    BlockWeighter,
-    BuildHasherDefault<BlockKeyHasher>,
-    DefaultLifecycle<OwnedKey, Block>,
->;
+type Blocks = Cache<OwnedKey, Block, BlockWeighter, BuildHasherDefault<BlockKeyHasher>, Evictions>;
 
 /// A concurrent cache of data blocks, bounded in bytes, as one of its owners sees it.
 pub struct BlockCache {
@@ -42,51 +39,8 @@ pub struct BlockCache {
 
 struct Shared {
     blocks: Blocks,
+    slots: Arc<BlockSlots>,
     owners: AtomicU32,
-}
-
-/// Whose block it is, and where that lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct OwnedKey {
-    owner: u32,
-    key: BlockKey,
-}
-
-/// Where a block lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct BlockKey {
-    pub(crate) file_id: u64,
-    pub(crate) offset: u64,
-}
-
-impl Hash for OwnedKey {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.key.file_id ^ u64::from(self.owner) << 40);
-        state.write_u64(self.key.offset);
-    }
-}
-
-/// Folds two numbers into well-mixed bits. Unkeyed, so that the same operations meet the same
-/// cache in every run.
-#[derive(Default, Clone, Copy)]
-pub(crate) struct BlockKeyHasher(u64);
-
-impl Hasher for BlockKeyHasher {
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        let wide = u128::from(self.0 ^ word ^ 0x2d35_8dcc_aa6c_78a5) * 0x8bb8_4b93_962e_acc9;
-        self.0 = wide as u64 ^ (wide >> 64) as u64;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 #[derive(Clone)]
@@ -95,6 +49,22 @@ struct BlockWeighter;
 impl Weighter<OwnedKey, Block> for BlockWeighter {
     fn weight(&self, _key: &OwnedKey, block: &Block) -> u64 {
         (block.memory_bytes() + ENTRY_OVERHEAD_BYTES) as u64
+    }
+}
+
+/// Takes blocks that are evicted from their slots.
+#[derive(Clone)]
+struct Evictions(Arc<BlockSlots>);
+
+impl Lifecycle<OwnedKey, Block> for Evictions {
+    /// Blocks to be freed after the locks are released: most insertions evict no more.
+    type RequestState = [Option<Block>; 2];
+
+    fn on_evict(&self, freed: &mut Self::RequestState, key: OwnedKey, block: Block) {
+        self.0.evict(&key, key.place());
+        if let Some(place) = freed.iter_mut().find(|place| place.is_none()) {
+            *place = Some(block);
+        }
     }
 }
 
@@ -113,13 +83,12 @@ impl BlockCache {
             .weight_capacity(bytes as u64)
             .build()
             .expect("both capacities are set");
-        let blocks = Cache::with_options(
-            options,
-            BlockWeighter,
-            BuildHasherDefault::default(),
-            DefaultLifecycle::default(),
-        );
-        BlockCache { shared: Arc::new(Shared { blocks, owners: AtomicU32::new(1) }), owner: 0 }
+        let slots = Arc::new(BlockSlots::new());
+        let evictions = Evictions(slots.clone());
+        let hasher = BuildHasherDefault::default();
+        let blocks = Cache::with_options(options, BlockWeighter, hasher, evictions);
+        let owners = AtomicU32::new(1);
+        BlockCache { shared: Arc::new(Shared { blocks, slots, owners }), owner: 0 }
     }
 
     /// The same cache for another owner, whose file ids are others.
@@ -131,6 +100,7 @@ impl BlockCache {
     /// Removes the blocks of this owner. Takes time for each block of the cache.
     pub fn remove_own(&self) {
         self.shared.blocks.retain(|key, _| key.owner != self.owner);
+        self.shared.slots.remove_all(|key| key.owner == self.owner);
     }
 
     /// Bytes of memory that the blocks of this owner take. Takes time for each block of the cache.
@@ -157,7 +127,7 @@ impl BlockCache {
 
     /// Lookups that found their block.
     pub fn hits(&self) -> u64 {
-        self.shared.blocks.hits()
+        self.shared.blocks.hits() + self.shared.slots.hits()
     }
 
     /// Lookups that did not.
@@ -167,7 +137,29 @@ impl BlockCache {
 
     #[inline]
     pub(crate) fn get(&self, key: BlockKey) -> Option<Block> {
-        self.shared.blocks.get(&OwnedKey { owner: self.owner, key })
+        let key = OwnedKey { owner: self.owner, key };
+        let place = key.place();
+        match self.shared.slots.get(&key, place) {
+            Some(Hit { block, is_first: false }) => Some(block),
+            Some(Hit { block, is_first: true }) => {
+                let _ = self.shared.blocks.get(&key);
+                Some(block)
+            }
+            None => self.get_slowly(key, place),
+        }
+    }
+
+    /// Finds a block that is not in its slot, and puts it there if the slot is free.
+    #[inline(never)]
+    fn get_slowly(&self, key: OwnedKey, place: u64) -> Option<Block> {
+        let Shared { blocks, slots, .. } = &*self.shared;
+        let block = blocks.get(&key)?;
+        let most = || self.capacity_bytes() / EXPECTED_BLOCK_BYTES;
+        // An eviction in between has looked into the slot before the block was there.
+        if slots.offer(key, place, &block, most) && !blocks.contains_key(&key) {
+            slots.remove(&key, place);
+        }
+        Some(block)
     }
 
     pub(crate) fn insert(&self, key: BlockKey, block: Block) {
@@ -187,8 +179,9 @@ mod tests {
         Block::new(builder.finish().into()).unwrap()
     }
 
-    fn key(offset: u64) -> BlockKey {
-        BlockKey { file_id: 1, offset }
+    /// No two of a few have the same slot.
+    fn key(n: u64) -> BlockKey {
+        BlockKey { file_id: 1, offset: n << 12 }
     }
 
     #[test]
@@ -227,6 +220,73 @@ mod tests {
         other.remove_own();
         assert!(other.get(key(1)).is_none() && cache.get(key(1)).is_some());
         assert_eq!((other.own_bytes(), cache.own_bytes()), (0, cache.used_bytes()));
+    }
+
+    /// Takes blocks out of the cache by `remove` after they were read several times.
+    fn those_removed_are_not_held_after(remove: impl Fn(&BlockCache)) {
+        let cache = BlockCache::new(1 << 20);
+        let blocks: Vec<Block> = (0..100).map(|_| block()).collect();
+        for (n, block) in (0..).zip(&blocks) {
+            cache.insert(key(n), block.clone());
+            (0..3).for_each(|_| assert!(cache.get(key(n)).is_some()));
+        }
+        let holders = |n: u64| Arc::strong_count(blocks[n as usize].bytes()) - 1;
+        assert!((0..100).filter(|&n| holders(n) == 2).count() >= 50, "few have a slot");
+        remove(&cache);
+        let is_gone = |n: &u64| cache.get(key(*n)).is_none();
+        assert!((0..100).filter(is_gone).count() >= 50, "few were removed");
+        assert!((0..100).filter(is_gone).all(|n| holders(n) == 0));
+    }
+
+    #[test]
+    fn a_block_that_leaves_the_cache_leaves_its_slot() {
+        those_removed_are_not_held_after(|cache| cache.set_capacity(0));
+        those_removed_are_not_held_after(BlockCache::remove_own);
+        those_removed_are_not_held_after(|cache| {
+            for n in 100..5000 {
+                cache.insert(key(n), block());
+                cache.get(key(n));
+            }
+        });
+    }
+
+    /// Others are read a few times each, and then no more.
+    #[test]
+    fn what_is_read_again_and_again_stays_while_others_pass() {
+        let cache = BlockCache::new(1 << 20);
+        let read = |n: u64| cache.get(key(n)).is_some();
+        let pass = |n: u64| {
+            cache.insert(key(n), block());
+            assert!(read(n) && read(n));
+        };
+        (1000..2000).for_each(pass);
+        (0..20).for_each(pass);
+        for n in 2000..9000 {
+            pass(n);
+            read(n % 20);
+        }
+        let kept = (0..20).filter(|&n| read(n)).count();
+        assert!(kept >= 18, "{kept}");
+    }
+
+    /// Whatever slots they share.
+    #[test]
+    fn a_lookup_finds_its_own_block() {
+        let cache = BlockCache::new(1 << 20);
+        let blocks: Vec<Block> = (0..100).map(|_| block()).collect();
+        let key = |n: usize| BlockKey { file_id: n as u64 % 2, offset: n as u64 * 500 };
+        blocks.iter().enumerate().for_each(|(n, block)| cache.insert(key(n), block.clone()));
+        for n in (0..100).cycle().take(500) {
+            assert!(cache.get(key(n)).unwrap().is(&blocks[n]));
+        }
+    }
+
+    #[test]
+    fn hits_of_slots_are_counted() {
+        let cache = BlockCache::new(1 << 20);
+        cache.insert(key(1), block());
+        (0..10_000).for_each(|_| assert!(cache.get(key(1)).is_some()));
+        assert_eq!((cache.hits(), cache.misses()), (10_000, 0));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::block::{BadEntry, Block, SeekResult};
 use crate::block_fetcher::BlockFetcher;
-use crate::cache::{BlockCache, BlockKey};
+use crate::block_key::BlockKey;
+use crate::cache::BlockCache;
 use crate::compression::zeroed;
 use crate::filter::Filter;
 use crate::format::{BlockKind, FOOTER_BYTES, FOOTER_BYTES_MAX, Footer};

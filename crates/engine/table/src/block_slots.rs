@@ -1,0 +1,173 @@
+//! Where blocks of the cache are found at once.
+//!
+//! A lookup in the block cache misses several cache lines of the processor: those of its hash table,
+//! its entry, and its list of entries. A slot is one line that has the key and the block. Each key
+//! has one slot, which the first of its keys that is looked up takes. Other keys are looked up in
+//! the cache. Blocks that are close in a file have slots that are close, so that a scan finds the
+//! next slot prefetched.
+//!
+//! Invariant: a slot holds no block that the cache has evicted, except between an eviction and the
+//! next step of a lookup that runs concurrently.
+
+use crate::block::Block;
+use crate::block_key::{BlockKey, OwnedKey};
+use parking_lot::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A slot adds up so many hits before it reports them.
+const HITS_UNREPORTED_MAX: u16 = 1 << 12;
+
+/// The cache records the first hit of a block in a period. In one, it evicts the number of slots
+/// divided by this.
+const PERIODS: u32 = 8;
+
+/// The slots of a cache. They are allocated by the first lookup that finds a block.
+pub(crate) struct BlockSlots {
+    slots: OnceLock<Box<[Slot]>>,
+    evicted: AtomicU64,
+    /// Hits that slots have reported.
+    hits: AtomicU64,
+}
+
+/// One cache line.
+#[derive(Default)]
+#[repr(align(64))]
+struct Slot(Mutex<Kept>);
+
+/// The parts of the key are fields of their own, so that there is no padding between.
+#[derive(Default)]
+struct Kept {
+    owner: u32,
+    file_id: u64,
+    offset: u64,
+    block: Option<Block>,
+    /// The period of the last hit that the cache has recorded.
+    period: u16,
+    /// Hits that are not reported yet.
+    hits: u16,
+}
+
+impl Kept {
+    #[inline]
+    fn key(&self) -> OwnedKey {
+        OwnedKey { owner: self.owner, key: BlockKey { file_id: self.file_id, offset: self.offset } }
+    }
+
+    fn set(&mut self, OwnedKey { owner, key }: OwnedKey, block: &Block, period: u16) {
+        (self.owner, self.file_id, self.offset) = (owner, key.file_id, key.offset);
+        (self.block, self.period) = (Some(block.clone()), period);
+    }
+}
+
+/// A block in a slot.
+pub(crate) struct Hit {
+    pub(crate) block: Block,
+    /// Whether this is the first hit of a period: the cache has to record it.
+    pub(crate) is_first: bool,
+}
+
+impl BlockSlots {
+    pub(crate) fn new() -> Self {
+        let (evicted, hits) = (AtomicU64::new(0), AtomicU64::new(0));
+        BlockSlots { slots: OnceLock::new(), evicted, hits }
+    }
+
+    /// The block of `key` whose place is `place`, if its slot has it and no thread uses that slot.
+    #[inline]
+    pub(crate) fn get(&self, key: &OwnedKey, place: u64) -> Option<Hit> {
+        let slots = self.slots.get()?;
+        let mut kept = slot(slots, place).0.try_lock()?;
+        if kept.key() != *key {
+            return None;
+        }
+        let block = kept.block.clone()?;
+        let period = self.period(slots);
+        let is_first = kept.period != period;
+        if is_first {
+            kept.period = period;
+        } else {
+            kept.hits += 1;
+            if kept.hits == HITS_UNREPORTED_MAX {
+                self.hits.fetch_add(u64::from(std::mem::take(&mut kept.hits)), Ordering::Relaxed);
+            }
+        }
+        Some(Hit { block, is_first })
+    }
+
+    /// Offers a block that the cache has. Returns whether its slot has taken it: the caller then
+    /// makes sure that the cache still has it.
+    /// `blocks_most` says how many blocks the cache can have.
+    pub(crate) fn offer(
+        &self,
+        key: OwnedKey,
+        place: u64,
+        block: &Block,
+        blocks_most: impl FnOnce() -> usize,
+    ) -> bool {
+        let slots = self.slots.get_or_init(|| {
+            let slots = (blocks_most() / 2 + 1).next_power_of_two();
+            (0..slots).map(|_| Slot::default()).collect()
+        });
+        let Some(mut kept) = slot(slots, place).0.try_lock() else { return false };
+        if kept.block.is_some() {
+            return false;
+        }
+        kept.set(key, block, self.period(slots));
+        true
+    }
+
+    /// Drops the block of `key`.
+    pub(crate) fn remove(&self, key: &OwnedKey, place: u64) {
+        let Some(slots) = self.slots.get() else { return };
+        let mut kept = slot(slots, place).0.lock();
+        if kept.key() == *key {
+            kept.block = None;
+        }
+    }
+
+    /// Drops the block of `key`, which the cache evicts.
+    pub(crate) fn evict(&self, key: &OwnedKey, place: u64) {
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        self.remove(key, place);
+    }
+
+    /// Drops the blocks whose keys `is_removed` selects.
+    pub(crate) fn remove_all(&self, is_removed: impl Fn(&OwnedKey) -> bool) {
+        for slot in self.slots.get().into_iter().flatten() {
+            let mut kept = slot.0.lock();
+            if is_removed(&kept.key()) {
+                kept.block = None;
+            }
+        }
+    }
+
+    /// The hits that the cache did not record.
+    pub(crate) fn hits(&self) -> u64 {
+        let slots = self.slots.get().into_iter().flatten();
+        let unreported: u64 = slots.map(|slot| u64::from(slot.0.lock().hits)).sum();
+        self.hits.load(Ordering::Relaxed) + unreported
+    }
+
+    #[inline]
+    fn period(&self, slots: &[Slot]) -> u16 {
+        let shift = slots.len().ilog2().saturating_sub(PERIODS.ilog2());
+        (self.evicted.load(Ordering::Relaxed) >> shift) as u16
+    }
+}
+
+/// The slot of a key. Their number is a power of two.
+#[inline]
+fn slot(slots: &[Slot], place: u64) -> &Slot {
+    &slots[place as usize & (slots.len() - 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_one_cache_line() {
+        assert_eq!(size_of::<Slot>(), 64);
+    }
+}
