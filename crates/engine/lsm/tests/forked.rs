@@ -19,6 +19,7 @@ use fork::Fork;
 use parking_lot::Mutex;
 use pool_place::Place;
 use rustix::process::{Pid, Signal, kill_process};
+use scopeguard::defer;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -191,6 +192,7 @@ fn a_child_waits_for_no_lock_that_its_parent_held_at_the_fork() {
     cursor.seek_first().unwrap();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        defer! { over.store(true, Ordering::Relaxed) }
         // Between them they hold these locks for most of the time.
         for _ in 0..2 {
             scope.spawn(|| {
@@ -200,13 +202,9 @@ fn a_child_waits_for_no_lock_that_its_parent_held_at_the_fork() {
                 }
             });
         }
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            for _ in 0..4 {
-                in_child(|| use_in_child(&db, dir, &mut cursor, &snapshot), || ());
-            }
-        }));
-        over.store(true, Ordering::Relaxed);
-        ended.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+        for _ in 0..4 {
+            in_child(|| use_in_child(&db, dir, &mut cursor, &snapshot), || ());
+        }
     });
     expect_all(&db, 0..300);
 }
@@ -402,12 +400,13 @@ fn a_child_cannot_open_a_database_with_resources_of_its_parent() {
     let shared = || settings().resources(resources.clone());
     let databases: Vec<Db> =
         (0..4).map(|n| Db::open(place.path().join(n.to_string()), shared()).unwrap()).collect();
-    let ends = AtomicBool::new(false);
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        defer! { over.store(true, Ordering::Relaxed) }
         // Threads of the parent hold locks of the resources at most times.
         for db in &databases {
             scope.spawn(|| {
-                while !ends.load(Ordering::Relaxed) {
+                while !over.load(Ordering::Relaxed) {
                     put_all(db, 0..200);
                     db.flush().unwrap();
                 }
@@ -425,7 +424,6 @@ fn a_child_cannot_open_a_database_with_resources_of_its_parent() {
             in_child(try_all, || ());
             std::fs::remove_dir_all(&new).unwrap();
         }
-        ends.store(true, Ordering::Relaxed);
     });
     assert_eq!(resources.databases(), 4);
 }

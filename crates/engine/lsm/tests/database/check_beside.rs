@@ -2,6 +2,7 @@
 
 use esker_lsm::inspect::Inspector;
 use esker_lsm::{Db, Log, Settings, Sync};
+use scopeguard::defer;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,6 +31,7 @@ fn nothing_is_found_wrong_while_logs_and_tables_come_and_go() {
     put_all(&db, 0);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        defer! { over.store(true, Ordering::Relaxed) }
         scope.spawn(|| {
             for round in (1..).take_while(|_| !over.load(Ordering::Relaxed)) {
                 put_all(&db, round);
@@ -55,7 +57,6 @@ fn nothing_is_found_wrong_while_logs_and_tables_come_and_go() {
             checks.push(check());
         }
         assert!(goes_on(), "no flush or no compaction beside {} checks", checks.len());
-        over.store(true, Ordering::Relaxed);
         for (checked, problems) in checks {
             let checked = checked.unwrap();
             assert_eq!(problems, [""; 0]);

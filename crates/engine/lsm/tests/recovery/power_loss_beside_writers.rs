@@ -6,6 +6,7 @@ use esker_base::background::Stepped;
 use esker_base::{Result, Rng};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_storage::{FaultStorage, FileSystemWrapper, LogFile, Storage};
+use scopeguard::defer;
 use std::array;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -189,6 +190,7 @@ fn run(sync: Sync, syncs_each: bool) {
         let run = Run { disk, db, syncs_each, durable, over };
         std::thread::scope(|scope| {
             let run = &run;
+            defer! { run.over.store(true, Ordering::Relaxed) }
             let writers: Vec<_> =
                 (0..WRITERS).map(|writer| scope.spawn(move || run.write(writer, seed))).collect();
             for image in 0..IMAGES {
@@ -199,14 +201,8 @@ fn run(sync: Sync, syncs_each: bool) {
                 {
                     std::thread::yield_now();
                 }
-                if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    run.check_image(1000 * seed + image);
-                })) {
-                    run.over.store(true, Ordering::Relaxed);
-                    std::panic::resume_unwind(panic);
-                }
+                run.check_image(1000 * seed + image);
             }
-            run.over.store(true, Ordering::Relaxed);
         });
         let flushes = run.db.stats().flushes;
         assert!(flushes > 0, "segments were filled and flushed meanwhile");

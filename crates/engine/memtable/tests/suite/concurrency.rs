@@ -4,6 +4,7 @@
 use crate::common::*;
 use esker_base::{EntryCursor, KeyspaceId, Rng, hash64};
 use esker_memtable::{MemTable, scan};
+use scopeguard::defer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -54,6 +55,7 @@ fn concurrent_writers_and_readers_agree_with_the_model() {
     let published = Published::new();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        defer! { done.store(true, Ordering::Release) }
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let (memtable, tail, log, published) = (&memtable, &tail, &log, &published);
@@ -79,7 +81,6 @@ fn concurrent_writers_and_readers_agree_with_the_model() {
             scope.spawn(move || read_until(memtable, published, done, reader));
         }
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        done.store(true, Ordering::Release);
     });
     memtable.seal(tail.into_inner().unwrap());
 

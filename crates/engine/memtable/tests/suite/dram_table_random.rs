@@ -7,6 +7,7 @@
 use crate::dram_world::{K, Op, World};
 use esker_base::Rng;
 use esker_memtable::{DramTableStats, Forwarding};
+use scopeguard::defer;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEYS: u64 = 48;
@@ -80,6 +81,7 @@ fn run(seed: u64, forwarding: Forwarding) -> DramTableStats {
     let rng = |number: u64| Rng::new(seed << 8 | number);
     std::thread::scope(|scope| {
         let (world, over) = (&world, &over);
+        defer! { over.store(true, Ordering::Relaxed) }
         let writers: Vec<_> =
             (0..WRITERS).map(|n| scope.spawn(move || write(world, rng(n)))).collect();
         for n in 0..READERS {
@@ -87,7 +89,6 @@ fn run(seed: u64, forwarding: Forwarding) -> DramTableStats {
         }
         scope.spawn(move || flush(world, rng(20), over));
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        over.store(true, Ordering::Relaxed);
     });
     // At rest, every key twice: from wherever it is, and from the table if it was filled.
     world.rotate();
