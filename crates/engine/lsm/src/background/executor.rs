@@ -112,7 +112,13 @@ fn rest(inner: &Engine, mut jobs: MutexGuard<'_, SchedulerState>, lane: JobClass
     if ends_pace {
         update_debt(inner);
     }
-    inner.schedule.work.announce();
+    // This thread looks for its lane's next job by itself.
+    match lane {
+        // The last writes of a segment that was followed by another may be visible only now.
+        JobClass::Prepare => inner.schedule.wake_for_memtables(),
+        JobClass::Sync => {}
+        JobClass::Flush | JobClass::Compaction => inner.schedule.wake(),
+    }
     inner.schedule.progress.notify_all();
 }
 

@@ -94,7 +94,7 @@ impl MemTableSwitch for Engine {
         // Readers must find the MemTable before anything in it is visible.
         self.tree.view.change(|view| view.memtables.insert(0, memtable));
         update_debt(self);
-        self.schedule.wake();
+        self.schedule.wake_for_memtables();
     }
 
     fn put_back(&self, segments: Vec<LogSegment>) {
@@ -145,7 +145,7 @@ impl MemTableSwitch for Engine {
     }
 
     fn look_ahead(&self) {
-        self.schedule.wake();
+        self.schedule.wake_for_memtables();
     }
 }
 
@@ -213,7 +213,7 @@ impl Engine {
         let mut jobs = self.schedule.jobs.lock();
         jobs.wants_segment |= jobs.has_threads;
         jobs.needs_segment |= jobs.has_threads;
-        self.schedule.work.announce();
+        self.schedule.work.announce_to(&[JobClass::Prepare]);
         jobs.has_threads
     }
 

@@ -8,7 +8,7 @@
 //! leaves.
 //!
 //! A thread that finds no work sleeps only if nothing was announced since it began to search: the
-//! count of [`Signal`] shows that.
+//! counts of [`Signal`] show that.
 
 use super::lanes::JobClass;
 use super::served::Served;
@@ -22,37 +22,46 @@ use std::time::Duration;
 /// A thread with nothing to do looks again after this, as a precaution.
 pub(crate) const IDLE: Duration = Duration::from_millis(200);
 
-/// Wakes the threads.
+/// Wakes the threads, those of each lane by themselves: a thread that is woken for nothing looks through
+/// all databases.
 ///
 /// Its lock is one of the standard library. `parking_lot` keeps waiting threads in a table of the process,
 /// so a forked child would find the parent's idle threads there, which it does not have.
 #[derive(Default)]
 pub(crate) struct Signal {
-    announced: std::sync::Mutex<u64>,
-    work: std::sync::Condvar,
+    /// How often there was an announcement for each lane.
+    announced: std::sync::Mutex<[u64; JobClass::ALL.len()]>,
+    work: [std::sync::Condvar; JobClass::ALL.len()],
 }
 
 impl Signal {
-    /// Says that there may be work. What makes it so was stored before.
+    /// Says that there may be work for any lane. What makes it so was stored before.
     pub(crate) fn announce(&self) {
-        *self.lock() += 1;
-        self.work.notify_all();
+        self.announce_to(&JobClass::ALL);
     }
 
-    fn count(&self) -> u64 {
-        *self.lock()
+    /// The same for `lanes` only.
+    pub(crate) fn announce_to(&self, lanes: &[JobClass]) {
+        let mut announced = self.lock();
+        lanes.iter().for_each(|lane| announced[*lane as usize] += 1);
+        drop(announced);
+        lanes.iter().for_each(|lane| self.work[*lane as usize].notify_all());
     }
 
-    /// Returns once something was announced after `seen`, or after a while.
-    fn wait(&self, seen: u64, most: Duration) {
+    fn count(&self, lane: JobClass) -> u64 {
+        self.lock()[lane as usize]
+    }
+
+    /// Returns once something was announced to `lane` after `seen`, or after a while.
+    fn wait(&self, lane: JobClass, seen: u64, most: Duration) {
         let announced = self.lock();
-        if *announced == seen {
-            drop(self.work.wait_timeout(announced, most));
+        if announced[lane as usize] == seen {
+            drop(self.work[lane as usize].wait_timeout(announced, most));
         }
     }
 
-    /// A panic elsewhere leaves the count as it was.
-    fn lock(&self) -> std::sync::MutexGuard<'_, u64> {
+    /// A panic elsewhere leaves the counts as they were.
+    fn lock(&self) -> std::sync::MutexGuard<'_, [u64; JobClass::ALL.len()]> {
         self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -188,13 +197,13 @@ impl Crew {
     fn serve(&self, lane: JobClass) {
         let mut turn = 0;
         loop {
-            let seen = self.signal.count();
+            let seen = self.signal.count(lane);
             let members = match &*self.state.lock() {
                 State { ends: true, .. } => return,
                 State { members, .. } => members.clone(),
             };
             if !work(&members, lane, &mut turn) {
-                self.signal.wait(seen, pause(&members, lane));
+                self.signal.wait(lane, seen, pause(&members, lane));
             }
         }
     }
@@ -353,6 +362,34 @@ mod tests {
         assert_eq!((done(&idle), done(&busy)), ([0, 0], [1, 0]));
         assert!(work(&members, JobClass::Compaction, &mut turn));
         assert_eq!((done(&idle), done(&busy)), ([0, 1], [1, 0]));
+    }
+
+    /// How often each lane is woken by `work`.
+    fn wakes(db: &Db, work: impl FnOnce(&Db)) -> [u64; 4] {
+        let signal = &db.inner().schedule.work;
+        let before = JobClass::ALL.map(|lane| signal.count(lane));
+        work(db);
+        JobClass::ALL.map(|lane| signal.count(lane) - before[lane as usize])
+    }
+
+    #[test]
+    fn a_segment_that_grows_or_follows_another_wakes_no_compaction() {
+        let (db, _) = member(&Arc::new(Hand::default()), 0, Log::None);
+        let put_all = |db: &Db| {
+            let keys = (0..100_000u32).map(|key| key.to_be_bytes());
+            keys.for_each(|key| db.put(&db.default_keyspace(), key, [7; 100]).unwrap());
+        };
+        let [prepare, flush, sync, compaction] = wakes(&db, put_all);
+        assert!(prepare > 0 && flush == prepare && sync == prepare, "{prepare} {flush} {sync}");
+        assert_eq!(compaction, 0);
+    }
+
+    #[test]
+    fn a_flush_that_ends_wakes_every_lane() {
+        let (db, _) = member(&Arc::new(Hand::default()), 0, Log::None);
+        db.put(&db.default_keyspace(), b"k", b"v").unwrap();
+        let woken = wakes(&db, |db| db.flush().unwrap());
+        assert!(woken.iter().all(|times| *times > 0), "{woken:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod table_opening;
 
 use crate::compaction::execute::job::{CompactionJob, SubcompactionPool};
 use crate::resources::crew::{IDLE, Signal};
+use crate::resources::lanes::JobClass;
 use esker_base::Error;
 use parking_lot::{Condvar, Mutex};
 use state::SchedulerState;
@@ -38,9 +39,14 @@ impl Scheduler {
         self.jobs.lock().has_threads = true;
     }
 
-    /// Says that there may be work.
+    /// Says that there may be work for any lane.
     pub(crate) fn wake(&self) {
         self.work.announce();
+    }
+
+    /// Says that the active MemTable has grown, or that another has followed it.
+    pub(crate) fn wake_for_memtables(&self) {
+        self.work.announce_to(&[JobClass::Prepare, JobClass::Flush, JobClass::Sync]);
     }
 
     /// Ends the lanes after their present jobs.
@@ -78,7 +84,7 @@ impl SubcompactionPool for Scheduler {
 
     fn offer(&self, job: &Arc<CompactionJob>) {
         self.jobs.lock().shared.push(job.clone());
-        self.work.announce();
+        self.work.announce_to(&[JobClass::Compaction]);
     }
 
     fn withdraw(&self, job: &Arc<CompactionJob>) {
