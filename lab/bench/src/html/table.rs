@@ -123,6 +123,8 @@ fn summary_cell(data: &Data<'_>, compared: &Compared<'_>, engine: &str, case: &s
     let show: fn(f64) -> String = match Quantity::of(metric, unit) {
         Quantity::Ratio | Quantity::Mean => times,
         Quantity::Share => |share| Quantity::Share.short(share),
+        // Some are less than one.
+        Quantity::Micros => |micros| Quantity::Micros.short(micros),
         _ => grouped,
     };
     let number = data.spread(engine, case, metric);

@@ -84,6 +84,17 @@ fn one_round_has_no_whiskers() {
 }
 
 #[test]
+fn the_summary_shows_times_below_a_microsecond() {
+    let times = [("one", 0.042), ("two", 1.6)];
+    let mut results = results(times.map(|(one, at)| row(one, "a", "scan_us", 0, at)).into());
+    let (cases, metrics) = (vec!["a".into()], vec!["scan_us".into()]);
+    results.groups = vec![Group { title: "Scans".into(), cases, metrics, ..Group::default() }];
+    let page = page(&results);
+    let summary = page.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
+    assert!(summary.contains("42.0\u{202f}ns") && summary.contains("1.60\u{202f}µs"), "{summary}");
+}
+
+#[test]
 fn the_summary_compares_with_the_baseline_and_ends_in_the_geometric_mean() {
     let against_one = page(&small());
     assert!(against_one.contains("<b>2.00×</b>"), "{against_one}");
