@@ -12,6 +12,7 @@
 //! The checkers are pure functions on text, and are themselves tested on samples that must fail.
 
 mod circles;
+mod five_tasks;
 mod manifest;
 mod prose;
 mod rooms;
@@ -263,6 +264,13 @@ fn the_book_lists_every_page() {
         pages.filter_map(|(path, _)| path.strip_prefix("docs/").map(str::to_owned)).collect();
     assert!(pages.len() > 20);
     expect_none(prose::unlisted(&contents, &pages));
+}
+
+#[test]
+fn the_five_tasks_are_compiled_and_counted() {
+    let page = read(&root().join("docs/guide/migrating.md"));
+    assert_eq!(five_tasks::tasks(&page).len(), 5);
+    expect_none(five_tasks::problems(&page, |source| read(&root().join(source))));
 }
 
 #[test]
