@@ -1,5 +1,9 @@
 //! The error type of all crates. Each message says what happened, to what, and what to do next.
 
+mod kinds;
+mod messages;
+
+use messages::{advice, damaged, holder};
 use std::sync::Arc;
 
 /// A result whose error is [`Error`] by default.
@@ -528,95 +532,4 @@ pub enum Error {
     /// The transaction has no savepoint to roll back to. Set one first.
     #[error("the transaction has no savepoint to go back to; set one first")]
     NoSavepoint,
-}
-
-/// The holder of a lock, and what to do.
-fn holder(pid: &str) -> String {
-    match pid == std::process::id().to_string() {
-        true => "this process; close its other handles first, or use one of them".to_owned(),
-        false => format!("process {pid}; close it there first"),
-    }
-}
-
-fn damaged(of: &str, offset: u64, what: &str) -> String {
-    format!("{of} is damaged at offset {offset}: {what}")
-}
-
-impl Error {
-    /// Returns an I/O error for `path`.
-    pub fn io(action: &'static str, path: impl Into<String>, source: std::io::Error) -> Self {
-        Error::Io { action, path: path.into(), source: Arc::new(source) }
-    }
-
-    /// Returns a corruption error.
-    pub fn corruption(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
-        Error::Corruption { file: file.into(), offset, what: what.into() }
-    }
-
-    /// Returns what happened, and to what: the message without the advice on damage.
-    ///
-    /// This is for a tool that gives its own advice.
-    pub fn fact(&self) -> String {
-        match self {
-            Error::Corruption { file: of, offset, what }
-            | Error::PoolDamaged { pool: of, offset, what }
-            | Error::HashStoreDamaged { store: of, offset, what } => damaged(of, *offset, what),
-            Error::TornLog { file, offset, what, .. } => {
-                format!("{file} is torn or damaged at offset {offset}: {what}")
-            }
-            other => other.to_string(),
-        }
-    }
-
-    /// Whether the same transaction may succeed if it runs again from its start.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. })
-    }
-
-    /// Returns the kind of the system error that is the root cause, or `None`.
-    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
-        match self {
-            Error::Io { source, .. } => Some(source.kind()),
-            Error::LogFailed { cause }
-            | Error::DropUndecided { cause, .. }
-            | Error::TableUnreadable { cause, .. } => cause.io_kind(),
-            _ => None,
-        }
-    }
-
-    /// Whether the root cause is a full disk or an exceeded quota.
-    pub fn is_out_of_space(&self) -> bool {
-        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-        matches!(self.io_kind(), Some(StorageFull | QuotaExceeded))
-    }
-
-    /// Whether the storage has permanently lost a part of a file.
-    pub fn is_lost(&self) -> bool {
-        match self {
-            Error::TableUnreadable { cause, .. } => cause.is_lost(),
-            other => matches!(other, Error::Lost { .. }),
-        }
-    }
-
-    /// Whether a file, a pool or a hash store is damaged.
-    pub fn is_corruption(&self) -> bool {
-        match self {
-            Error::TableUnreadable { cause, .. } => cause.is_corruption(),
-            Error::Corruption { .. }
-            | Error::PoolDamaged { .. }
-            | Error::HashStoreDamaged { .. } => true,
-            _ => false,
-        }
-    }
-}
-
-fn advice(source: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind;
-    match source.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "; free some space and try again; nothing acknowledged is lost"
-        }
-        ErrorKind::PermissionDenied => "; check the owner and mode of the path",
-        _ => "",
-    }
 }
