@@ -28,6 +28,8 @@ mod long_keys;
 mod queue;
 mod recv_buffer;
 mod send_queue;
+mod submission;
+mod transfer;
 
 use crate::limits::{
     CONNECT_TIME, LINGER_TIME, PROGRESS_BYTES, PROGRESS_FRACTION, TRANSFER_TIME,
