@@ -1,7 +1,7 @@
 //! The engine on a device with a buffer that is lost with the power: what it acknowledged is there all the same, in the
 //! middle of flushes and compactions.
 
-use super::Device;
+use super::histories::Device;
 use super::open_channel::OpenChannel;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Result, Rng};

@@ -12,7 +12,8 @@
 //! A device may be worn: some of its chunks are bad, and others go bad when they are reset next, also when that reset is
 //! cut short and done again.
 
-use super::{Device, JOURNAL_CHUNKS};
+use super::JOURNAL_CHUNKS;
+use super::histories::Device;
 use esker_base::{Error, Result, Rng};
 use esker_flash::chunk_device::BLOCK_BYTES;
 use esker_flash::device::sim::Kind;

@@ -6,7 +6,7 @@
 //! What is flushed stays. Of what was written into a zone since then a part is left, to any of the disk's blocks; a reset
 //! and a finish that were not flushed are done or not.
 
-use super::{Device, Known};
+use super::histories::{Device, Known};
 use esker_base::Rng;
 use esker_flash::chunk_device::BLOCK_BYTES;
 use esker_flash::device::zoned::{Condition, Disk, Zone};

@@ -1,32 +1,32 @@
 //! Directory changes, as values and as bytes.
 
 use crate::chunk_device::BLOCK_BYTES;
-use crate::storage::lifetime::LifetimeClassifier;
+use crate::storage::lifetimes::lifetime::LifetimeClass;
 use esker_base::coding::{
     put_bytes, put_varint32, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
 };
 
 /// A piece of a file: bytes in a row in one chunk, from the beginning of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in super::super) struct Extent {
+pub(crate) struct Extent {
     /// The place of the chunk among all of them.
-    pub(in super::super) chunk: u32,
-    pub(in super::super) block: u32,
-    pub(in super::super) bytes: u32,
+    pub(crate) chunk: u32,
+    pub(crate) block: u32,
+    pub(crate) bytes: u32,
 }
 
 impl Extent {
     /// The bytes of whole blocks that it takes.
-    pub(in super::super) fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         u64::from(self.bytes).next_multiple_of(BLOCK_BYTES)
     }
 
-    pub(in super::super) fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         u64::from(self.block) * BLOCK_BYTES
     }
 
     /// Whether both have a block of a chunk.
-    pub(in super::super) fn overlaps(&self, other: &Extent) -> bool {
+    pub(crate) fn overlaps(&self, other: &Extent) -> bool {
         self.chunk == other.chunk
             && self.start() < other.start() + other.taken()
             && other.start() < self.start() + self.taken()
@@ -35,21 +35,21 @@ impl Extent {
 
 /// A file without its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in super::super) struct CreateRecord {
-    pub(in super::super) id: u64,
+pub(crate) struct CreateRecord {
+    pub(crate) id: u64,
     /// How long it lives.
-    pub(in super::super) stay: LifetimeClassifier,
+    pub(crate) stay: LifetimeClass,
     /// The size of a log; `None` for a file that grows.
-    pub(in super::super) log_bytes: Option<u64>,
-    pub(in super::super) name: String,
+    pub(crate) log_bytes: Option<u64>,
+    pub(crate) name: String,
 }
 
 impl CreateRecord {
     /// A file of which only the number is known.
-    pub(in super::super) fn unnamed(id: u64) -> Self {
+    pub(crate) fn unnamed(id: u64) -> Self {
         CreateRecord {
             id,
-            stay: LifetimeClassifier::SHORTEST,
+            stay: LifetimeClass::SHORTEST,
             log_bytes: None,
             name: format!("lost-{id:06}"),
         }
@@ -58,7 +58,7 @@ impl CreateRecord {
 
 /// A change of the directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in super::super) enum JournalRecord {
+pub(crate) enum JournalRecord {
     Create(CreateRecord),
     /// A file goes on with these; a log has these chunks, too.
     Extend(u64, Vec<Extent>),
@@ -75,12 +75,12 @@ pub(in super::super) enum JournalRecord {
 
 /// How often chunks were reset, in order: each number is the mean of so many in a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in super::super) struct Resets {
-    pub(in super::super) chunks_each: u32,
-    pub(in super::super) counts: Vec<u32>,
+pub(crate) struct Resets {
+    pub(crate) chunks_each: u32,
+    pub(crate) counts: Vec<u32>,
 }
 
-pub(super) fn put_op(out: &mut Vec<u8>, op: &JournalRecord) {
+pub(crate) fn put_op(out: &mut Vec<u8>, op: &JournalRecord) {
     match op {
         JournalRecord::Create(made) => {
             out.push(1);
@@ -130,7 +130,7 @@ fn take_numbers(input: &mut &[u8]) -> Option<Vec<u32>> {
     (0..count).map(|_| take_varint32(input)).collect()
 }
 
-pub(super) fn take_op(input: &mut &[u8]) -> Option<JournalRecord> {
+pub(crate) fn take_op(input: &mut &[u8]) -> Option<JournalRecord> {
     let name = |input: &mut &[u8]| String::from_utf8(take_bytes(input)?.to_vec()).ok();
     match take_u8(input)? {
         kind @ (2 | 5) => {
@@ -147,7 +147,7 @@ pub(super) fn take_op(input: &mut &[u8]) -> Option<JournalRecord> {
             })
         }
         1 => {
-            let (id, stay) = (take_varint64(input)?, LifetimeClassifier::decode(take_u8(input)?));
+            let (id, stay) = (take_varint64(input)?, LifetimeClass::decode(take_u8(input)?));
             let log_bytes = take_varint64(input)?.checked_sub(1);
             Some(JournalRecord::Create(CreateRecord { id, stay, log_bytes, name: name(input)? }))
         }
