@@ -143,16 +143,32 @@ fn the_engine_knows_no_device() {
 }
 
 #[test]
-fn rooms_of_the_engine_use_only_what_they_may() {
-    let sources = sources("crates/engine/lsm/src");
-    let code =
-        sources.iter().filter(|(path, _)| !path.contains("/tests/") && !path.contains("/testing"));
-    let mut problems: Vec<_> =
-        code.flat_map(|(path, text)| rooms::strays(path, rules::without_tests(text))).collect();
-    let paths: Vec<_> = sources.iter().map(|(path, _)| path.clone()).collect();
-    problems.extend(rooms::missing(&paths));
-    problems.extend(rooms::circles());
+fn rooms_use_only_what_they_may() {
+    let mut problems = rooms::circles();
+    for building in &rooms::BUILDINGS {
+        let sources = sources(building.folder);
+        let is_code = |path: &str| !path.contains("/tests/") && !path.contains("/testing");
+        let code = sources.iter().filter(|(path, _)| is_code(path));
+        let strays = |(path, text): &(String, String)| {
+            rooms::strays(building, path, rules::without_tests(text))
+        };
+        problems.extend(code.flat_map(strays));
+        let paths: Vec<_> = sources.iter().map(|(path, _)| path.clone()).collect();
+        problems.extend(rooms::missing(building, &paths));
+    }
     expect_none(problems);
+}
+
+#[test]
+fn files_are_short() {
+    let sources = all_sources();
+    let is_long = |(path, text): &&(String, String)| text.lines().count() > rules::lines_of(path);
+    let longest = sources.iter().filter(is_long);
+    let problem = |(path, text): &(String, String)| {
+        let lines = text.lines().count();
+        format!("{path}: {lines} lines, more than {}: split it by subject", rules::lines_of(path))
+    };
+    expect_none(longest.map(problem).collect());
 }
 
 #[test]

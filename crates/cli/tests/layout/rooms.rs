@@ -1,16 +1,51 @@
-//! Which rooms of the engine may use which.
+//! Which rooms of the engine, and of the files on flash, may use which.
 //!
-//! A room is a folder of `crates/engine/lsm/src`, or a file beside the folders. The table below is a
-//! list of what there is, so that a new arrow is a decision and not an accident. No room may use one
-//! further down in the table, so that no two rooms need each other.
+//! A room is a folder of a [`Building`], or a file in it. Its table is a list of what there is, so
+//! that a new arrow is a decision and not an accident. No room may use one further down in the
+//! table, so that no two rooms need each other.
 
 use crate::source::code_of;
 
-/// The files that any room may use: they use none.
-const LEAVES: [&str; 4] = ["limits", "parallel", "primitives", "user_keys"];
+/// A folder of rooms.
+pub struct Building {
+    /// The folder.
+    pub folder: &'static str,
+    /// How code names what is in it.
+    path: &'static str,
+    /// The files that any room may use: they use none.
+    leaves: &'static [&'static str],
+    /// The rooms, the lowest first, with those that each may use.
+    rooms: &'static [(&'static str, &'static [&'static str])],
+}
 
-/// The rooms, the lowest first, with those that each may use.
-const ROOMS: [(&str, &[&str]); 18] = [
+/// All buildings.
+pub const BUILDINGS: [Building; 2] = [
+    Building {
+        folder: "crates/engine/lsm/src",
+        path: "crate::",
+        leaves: &["limits", "parallel", "primitives", "user_keys"],
+        rooms: &LSM,
+    },
+    Building {
+        folder: "crates/flash/src/storage",
+        path: "crate::storage::",
+        leaves: &[],
+        rooms: &FLASH,
+    },
+];
+
+const FLASH: [(&str, &[&str]); 8] = [
+    ("lifetimes", &[]),
+    ("format", &["lifetimes"]),
+    ("chunks", &["format", "lifetimes"]),
+    ("files", &["chunks", "format", "lifetimes"]),
+    ("journal", &["chunks", "files", "format"]),
+    ("allocation", &["chunks", "files", "format", "journal", "lifetimes"]),
+    ("recovery", &["chunks", "format", "journal"]),
+    ("fs", &["allocation", "chunks", "files", "format", "lifetimes"]),
+];
+
+const LSM: [(&str, &[&str]); 18] = [
     ("resources", &[]),
     ("options", &["resources"]),
     ("version", &["options"]),
@@ -91,17 +126,17 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ),
 ];
 
-/// The room of a path inside `lsm/src`; `None` for the crate's root.
+/// The room of a path inside a building; `None` for its root.
 fn room_of(inside: &str) -> Option<&str> {
     let first = inside.split('/').next()?;
     let name = first.strip_suffix(".rs").unwrap_or(first);
-    (name != "lib").then_some(name)
+    (name != "lib" && name != "mod").then_some(name)
 }
 
-/// The modules of the crate's root that the code names, with the line.
-fn used(code: &str) -> Vec<(usize, String)> {
+/// The modules in `path` that the code names, with the line.
+fn used(code: &str, path: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    for (at, path) in code.match_indices("crate::") {
+    for (at, path) in code.match_indices(path) {
         let line = code[..at].matches('\n').count() + 1;
         let rest = &code[at + path.len()..];
         let mut depth = 0;
@@ -134,22 +169,24 @@ fn used(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Uses of a room that the table does not allow. `text` is without tests.
-pub fn strays(path: &str, text: &str) -> Vec<String> {
-    let Some((_, inside)) = path.split_once("lsm/src/") else { return Vec::new() };
-    let Some(own) = room_of(inside) else { return Vec::new() };
-    let allowed = match ROOMS.iter().find(|(room, _)| *room == own) {
+/// Uses of a room of `building` that its table does not allow. `text` is without tests.
+pub fn strays(building: &Building, path: &str, text: &str) -> Vec<String> {
+    let Building { rooms, leaves, .. } = building;
+    let inside = path.strip_prefix(building.folder).and_then(|inside| inside.strip_prefix('/'));
+    let Some(own) = inside.and_then(room_of) else { return Vec::new() };
+    let allowed = match rooms.iter().find(|(room, _)| *room == own) {
         Some((_, allowed)) => *allowed,
-        None if LEAVES.contains(&own) => &[],
+        None if leaves.contains(&own) => &[],
         None => return vec![format!("{path}: the room {own} is not in the table of rooms")],
     };
     let is_stray = |name: &str| {
         name != own
             && !allowed.contains(&name)
-            && (ROOMS.iter().any(|(room, _)| *room == name)
-                || (LEAVES.contains(&name) && LEAVES.contains(&own)))
+            && (rooms.iter().any(|(room, _)| *room == name)
+                || (leaves.contains(&name) && leaves.contains(&own)))
     };
-    let found = used(&code_of(text)).into_iter().filter(|(_, name)| is_stray(name));
+    let found = used(&code_of(text), building.path).into_iter();
+    let found = found.filter(|(_, name)| is_stray(name));
     found
         .map(|(line, name)| {
             format!("{path}:{line}: {own} uses {name}, which the table does not allow")
@@ -157,9 +194,9 @@ pub fn strays(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Uses that the table allows although they point to the room itself or to one further down.
+/// Uses that a table allows although they point to the room itself or to one further down.
 pub fn circles() -> Vec<String> {
-    circles_in(&ROOMS)
+    BUILDINGS.iter().flat_map(|building| circles_in(building.rooms)).collect()
 }
 
 fn circles_in(rooms: &[(&str, &[&str])]) -> Vec<String> {
@@ -173,15 +210,15 @@ fn circles_in(rooms: &[(&str, &[&str])]) -> Vec<String> {
 }
 
 /// The rooms of the table that `paths` do not have.
-pub fn missing(paths: &[String]) -> Vec<String> {
-    let has = |room: &str| {
-        let inside = |path: &String| {
-            path.split_once("lsm/src/").and_then(|(_, inside)| room_of(inside)) == Some(room)
-        };
-        paths.iter().any(inside)
+pub fn missing(building: &Building, paths: &[String]) -> Vec<String> {
+    let inside = |path: &'_ str| {
+        let inside = path.strip_prefix(building.folder)?.strip_prefix('/')?;
+        room_of(inside).map(str::to_owned)
     };
-    let rooms = ROOMS.iter().map(|(room, _)| *room).chain(LEAVES);
-    rooms.filter(|room| !has(room)).map(|room| format!("there is no room {room}")).collect()
+    let there: Vec<String> = paths.iter().filter_map(|path| inside(path)).collect();
+    let rooms = building.rooms.iter().map(|(room, _)| room).chain(building.leaves);
+    let gone = rooms.filter(|room| !there.iter().any(|there| there == *room));
+    gone.map(|room| format!("{} has no room {room}", building.folder)).collect()
 }
 
 #[cfg(test)]
@@ -190,6 +227,7 @@ mod tests {
 
     #[test]
     fn a_use_that_the_table_does_not_allow_is_found() {
+        let strays = |path: &str, text: &str| strays(&BUILDINGS[0], path, text);
         let path = "crates/engine/lsm/src/write/mod.rs";
         assert!(strays(path, "use crate::options::settings::Sync;").is_empty());
         assert!(
@@ -216,9 +254,12 @@ mod tests {
 
     #[test]
     fn a_room_that_went_away_is_found() {
-        let path = |room: &str| format!("crates/engine/lsm/src/{room}/mod.rs");
-        let all: Vec<_> = ROOMS.iter().map(|(room, _)| *room).chain(LEAVES).map(path).collect();
-        assert!(missing(&all).is_empty());
-        assert_eq!(missing(&all[1..]).len(), 1);
+        for building in &BUILDINGS {
+            let path = |room: &str| format!("{}/{room}/mod.rs", building.folder);
+            let rooms = building.rooms.iter().map(|(room, _)| room).chain(building.leaves);
+            let all: Vec<_> = rooms.map(|room| path(room)).collect();
+            assert!(missing(building, &all).is_empty());
+            assert_eq!(missing(building, &all[1..]).len(), 1);
+        }
     }
 }
