@@ -306,7 +306,7 @@ fn parse_written(io: &str) -> Option<u64> {
 ///
 /// A mapped file is resident while its pages are in the system's cache and the process has touched
 /// them, and costs the process nothing of its own: the system takes the pages back when it likes, as
-/// it does those of a file that is read without a map. So the two are told apart, and stores compare
+/// it does those of a file that is read without a map. So the two are separated, and stores compare
 /// by the first, whether they map their files or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Resident {

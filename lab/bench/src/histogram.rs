@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The longest latency that is told apart from longer ones: an hour.
+/// The longest latency that is distinguished from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// The digits that a percentile is good to: 0.1%.

@@ -36,7 +36,7 @@ impl Stage {
     }
 
     /// The stages' labels: their names, the second `settle` of a run being `settle#2`, and so on, so
-    /// that rows can be told apart.
+    /// that rows can be distinguished.
     pub fn labels(stages: &[Stage]) -> Vec<String> {
         let earlier = |at: usize| stages[..at].iter().filter(|&&stage| stage == stages[at]).count();
         (0..stages.len())

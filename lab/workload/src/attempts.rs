@@ -11,7 +11,7 @@ pub(crate) const TRIES: u32 = 1_000;
 /// How a transaction is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// With what it wrote in force.
+    /// What it wrote is installed.
     Commit,
     /// Without, as the workload wants it.
     Rollback,

@@ -4,7 +4,7 @@ use esker_api::Ordered;
 use esker_base::{Error, Result, Rng};
 use std::time::Duration;
 
-/// The kind of an operation, so that latencies can be told apart where a load mixes them.
+/// The kind of an operation, so that latencies can be separated where a load mixes them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OperationKind {
     /// A look at one key.

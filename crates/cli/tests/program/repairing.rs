@@ -132,7 +132,7 @@ fn a_manifest_of_a_newer_format_is_not_passed_over() {
     assert_eq!(names(&scratch.path("copy")), before);
 }
 
-/// `sample`, with an older manifest left beside the one in force, which is damaged.
+/// `sample`, with an older manifest left next to the current one, which is damaged.
 fn with_damaged_manifest() -> (Scratch, String) {
     let scratch = sample();
     let manifest = file(&scratch, ".manifest");

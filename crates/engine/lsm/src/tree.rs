@@ -101,7 +101,7 @@ impl Tree {
         }
     }
 
-    /// Makes an edit that takes tables or MemTables away durable and puts it in force, as
+    /// Makes an edit that takes tables or MemTables away durable and installs it, as
     /// [`VersionSet::install`] does, and sees to it that no idle cursor holds on to what is gone. With it
     /// the manifest learns the `cost` of what was done, and what else was counted.
     pub(crate) fn install(
@@ -134,7 +134,7 @@ impl Tree {
         account
     }
 
-    /// The version in force, for a look that does no I/O: as soon as all of its tables are open, or one
+    /// The current version, for a look that does no I/O: as soon as all of its tables are open, or one
     /// can't be opened.
     pub(crate) fn opened_version(&self) -> Arc<Version> {
         loop {

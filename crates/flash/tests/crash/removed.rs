@@ -38,7 +38,7 @@ fn a_log_made_anew_has_nothing_of_a_removed_one_after_power_loss() {
     assert!(found > 10, "{found}");
 }
 
-/// A process removed files and died: the device has that in its cache. What the next one takes of their chunks, it takes for good.
+/// A process removed files and died: the device has that in its cache. What the next one takes of their chunks, it keeps.
 #[test]
 fn chunks_of_files_that_a_dead_process_removed_are_not_reset_before_that_is_safe() {
     const FILES: u64 = 5;

@@ -282,7 +282,7 @@ fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
     }
 }
 
-/// Room differs with each chunk: for whole segments, for the tables that they become, and for what is left over. Nothing is done in the
+/// Room differs with each chunk: for whole segments, for the tables that they become, and for what remains. Nothing is done in the
 /// background before a writer waits for it, so that as much lies in logs as can.
 #[test]
 fn devices_of_40_to_64_chunks_that_are_full_open_again_and_take_deletes() {

@@ -107,7 +107,7 @@ impl Session {
         self.clock.now() < deadline
     }
 
-    /// The association in force, or a new one.
+    /// The current association, or a new one.
     pub(crate) fn association(&self, deadline: Duration) -> Result<Arc<Association>, RemoteError> {
         let in_force = |association: &Option<Arc<Association>>| {
             association.as_ref().filter(|association| !has_failed(association)).cloned()

@@ -35,7 +35,7 @@ pub struct Settings {
     pub depth: u16,
     /// How long an operation may take, with reconnecting and sending again.
     pub deadline: Duration,
-    /// KATO: how long the node waits for a sign of this host before it gives the host up; zero is for ever. A multiple of
+    /// KATO: how long the node waits for a sign of this host before it gives the host up; zero is without a limit. A multiple of
     /// a millisecond.
     pub keep_alive: Duration,
 }

@@ -2,7 +2,7 @@
 //!
 //! It is if there is an order of all operations in which each saw what those before it left, and none comes before one that had ended when it
 //! began. Such an order is looked for (Wing and Gong, "Testing and verifying concurrent objects", J. Parallel Distrib. Comput. 17, 1993): each
-//! client's operations come in their order, so what is done already is a count for each client; a set of counts with a value in force is
+//! client's operations come in their order, so what is done already is a count for each client; a set of counts with a current value is
 //! tried once.
 
 mod support;
@@ -41,7 +41,7 @@ struct Seen {
 }
 
 impl Operation {
-    /// The value in force after it if that before it is `value`; none if it can't come there.
+    /// The current value after it if that before it is `value`; none if it can't come there.
     fn after(self, value: Option<u64>) -> Option<Option<u64>> {
         match self {
             Stored(new) => Some(Some(new)),

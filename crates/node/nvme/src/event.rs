@@ -7,7 +7,7 @@ pub enum Event {
     NamespacesChanged,
     /// The discovery log changed: read log page 70h.
     DiscoveryChanged,
-    /// Something failed for good, or what was stored is damaged: read log page 02h.
+    /// A permanent failure, or stored data is damaged: read log page 02h.
     ReliabilityDegraded,
 }
 

@@ -53,7 +53,7 @@ impl Controller {
         self.subsystem.is_none()
     }
 
-    /// How long its host may say nothing on the admin queue; zero is for ever.
+    /// How long its host may say nothing on the admin queue; zero is without a limit.
     pub(crate) fn keep_alive(&self) -> Duration {
         Duration::from_millis(self.keep_alive_ms.load(Relaxed).into())
     }

@@ -4,7 +4,7 @@
 //! second, every operation that was due in that second has waited for it and says so. A closed loop
 //! would have asked one slow question and nothing else: "coordinated omission". For the same reason
 //! a load that ends at a given time still does what was due before, late as it is; but for as long
-//! again at most, because a rate far beyond the store's would have it go on for ever. What is left
+//! again at most, because a rate far beyond the store's would never let it end. What is left
 //! then is given up, and counted.
 //!
 //! The threads take turns: operation `n` of the whole load is due `n / rate` after its start and

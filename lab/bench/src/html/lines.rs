@@ -104,7 +104,7 @@ fn draw(
     }
 }
 
-/// A path through `points`, in pieces where one is no number. Points that would not be told apart
+/// A path through `points`, in pieces where one is no number. Points that could not be distinguished
 /// from their neighbours are left out.
 fn path(points: &[[f64; 2]], x: &Scale, y: &Scale) -> String {
     let mut path = String::new();

@@ -1,4 +1,4 @@
-//! A colour for each engine: always the same for the same name, and told apart by people who see
+//! A colour for each engine: always the same for the same name, and distinguished by people who see
 //! fewer colours.
 //!
 //! The name up to the first hyphen is the family and decides the hue, but for those tunings of one

@@ -34,7 +34,7 @@ fn section(page: &Page<'_>, title: &str, note: &str, plots: Vec<Markup>) -> Mark
     }
 }
 
-/// So many engines are told apart by their colours; if there are more, each bar has its name.
+/// The number of engines that colours distinguish; if there are more, each bar has its name.
 const MOST_BY_COLOUR: usize = 8;
 
 /// A number of an engine in a case: its median's parts and its spread.

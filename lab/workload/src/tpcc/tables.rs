@@ -18,7 +18,7 @@
 //! numbers are; `!o` is the complement, so that a customer's newest order comes first. The two indexes
 //! have empty values.
 //!
-//! The history has no primary key (clause 1.3). Its rows are told apart by how many payments the customer
+//! The history has no primary key (clause 1.3). Its rows are distinguished by how many payments the customer
 //! had made, which the payment counts while it holds the customer locked.
 
 use esker_api::{KeyspaceRef, Transactional};

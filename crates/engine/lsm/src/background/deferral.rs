@@ -11,7 +11,7 @@ use crate::version::super_version::SuperVersion;
 use crate::version::table_file_name;
 use std::time::Duration;
 
-/// Whether a merge below the base that was just done is better put in force later.
+/// Whether a merge below the base that was just done is better installed later.
 pub(super) fn is_early(inner: &Engine, plan: &CompactionPlan, merged: &CompactionOutput) -> bool {
     plan.reason == CompactionReason::LevelSize
         && !merged.frees_much()

@@ -243,7 +243,7 @@ fn makes_room(inner: &Engine) -> bool {
     true
 }
 
-/// Puts in force what was deferred, in the calling thread and beside the lanes.
+/// Installs what was deferred, in the calling thread and concurrently with the lanes.
 pub(crate) fn install_deferred(inner: &Engine) -> Result<()> {
     let _hurry = ForceInstallGuard::begin(&inner.schedule);
     loop {

@@ -168,7 +168,7 @@ fn short_of_space(
 }
 
 /// Whether compaction is at work in one of the keyspaces that are `short` of space, or can be. If not,
-/// waiting for it would be for ever, or for what others have to merge.
+/// waiting for it would never end, or would wait for what others have to merge.
 fn makes_space(
     inner: &Engine,
     jobs: &SchedulerState,

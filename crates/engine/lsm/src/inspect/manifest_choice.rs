@@ -22,7 +22,7 @@ pub(super) struct ManifestChoice {
 }
 
 impl Inspector {
-    /// The manifest in force, or, if it is damaged, the newest that is not and whose tables are there.
+    /// The current manifest, or, if it is damaged, the newest that is not and whose tables are there.
     /// If nothing is there to go by, what is wrong with each. Fails if one can't be read for another
     /// reason: then it may be sound.
     pub(super) fn choose(&self) -> Result<Result<ManifestChoice, Vec<Error>>> {
@@ -92,7 +92,7 @@ impl Inspector {
         }
     }
 
-    /// The names of all manifest files: first the one in force, if that is known, then the others,
+    /// The names of all manifest files: first the current one, if that is known, then the others,
     /// newest first.
     pub(super) fn manifests(&self, current: Option<&str>) -> Result<Vec<String>> {
         let mut names = self.storage.list()?;

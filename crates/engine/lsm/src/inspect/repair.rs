@@ -244,7 +244,7 @@ impl Inspector {
         })
     }
 
-    /// Without the manifest that was in force, nobody knows what the files are that the kept one does
+    /// Without the manifest that was current, it is unknown what the files are that the kept one does
     /// not list; the next open would remove them.
     fn give_up_unlisted(&self, decision: &mut Decision) -> Result<()> {
         let Decision { state, aside, logs_aside, repaired, .. } = decision;

@@ -103,7 +103,7 @@ impl SegmentProvider {
         }
     }
 
-    /// How many segments are to be in readiness while writers outrun flushes. In a pool one is filled in a
+    /// How many segments are to be in readiness while writers are faster than flushes. In a pool one is filled in a
     /// tenth of a second, and to map the next one's pages and sync the manifest may take as long; further ones
     /// cost no memory there.
     pub(crate) fn segments_ahead(&self) -> usize {

@@ -18,7 +18,7 @@ use esker_base::coding::{u32_at, u64_at};
 use esker_base::{Error, FileKind, Result, WriteHint};
 use esker_storage::{Storage, WritableFile};
 
-/// The file that names the manifest in force.
+/// The file that names the current manifest.
 pub const CURRENT: &str = "CURRENT";
 /// What becomes it.
 const TEMPORARY: &str = "CURRENT.new";
@@ -75,7 +75,7 @@ impl Manifest {
         appended
     }
 
-    /// Notes in `CURRENT` that the manifest ends here, which holds until another manifest is in force. After an
+    /// Notes in `CURRENT` that the manifest ends here, which is true until another manifest is the current one. After an
     /// error `CURRENT` may say so or not.
     pub fn seal(&self, storage: &dyn Storage) -> Result<()> {
         write_pointer(storage, &self.name, Some(self.bytes()))?;
@@ -191,18 +191,18 @@ fn sealed_line(text: &str) -> String {
 /// What `CURRENT` says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Current {
-    /// The manifest in force.
+    /// The current manifest.
     pub manifest: String,
     /// The manifest's length in bytes, if the database was closed.
     pub closed_bytes: Option<u64>,
 }
 
-/// The name of the manifest in force.
+/// The name of the current manifest.
 pub fn read_current(storage: &dyn Storage) -> Result<String> {
     read_pointer(storage).map(|current| current.manifest)
 }
 
-/// The manifest in force, and whether it is complete.
+/// The current manifest, and whether it is complete.
 pub fn read_pointer(storage: &dyn Storage) -> Result<Current> {
     let bytes = read_file(storage, CURRENT)?;
     let told = std::str::from_utf8(&bytes).ok().and_then(|text| {

@@ -24,7 +24,7 @@ pub struct LogRecord {
 pub struct ManifestState {
     /// The tables.
     pub version: Version,
-    /// The logs in force, by epoch.
+    /// The current logs, by epoch.
     pub logs: BTreeMap<u32, LogRecord>,
     /// File ids below this one are taken.
     pub next_file: u64,
@@ -241,7 +241,7 @@ impl ManifestState {
     }
 }
 
-/// What the database has cost when an edit is in force, if the edit says so.
+/// What the database has cost once an edit is installed, if the edit says so.
 fn written_after(edit: &VersionEdit) -> Option<CumulativeStats> {
     edit.changes.iter().rev().find_map(|change| match change {
         VersionChange::Account(account) => Some(*account),

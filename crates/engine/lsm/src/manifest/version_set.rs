@@ -147,7 +147,7 @@ impl VersionSet {
         }
     }
 
-    /// A copy of the state in force.
+    /// A copy of the current state.
     pub(crate) fn state(&self) -> ManifestState {
         self.manifest.lock().state.clone()
     }
@@ -192,7 +192,7 @@ impl VersionSet {
         })
     }
 
-    /// Makes the edit that `plan` derives from the present state durable, and then puts it in force:
+    /// Makes the edit that `plan` derives from the present state durable, and then installs it:
     /// `change` sees the new version and adjusts the view's MemTables in the same moment.
     ///
     /// After an error nothing has changed for readers, but if the device fails for longer than one
@@ -243,7 +243,7 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Starts a fresh manifest file with the state in force. What the old file's tail holds does not
+    /// Starts a new manifest file with the current state. What the old file's tail holds does not
     /// matter from then on.
     fn roll_manifest(&self, open: &mut Open) -> Result<()> {
         let id = self.next_file();
@@ -273,7 +273,7 @@ fn mark_obsolete(version: &Version, removed: &[Arc<TableHandle>]) {
     }
 }
 
-/// An edit that does not fit the tree is a mistake in this program. It is refused before it reaches
+/// An edit that does not fit the tree is a bug. It is refused before it reaches
 /// the manifest.
 fn broken_edit(what: String) -> Error {
     Error::corruption("the edit about to be installed", 0, what)

@@ -2,7 +2,7 @@
 //!
 //! A compaction asks before each stretch of output. While a flush runs and more MemTables wait for
 //! theirs, it pauses a little, so that writers are never held up by work that could wait. It never
-//! pauses for long: an old compaction left undone makes reads and later compactions dearer.
+//! pauses for long: an old compaction left undone makes reads and later compactions more expensive.
 //!
 //! While the storage says that reads wait for writes, and no writer is slowed down by what compactions have
 //! yet to do, compactions pause once for each [`YIELD_BYTES`]

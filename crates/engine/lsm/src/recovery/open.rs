@@ -359,7 +359,7 @@ fn read_logs(
     Ok(recovered)
 }
 
-/// Removes the manifest that was in force, which the one in force now repeats.
+/// Removes the previous manifest, which the current one repeats.
 fn remove_replaced(storage: &dyn Storage, manifest: &str) {
     // If it can't be removed now, the next open does it.
     let _ = storage.remove(manifest);
@@ -419,7 +419,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
     Ok(handle)
 }
 
-/// The manifest in force, the database's identity, and the state.
+/// The current manifest, the database's identity, and the state.
 fn newest_state(env: &Env) -> Result<(String, u64, ManifestState)> {
     let name = match replay::look(&*env.storage)? {
         DirectoryState::Database(name) => name,

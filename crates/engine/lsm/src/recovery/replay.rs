@@ -1,15 +1,15 @@
 //! Opening: from what is on the storage to a state that can be used.
 //!
-//! 1. `CURRENT` names the manifest; its edits give the tables and the logs in force.
+//! 1. `CURRENT` names the manifest; its edits give the current tables and logs.
 //! 2. Every table file must be there and long enough, and every table in it have a footer that can be read here. Nothing
-//!    is written or removed before that is known. Where the storage says that a footer is lost for good, nobody will ever
-//!    read it: the table stays, as its readers' error, and all else can be used.
+//!    is written or removed before that is known. Where the storage says that a footer is permanently lost, it can never be
+//!    read: the table stays, as its readers' error, and all else can be used.
 //! 3. The logs are scanned in the order of their epochs. Their frames must continue, seqno by seqno,
 //!    where the tables end. The first place where they do not is the end of the log: a crash left it
 //!    there. But if any frame after that place says that the writes there were durable, or if a log
 //!    that an earlier recovery measured ends early, it is not a torn tail but corruption, and reported.
 //! 4. What was recovered is synced, and a fresh manifest records where each log ends, before anything
-//!    new is written. So what was rejected once is rejected for ever, however often recovery itself is
+//!    new is written. So what was rejected once stays rejected, however often recovery itself is
 //!    interrupted.
 
 use super::file_names::file_id_in;

@@ -9,7 +9,7 @@
 //! * A log gets its first write after the edit that lists it is durable. If a log of this process is not listed and
 //!   holds writes that are nowhere else, that edit is lost.
 //! * A manifest gets its second edit after `CURRENT` names it. If a manifest has several, and a higher number than the
-//!   one in force, `CURRENT` is older than the database.
+//!   current one, `CURRENT` is older than the database.
 //!
 //! Then nothing is opened and nothing removed. Otherwise a file is removed if what it holds is known to be elsewhere:
 //! all writes up to the last one recovered are in the tables and logs of the manifest. Any other file is set aside
@@ -239,7 +239,7 @@ impl Strays {
         fates.into_iter().flatten().any(|fate| *fate == Fate::SetAside)
     }
 
-    /// Removes those whose content is elsewhere, and sets the others aside. Called once a manifest is in force that
+    /// Removes those whose content is elsewhere, and sets the others aside. Called once a manifest is current that
     /// lists none of them. What fails is done by the next open. Returns the new names of what was set aside.
     pub(crate) fn dispose(self, env: &Env) -> Vec<String> {
         let rename = |storage: &dyn Storage, name: &str| quarantine::set_aside(storage, name);

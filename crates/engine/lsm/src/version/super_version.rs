@@ -55,7 +55,7 @@ pub(crate) fn pin_present<V>(
     (view, visible)
 }
 
-/// The view in force.
+/// The current view.
 pub(crate) struct SuperVersionCell {
     current: ArcSwap<SuperVersion>,
     /// Serializes changes. Reads never take it.
@@ -67,13 +67,13 @@ impl SuperVersionCell {
         SuperVersionCell { current: ArcSwap::from_pointee(view), changing: Mutex::new(()) }
     }
 
-    /// The view in force, pinned for a short read.
+    /// The current view, pinned for a short read.
     #[inline]
     pub(crate) fn pin(&self) -> arc_swap::Guard<Arc<SuperVersion>> {
         self.current.load()
     }
 
-    /// The view in force, pinned for as long as the caller likes.
+    /// The current view, pinned for as long as the caller likes.
     pub(crate) fn load(&self) -> Arc<SuperVersion> {
         self.current.load_full()
     }

@@ -56,7 +56,7 @@ fn mark(db: &Db, count: u16) -> Option<u8> {
     Some(first)
 }
 
-/// Runs `test` in a thread. Fails if it waits for ever.
+/// Runs `test` in a thread. Fails if it never ends.
 #[expect(clippy::disallowed_methods, reason = "a thread that waits for ever is left behind")]
 fn ends(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();

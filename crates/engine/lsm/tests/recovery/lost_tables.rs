@@ -1,4 +1,4 @@
-//! Tables of which a storage says that a part is lost for good: the database opens without them, and tells.
+//! Tables of which a storage says that a part is permanently lost: the database opens without them, and reports them.
 
 use esker_base::background::{Background, Stepped, Threads};
 use esker_base::{Error, Result, WriteHint};

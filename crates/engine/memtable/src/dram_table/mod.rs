@@ -311,7 +311,7 @@ impl DramTable {
         self.shards.iter().for_each(|shard| shard.raise_invalidation_floor(keyspace, seqno));
     }
 
-    /// Says that `keyspace` is gone for good.
+    /// Drops `keyspace` permanently.
     pub fn drop_keyspace(&self, keyspace: KeyspaceId) {
         self.shards.iter().for_each(|shard| shard.drop_keyspace(keyspace));
     }

@@ -1,4 +1,4 @@
-//! Waiting for a lock, and finding out that it would be for ever.
+//! Waits for a lock, and detects a wait that would never end.
 
 use super::{Acquired, LockKey, LockManager, Shard, TransactionId, holder, take};
 use esker_base::{Error, KeyspaceId, Result};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub const KEYSPACE: KeyspaceRef = KeyspaceRef::DEFAULT;
 
-/// Longer than any test takes: whoever waits so long waits for ever.
+/// Longer than any test takes: a wait of this length never ends.
 pub const LONG: Duration = Duration::from_secs(100);
 
 /// An empty database in memory, without a log.

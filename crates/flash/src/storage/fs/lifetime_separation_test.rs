@@ -109,7 +109,7 @@ fn usual() -> WriteHint {
     WriteHint::table(LEVEL).living(Some(64 * u64::from(CHUNK_BYTES)))
 }
 
-/// One that has the class of the tables that live shortest, and is told apart if a usual one was before it.
+/// One that has the class of the tables that live shortest, and is separated if a usual one was before it.
 fn short() -> WriteHint {
     WriteHint::table(LEVEL).living(Some(0))
 }
@@ -131,7 +131,7 @@ fn chunks(storage: &FlashStorage, name: &str) -> BTreeSet<u32> {
     extents.iter().map(|extent| extent.chunk).collect()
 }
 
-/// A device on which one table is usual and one is told apart, each at the beginning of a chunk.
+/// A device on which one table is usual and one is separated, each at the beginning of a chunk.
 fn begun() -> (MemoryChunkDevice, FlashStorage, Told) {
     let device = device();
     let (storage, told) = open(&device);

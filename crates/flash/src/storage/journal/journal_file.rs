@@ -96,7 +96,7 @@ impl Journal {
     ///
     /// A change that makes the directory larger is refused as out of space if as much again would not fit behind the
     /// snapshot, as every edit would soon write one. Then nothing was written, and the journal goes on; any other
-    /// failure is for good.
+    /// failure is permanent.
     pub(crate) fn write(
         &mut self,
         ops: &[JournalRecord],

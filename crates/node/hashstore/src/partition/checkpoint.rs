@@ -35,7 +35,7 @@ impl Journal {
         layout.half_bytes.saturating_sub(lists).min(Checkpoint::CHANGES_BYTES_MAX)
     }
 
-    /// The lowest number that no checkpoint of this half can have, nor any that was begun before the last one was in force.
+    /// The lowest number that no checkpoint of this half can have, nor any that was begun before the last one was installed.
     pub fn next_generation(&self, layout: &Layout) -> u64 {
         self.epoch + layout.half_bytes / u64::from(layout.block_bytes) + 1
     }
@@ -45,7 +45,7 @@ impl Journal {
 #[derive(Debug)]
 pub(super) struct CheckpointInProgress {
     pub state: State,
-    /// What puts it in force: its bytes, or the front of a snapshot in pieces. Until that is written.
+    /// What installs it: its bytes, or the front of a snapshot in pieces. Until that is written.
     pub bytes: Option<Buffer>,
     /// Where in its half these go.
     pub at: u64,
@@ -193,7 +193,7 @@ impl Partition {
         }
     }
 
-    /// A sync has ended. If it covers what a checkpoint says, that is written now; if it covers the checkpoint, that is in force.
+    /// A sync has ended. If it covers what a checkpoint says, that is written now; if it covers the checkpoint, that is installed.
     pub(super) fn checkpoint_synced(&mut self) {
         if self.checkpoint.as_ref().is_some_and(|it| it.state == State::Cleaning) {
             return self.write_checkpoint();

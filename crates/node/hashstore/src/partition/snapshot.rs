@@ -11,12 +11,12 @@
 //! Each part is a checkpoint like any other, the front an empty snapshot. A walk over the directory in its order puts the entries into pieces, a few with each
 //! request, while checkpoints of changes go on in the half in use; what changes behind the walk is put there once more, and the later
 //! entry counts. When the walk is at its end, all that is known is in the pieces. The last one gets the lists of a checkpoint. When all are
-//! written, and synced, the front is, and puts it in force with one block. Until then there is no snapshot: checkpoints
+//! written, and synced, the front is, and installs it with one block. Until then there is no snapshot: checkpoints
 //! begin with one, and what an earlier one has left at the front is of another generation.
 //!
 //! A front and a piece that is not the last have no seqno and no windows, so a chain that ends with one has lost the rest: it is damage.
 //!
-//! That no piece is taken for one of another snapshot: a generation is used by one walk only. It is given by the epoch in force when the walk begins, of which there is
+//! That no piece is taken for one of another snapshot: a generation is used by one walk only. It is given by the current epoch when the walk begins, of which there is
 //! one walk at the most, as every opening begins with a checkpoint.
 
 use super::checkpoint::{CheckpointInProgress, Journal, LISTS_BYTES_MAX, State};

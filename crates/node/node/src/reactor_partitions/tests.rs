@@ -91,7 +91,7 @@ impl Bench {
 
     /// Reports all that is under way and what follows, as done.
     fn settle(&mut self) -> Vec<Kind> {
-        /// More than any test needs: what is broken may go on for ever.
+        /// More than any test needs: broken code may never end.
         const OPERATIONS_MAX: usize = 1000;
         let mut kinds = Vec::new();
         while !self.under_way.is_empty() {

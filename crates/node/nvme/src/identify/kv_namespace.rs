@@ -17,7 +17,7 @@ pub struct KvNamespace {
     pub value_bytes_max: u32,
     /// How many keys fit; 0 is no limit but the capacity.
     pub keys_max: u32,
-    /// NGUID: which namespace it is, for ever.
+    /// NGUID: the namespace's permanent identifier.
     pub guid: [u8; 16],
     /// Whether its keys are digests of longer ones ([`long_key`](crate::command::long_key)): in the first byte that is the vendor's.
     pub has_long_keys: bool,

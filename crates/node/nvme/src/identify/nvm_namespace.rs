@@ -10,7 +10,7 @@ pub struct NvmNamespace {
     pub blocks: u64,
     /// LBADS: blocks have 2^this bytes. At least 9.
     pub block_bytes_log2: u8,
-    /// NGUID: which namespace it is, for ever.
+    /// NGUID: the namespace's permanent identifier.
     pub guid: [u8; 16],
 }
 

@@ -17,7 +17,7 @@ pub struct Health {
     pub writes: u64,
     /// Hours since the start.
     pub hours: u64,
-    /// Something failed for good, or what was stored is damaged: a critical warning.
+    /// A permanent failure, or stored data is damaged: a critical warning.
     pub is_unreliable: bool,
     /// How often what was stored could not be read, or was not what was written.
     pub integrity_errors: u64,

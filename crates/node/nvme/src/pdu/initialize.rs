@@ -31,7 +31,7 @@ pub struct InitializeRequest {
 pub struct InitializeResponse {
     /// CPDA: data to the controller is to start at a multiple of (this + 1) x 4 bytes.
     pub data_alignment: u8,
-    /// The digests that are in force.
+    /// The digests that are used.
     pub digests: Digests,
     /// The most data of one H2CData.
     pub host_data_bytes_max: u32,

@@ -127,7 +127,7 @@ impl Commands {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether nothing is under way but events, which may wait for ever.
+    /// Whether only event requests are in progress, which may wait without a limit.
     pub(super) fn is_idle(&self) -> bool {
         self.slots.iter().flatten().all(|command| matches!(command.state, State::Event))
     }

@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 
 /// Something that is served: keys with values, or blocks. Shared by all reactors.
 pub trait Namespace: Send + Sync {
-    /// NGUID: which one it is, for ever.
+    /// NGUID: the namespace's permanent identifier.
     fn guid(&self) -> [u8; 16];
 
     /// What it is, and how large. Each command asks: it takes no lock and adds nothing up.

@@ -106,7 +106,7 @@ fn of_engine(
     Ok(())
 }
 
-/// What is to be written for each byte that is put: as much as shared units wrote with as many puts, the last of `shared`; or,
+/// The write amplification to expect: as much as shared units wrote with as many puts, the last of `shared`; or,
 /// by RocksDB, as much as it wrote with these or fewer.
 fn compared<'a>(name: &str, shared: &'a [Moment]) -> &'a Moment {
     let by_written =

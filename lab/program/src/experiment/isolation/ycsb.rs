@@ -27,7 +27,7 @@ const WORKLOADS: [(&str, u64, Keys); 3] =
 const FILLS: [f64; 3] = [50.0, 80.0, 93.0];
 /// A device is filled as far as this from there.
 const NEAR_PERCENT: f64 = 0.5;
-/// So much of what is missing is added at a time: what is not alive for good goes when compaction has nothing to do.
+/// So much of what is missing is added at a time: obsolete data is removed when compaction has nothing else to do.
 const STEP: f64 = 0.75;
 
 pub(super) const METRICS: [&str; 8] = [

@@ -272,7 +272,7 @@ fn is_below_base(keyspace: &KeyspaceVersion, plan: &CompactionPlan) -> bool {
     (1..newest).any(|level| !keyspace.levels[level].is_empty())
 }
 
-/// Puts what was merged in force. After an error it may be tried again. It counts as under way until then, and no longer:
+/// Installs what was compacted. After an error it may be tried again. It counts as in progress until then, and no longer:
 /// its runs would count once more before they are gone, or be taken off from those that came meanwhile.
 pub(crate) fn install(
     tree: &Tree,
@@ -290,7 +290,7 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Puts `edit` in force and counts what it does, unless its keyspace was dropped meanwhile. Returns whether it was.
+/// Installs `edit` and counts what it does, unless its keyspace was dropped meanwhile. Returns whether it was.
 fn install_edit(
     tree: &Tree,
     keyspace: KeyspaceId,

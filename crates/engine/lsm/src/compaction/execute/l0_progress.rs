@@ -75,7 +75,7 @@ impl L0CompactionProgress {
         ProgressGuard { list: self, progress }
     }
 
-    /// The runs of level 0 that merges have done with, all but in force.
+    /// The runs of level 0 that compactions have read, but not yet installed.
     pub(crate) fn runs_done(&self, keyspace: KeyspaceId) -> f64 {
         let merges = self.merges.lock();
         let own = merges.iter().filter(|merge| merge.keyspace == keyspace);

@@ -34,21 +34,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A merge comes into force after this at the latest. Where little is written files would never be settled, and what
-/// was merged would take its space for ever.
+/// was merged would use its space permanently.
 pub(crate) const LATEST: Duration = Duration::from_secs(600);
 
-/// Outputs that are not in force may be one part in so many of the level they go to: what their merges claim is kept
+/// Outputs that are not installed may be one part in so many of the level they go to: what their merges claim is kept
 /// from others.
 const OF_LEVEL: u64 = 4;
 
-/// The merges of a database that are done and not in force.
+/// The compactions of a database that are done and not installed.
 #[derive(Default)]
 pub(crate) struct PendingInstalls {
     /// In the order in which they were done.
     pub(crate) merges: Vec<PendingInstall>,
     /// How many callers wait for all that is to be done.
     hurried: usize,
-    /// Merges that were taken and are being put in force.
+    /// Compactions that were taken and are being installed.
     installing: usize,
 }
 
@@ -90,27 +90,27 @@ impl PendingInstalls {
         self.merges.is_empty()
     }
 
-    /// Takes one back that could not be put in force, to be tried again.
+    /// Takes one back that could not be installed, to be tried again.
     pub(crate) fn put_back(&mut self, merged: CompactionOutput) {
         self.merges.push(PendingInstall { merged, latest: Duration::ZERO });
     }
 
-    /// One that was taken is being put in force.
+    /// One that was taken is being installed.
     pub(crate) fn begin_install(&mut self) {
         self.installing += 1;
     }
 
-    /// One that was being put in force is, or was put back.
+    /// One that was being installed is installed, or was put back.
     pub(crate) fn end_install(&mut self) {
         self.installing -= 1;
     }
 
-    /// Whether there is none, nor one that is being put in force.
+    /// Whether there is none, nor one that is being installed.
     pub(crate) fn is_over(&self) -> bool {
         self.is_empty() && !self.is_installing()
     }
 
-    /// Whether one is being put in force.
+    /// Whether one is being installed.
     pub(crate) fn is_installing(&self) -> bool {
         self.installing > 0
     }

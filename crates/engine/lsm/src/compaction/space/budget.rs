@@ -37,7 +37,7 @@ impl PickerContext {
     }
 }
 
-/// Of the four segments that a goal allows beside its share, these are kept for what estimates err by.
+/// Of the four segments that a goal allows beside its share, these are kept for the error of the estimates.
 const SPARE_SEGMENTS: u64 = 1;
 const SLACK_SEGMENTS: u64 = 4;
 

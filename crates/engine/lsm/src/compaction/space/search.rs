@@ -35,7 +35,7 @@ pub(in crate::compaction) fn yields(plan: &CompactionPlan) -> f64 {
     plan.expected_freed as f64 / plan.expected_bytes.max(1) as f64
 }
 
-/// Whether a plan frees enough: less would go on for ever about what estimates err by.
+/// Whether a plan frees enough: for less, the error of the estimates would cause plans without end.
 fn pays(plan: &CompactionPlan) -> bool {
     yields(plan) > 0.02
 }
@@ -261,7 +261,7 @@ impl<'a> SpaceSearch<'a> {
     }
 
     /// Rewrites a table in its place, cut wherever the base's tables end. Not one with range tombstones:
-    /// cuts are made at keys only, so it might come out as it was, for ever.
+    /// cuts are made at keys only, so the output might equal the input, again and again.
     fn finer(&self, level: usize, run: u64, table: &Arc<TableHandle>) -> Option<CompactionPlan> {
         let cuts = self.base_cuts(&KeyBounds::of_table(&table.meta), 0);
         let inputs = vec![CompactionInput { level, run, tables: vec![table.clone()] }];

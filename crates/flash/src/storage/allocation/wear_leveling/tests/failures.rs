@@ -104,7 +104,7 @@ fn a_panic_in_a_move_ends_it_and_its_chunk_is_free() {
     check_twice(&device, storage, &[("0", 0, CHUNK), ("1", 1, CHUNK), ("2", 2, CHUNK)]);
 }
 
-/// The journal can't be made durable, for good.
+/// The journal can never be made durable again.
 #[test]
 fn a_chunk_that_is_not_reset_as_its_last_files_removal_is_not_durable_stays_free() {
     let (device, storage) = cold(3);
