@@ -290,8 +290,8 @@ fn anchors(text: &str) -> Vec<String> {
     found
 }
 
-/// Links of a page that lead nowhere. `read` gives a file's text, `None` if there is none; a folder is
-/// empty.
+/// Links of a page that lead nowhere, in the repository or in the book. `read` gives a file's text,
+/// `None` if there is none; a folder is empty.
 pub fn dead_links(path: &str, text: &str, read: impl Fn(&Path) -> Option<String>) -> Vec<String> {
     let mut found = Vec::new();
     for (line, link) in links(text) {
@@ -308,6 +308,9 @@ pub fn dead_links(path: &str, text: &str, read: impl Fn(&Path) -> Option<String>
             None => found.push(format!("{path}:{line}: {link}: there is no such file")),
             Some(text) if !anchor.is_empty() && !anchors(&text).iter().any(|a| a == anchor) => {
                 found.push(format!("{path}:{line}: {link}: there is no such heading"));
+            }
+            Some(_) if path.starts_with("docs/") && !target.starts_with("docs") => {
+                found.push(format!("{path}:{line}: {link}: the book does not have this file"));
             }
             Some(_) => {}
         }
@@ -378,14 +381,14 @@ fn long_lines_are_found() {
 
 #[test]
 fn dead_links_are_found() {
-    let read =
-        |path: &Path| (path == Path::new("docs/b.md")).then(|| "# One two!\n# One two\n".into());
+    let read = |path: &Path| path.ends_with("b.md").then(|| "# One two!\n# One two\n".to_owned());
     let dead = |text| dead_links("docs/x/a.md", text, read).len();
     assert_eq!(
         dead("[b](../b.md) [b](../b.md#one-two) [b](../b.md#one-two-1) [w](https://a.b/c)"),
         0
     );
-    assert_eq!(dead("[b](b.md) [b](../b.md#three) [b](#one)\n```\n[b](b.md)\n```\n"), 3);
+    assert_eq!(dead("[b](../../b.md)"), 1);
+    assert_eq!(dead("[b](c.md) [b](../b.md#three) [b](#one)\n```\n[b](c.md)\n```\n"), 3);
 }
 
 #[test]
