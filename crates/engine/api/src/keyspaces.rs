@@ -49,7 +49,7 @@ pub trait Keyspaces: Send + Sync {
         keyspace: KeyspaceId,
         range: KeyRange,
         snapshot: &Self::Snapshot,
-    ) -> Result<Box<dyn Cursor + '_>>;
+    ) -> Result<Box<dyn Cursor + Send + '_>>;
 
     /// Applies `batch` atomically.
     ///
@@ -120,7 +120,7 @@ impl<S: Keyspaces> Keyspaces for &S {
         keyspace: KeyspaceId,
         range: KeyRange,
         snapshot: &S::Snapshot,
-    ) -> Result<Box<dyn Cursor + '_>> {
+    ) -> Result<Box<dyn Cursor + Send + '_>> {
         (**self).cursor_at(keyspace, range, snapshot)
     }
 

@@ -109,9 +109,9 @@ fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm
     }
     expect_forked(db.get(&default, b"000001"), dir);
     expect_forked(db.try_get(&default, b"000001"), dir);
-    expect_forked(db.get_at(&default, b"000001", before), dir);
+    expect_forked(before.get(&default, b"000001"), dir);
     expect_forked(db.multi_get(&default, [b"000001"]), dir);
-    expect_forked(db.get_at(&default, b"000001", &db.snapshot().clone()), dir);
+    expect_forked(db.snapshot().clone().get(&default, b"000001"), dir);
     expect_forked(db.delete(&default, b"000001"), dir);
     expect_forked(db.delete_range(&default, b"0"..b"9"), dir);
     expect_forked(db.range(&default, ..).next().unwrap(), dir);
@@ -144,7 +144,7 @@ fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm
 fn use_keyspace_in_child(keyspace: &Keyspace, dir: &Path, before: &esker_lsm::Snapshot) {
     expect_forked(keyspace.get(b"000001"), dir);
     expect_forked(keyspace.try_get(b"000001"), dir);
-    expect_forked(keyspace.get_at(b"000001", before), dir);
+    expect_forked(before.get(keyspace, b"000001"), dir);
     expect_forked(keyspace.multi_get([b"000001"]), dir);
     expect_forked(keyspace.contains_key(b"000001"), dir);
     expect_forked(keyspace.range(..).next().unwrap(), dir);

@@ -14,7 +14,7 @@ use std::ops::Bound;
 
 /// See the file's head.
 pub(crate) struct TransactionCursor<'t> {
-    theirs: Box<dyn Cursor + 't>,
+    theirs: Box<dyn Cursor + Send + 't>,
     writes: Option<(&'t Keys, &'t [u8])>,
     ours: Option<(&'t [u8], &'t Place)>,
     range: KeyRange,
@@ -41,7 +41,7 @@ use Direction::{Back, Forward};
 impl<'t> TransactionCursor<'t> {
     /// A cursor over `range`, which `theirs` is bound to as well.
     pub(crate) fn new(
-        theirs: Box<dyn Cursor + 't>,
+        theirs: Box<dyn Cursor + Send + 't>,
         writes: Option<(&'t Keys, &'t [u8])>,
         range: KeyRange,
         stretch: Option<ScannedRange<'t>>,

@@ -64,7 +64,8 @@ impl<S: Keyspaces> Transactional for TransactionDb<S> {
     }
 
     fn cursor(&self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
-        self.store.cursor_at(self.store.resolve(keyspace)?, range, &self.store.snapshot())
+        let keyspace = self.store.resolve(keyspace)?;
+        Ok(self.store.cursor_at(keyspace, range, &self.store.snapshot())?)
     }
 
     /// See [`Transactional::write`]. A range delete waits for the transactions that hold a key in its

@@ -128,6 +128,31 @@ impl<S: Keyspaces> StoreTransaction<S> {
         self.reads = ReadSet::default();
         self.writes = WriteSet::default();
     }
+
+    /// As [`Transaction::cursor`], and the cursor can be sent to another thread.
+    pub fn cursor(
+        &mut self,
+        keyspace: KeyspaceRef,
+        range: KeyRange,
+    ) -> Result<Box<dyn Cursor + Send + '_>> {
+        self.check_live()?;
+        let keyspace = self.store.resolve(keyspace)?;
+        let uses_snapshot = self.uses_snapshot();
+        let store = &self.store;
+        let theirs = if uses_snapshot {
+            let moment = self.moment.get_or_insert_with(|| store.snapshot());
+            store.cursor_at(keyspace, range.clone(), moment)?
+        } else {
+            store.cursor_at(keyspace, range.clone(), &store.snapshot())?
+        };
+        let writes = self.writes.keys(keyspace);
+        let stretch = (self.options.isolation == Isolation::Serializable)
+            .then(|| ScannedRange::new(&mut self.reads, keyspace, range.clone()));
+        if writes.is_none() && stretch.is_none() {
+            return Ok(theirs);
+        }
+        Ok(Box::new(TransactionCursor::new(theirs, writes, range, stretch)))
+    }
 }
 
 impl<S: Keyspaces> Transaction for StoreTransaction<S> {
@@ -172,23 +197,7 @@ impl<S: Keyspaces> Transaction for StoreTransaction<S> {
     }
 
     fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
-        self.check_live()?;
-        let keyspace = self.store.resolve(keyspace)?;
-        let uses_snapshot = self.uses_snapshot();
-        let store = &self.store;
-        let theirs = if uses_snapshot {
-            let moment = self.moment.get_or_insert_with(|| store.snapshot());
-            store.cursor_at(keyspace, range.clone(), moment)?
-        } else {
-            store.cursor_at(keyspace, range.clone(), &store.snapshot())?
-        };
-        let writes = self.writes.keys(keyspace);
-        let stretch = (self.options.isolation == Isolation::Serializable)
-            .then(|| ScannedRange::new(&mut self.reads, keyspace, range.clone()));
-        if writes.is_none() && stretch.is_none() {
-            return Ok(theirs);
-        }
-        Ok(Box::new(TransactionCursor::new(theirs, writes, range, stretch)))
+        Ok(StoreTransaction::cursor(self, keyspace, range)?)
     }
 
     fn set_savepoint(&mut self) -> Result<()> {

@@ -165,7 +165,7 @@ fn a_keyspace_reads_and_writes_by_itself() {
     let before = db.snapshot();
     users.delete("ada").unwrap();
     assert!(!users.contains_key("ada").unwrap() && db.contains_key(&users, "grace").unwrap());
-    assert_eq!(users.get_at("ada", &before).unwrap().as_deref(), Some(&b"analyst"[..]));
+    assert_eq!(before.get(&users, "ada").unwrap().as_deref(), Some(&b"analyst"[..]));
     assert_eq!(users.first().unwrap().unwrap().0, b"grace");
     assert_eq!(users.last().unwrap().unwrap().0, b"z");
     assert_eq!((users.count(..).unwrap(), users.count("h"..).unwrap()), (2, 1));

@@ -170,7 +170,7 @@ pub(crate) fn check_pairs(
     let probes: Vec<_> = (0..PROBES).map(content::key).collect();
     for key in pairs.keys().chain(&probes) {
         let found = match snapshot {
-            Some(snapshot) => db.get_at(keyspace, key, snapshot)?,
+            Some(snapshot) => snapshot.get(keyspace, key)?,
             None => db.get(keyspace, key)?,
         };
         compare(key, found.as_deref(), pairs.get(key).map(|value| &value[..])).map_err(wrong)?;

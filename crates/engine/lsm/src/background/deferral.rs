@@ -387,7 +387,7 @@ mod tests {
         world.db.settle().unwrap();
         world.check();
         assert!(world.db.get(&world.keyspace, key.to_be_bytes()).unwrap().is_none());
-        let then = world.db.get_at(&world.keyspace, key.to_be_bytes(), &snapshot).unwrap();
+        let then = snapshot.get(&world.keyspace, key.to_be_bytes()).unwrap();
         assert_eq!(then.as_deref(), Some(&[value; 400][..]));
     }
 

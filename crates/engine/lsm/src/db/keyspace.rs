@@ -112,13 +112,9 @@ impl Keyspace {
         self.inner.get(self, key.as_ref(), ReadTier::MemoryOnly)
     }
 
-    /// Returns the value of `key` at `snapshot`, or `None`.
-    ///
-    /// # Errors
-    /// [`Error::ForeignHandle`] if another database took the snapshot; otherwise the errors of
-    /// [`Keyspace::get`].
-    pub fn get_at(&self, key: impl AsRef<[u8]>, snapshot: &Snapshot) -> Result<Option<Value>> {
-        self.inner.get_at(self, key.as_ref(), snapshot)
+    /// Returns the value of `key` at `snapshot`, or `None`: [`Snapshot::get`].
+    pub(super) fn get_at(&self, key: &[u8], snapshot: &Snapshot) -> Result<Option<Value>> {
+        self.inner.get_at(self, key, snapshot)
     }
 
     /// Returns the newest values of `keys`, in their order, from one consistent snapshot.

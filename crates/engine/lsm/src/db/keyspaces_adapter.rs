@@ -73,7 +73,7 @@ impl Keyspaces for Db {
         keyspace: KeyspaceId,
         range: KeyRange,
         snapshot: &Snapshot,
-    ) -> Result<Box<dyn Cursor + '_>> {
+    ) -> Result<Box<dyn Cursor + Send + '_>> {
         let cursor = DbCursor::new(&self.handle.inner, keyspace, range, snapshot.clone())?;
         Ok(Box::new(cursor))
     }

@@ -53,7 +53,7 @@ impl Ordered for Store {
     }
 
     fn get_at(&self, key: &[u8], snapshot: &dyn esker_api::Snapshot) -> Result<Option<Value>> {
-        self.db.get_at(&self.keyspace, key, &self.registered(snapshot)?)
+        self.registered(snapshot)?.get(&self.keyspace, key)
     }
 
     fn snapshot(&self) -> Result<Box<dyn esker_api::Snapshot + '_>> {

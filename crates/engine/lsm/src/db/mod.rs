@@ -260,20 +260,6 @@ impl Db {
         self.inner().get(keyspace, key.as_ref(), ReadTier::MemoryOnly)
     }
 
-    /// Returns the value of `key` at `snapshot`, or `None`.
-    ///
-    /// # Errors
-    /// [`Error::ForeignHandle`] if another database took the snapshot; otherwise the errors of
-    /// [`Db::get`].
-    pub fn get_at(
-        &self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        snapshot: &Snapshot,
-    ) -> Result<Option<Value>> {
-        self.inner().get_at(keyspace, key.as_ref(), snapshot)
-    }
-
     /// Returns the newest values of `keys`, in their order, from one consistent snapshot.
     ///
     /// # Errors
@@ -353,7 +339,7 @@ impl Db {
     /// Returns a cursor over `range` at `snapshot`.
     ///
     /// # Errors
-    /// The errors of [`Db::get_at`].
+    /// The errors of [`Snapshot::get`].
     pub fn cursor_at(
         &self,
         keyspace: &Keyspace,

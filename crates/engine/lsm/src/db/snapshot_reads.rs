@@ -12,15 +12,16 @@ impl Snapshot {
     /// Returns the value of `key` at the snapshot, or `None`.
     ///
     /// # Errors
-    /// The errors of [`Keyspace::get_at`].
+    /// [`Error::ForeignHandle`](esker_base::Error::ForeignHandle) if another database, or another
+    /// open, made the keyspace; otherwise the errors of [`Keyspace::get`].
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        keyspace.get_at(key, self)
+        keyspace.get_at(key.as_ref(), self)
     }
 
     /// Whether `key` exists at the snapshot. Costs as much as [`Snapshot::get`].
     ///
     /// # Errors
-    /// The errors of [`Keyspace::get_at`].
+    /// The errors of [`Snapshot::get`].
     pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(keyspace, key)?.is_some())
     }
@@ -43,7 +44,7 @@ impl Snapshot {
     /// Returns the entry with the smallest key at the snapshot, or `None` if there was none.
     ///
     /// # Errors
-    /// The errors of [`Keyspace::get_at`].
+    /// The errors of [`Snapshot::get`].
     pub fn first(&self, keyspace: &Keyspace) -> Result<Option<(Value, Value)>> {
         self.iter(keyspace).next().transpose()
     }
@@ -51,7 +52,7 @@ impl Snapshot {
     /// Returns the entry with the largest key at the snapshot, or `None` if there was none.
     ///
     /// # Errors
-    /// The errors of [`Keyspace::get_at`].
+    /// The errors of [`Snapshot::get`].
     pub fn last(&self, keyspace: &Keyspace) -> Result<Option<(Value, Value)>> {
         self.iter(keyspace).next_back().transpose()
     }
@@ -60,7 +61,7 @@ impl Snapshot {
     /// range.
     ///
     /// # Errors
-    /// The errors of [`Keyspace::get_at`].
+    /// The errors of [`Snapshot::get`].
     pub fn count(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<u64> {
         keyspace.count_at(range.into(), self)
     }

@@ -261,7 +261,7 @@ impl Transaction {
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
         range: impl Into<KeyRange>,
-    ) -> Result<Box<dyn Cursor + '_>> {
+    ) -> Result<Box<dyn Cursor + Send + '_>> {
         self.inner.cursor(keyspace.into(), range.into())
     }
 
@@ -307,7 +307,7 @@ impl std::fmt::Debug for Transaction {
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct TransactionRange<'t> {
     /// `None` once the range has ended. An error is the only item.
-    cursor: Option<Result<Box<dyn Cursor + 't>>>,
+    cursor: Option<Result<Box<dyn Cursor + Send + 't>>>,
     /// Which end moved the cursor last.
     moved: Option<End>,
     /// The last key that `next` returned.
@@ -324,7 +324,7 @@ enum End {
 }
 
 impl<'t> TransactionRange<'t> {
-    fn over(cursor: Result<Box<dyn Cursor + 't>>) -> Self {
+    fn over(cursor: Result<Box<dyn Cursor + Send + 't>>) -> Self {
         TransactionRange { cursor: Some(cursor), moved: None, front: None, back: None }
     }
 

@@ -215,7 +215,7 @@ fn a_snapshot_keeps_what_it_sees_until_it_is_gone_and_nothing_is_rewritten_meanw
             (0..5).for_each(|_| world.idle());
             assert_eq!(world.db.stats().compaction_bytes, written, "{context}: it is at rest");
             let key = 77u32.to_be_bytes();
-            let then = world.db.get_at(&world.keyspace(), key, &snapshot).unwrap();
+            let then = snapshot.get(&world.keyspace(), key).unwrap();
             assert!(then.is_some() && world.db.get(&world.keyspace(), key).unwrap().is_none());
             drop(snapshot);
             world.idle();
@@ -314,7 +314,7 @@ fn deletes_that_a_snapshot_does_not_see_stay_until_it_is_gone_however_old_they_a
         let written = world.db.stats().compaction_bytes;
         (0..3).for_each(|_| world.wait(40.0));
         assert_eq!((world.db.stats().compaction_bytes, world.deletes()), (written, 40), "{kind:?}");
-        let then = world.db.get_at(&world.keyspace(), 50u32.to_be_bytes(), &snapshot).unwrap();
+        let then = snapshot.get(&world.keyspace(), 50u32.to_be_bytes()).unwrap();
         assert!(then.is_some());
         drop(snapshot);
         world.wait(0.0);

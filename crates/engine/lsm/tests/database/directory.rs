@@ -244,7 +244,7 @@ fn a_close_gives_up_everything_whoever_still_has_a_handle() {
         other.put(&keyspace, b"k", b"v").err(),
         other.get(&keyspace, key(1)).err(),
         other.try_get(&keyspace, key(1)).err(),
-        other.get_at(&keyspace, key(1), &snapshot).err(),
+        snapshot.get(&keyspace, key(1)).err(),
         other.multi_get(&keyspace, [&key(1)]).err(),
         other.range(&keyspace, ..).next().unwrap().err(),
         cursor.next().err(),

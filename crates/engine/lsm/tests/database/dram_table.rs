@@ -85,7 +85,7 @@ impl World {
         let keyspace = self.db.default_keyspace();
         let found = match at {
             None => self.db.get(&keyspace, key(number)),
-            Some(snapshot) => self.db.get_at(&keyspace, key(number), snapshot),
+            Some(snapshot) => snapshot.get(&keyspace, key(number)),
         };
         found.unwrap().map(|value| value.to_vec())
     }

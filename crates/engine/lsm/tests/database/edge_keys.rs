@@ -146,7 +146,7 @@ impl Pairing {
 fn check(db: &Db, keyspace: &Keyspace, model: &Model, at: &Snapshot, rng: &mut Rng) {
     let probes: Vec<_> = (0..8).map(|_| key(rng)).collect();
     for key in &probes {
-        let found = db.get_at(keyspace, key, at).unwrap();
+        let found = at.get(keyspace, key).unwrap();
         assert_eq!(found.as_deref(), model.get(key).map(|value| &value[..]), "{key:?}");
     }
     for _ in 0..4 {
@@ -204,7 +204,7 @@ fn every_call_treats_edge_keys_and_open_ranges_like_a_sorted_map() {
             check(pairing.db(), &pairing.keyspace, &pairing.model, &now, &mut rng);
             // A snapshot ends with the open that made it.
             if let Some((model, at)) = older.take() {
-                match pairing.db().get_at(&pairing.keyspace, b"", &at) {
+                match at.get(&pairing.keyspace, b"") {
                     Ok(_) => {
                         check(pairing.db(), &pairing.keyspace, &model, &at, &mut rng);
                         older = Some((model, at));

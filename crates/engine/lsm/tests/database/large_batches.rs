@@ -109,7 +109,7 @@ fn a_batch_of_several_segments_is_there_now_after_a_crash_and_in_tables() {
     let snapshot = db.snapshot();
     write(&db, 2, 100).unwrap();
     assert_eq!(mark(&db, 100), Some(2));
-    let value = db.get_at(&db.default_keyspace(), 7u16.to_be_bytes(), &snapshot).unwrap();
+    let value = snapshot.get(&db.default_keyspace(), 7u16.to_be_bytes()).unwrap();
     assert_eq!(value.unwrap()[0], 1);
     killed::copy_files(dir.path(), copy.path());
     let recovered = open(copy.path());

@@ -89,7 +89,7 @@ fn a_snapshot_sees_its_moment_through_flush_and_compaction() {
     db.delete_range(&keyspace, key(0)..key(500)).unwrap();
     db.compact().unwrap();
     for n in 0..1_000 {
-        assert_eq!(db.get_at(&keyspace, key(n), &snapshot).unwrap().unwrap(), b"old");
+        assert_eq!(snapshot.get(&keyspace, key(n)).unwrap().unwrap(), b"old");
         let now = db.get(&keyspace, key(n)).unwrap();
         assert_eq!(now.as_deref(), (n >= 500).then_some(&b"new"[..]));
     }

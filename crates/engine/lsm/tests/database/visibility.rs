@@ -134,7 +134,7 @@ fn a_write_is_not_seen_before_its_sync_ends() {
         assert!(walked.is_none());
         writer.join().unwrap().unwrap();
         assert_eq!(db.get(&keyspace, b"key").unwrap().unwrap(), b"value"[..]);
-        assert_eq!(db.get_at(&keyspace, b"key", &snapshot).unwrap(), None);
+        assert_eq!(snapshot.get(&keyspace, b"key").unwrap(), None);
     });
 }
 

@@ -72,7 +72,7 @@ impl Keyspaces for Store {
         keyspace: KeyspaceId,
         range: KeyRange,
         at: &Snapshot,
-    ) -> Result<Box<dyn Cursor + '_>> {
+    ) -> Result<Box<dyn Cursor + Send + '_>> {
         Keyspaces::cursor_at(&self.db, keyspace, range, at)
     }
     fn write(&self, batch: &WriteBatch) -> Result<()> {
