@@ -45,7 +45,10 @@ fn run() -> failure::Outcome {
         Command::Experiment(experiment) => experiment.run(),
         // The report names what is lost: it is an answer, and not a failure to give one.
         Command::Crash(command) => {
-            command.run().map_err(|report| failure::Failure::No(failure::Answer::Problems, report))
+            let totals = command.run(&|message| output::tell(message));
+            let totals =
+                totals.map_err(|report| failure::Failure::No(failure::Answer::Problems, report))?;
+            output::show(|| totals.json, || totals.text + "\n")
         }
     }
 }

@@ -11,6 +11,25 @@ use std::path::{Path, PathBuf};
 /// What went wrong, for a person to read.
 pub type Report = String;
 
+/// What a command counted.
+pub struct Totals {
+    /// For a person, without a newline at the end. Empty for a child, which is killed.
+    pub text: String,
+    /// The same for a program.
+    pub json: serde_json::Value,
+}
+
+impl Totals {
+    fn of(totals: &impl serde::Serialize, text: String) -> Result<Self, Report> {
+        let json = serde_json::to_value(totals).map_err(|error| error.to_string())?;
+        Ok(Totals { text, json })
+    }
+
+    fn none() -> Self {
+        Totals { text: String::new(), json: serde_json::Value::Null }
+    }
+}
+
 /// Which histories to run.
 #[derive(Args)]
 pub struct Histories {
@@ -99,38 +118,40 @@ pub enum Command {
 }
 
 impl Command {
-    /// Does it, and prints the totals.
+    /// Does it, and returns the totals. `tell` prints a message on the way.
     ///
     /// # Errors
     ///
     /// What the engine did wrong, with the command that repeats it.
-    pub fn run(&self) -> Result<(), Report> {
+    pub fn run(&self, tell: &dyn Fn(&str)) -> Result<Totals, Report> {
         match self {
             Command::Histories(histories) => histories.run(),
-            Command::Pool { images, first_seed } => crash_pools(*images, *first_seed),
+            Command::Pool { images, first_seed } => crash_pools(*images, *first_seed, tell),
             Command::Damage { trials, seed, dir } => damage_files(dir, *trials, *seed),
             Command::Kill { rounds, seed, dir, pool, tpcc } => {
                 kill_children(dir, *pool, *tpcc, *rounds, *seed)
             }
             Command::WriteUntilKilled { dir, round, pool } => {
                 let place = kill::Place { dir, pool: pool.as_deref() };
-                kill::write_until_killed(place, *round).map_err(|error| error.to_string())
+                let written = kill::write_until_killed(place, *round);
+                written.map(|()| Totals::none()).map_err(|error| error.to_string())
             }
             Command::TradeUntilKilled { dir, round, pool } => {
                 let place = kill::Place { dir, pool: pool.as_deref() };
-                killed_tpcc::trade_until_killed(place, *round).map_err(|error| error.to_string())
+                let traded = killed_tpcc::trade_until_killed(place, *round);
+                traded.map(|()| Totals::none()).map_err(|error| error.to_string())
             }
         }
     }
 }
 
 impl Histories {
-    /// Runs them, and prints the totals.
+    /// Runs them, and returns the totals.
     ///
     /// # Errors
     ///
     /// What the engine did wrong in the first history that failed, made small.
-    pub fn run(&self) -> Result<(), Report> {
+    pub fn run(&self) -> Result<Totals, Report> {
         let seeds = self.first_seed..self.first_seed + self.seeds;
         let draw = match (self.calm, self.deep) {
             (true, _) => History::draw_calm,
@@ -138,31 +159,35 @@ impl Histories {
             _ => History::draw,
         };
         let total = campaign::run_all(seeds, self.threads, draw)?;
-        println!("{total:#?}");
-        Ok(())
+        Totals::of(&total, format!("{total:#?}"))
     }
 }
 
-fn crash_pools(images: u64, first_seed: u64) -> Result<(), Report> {
+fn crash_pools(images: u64, first_seed: u64, tell: &dyn Fn(&str)) -> Result<Totals, Report> {
     let mut told = 0;
     let totals = pool::campaign::run(images, first_seed, |totals| {
         if totals.sampled() >= told + images / 10 {
             told = totals.sampled();
-            eprintln!("{told} of {images} images sampled, {} histories", totals.frames.histories);
+            let histories = totals.frames.histories;
+            tell(&format!("{told} of {images} images sampled, {histories} histories"));
         }
     })?;
-    println!("{totals}");
-    Ok(())
+    Totals::of(&totals, totals.to_string())
 }
 
-fn damage_files(dir: &Path, trials: u64, seed: u64) -> Result<(), Report> {
-    for totals in damaged::Campaign::new(dir)?.run(seed..seed + trials)? {
-        println!("{totals}");
-    }
-    Ok(())
+fn damage_files(dir: &Path, trials: u64, seed: u64) -> Result<Totals, Report> {
+    let totals = damaged::Campaign::new(dir)?.run(seed..seed + trials)?;
+    let lines: Vec<_> = totals.iter().map(damaged::Totals::to_string).collect();
+    Totals::of(&totals, lines.join("\n"))
 }
 
-fn kill_children(dir: &Path, pool: bool, tpcc: bool, rounds: u64, seed: u64) -> Result<(), Report> {
+fn kill_children(
+    dir: &Path,
+    pool: bool,
+    tpcc: bool,
+    rounds: u64,
+    seed: u64,
+) -> Result<Totals, Report> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     // Removed however this ends, unless it is killed itself.
     let memory = pool.then(|| tempfile::tempdir_in("/dev/shm")).transpose();
@@ -170,9 +195,10 @@ fn kill_children(dir: &Path, pool: bool, tpcc: bool, rounds: u64, seed: u64) -> 
     let pool = memory.as_ref().map(|memory| memory.path().join("pool"));
     let place = kill::Place { dir, pool: pool.as_deref() };
     if tpcc {
-        println!("{:#?}", killed_tpcc::run(&program, place, rounds, seed)?);
+        let rounds = killed_tpcc::run(&program, place, rounds, seed)?;
+        Totals::of(&rounds, format!("{rounds:#?}"))
     } else {
-        println!("{:#?}", kill::run(&program, place, rounds, seed)?);
+        let rounds = kill::run(&program, place, rounds, seed)?;
+        Totals::of(&rounds, format!("{rounds:#?}"))
     }
-    Ok(())
 }

@@ -117,7 +117,7 @@ fn count(db: &Db, keyspace: &Keyspace) -> Result<u64> {
 }
 
 /// What the rounds saw.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct Rounds {
     /// Rounds done.
     pub rounds: u64,

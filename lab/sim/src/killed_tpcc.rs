@@ -70,7 +70,7 @@ pub fn trade_until_killed(place: Place<'_>, round: u64) -> Result<()> {
 }
 
 /// What the rounds saw.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct Rounds {
     /// Rounds done.
     pub rounds: u64,

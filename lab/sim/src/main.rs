@@ -29,10 +29,13 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match &arguments.command {
         None => arguments.histories.run(),
-        Some(command) => command.run(),
+        Some(command) => command.run(&|message| eprintln!("{message}")),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(totals) => {
+            println!("{}", totals.text);
+            ExitCode::SUCCESS
+        }
         Err(report) => {
             eprintln!("{report}");
             ExitCode::FAILURE

@@ -26,7 +26,7 @@ use esker_lsm::{CompactionCounts, Db, KeyspaceSettings, Settings, Snapshot};
 use std::time::Duration;
 
 /// What a history did, to see that histories are worth running.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Outcome {
     /// A digest of all that was read.
     pub reads: u64,

@@ -13,7 +13,7 @@ const WHOLE_EVERY: u64 = 4;
 const OVERLAPPING_EVERY: u64 = 64;
 
 /// What was looked at, by kind of history.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, serde::Serialize)]
 pub struct Totals {
     /// The write path, sampled where there are too many images.
     pub frames: Seen,

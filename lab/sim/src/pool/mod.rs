@@ -25,7 +25,7 @@ use std::fmt;
 const EXTENT_BYTES: usize = crate::machine::EXTENT_BYTES as usize;
 
 /// What was looked at.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, serde::Serialize)]
 pub struct Seen {
     /// Histories.
     pub histories: u64,
