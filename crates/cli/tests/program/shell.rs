@@ -130,6 +130,22 @@ fn a_terminal_has_a_prompt_and_no_error_ends_it() {
 }
 
 #[test]
+fn a_terminal_completes_the_word_at_the_cursor() {
+    let scratch = Scratch::with_pairs(&[("a", "one")]);
+    // After the tab the whole command is shown, and a return runs it.
+    let typed = [
+        ("esker> ", "drop-k\t"),
+        ("drop-keyspace ", "none\r"),
+        ("no keyspace", ""),
+        ("esker> ", "get -k def\t"),
+        ("default ", "a\r"),
+        ("one", ""),
+        ("esker> ", "\x04"),
+    ];
+    at_terminal(&scratch, &typed);
+}
+
+#[test]
 fn an_interrupt_stops_the_command_and_not_the_shell() {
     let scratch = Scratch::new();
     let db = scratch.open();

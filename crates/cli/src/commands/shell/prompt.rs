@@ -26,7 +26,8 @@ pub fn run(lines: &Lines, session: &Session) -> Outcome {
     let config = Config::builder().auto_add_history(true).build();
     let mut editor: Editor<Completions, FileHistory> =
         Editor::with_config(config).map_err(of_terminal)?;
-    editor.set_helper(Some(Completions { lines, session }));
+    let keyspaces = || session.db.keyspaces().into_iter().map(|keyspace| keyspace.name).collect();
+    editor.set_helper(Some(Completions { lines, keyspaces: &keyspaces }));
     let history = history_file(std::env::var_os(HISTORY), std::env::var_os("HOME"));
     if let Some(file) = &history {
         // There is none before the first time.
@@ -81,7 +82,8 @@ fn history_file(named: Option<OsString>, home: Option<OsString>) -> Option<PathB
 /// Completes the word at the cursor.
 struct Completions<'a> {
     lines: &'a Lines,
-    session: &'a Session,
+    /// The keyspaces that there are now.
+    keyspaces: &'a dyn Fn() -> Vec<String>,
 }
 
 impl Completions<'_> {
@@ -94,8 +96,8 @@ impl Completions<'_> {
         };
         match before {
             [] | ["help"] => commands(),
-            [.., "-k" | "--keyspace"] => self.keyspaces(),
-            ["drop-keyspace"] => self.keyspaces(),
+            [.., "-k" | "--keyspace"] => (self.keyspaces)(),
+            ["drop-keyspace"] => (self.keyspaces)(),
             [command, ..] if word.starts_with('-') => {
                 let Some(command) = syntax.find_subcommand(command) else { return Vec::new() };
                 let arguments = command.get_arguments().filter(|one| !one.is_hide_set());
@@ -106,8 +108,18 @@ impl Completions<'_> {
         }
     }
 
-    fn keyspaces(&self) -> Vec<String> {
-        self.session.db.keyspaces().into_iter().map(|keyspace| keyspace.name).collect()
+    /// Where the word at the cursor begins, and what may follow there, in order.
+    fn at(&self, line: &str, position: usize) -> (usize, Vec<String>) {
+        let line = &line[..position];
+        let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let (before, word) = line.split_at(start);
+        let before: Vec<_> = before.split_whitespace().collect();
+        let mut words = self.words(&before, word);
+        words.retain(|one| one.starts_with(word));
+        words.sort();
+        // Nothing can follow but another argument.
+        let words = words.into_iter().map(|word| word + " ");
+        (start, words.collect())
     }
 }
 
@@ -120,16 +132,7 @@ impl Completer for Completions<'_> {
         position: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
-        let line = &line[..position];
-        let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
-        let (before, word) = line.split_at(start);
-        let before: Vec<_> = before.split_whitespace().collect();
-        let mut words = self.words(&before, word);
-        words.retain(|one| one.starts_with(word));
-        words.sort();
-        // Nothing can follow but another argument.
-        let words = words.into_iter().map(|word| word + " ");
-        Ok((start, words.collect()))
+        Ok(self.at(line, position))
     }
 }
 
@@ -143,6 +146,43 @@ impl Validator for Completions<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    /// What completes the word before `|`, with the place where the word begins.
+    fn completions(line: &str) -> (usize, Vec<String>) {
+        let lines = Lines::of(Path::new("db"), false);
+        let keyspaces = || ["users", "default", "usage"].map(str::to_owned).into();
+        let position = line.find('|').unwrap();
+        Completions { lines: &lines, keyspaces: &keyspaces }.at(&line.replace('|', ""), position)
+    }
+
+    #[test]
+    fn the_first_word_is_completed_to_commands() {
+        assert_eq!(completions("co|"), (0, vec!["compact ".into(), "count ".into()]));
+        assert_eq!(completions("help sc|"), (5, vec!["scan ".into()]));
+        assert_eq!(completions("ex|it"), (0, vec!["exit ".into(), "export ".into()]));
+        let (_, all) = completions("|");
+        assert!(all.contains(&"quit ".into()) && !all.contains(&"repair ".into()), "{all:?}");
+        assert_eq!(completions("repair|"), (0, vec![]));
+    }
+
+    #[test]
+    fn options_are_those_of_the_command_without_those_of_the_shell() {
+        assert_eq!(completions("scan --rev|"), (5, vec!["--reverse ".into()]));
+        assert_eq!(completions("get a --js|"), (6, vec!["--json ".into()]));
+        assert_eq!(completions("put --mem|"), (4, vec![]));
+        assert_eq!(completions("put --cr|"), (4, vec![]));
+        assert_eq!(completions("none --js|"), (5, vec![]));
+        assert_eq!(completions("get a|"), (4, vec![]), "keys are not completed");
+    }
+
+    #[test]
+    fn keyspaces_follow_their_option_and_the_command_that_drops_one() {
+        let users = vec!["usage ".to_owned(), "users ".to_owned()];
+        assert_eq!(completions("scan -k us|"), (8, users.clone()));
+        assert_eq!(completions("put --keyspace us| key value"), (15, users));
+        assert_eq!(completions("drop-keyspace d|"), (14, vec!["default ".into()]));
+    }
 
     #[test]
     fn the_history_is_where_the_variable_says_or_at_home() {
