@@ -174,6 +174,7 @@ fn what_stats_tell_of_costs_and_goals_is_there_under_its_names() {
             "space_amp",
             "space_amp_mean",
             "space_amp_peak",
+            "stalled_us",
             "table_block_bytes_read",
             "table_blocks_read",
             "table_blocks_read_per_get",

@@ -9,6 +9,7 @@ use super::reclaim_accuracy::ReclaimAccuracy;
 use super::table_reads::TableReadStats;
 use esker_base::coding::{put_varint64, take_varint64};
 use parking_lot::Mutex;
+use std::time::Duration;
 
 /// Totals since the database was created. They are stored in the manifest and survive reopening.
 ///
@@ -47,6 +48,11 @@ pub struct CumulativeStats {
     ///
     /// 0 if no tables were written, or by a release that did not record it.
     pub segment_bytes: u64,
+    /// Time that writers were throttled or stalled, in microseconds, summed over all writers.
+    ///
+    /// Stalls since the last flush are lost in a crash, and those of releases that did not record
+    /// them are missing.
+    pub stalled_us: u64,
 }
 
 /// Samples of the space amplification, one after each flush.
@@ -173,7 +179,7 @@ impl CumulativeStats {
         .into_iter()
         .chain(self.reclaim_errors.figures())
         .chain([&mut gets.runs, &mut gets.blocks, &mut gets.block_bytes])
-        .chain([&mut self.segment_bytes])
+        .chain([&mut self.segment_bytes, &mut self.stalled_us])
     }
 }
 
@@ -186,6 +192,8 @@ struct PendingStats {
     account: CumulativeStats,
     /// Up to here, table reads are accounted for.
     gets: TableReadStats,
+    /// Up to here, stalls are.
+    stalled: Duration,
 }
 
 impl UnpersistedStats {
@@ -197,6 +205,16 @@ impl UnpersistedStats {
     /// Notes a look at space.
     pub(crate) fn look(&self, space: SpaceAmpSamples) {
         self.0.lock().account.add(CumulativeStats { space, ..CumulativeStats::default() });
+    }
+
+    /// Notes that writers have waited for `stalled` since the open.
+    pub(crate) fn stalled(&self, stalled: Duration) {
+        let mut pending = self.0.lock();
+        // Whole microseconds, so that no rest of one is lost.
+        let stalled = Duration::from_micros(stalled.as_micros() as u64);
+        let more = stalled.saturating_sub(pending.stalled);
+        pending.account.stalled_us += more.as_micros() as u64;
+        pending.stalled += more;
     }
 
     /// What there is, table reads up to `gets` included.
@@ -213,7 +231,9 @@ impl UnpersistedStats {
     /// The same, for an edit that is about to be written.
     pub(crate) fn take(&self, gets: TableReadStats) -> CumulativeStats {
         let account = self.peek(gets);
-        *self.0.lock() = PendingStats { account: CumulativeStats::default(), gets };
+        let mut pending = self.0.lock();
+        *pending =
+            PendingStats { account: CumulativeStats::default(), gets, stalled: pending.stalled };
         account
     }
 
@@ -289,5 +309,17 @@ pub(crate) mod tests {
         unwritten.put_back(taken);
         let taken = unwritten.take(gets(8));
         assert_eq!((taken.table_gets.hits, taken.space.looks), (8, 1));
+    }
+
+    #[test]
+    fn a_stall_is_counted_once_whatever_edits_took_before() {
+        let unwritten = UnpersistedStats::default();
+        let stalled = |micros: u64| {
+            unwritten.stalled(Duration::from_nanos(micros * 1000 + 700));
+            unwritten.take(TableReadStats::default()).stalled_us
+        };
+        assert_eq!([5, 5, 12].map(stalled), [5, 0, 7]);
+        unwritten.put_back(CumulativeStats { stalled_us: 12, ..CumulativeStats::default() });
+        assert_eq!(stalled(13), 13);
     }
 }

@@ -118,5 +118,7 @@ fn writers_that_outrun_a_slowed_flush_lose_nothing() {
     assert_all(&db, 0..PUTS);
     is_over.store(true, Ordering::Relaxed);
     db.flush().unwrap();
+    let (stalled, stored) = (db.stats().stalled, db.stats().account.stalled_us);
+    assert_eq!(u128::from(stored), stalled.as_micros(), "the flush stores how long writers waited");
     assert_all(&db, 0..PUTS);
 }
