@@ -1,4 +1,4 @@
-//! The bundled data: the Unicode character database, one record a character. See `data/README.md`.
+//! The bundled data: the Unicode character database, one record a character. See `crates/cli/data/README.md`.
 
 use super::show::Show;
 use super::{finding, prove};
@@ -13,7 +13,7 @@ use esker_base::{Clock, SystemClock};
 use serde_json::{Map, Value as Json};
 
 /// The file, inside the program, so that the demo runs wherever the program is.
-pub const UNICODE: &[u8] = include_bytes!("../../../../data/unicode.tsv");
+pub const UNICODE: &[u8] = include_bytes!("../../data/unicode.tsv");
 
 /// The keyspace that it goes to.
 pub const KEYSPACE: &str = "unicode";
