@@ -29,6 +29,7 @@ pub mod fault;
 mod file_name;
 pub mod memory;
 pub mod posix;
+mod wide_reader;
 mod wrapper;
 
 pub use blocks::BlockStorage;
@@ -36,6 +37,7 @@ pub use emulated_log_device::{Device, DeviceStorage};
 pub use fault::FaultStorage;
 pub use memory::MemoryStorage;
 pub use posix::PosixStorage;
+pub use wide_reader::{PendingRead, ReadBytes, ReadPath, ReadRequest, WideReader};
 pub use wrapper::FileSystemWrapper;
 pub use {copy_file::copy_durably, file_name::check as check_name};
 
@@ -63,6 +65,12 @@ pub trait Storage: Send + Sync + 'static {
     /// Opens a finished, or still growing, file for reading. Of a growing file, at least what was
     /// synced is seen.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>>;
+
+    /// Opens a finished file for a reader that caches what it reads of it. A storage may then do without
+    /// a cache of its own.
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.open(name)
+    }
 
     /// Creates a log file of exactly `bytes` bytes, all allocated and written as zeros, so that later
     /// writes inside it need no space and no change of metadata. Fails if the name is taken.
@@ -175,6 +183,27 @@ pub trait ReadableFile: Send + Sync {
     fn name(&self) -> &str;
     /// Says that `[offset, offset + bytes)` will be read soon.
     fn read_ahead(&self, _offset: u64, _bytes: u64) {}
+    /// Fills `out` from `offset` if that takes no wait for a device. False: `out` has any bytes.
+    fn read_cached_at(&self, _offset: u64, _out: &mut [u8]) -> bool {
+        false
+    }
+    /// The file as the system knows it, for a [`WideReader`]. `None`: only calls of this trait read it.
+    #[cfg(target_os = "linux")]
+    #[doc(hidden)]
+    fn raw(&self) -> Option<RawFile<'_>> {
+        None
+    }
+}
+
+/// An open file of the system.
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawFile<'a> {
+    /// The open file.
+    pub descriptor: &'a esker_uring::Descriptor,
+    /// What offsets and lengths of reads are multiples of: a power of two.
+    pub alignment: u64,
 }
 
 /// How [`LogFile::prepare`] makes space ready.

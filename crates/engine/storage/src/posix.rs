@@ -33,12 +33,22 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct PosixStorage {
     directory: Arc<Directory>,
+    /// See [`PosixStorage::with_direct_reads`].
+    is_direct: bool,
 }
 
 impl PosixStorage {
     /// Opens a directory that exists.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self> {
-        Ok(PosixStorage { directory: Arc::new(Directory::open(directory.into())?) })
+        let directory = Arc::new(Directory::open(directory.into())?);
+        Ok(PosixStorage { directory, is_direct: false })
+    }
+
+    /// Has files that are [opened for caching](Storage::open_for_caching) read past the page cache, where
+    /// the file system allows that.
+    #[must_use]
+    pub fn with_direct_reads(self, is_direct: bool) -> Self {
+        PosixStorage { is_direct, ..self }
     }
 
     /// Opens a directory, and creates it durably, with its parents, if it does not exist.
@@ -76,6 +86,15 @@ impl Storage for PosixStorage {
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         Ok(Arc::new(reader::PosixReader::open(&self.directory, checked(name)?)?))
+    }
+
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        match self.is_direct {
+            true => {
+                Ok(Arc::new(reader::PosixReader::open_direct(&self.directory, checked(name)?)?))
+            }
+            false => self.open(name),
+        }
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {

@@ -17,6 +17,10 @@ pub trait FileSystemWrapper: Send + Sync + 'static {
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         self.below().open(name)
     }
+    /// As [`FileSystemWrapper::open`], unless a wrapper that changes no reads hands it on.
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.open(name)
+    }
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         self.below().create_log(name, bytes)
     }
@@ -57,6 +61,9 @@ impl<L: FileSystemWrapper> Storage for L {
     }
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         FileSystemWrapper::open(self, name)
+    }
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        FileSystemWrapper::open_for_caching(self, name)
     }
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         FileSystemWrapper::create_log(self, name, bytes)

@@ -1,7 +1,7 @@
 //! A storage whose logs lie on an emulated device. Everything else in it is as it was.
 
 use super::{Device, DeviceFile};
-use crate::{FileSystemWrapper, LogFile, Pace, Storage};
+use crate::{FileSystemWrapper, LogFile, Pace, ReadableFile, Storage};
 use esker_base::Result;
 use std::sync::Arc;
 
@@ -25,6 +25,10 @@ impl<S: Storage> DeviceStorage<S> {
 impl<S: Storage> FileSystemWrapper for DeviceStorage<S> {
     fn below(&self) -> &dyn Storage {
         &self.inner
+    }
+
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.inner.open_for_caching(name)
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {

@@ -42,7 +42,9 @@ impl Drop for Handle {
 impl ReadableFile for Handle {
     fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut disk = self.storage.disk();
-        disk.next_read(self.storage.process).map_err(|source| self.failure("read", source))?;
+        disk.next_read(self.storage.process).map_err(|source| {
+            Error::io("read", format!("fault/{} at offset {offset}", self.name), source)
+        })?;
         copy_out(disk.file(self.file).bytes(), &self.name, offset, out)
     }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsFd;
 
 /// Starts writing back `[offset, offset + bytes)`, all of which was just written, without waiting.
 ///
@@ -18,7 +19,7 @@ pub(super) fn start_writeback(file: &File, offset: u64, bytes: u64) {
 /// Says that `[offset, offset + bytes)` will be read soon, or written in parts of a page: such a write
 /// into a page that is not cached waits for the device to bring the rest of the page.
 #[cfg(target_os = "linux")]
-pub(super) fn read_ahead(file: &File, offset: u64, bytes: u64) {
+pub(super) fn read_ahead(file: impl AsFd + Copy, offset: u64, bytes: u64) {
     let end = offset.saturating_add(bytes);
     for at in (offset..end).step_by(READ_AHEAD_BYTES as usize) {
         advise(file, at, READ_AHEAD_BYTES.min(end - at), rustix::fs::Advice::WillNeed);
@@ -31,7 +32,7 @@ pub(super) fn read_ahead(file: &File, offset: u64, bytes: u64) {
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 #[cfg(target_os = "linux")]
-fn advise(file: &File, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
+fn advise(file: impl AsFd, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
     // No length would mean "to the end of the file".
     if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
         let _ = rustix::fs::fadvise(file, offset, Some(bytes), advice);
@@ -64,7 +65,7 @@ pub(super) fn punch_hole(file: &File, range: Range<u64>) -> bool {
 pub(super) fn start_writeback(_file: &File, _offset: u64, _bytes: u64) {}
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn read_ahead(_file: &File, _offset: u64, _bytes: u64) {}
+pub(super) fn read_ahead(_file: impl AsFd + Copy, _offset: u64, _bytes: u64) {}
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn allocate(_file: &File, _range: Range<u64>) -> io::Result<bool> {

@@ -5,3 +5,4 @@ mod blocks_faults;
 mod conformance;
 mod fault_crash;
 mod fault_plan;
+mod wide_reads;
