@@ -111,7 +111,7 @@ pub mod env {
     pub use esker_base::{Background, Clock, FileKind, Priority, SystemClock, Threads, WriteHint};
     pub use esker_lsm::Env;
     pub use esker_storage::{
-        LogFile, MemoryStorage, Pace, PosixStorage, ReadableFile, Storage, WritableFile,
+        LogFile, MemoryStorage, Pace, PosixStorage, ReadPath, ReadableFile, Storage, WritableFile,
     };
 }
 

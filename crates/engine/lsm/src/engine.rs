@@ -200,6 +200,7 @@ impl Engine {
         let reserved = self.schedule.jobs.lock().opening.reserved_memory();
         let view = self.tree.view.load();
         let tables = view.version.table_memory().max(reserved) as usize;
+        let wide_reads = self.tree.cache.reader().charged_bytes();
         let resources = self.share.resources();
         let charge = match resources.is_shared() {
             true => {
@@ -209,6 +210,7 @@ impl Engine {
                     sealed: sealed.map(|memtable| memtable.memory_bytes()).sum(),
                     tables,
                     dram_table: self.share_dram_table(resources),
+                    wide_reads,
                 }
             }
             false => Charge {
@@ -216,9 +218,18 @@ impl Engine {
                 sealed: 0,
                 tables,
                 dram_table: dram_table_bytes(&self.tree.settings),
+                wide_reads,
             },
         };
         self.share.charge(charge);
+    }
+
+    /// The same after a read, if it was the first to need buffers of its own.
+    #[inline]
+    pub(crate) fn charge_wide_reads(&self) {
+        if self.tree.cache.reader().has_just_started() {
+            self.share_memory();
+        }
     }
 
     /// The same after a change of MemTables. A database by itself has charged for as many as it usually has.

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 /// Blocks that are not compressed are longer than this, so that those of a file differ in place.
 const PLACE_BYTES: u64 = 2048;
 
-/// Whose block it is, and where that lies.
+/// Whose block it is, and where that starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OwnedKey {
     pub(crate) owner: u32,
@@ -22,7 +22,7 @@ impl OwnedKey {
     }
 }
 
-/// Where a block lies.
+/// Where a block starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockKey {
     pub(crate) file_id: u64,

@@ -5,12 +5,13 @@
 //! It holds blocks unpacked and checked. A hit costs the lock of a [slot](BlockSlots) and a
 //! reference count, or else, if another block has the slot, a lookup in the hash table of a shard.
 //! CLOCK-Pro decides which blocks stay: a scan does not push out what is read again and again.
-//! Blocks of removed files are not hunted down: file ids are never reused, so nobody asks for them
+//! Blocks of removed files are not hunted down: file ids are never reused, so no read asks for them
 //! any more, and they age out.
 
 use crate::block::Block;
 use crate::block_key::{BlockKey, BlockKeyHasher, OwnedKey};
 use crate::block_slots::{BlockSlots, Hit};
+use esker_storage::WideReader;
 use quick_cache::sync::Cache;
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use std::hash::BuildHasherDefault;
@@ -35,6 +36,7 @@ type Blocks = Cache<OwnedKey, Block, BlockWeighter, BuildHasherDefault<BlockKeyH
 pub struct BlockCache {
     shared: Arc<Shared>,
     owner: u32,
+    reader: WideReader,
 }
 
 struct Shared {
@@ -88,13 +90,20 @@ impl BlockCache {
         let hasher = BuildHasherDefault::default();
         let blocks = Cache::with_options(options, BlockWeighter, hasher, evictions);
         let owners = AtomicU32::new(1);
-        BlockCache { shared: Arc::new(Shared { blocks, slots, owners }), owner: 0 }
+        let shared = Arc::new(Shared { blocks, slots, owners });
+        BlockCache { shared, owner: 0, reader: WideReader::without_threads() }
     }
 
-    /// The same cache for another owner, whose file ids are others.
-    pub fn for_another_owner(&self) -> Self {
+    /// The same cache for another owner, whose file ids are others. `reader` reads what the cache does
+    /// not have.
+    pub fn for_another_owner(&self, reader: WideReader) -> Self {
         let owner = self.shared.owners.fetch_add(1, Ordering::Relaxed);
-        BlockCache { shared: self.shared.clone(), owner }
+        BlockCache { shared: self.shared.clone(), owner, reader }
+    }
+
+    /// Returns what reads many blocks at once for this owner.
+    pub fn reader(&self) -> &WideReader {
+        &self.reader
     }
 
     /// Removes the blocks of this owner. Takes time for each block of the cache.
@@ -210,7 +219,7 @@ mod tests {
     #[test]
     fn owners_of_one_cache_do_not_see_the_blocks_of_each_other() {
         let cache = BlockCache::new(1 << 20);
-        let other = cache.for_another_owner();
+        let other = cache.for_another_owner(WideReader::without_threads());
         cache.insert(key(1), block());
         other.insert(key(1), block());
         other.insert(key(2), block());

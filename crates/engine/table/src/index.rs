@@ -127,6 +127,11 @@ impl Index {
         start..self.block_ends[n]
     }
 
+    /// How many blocks end at or before `offset` from the table's start.
+    pub(crate) fn blocks_before(&self, offset: u64) -> usize {
+        self.block_ends.partition_point(|&end| end <= offset)
+    }
+
     /// The bytes of all blocks.
     pub(crate) fn blocks_end(&self) -> u64 {
         self.block_ends.last().copied().unwrap_or(0)

@@ -52,7 +52,7 @@ pub struct Table {
     properties: Properties,
     /// See [`Table::fixed_bytes`].
     fixed_bytes: u64,
-    cache: Arc<BlockCache>,
+    pub(crate) cache: Arc<BlockCache>,
 }
 
 impl std::fmt::Debug for Table {
@@ -184,7 +184,7 @@ impl Table {
     }
 
     #[inline]
-    fn lookup(
+    pub(crate) fn lookup(
         &self,
         key: &[u8],
         snapshot: Seqno,
@@ -261,7 +261,7 @@ impl Table {
     }
 
     #[inline]
-    fn block_key(&self, n: usize) -> BlockKey {
+    pub(crate) fn block_key(&self, n: usize) -> BlockKey {
         BlockKey { file_id: self.source.file_id, offset: self.block_place(n).start }
     }
 
@@ -272,13 +272,24 @@ impl Table {
         self.source.offset + place.start..self.source.offset + place.end
     }
 
-    /// Data block `n`, from the cache or, then cached, from the file.
+    /// Data block `n`, from the cache or, then cached, from the file, of which `load` reads it.
     #[inline]
-    pub(crate) fn cached_block(&self, n: usize) -> Result<Block> {
-        match self.cache.get(self.block_key(n)) {
-            Some(block) => Ok(block),
-            None => self.load_block(n),
+    pub(crate) fn cached_block(
+        &self,
+        n: usize,
+        load: impl FnOnce() -> Result<Block>,
+    ) -> Result<Block> {
+        if let Some(block) = self.cache.get(self.block_key(n)) {
+            return Ok(block);
         }
+        let block = load()?;
+        self.cache.insert(self.block_key(n), block.clone());
+        Ok(block)
+    }
+
+    /// The data block that starts at `offset` of the file.
+    pub(crate) fn block_after(&self, offset: u64) -> usize {
+        self.index.blocks_before(offset - self.source.offset)
     }
 
     #[cold]

@@ -3,9 +3,10 @@
 use crate::block::{BadEntry, Block};
 use crate::block_cursor::BlockCursor;
 use crate::block_scan::{BlockScan, Position};
+use crate::read_ahead::ReadAhead;
 use crate::reader::Table;
 use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, Result, Seqno};
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 /// A compaction's cursor reads so much at once: enough to make seeks of a disk and calls to the
@@ -77,6 +78,10 @@ pub struct TableIter {
     number: usize,
     position: BlockCursor,
     valid: bool,
+    /// For reads.
+    read_ahead: ReadAhead,
+    /// No block from this one on is read ahead.
+    end: usize,
     /// For compaction: stored bytes from `ahead_start` of the file on.
     ahead: Vec<u8>,
     ahead_start: u64,
@@ -97,9 +102,25 @@ impl TableIter {
             number: 0,
             position: BlockCursor::new(),
             valid: false,
+            read_ahead: ReadAhead::default(),
+            end: usize::MAX,
             ahead: Vec::new(),
             ahead_start: 0,
         }
+    }
+
+    /// Keeps the cursor from reading ahead beyond `end`.
+    pub fn set_end(&mut self, end: Bound<&[u8]>) {
+        self.end = match end {
+            Bound::Included(key) => self.table.index.find(key, 0).saturating_add(1),
+            Bound::Excluded(key) => self.table.index.find(key, MAX_SEQNO).saturating_add(1),
+            Bound::Unbounded => usize::MAX,
+        };
+    }
+
+    /// Goes on reading ahead where `before` has ended, the cursor of the table before this one.
+    pub fn go_on_from(&mut self, before: &TableIter) {
+        self.read_ahead = before.read_ahead.for_next_table(before.table.index.len());
     }
 
     /// Holds the value of the version that the cursor stands on.
@@ -117,7 +138,7 @@ impl TableIter {
     /// Is no longer valid, and holds no block until the next seek.
     #[doc(hidden)]
     pub fn rest(&mut self) {
-        (self.valid, self.block) = (false, None);
+        (self.valid, self.block, self.read_ahead) = (false, None, ReadAhead::default());
     }
 
     /// Starts `scan` at the current version. The scan ends with the block, or
@@ -196,7 +217,10 @@ impl TableIter {
         }
         self.block = None;
         self.block = Some(match self.purpose {
-            ReadPurpose::Read => self.table.cached_block(number)?,
+            ReadPurpose::Read => {
+                let (table, ahead) = (&self.table, &mut self.read_ahead);
+                table.cached_block(number, || ahead.load(table, number, self.end))?
+            }
             ReadPurpose::Compaction => self.block_read_ahead(number)?,
         });
         self.number = number;

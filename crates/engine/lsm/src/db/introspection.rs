@@ -11,6 +11,7 @@ use crate::stats::{KeyspaceLevels, LiveData, SpaceAmpStatus, Stats};
 use crate::version::unreadable::UnreadableTable;
 use esker_base::{Error, Result};
 use esker_memtable::{DramTable, DramTableStats};
+use esker_storage::ReadPath;
 
 impl Db {
     /// Returns the error that stops or limits background work now, or `None`.
@@ -116,6 +117,12 @@ impl Db {
             cache_own_bytes: cache_own_bytes as u64,
             account,
         }
+    }
+
+    /// Returns how reads of many blocks at once are done: by `io_uring`, by threads, or by the threads
+    /// that call, before the first such read and where nothing else is possible.
+    pub fn wide_reads(&self) -> ReadPath {
+        self.inner().tree.cache.reader().path()
     }
 
     /// Returns the bytes that table files and the log segments of MemTables use. 0 in a forked

@@ -37,7 +37,7 @@ impl Db {
         settings.validate()?;
         let dir = dir.as_ref();
         let is_new = !dir.exists();
-        let storage = Arc::new(PosixStorage::create(dir)?);
+        let storage = Arc::new(PosixStorage::create(dir)?.with_direct_reads(settings.direct_reads));
         let opened = posix_env(storage.clone(), &settings, true)
             .and_then(|env| Db::opened(env, settings, CreateMode::IfMissing));
         if is_new && opened.is_err() {
@@ -54,8 +54,8 @@ impl Db {
     /// [`Db::open`].
     pub fn open_existing(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
-        let storage = Arc::new(existing_directory(dir.as_ref())?);
-        Db::opened(posix_env(storage, &settings, true)?, settings, CreateMode::Never)
+        let storage = existing_directory(dir.as_ref())?.with_direct_reads(settings.direct_reads);
+        Db::opened(posix_env(Arc::new(storage), &settings, true)?, settings, CreateMode::Never)
     }
 
     /// Opens the database in `dir` for reading, at its present state.
@@ -69,8 +69,8 @@ impl Db {
     /// [`Error::ReadOnly`].
     pub fn open_read_only(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
-        let storage = Arc::new(existing_directory(dir.as_ref())?);
-        Db::opened_read_only(posix_env(storage, &settings, false)?, settings)
+        let storage = existing_directory(dir.as_ref())?.with_direct_reads(settings.direct_reads);
+        Db::opened_read_only(posix_env(Arc::new(storage), &settings, false)?, settings)
     }
 
     /// Opens or creates a database with a custom [`Env`].

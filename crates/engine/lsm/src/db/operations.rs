@@ -3,8 +3,8 @@
 use super::cursor::DbCursor;
 use crate::engine::Engine;
 use crate::options::settings::Log;
-use crate::read::get;
 use crate::read::get::ReadTier;
+use crate::read::{get, multi_get};
 use crate::recovery::close::Upkeep;
 use crate::version::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
@@ -72,10 +72,10 @@ impl Engine {
         // The caller's iterator may wait, or write: not while a view is pinned.
         let keys: Vec<K> = keys.into_iter().collect();
         let (view, visible) = self.pin_present();
-        let get = |key: &K| {
-            get::get(&self.tree, &view, keyspace, key.as_ref(), visible, ReadTier::MayBlock)
-        };
-        keys.iter().map(get).collect()
+        let found = multi_get::multi_get(&self.tree, &view, keyspace, &keys, visible);
+        drop(view);
+        self.charge_wide_reads();
+        found
     }
 
     /// Counts the keys in `range` at `snapshot`.

@@ -17,6 +17,17 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// What the buffers of wide reads may take of the memory budget.
+    pub(crate) fn wide_read_bytes(&self) -> usize {
+        (self.memory_bytes / WIDE_READ_SHARE).min(WIDE_READ_BYTES_MAX)
+    }
+}
+
+/// A 32nd of the budget, but no more than keeps a fast device busy.
+const WIDE_READ_SHARE: usize = 32;
+const WIDE_READ_BYTES_MAX: usize = 16 << 20;
+
 /// What the segments of a database by itself may take of its memory budget.
 pub(crate) fn segments_at_most(settings: &Settings) -> usize {
     // The active segment, the sealed ones and those prepared, each with about a third of its size in

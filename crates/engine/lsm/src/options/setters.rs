@@ -77,6 +77,13 @@ impl Settings {
         self
     }
 
+    /// Sets whether tables are read past the page cache of the operating system. Default: false.
+    #[must_use]
+    pub fn direct_reads(mut self, direct_reads: bool) -> Self {
+        self.direct_reads = direct_reads;
+        self
+    }
+
     /// Sets whether a thread answers requests from other processes, such as `esker checkpoint`.
     /// Default: false.
     #[must_use]
@@ -162,6 +169,7 @@ mod tests {
             .forwarding(Forwarding::Always)
             .background_threads(3)
             .delete_age_max(Duration::from_secs(9))
+            .direct_reads(true)
             .answers_requests(true)
             .default_keyspace(keyspace)
             .resources(resources.clone());
@@ -175,6 +183,7 @@ mod tests {
             forwarding: Forwarding::Always,
             background_threads: 3,
             delete_age_max: Duration::from_secs(9),
+            direct_reads: true,
             answers_requests: true,
             default_keyspace: keyspace,
             resources: Some(resources),

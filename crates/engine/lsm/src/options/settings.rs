@@ -209,6 +209,13 @@ pub struct Settings {
     /// suits laws and contracts that demand erasure within about a month. A delete is rewritten at
     /// most once per level in that time.
     pub delete_age_max: Duration,
+    /// Whether tables are read past the page cache of the operating system. Default: false.
+    ///
+    /// The block cache then is the only cache: give it memory. The page cache is left to others, and
+    /// cold reads cost the system less. Where the file system has no direct I/O, tables are read as
+    /// without this setting. It applies to directories, not to the storage of an
+    /// [`Env`](crate::Env).
+    pub direct_reads: bool,
     /// Whether a thread answers requests from other processes, such as `esker checkpoint`. Default:
     /// false.
     ///
@@ -238,6 +245,7 @@ impl Default for Settings {
             forwarding: Forwarding::OnFlush,
             background_threads: 2,
             delete_age_max: Duration::from_secs(30 * 24 * 3600),
+            direct_reads: false,
             answers_requests: false,
             default_keyspace: KeyspaceSettings::default(),
             resources: None,

@@ -10,12 +10,12 @@
 
 use crate::stats::table_reads::ReadCost;
 use crate::tree::Tree;
-use crate::version::KeyspaceVersion;
 use crate::version::super_version::SuperVersion;
+use crate::version::{KeyspaceVersion, Run};
 use esker_api::Value;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, LookupOutcome, MemTable};
-use esker_table::PinnedValue;
+use esker_table::{BlockReadStats, Found, PinnedValue, Table};
 use std::sync::Arc;
 
 /// What a get returns may keep a block in memory that is so many times as long. A shorter value is
@@ -31,11 +31,42 @@ pub(crate) enum ReadTier {
 
 /// A key that is looked for at a moment.
 #[derive(Clone, Copy)]
-struct LookupKey<'a> {
+pub(super) struct LookupKey<'a> {
     keyspace: KeyspaceId,
     key: &'a [u8],
     hash: u64,
     snapshot: Seqno,
+}
+
+impl<'a> LookupKey<'a> {
+    /// The stored `key` at `snapshot`, or at the end of the view if that is earlier.
+    #[inline]
+    pub(super) fn new(
+        view: &SuperVersion,
+        keyspace: KeyspaceId,
+        key: &'a [u8],
+        snapshot: Seqno,
+    ) -> Self {
+        // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
+        let snapshot = snapshot.min(view.last_seqno());
+        LookupKey { keyspace, key, hash: hash64(key), snapshot }
+    }
+
+    pub(super) fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    pub(super) fn snapshot(&self) -> Seqno {
+        self.snapshot
+    }
+}
+
+/// What memory says of a key.
+pub(super) enum InMemory {
+    /// Its value.
+    Decided(Option<Value>),
+    /// Tables decide. Versions older than this are deleted.
+    Below(Seqno),
 }
 
 /// The value of the user's `key` at `snapshot`, or at the end of the view if that is earlier.
@@ -51,12 +82,27 @@ pub(crate) fn get(
     let stored = tree.keys.stored(key);
     let key = &*stored;
     let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
-    // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
-    let snapshot = snapshot.min(view.last_seqno());
-    let sought = LookupKey { keyspace, key, hash: hash64(key), snapshot };
+    let sought = LookupKey::new(view, keyspace, key, snapshot);
+    match get_from_memory(tree, view, sought)? {
+        InMemory::Decided(value) => Ok(value),
+        InMemory::Below(deleted_below) => {
+            let found = get_from_tables(tree, tables, sought, deleted_below, patience)?;
+            Ok(fill(tree, view, sought, found))
+        }
+    }
+}
+
+/// What the MemTables and the DRAMTable say of the key.
+#[inline]
+pub(super) fn get_from_memory(
+    tree: &Tree,
+    view: &SuperVersion,
+    sought: LookupKey<'_>,
+) -> Result<InMemory> {
+    let LookupKey { keyspace, key, hash, snapshot } = sought;
     let mut deleted_below = 0;
     // Each is a cache miss; so they are waited for together.
-    view.memtables.iter().for_each(|memtable| memtable.prefetch(keyspace, sought.hash));
+    view.memtables.iter().for_each(|memtable| memtable.prefetch(keyspace, hash));
     for memtable in &view.memtables {
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
@@ -64,27 +110,35 @@ pub(crate) fn get(
         let answer = get_from_memtable(tree, memtable, sought, deleted_below);
         memtable.sound()?;
         if let Some(answer) = answer {
-            return Ok(answer);
+            return Ok(InMemory::Decided(answer));
         }
     }
-    let Some(dram_table) = &tree.dram_table else {
-        let found = get_from_tables(tree, tables, sought, deleted_below, patience)?;
-        return Ok(found.map(|(_, value)| value));
-    };
-    let LookupKey { hash, .. } = sought;
-    if let Some(hit) = dram_table.get(keyspace, key, hash, snapshot, |value| Value::from(value)) {
+    let Some(dram_table) = &tree.dram_table else { return Ok(InMemory::Below(deleted_below)) };
+    match dram_table.get(keyspace, key, hash, snapshot, |value| Value::from(value)) {
         // R4.
-        return Ok((hit.seqno >= deleted_below).then_some(hit.value));
+        Some(hit) => Ok(InMemory::Decided((hit.seqno >= deleted_below).then_some(hit.value))),
+        None => Ok(InMemory::Below(deleted_below)),
     }
-    let found = get_from_tables(tree, tables, sought, deleted_below, patience)?;
-    // R3: what is returned, and nothing else, is offered.
-    Ok(found.map(|(seqno, value)| {
+}
+
+/// Offers what tables said of the key to the DRAMTable, and returns the value.
+#[inline]
+pub(super) fn fill(
+    tree: &Tree,
+    view: &SuperVersion,
+    sought: LookupKey<'_>,
+    found: Option<(Seqno, Value)>,
+) -> Option<Value> {
+    let (seqno, value) = found?;
+    if let Some(dram_table) = &tree.dram_table {
+        let LookupKey { keyspace, key, hash, snapshot } = sought;
+        // R3: what is returned, and nothing else, is offered.
         let seqno = if seqno == 0 { written_by(view) } else { seqno };
         if seqno <= snapshot {
             dram_table.fill(keyspace, key, hash, seqno, &value, snapshot);
         }
-        value
-    }))
+    }
+    Some(value)
 }
 
 /// A seqno for a version whose own was forgotten because nobody asks for it any more: what is in tables was
@@ -129,38 +183,77 @@ fn get_from_tables(
     tree: &Tree,
     keyspace: &KeyspaceVersion,
     sought: LookupKey<'_>,
-    mut deleted_below: Seqno,
+    deleted_below: Seqno,
     patience: ReadTier,
 ) -> Result<Option<(Seqno, Value)>> {
-    let LookupKey { key, hash, snapshot, .. } = sought;
-    let mut cost = ReadCost::default();
+    let LookupKey { key, snapshot, .. } = sought;
+    let mut search = TableSearch::new(deleted_below);
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
-        let Some(handle) = run.table_for(key) else { continue };
-        cost.runs += 1;
+        let decided =
+            search.visit(tree, run, sought, patience, |table, loaded| match patience {
+                ReadTier::MayBlock => table.find(key, snapshot, loaded),
+                ReadTier::MemoryOnly => table.try_find(key, snapshot),
+            })?;
+        if let Some(found) = decided {
+            return Ok(found);
+        }
+    }
+    search.end(tree);
+    Ok(None)
+}
+
+/// The search for a key in run after run, newest first.
+#[derive(Clone, Copy)]
+pub(super) struct TableSearch {
+    /// Versions older than this are deleted.
+    deleted_below: Seqno,
+    cost: ReadCost,
+}
+
+impl TableSearch {
+    #[inline]
+    pub(super) fn new(deleted_below: Seqno) -> Self {
+        TableSearch { deleted_below, cost: ReadCost::default() }
+    }
+
+    /// Looks for the key in `run`. Returns `Some` if the run decides: with the newest version, or
+    /// `None` if that is deleted. `find` looks into a table that the filter does not rule out.
+    #[inline]
+    pub(super) fn visit(
+        &mut self,
+        tree: &Tree,
+        run: &Run,
+        sought: LookupKey<'_>,
+        patience: ReadTier,
+        find: impl FnOnce(&Arc<Table>, &mut BlockReadStats) -> Result<Option<Found>>,
+    ) -> Result<Option<Option<(Seqno, Value)>>> {
+        let LookupKey { key, hash, snapshot, .. } = sought;
+        let Some(handle) = run.table_for(key) else { return Ok(None) };
+        self.cost.runs += 1;
         let table = match (handle.opened(), patience) {
             (Some(table), _) => table,
             (None, ReadTier::MayBlock) => handle.reader(&tree.cache)?,
             (None, ReadTier::MemoryOnly) => return Err(Error::WouldBlock),
         };
         if handle.meta.range_tombstones > 0 {
-            deleted_below = deleted_below.max(table.tombstones().covering(key, snapshot));
+            let newest = table.tombstones().covering(key, snapshot);
+            self.deleted_below = self.deleted_below.max(newest);
         }
         if !table.may_contain(hash) {
-            continue;
+            return Ok(None);
         }
-        let found = match patience {
-            ReadTier::MayBlock => table.find(key, snapshot, &mut cost.loaded)?,
-            ReadTier::MemoryOnly => table.try_find(key, snapshot)?,
-        };
-        cost.reads += 1;
-        if let Some(found) = found {
-            tree.counters.table_gets.count(true, cost);
-            let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
-            return Ok(lives.then(|| (found.seqno, value_of(&found.value))));
-        }
+        let found = find(table, &mut self.cost.loaded)?;
+        self.cost.reads += 1;
+        let Some(found) = found else { return Ok(None) };
+        tree.counters.table_gets.count(true, self.cost);
+        let lives = found.kind == Kind::Put && found.seqno >= self.deleted_below;
+        Ok(Some(lives.then(|| (found.seqno, value_of(&found.value)))))
     }
-    tree.counters.table_gets.count(false, cost);
-    Ok(None)
+
+    /// Notes that no run decided.
+    pub(super) fn end(self, tree: &Tree) {
+        tree.counters.table_gets.count(false, self.cost);
+    }
 }
 
 /// The value, in the memory of its block if it is a good part of it.

@@ -4,7 +4,7 @@ use crate::version::{Run, TableHandle};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, Kind, Result, Seqno};
 use esker_table::{BlockCache, BlockScan, PinnedValue, ReadPurpose, TableIter};
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 /// A cursor over a run. It may be bound to a range of keys: then tables wholly outside are never
@@ -15,6 +15,8 @@ pub struct LevelIter {
     purpose: ReadPurpose,
     /// The tables that the bounds leave.
     within: Range<usize>,
+    /// The upper bound.
+    end: Bound<Vec<u8>>,
     /// The table that the cursor is in and its cursor, open or left over from the last seek.
     open: Option<(usize, TableIter)>,
     /// Whether `open` stands on a version.
@@ -27,7 +29,8 @@ impl LevelIter {
     /// A cursor over `run`.
     pub fn new(run: Arc<Run>, cache: Arc<BlockCache>, purpose: ReadPurpose) -> Self {
         let within = 0..run.tables().len();
-        LevelIter { run, cache, purpose, within, open: None, valid: false, failed: None }
+        let end = Bound::Unbounded;
+        LevelIter { run, cache, purpose, within, end, open: None, valid: false, failed: None }
     }
 
     /// A cursor over tables that are part of one run, in key order.
@@ -65,6 +68,10 @@ impl LevelIter {
         let from = tables.partition_point(|table| table.meta.ends_below(range));
         let to = tables.partition_point(|table| !range.ends_before(&table.meta.smallest));
         self.within = from..to.max(from);
+        self.end = range.end.clone();
+        if let Some((at, cursor)) = &mut self.open {
+            limit_read_ahead(cursor, *at, &self.within, &self.end);
+        }
     }
 
     /// The table whose read failed, if one did.
@@ -97,7 +104,14 @@ impl LevelIter {
     fn table_cursor(&mut self, at: usize) -> Result<&mut TableIter> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
             let reader = self.run.tables()[at].reader(&self.cache)?;
-            self.open = Some((at, reader.cursor(self.purpose)));
+            let mut cursor = reader.cursor(self.purpose);
+            limit_read_ahead(&mut cursor, at, &self.within, &self.end);
+            if let Some((before, last)) = &self.open
+                && before + 1 == at
+            {
+                cursor.go_on_from(last);
+            }
+            self.open = Some((at, cursor));
         }
         Ok(&mut self.open.as_mut().expect("a table was just opened").1)
     }
@@ -184,6 +198,19 @@ impl LevelIter {
         debug_assert!(self.valid, "the cursor stands on no version");
         &self.open.as_ref().expect("a valid cursor is in a table").1
     }
+}
+
+/// Keeps the cursor of the table `at` from reading ahead beyond the `end` of the tables `within`.
+fn limit_read_ahead(
+    cursor: &mut TableIter,
+    at: usize,
+    within: &Range<usize>,
+    end: &Bound<Vec<u8>>,
+) {
+    cursor.set_end(match at + 1 == within.end {
+        true => end.as_ref().map(|key| &key[..]),
+        false => Bound::Unbounded,
+    });
 }
 
 impl EntryCursor for LevelIter {
@@ -287,7 +314,6 @@ mod tests {
     use super::*;
     use crate::manifest::version_edit::tests::sample_table;
     use crate::version::TableMeta;
-    use std::ops::Bound;
 
     const ENDS: std::ops::Range<u8> = 0..11;
 

@@ -1,6 +1,7 @@
 //! Reads: gets, scans, and the check whether a key was written since a snapshot.
 //!
-//! `get` searches MemTables, then runs, newest first. A scan is a `db_iter`, which folds versions
+//! `get` searches MemTables, then runs, newest first. `multi_get` does so for many keys, and reads the
+//! blocks that they wait for at once. A scan is a `db_iter`, which folds versions
 //! into entries, over [`merging_iter`], which merges MemTables and [`level_iter`]s.
 //! `conflict_check` serves transactions. All take the `Tree`; the handles `DbCursor` and `Range`
 //! are in `db`.
@@ -13,4 +14,5 @@ pub(crate) mod db_iter;
 pub(crate) mod get;
 pub mod level_iter;
 pub mod merging_iter;
+pub(crate) mod multi_get;
 pub(crate) mod skip;

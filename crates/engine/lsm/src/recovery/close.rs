@@ -117,6 +117,7 @@ impl Engine {
         if let Some(dram_table) = &self.tree.dram_table {
             dram_table.set_bytes(0);
         }
+        self.tree.cache.reader().close();
         self.share.give_back();
     }
 

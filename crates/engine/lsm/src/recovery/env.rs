@@ -9,7 +9,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::options::settings::{Log, Settings};
 use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, seed_from_os};
 use esker_pmem::{Accept, Pool};
-use esker_storage::{PosixStorage, Storage};
+use esker_storage::{PosixStorage, Storage, WideReader};
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -70,6 +70,11 @@ impl Env {
             }),
             _ => Ok((Env { pool: None, ..self }, settings)),
         }
+    }
+
+    /// Returns what reads many blocks at once for a database with these settings.
+    pub(crate) fn wide_reader(&self, settings: &Settings) -> WideReader {
+        WideReader::new(self.background.clone(), settings.wide_read_bytes())
     }
 
     /// A number that follows from the chance given and from what it is for. Who is shown one of them can't

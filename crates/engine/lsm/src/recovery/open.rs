@@ -77,7 +77,7 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
     let meter = Arc::new(DiskUsageTracker::new(env.storage)?);
     let env = Env { storage: meter.clone(), ..env };
     // Again, now that nobody else changes it.
-    let share = settings.resources_or_own().share()?;
+    let share = settings.resources_or_own().share(env.wide_reader(&settings))?;
     let opened = match replay::look(&*env.storage)? {
         DirectoryState::Database(manifest) => {
             reopen(&env, &manifest, &share.cache, settings.recovery)?
@@ -410,7 +410,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
     let installer = VersionSet::read_only(env.storage.clone(), identity, state);
     let opened =
         OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
-    let share = settings.resources_or_own().share()?;
+    let share = settings.resources_or_own().share(env.wide_reader(settings))?;
     let handle = assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     let inner = &handle.inner;
     // Opened files can still be read after the writer has removed them.

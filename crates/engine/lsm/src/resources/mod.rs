@@ -1,7 +1,8 @@
 //! Memory and threads, of one database or of several that share them.
 //!
 //! The budget is one sum. Each database charges what it holds: segments and their index, the memory
-//! of open tables, and its DRAMTable. The block cache gets what is left.
+//! of open tables, its DRAMTable, and buffers of wide reads once one was needed. The block cache gets
+//! what is left.
 //!
 //! A database alone charges the most that its segments may use. Databases that share charge what
 //! their segments use now, because most of them are small. If all segments together use more than
@@ -20,6 +21,7 @@ use crate::limits::within;
 use crew::Crew;
 use esker_base::{Error, Result};
 use esker_pmem::OwnerProcess;
+use esker_storage::WideReader;
 use esker_table::BlockCache;
 use parking_lot::{Mutex, MutexGuard};
 use served::Served;
@@ -95,11 +97,13 @@ pub(crate) struct Charge {
     pub(crate) tables: usize,
     /// What the DRAMTable may take.
     pub(crate) dram_table: usize,
+    /// What the buffers of wide reads may take.
+    pub(crate) wide_reads: usize,
 }
 
 impl Charge {
     fn sum(&self) -> usize {
-        self.segments + self.tables + self.dram_table
+        self.segments + self.tables + self.dram_table + self.wide_reads
     }
 }
 
@@ -197,14 +201,14 @@ impl Resources {
         &self.shared.crew
     }
 
-    /// The share of another database. Fails in a forked child.
-    pub(crate) fn share(&self) -> Result<Share> {
+    /// The share of another database, whose blocks `reader` reads. Fails in a forked child.
+    pub(crate) fn share(&self, reader: WideReader) -> Result<Share> {
         let forked = || Error::Forked { what: "resources that databases share".into() };
         let mut charges = self.charges().ok_or_else(forked)?;
         let id = charges.next;
         charges.next += 1;
         charges.by_database.insert(id, Charge::default());
-        let cache = Arc::new(self.shared.cache.for_another_owner());
+        let cache = Arc::new(self.shared.cache.for_another_owner(reader));
         Ok(Share { resources: self.clone(), id, cache })
     }
 

@@ -3,7 +3,7 @@
 
 use crate::version::parse_table_file_name;
 use esker_base::{Result, WriteHint};
-use esker_storage::{FileSystemWrapper, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, ReadableFile, Storage, WritableFile};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -116,6 +116,10 @@ impl WritableFile for MeteredFile {
 impl FileSystemWrapper for DiskUsageTracker {
     fn below(&self) -> &dyn Storage {
         &*self.storage
+    }
+
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.storage.open_for_caching(name)
     }
 
     fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {

@@ -270,7 +270,7 @@ impl TableHandle {
     fn open(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
         let file = self.file.as_ref().expect("a detached table is never read");
         let id = self.meta.id;
-        let readable = file.storage.0.open(&table_file_name(id.file))?;
+        let readable = file.storage.0.open_for_caching(&table_file_name(id.file))?;
         let table = Table::open(readable, id.file, id.offset, self.meta.bytes, cache.clone())?;
         Ok(self.reader.get_or_init(|| Arc::new(table)))
     }

@@ -23,3 +23,4 @@ mod requests;
 mod resources;
 mod small;
 mod visibility;
+mod wide_reads;

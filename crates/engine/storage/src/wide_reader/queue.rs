@@ -1,7 +1,7 @@
 //! The thread that reads for others, over a reactor.
 //!
 //! A request owns its buffer and keeps its file open. It is answered in any case: if the thread ends
-//! early, the way back is closed, and whoever waits there reads the range itself.
+//! early, the way back is closed, and the caller that waits there reads the range itself.
 
 use super::{ReadPath, ReadRequest};
 use esker_base::background::Running;
@@ -201,7 +201,7 @@ fn serve(mut reactor: Reactor, inbox: &Receiver<Job>) -> io::Result<()> {
             let Some(UnderWay { wanted, reply }) = under_way.remove(&token) else { continue };
             let is_whole = result.is_ok_and(|bytes| bytes >= wanted.end);
             if let Some(buffer) = operation.into_buffer().filter(|_| is_whole) {
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = reply.send(Filled { buffer, wanted });
             }
         }

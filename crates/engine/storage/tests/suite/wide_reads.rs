@@ -1,4 +1,4 @@
-//! Wide reads: the same bytes and errors as reads one by one, whoever does them.
+//! Wide reads: the same bytes and errors as reads one by one, by each way to do them.
 
 use esker_base::background::{Body, Running, Stepped};
 use esker_base::{Background, FileKind, Priority, Result, Rng, Threads, WriteHint, skipped};

@@ -1,5 +1,6 @@
 //! Tables: what they hold, in every version of the format, and damaged.
 
+mod cold;
 mod damage;
 mod golden;
 mod model;

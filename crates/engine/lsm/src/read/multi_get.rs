@@ -1,0 +1,119 @@
+//! Point reads of many keys, whose data blocks are read at once.
+//!
+//! ```text
+//! each key:       MemTables, DRAMTable, then runs newest first, until a block is missing
+//! all keys:       read the missing blocks in one wide read
+//! waiting keys:   go on in the run that they wait in
+//! ```
+//!
+//! Each key is searched by the same functions as in [`get`](super::get), so both find the same.
+
+use super::get::{InMemory, LookupKey, ReadTier, TableSearch, fill, get, get_from_memory};
+use crate::tree::Tree;
+use crate::version::Run;
+use crate::version::super_version::SuperVersion;
+use esker_api::Value;
+use esker_base::{Error, KeyspaceId, Result, Seqno};
+use esker_table::WideLookup;
+use std::sync::Arc;
+
+/// Keys that are searched together. Their blocks are in memory until the last is found.
+const KEYS: usize = 512;
+
+/// A key that waits for a block.
+struct Waiting<'a> {
+    /// Its place among the results.
+    at: usize,
+    sought: LookupKey<'a>,
+    search: TableSearch,
+    /// The runs that are passed.
+    passed: usize,
+}
+
+/// The values of the user's `keys` at `snapshot`, or at the end of the view if that is earlier. If keys
+/// cannot be read, the error is that of the first of them.
+pub(crate) fn multi_get<K: AsRef<[u8]>>(
+    tree: &Tree,
+    view: &SuperVersion,
+    keyspace: KeyspaceId,
+    keys: &[K],
+    snapshot: Seqno,
+) -> Result<Vec<Option<Value>>> {
+    if let [key] = keys {
+        let value = get(tree, view, keyspace, key.as_ref(), snapshot, ReadTier::MayBlock)?;
+        return Ok(vec![value]);
+    }
+    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
+    let runs: Vec<_> = tables.levels.iter().flat_map(|level| &level.runs).collect();
+    let mut values = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(KEYS) {
+        let stored: Vec<_> = keys.iter().map(|key| tree.keys.stored(key.as_ref())).collect();
+        let sought = stored.iter().map(|key| LookupKey::new(view, keyspace, key, snapshot));
+        for value in get_group(tree, view, &runs, sought) {
+            values.push(value?);
+        }
+    }
+    Ok(values)
+}
+
+fn get_group<'a>(
+    tree: &Tree,
+    view: &SuperVersion,
+    runs: &[&Arc<Run>],
+    keys: impl Iterator<Item = LookupKey<'a>>,
+) -> Vec<Result<Option<Value>>> {
+    let (mut results, mut waiting) = (Vec::new(), Vec::new());
+    for (at, sought) in keys.enumerate() {
+        results.push(match get_from_memory(tree, view, sought) {
+            Ok(InMemory::Decided(value)) => Ok(value),
+            Ok(InMemory::Below(deleted_below)) => {
+                let search = TableSearch::new(deleted_below);
+                waiting.push(Waiting { at, sought, search, passed: 0 });
+                // Until a table says more.
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        });
+    }
+    let mut lookup = WideLookup::default();
+    loop {
+        waiting.retain_mut(|key| match key.go_on(tree, runs, &mut lookup) {
+            Err(Error::WouldBlock) => true,
+            found => {
+                results[key.at] = found.map(|found| fill(tree, view, key.sought, found));
+                false
+            }
+        });
+        if waiting.is_empty() {
+            return results;
+        }
+        debug_assert!(lookup.has_noted(), "a key waits for no block");
+        lookup.read(tree.cache.reader());
+    }
+}
+
+impl Waiting<'_> {
+    /// Searches the runs that are left. Fails with [`Error::WouldBlock`] where a block is missing.
+    fn go_on(
+        &mut self,
+        tree: &Tree,
+        runs: &[&Arc<Run>],
+        lookup: &mut WideLookup,
+    ) -> Result<Option<(Seqno, Value)>> {
+        let (key, snapshot) = (self.sought.key(), self.sought.snapshot());
+        while let Some(run) = runs.get(self.passed) {
+            // What a visit counts that ends at a missing block, its repetition counts again.
+            let mut search = self.search;
+            let found =
+                search.visit(tree, run, self.sought, ReadTier::MayBlock, |table, stats| {
+                    lookup.find(table, key, snapshot, stats)
+                })?;
+            if let Some(found) = found {
+                return Ok(found);
+            }
+            (self.search, self.passed) = (search, self.passed + 1);
+        }
+        self.search.end(tree);
+        Ok(None)
+    }
+}

@@ -1,0 +1,197 @@
+//! Reads of many blocks at once: the same answers as from reads one by one, also from a disk that fails.
+
+use crate::support::{copied, key};
+use esker_base::background::{Body, Running, Stepped};
+use esker_base::{Background, Priority, Result, Rng, Threads, skipped};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings};
+use esker_storage::{FaultStorage, MemoryStorage, PosixStorage, ReadPath, Storage};
+use esker_table::Compression;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// As little memory as there may be, so that most blocks are not cached.
+fn settings() -> Settings {
+    let stored = KeyspaceSettings::default().compression(Compression::None);
+    let settings = Settings::default().segment_bytes(512 << 10).memory_bytes(2 << 20);
+    settings.dram_table_bytes(0).default_keyspace(stored)
+}
+
+/// Writes several runs of tables with deletes and a range delete, and something into the MemTable.
+fn fill(db: &Db, keyspace: &Keyspace, rng: &mut Rng) -> Model {
+    let mut model = Model::new();
+    for round in 0..6 {
+        for _ in 0..1_500 {
+            let key = key(rng.below(4_000));
+            if rng.one_in(5) {
+                keyspace.delete(&key).unwrap();
+                model.remove(&key);
+            } else {
+                let value = vec![round; 40 + rng.below(1_600) as usize];
+                keyspace.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            while db.step() {}
+        }
+        let (from, to) = (key(round as u64 * 500), key(round as u64 * 500 + 60));
+        keyspace.delete_range(from.as_slice()..to.as_slice()).unwrap();
+        model.retain(|key, _| *key < from || *key >= to);
+        if round < 5 {
+            db.flush().unwrap();
+        }
+    }
+    model
+}
+
+/// Some keys: most of them exist, some several times, and edge keys.
+fn some_keys(rng: &mut Rng, count: usize) -> Vec<Vec<u8>> {
+    let mut keys: Vec<_> = (0..count).map(|_| key(rng.below(4_400))).collect();
+    keys.extend([Vec::new(), key(1), key(1), b"zzz".to_vec()]);
+    keys
+}
+
+fn expect(found: Vec<Option<esker_api::Value>>, keys: &[Vec<u8>], model: &Model) {
+    assert_eq!(found.len(), keys.len());
+    for (key, found) in keys.iter().zip(found) {
+        assert_eq!(
+            found.as_deref(),
+            model.get(key).map(|value| &value[..]),
+            "{}",
+            key.escape_ascii()
+        );
+    }
+}
+
+fn expect_all(db: &Db, keyspace: &Keyspace, model: &Model, rng: &mut Rng) {
+    for count in [0, 1, 2, 5, 100, 1_500] {
+        let keys = some_keys(rng, count);
+        expect(db.multi_get(keyspace, &keys).unwrap(), &keys, model);
+    }
+    let found: Vec<_> = db.range(keyspace, ..).map(copied).collect();
+    assert!(found.iter().map(|(key, value)| (key, value)).eq(model), "a full scan");
+    let (from, to) = (key(700), key(2_900));
+    let found: Vec<_> = db.range(keyspace, from.as_slice()..to.as_slice()).map(copied).collect();
+    assert!(found.iter().map(|(key, value)| (key, value)).eq(model.range(from..to)), "a scan");
+}
+
+#[test]
+fn many_gets_at_once_and_scans_find_what_single_gets_find() {
+    let directory = tempfile::tempdir().unwrap();
+    let direct = PosixStorage::open(directory.path()).unwrap().with_direct_reads(true);
+    let plain = tempfile::tempdir().unwrap();
+    let storages: [Arc<dyn Storage>; 4] = [
+        Arc::new(MemoryStorage::new()),
+        Arc::new(FaultStorage::new(Rng::new(1))),
+        Arc::new(direct),
+        Arc::new(PosixStorage::open(plain.path()).unwrap()),
+    ];
+    for (storage, seed) in storages.into_iter().zip(1..) {
+        for background in [Arc::new(Stepped) as Arc<dyn Background>, Arc::new(Threads)] {
+            let env = Env { background, ..Env::over(storage.clone()) };
+            let db = Db::open_with(env, settings()).unwrap();
+            let (keyspace, mut rng) = (db.default_keyspace(), Rng::new(seed));
+            let kept: Vec<_> = db.range(&keyspace, ..).map(copied).collect();
+            for (key, _) in kept {
+                keyspace.delete(key).unwrap();
+            }
+            let model = fill(&db, &keyspace, &mut rng);
+            expect_all(&db, &keyspace, &model, &mut rng);
+            while db.step() {}
+            expect_all(&db, &keyspace, &model, &mut rng);
+            db.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_read_that_fails_gives_an_error_with_its_place_or_is_made_good() {
+    let storage = FaultStorage::new(Rng::new(1));
+    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
+    let db = Db::open_with(env, settings()).unwrap();
+    let (keyspace, mut rng) = (db.default_keyspace(), Rng::new(1));
+    let model = fill(&db, &keyspace, &mut rng);
+    let (mut failures, mut scans_cut) = (0, 0);
+    for failing in (0..60).chain([200, 500]) {
+        let keys = some_keys(&mut rng, 300);
+        storage.fail_read_after(failing);
+        match db.multi_get(&keyspace, &keys) {
+            Ok(found) => expect(found, &keys, &model),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains(".tables at offset "), "{text}");
+                failures += 1;
+            }
+        }
+        storage.fail_read_after(failing);
+        let mut expected = model.iter();
+        for pair in db.range(&keyspace, ..) {
+            match pair {
+                Ok((key, value)) => {
+                    let (model_key, model_value) = expected.next().unwrap();
+                    assert_eq!((&key[..], &value[..]), (&model_key[..], &model_value[..]));
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains(".tables at offset "), "{text}");
+                    scans_cut += 1;
+                    break;
+                }
+            }
+        }
+    }
+    // What is still planned strikes now.
+    for _ in 0..5 {
+        let _ = db.range(&keyspace, ..).count();
+    }
+    expect_all(&db, &keyspace, &model, &mut rng);
+    assert!(failures > 10, "{failures} of the gets failed");
+    assert!(scans_cut < 62, "a piece that cannot be read is read block by block: {scans_cut}");
+}
+
+/// Threads, counted by whether they read.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Background for Counted {
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
+        self.0.fetch_add(usize::from(name == "esker-reads"), Ordering::Relaxed);
+        Threads.spawn(name, priority, body)
+    }
+}
+
+#[test]
+fn the_thread_and_the_memory_of_wide_reads_are_taken_when_they_are_needed() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::open(directory.path()).unwrap().with_direct_reads(true);
+    let background = Arc::new(Counted::default());
+    let env = Env { background: background.clone(), ..Env::over(Arc::new(storage)) };
+    let settings = settings().memory_bytes(64 << 20).log(Log::None);
+    let db = Db::open_with(env, settings.clone()).unwrap();
+    let keyspace = db.default_keyspace();
+    let model = fill(&db, &keyspace, &mut Rng::new(3));
+    db.compact().unwrap();
+    let before = db.stats();
+    for (key, value) in model.iter().take(100) {
+        assert_eq!(db.get(&keyspace, key).unwrap().as_deref(), Some(&value[..]));
+    }
+    let keys: Vec<_> = model.keys().take(3).collect();
+    db.multi_get(&keyspace, keys).unwrap();
+    assert_eq!((background.0.load(Ordering::Relaxed), db.wide_reads()), (0, ReadPath::Callers));
+    assert_eq!(db.stats().memory_charged_bytes, before.memory_charged_bytes);
+    let keys: Vec<_> = model.keys().step_by(40).collect();
+    db.multi_get(&keyspace, keys).unwrap();
+    if db.wide_reads() == ReadPath::Callers {
+        return skipped("the thread of wide reads", "no direct I/O for temporary files");
+    }
+    assert_eq!(background.0.load(Ordering::Relaxed), 1);
+    let charged = db.stats().memory_charged_bytes - before.memory_charged_bytes;
+    assert_eq!(charged, (64 << 20) / 32);
+    db.close().unwrap();
+}

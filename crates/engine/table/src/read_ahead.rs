@@ -1,0 +1,124 @@
+//! Reads data blocks ahead of a cursor that walks a table forward.
+//!
+//! ```text
+//! blocks:   12   13   [14 15]   [16 17 18 19]   [20 21 22 23 ...
+//!           miss miss  piece     piece, twice as large: read while 14 and 15 are walked over
+//! ```
+//!
+//! The second of two blocks in a row that the cache does not have starts it. A miss anywhere else ends
+//! it. No piece goes beyond the block with the end of the cursor's range.
+//!
+//! A piece that cannot be read is no error: its blocks are read one by one, and the cursor gets to the
+//! last one before the damage.
+
+use crate::block::Block;
+use crate::reader::Table;
+use esker_base::Result;
+use esker_storage::{PendingRead, ReadBytes, ReadRequest};
+use std::ops::Range;
+
+/// The first piece, in bytes, and the largest.
+const FIRST_BYTES: u64 = 16 << 10;
+const LARGEST_BYTES: u64 = 1 << 20;
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct ReadAhead {
+    /// The block after the last one that was not in the cache.
+    expected: Option<usize>,
+    /// Pieces, while there are some.
+    pieces: Option<Box<Pieces>>,
+}
+
+struct Pieces {
+    /// The piece in memory, and where it starts.
+    current: Option<(u64, ReadBytes)>,
+    /// What is read while the blocks of the current one are walked over.
+    next: Option<(Range<u64>, PendingRead)>,
+    /// The size of the piece after that.
+    bytes: u64,
+}
+
+impl Pieces {
+    fn new(bytes: u64) -> Box<Pieces> {
+        Box::new(Pieces { current: None, next: None, bytes })
+    }
+}
+
+impl ReadAhead {
+    /// The state for the table after that of `self`, whose cursor has reached the end.
+    pub(crate) fn for_next_table(&self, blocks: usize) -> ReadAhead {
+        match &self.pieces {
+            Some(pieces) if self.expected == Some(blocks) => {
+                ReadAhead { expected: Some(0), pieces: Some(Pieces::new(pieces.bytes)) }
+            }
+            _ => ReadAhead::default(),
+        }
+    }
+
+    /// Block `number`, which is not in the cache. The cursor reads none from block `end` on.
+    #[cold]
+    pub(crate) fn load(&mut self, table: &Table, number: usize, end: usize) -> Result<Block> {
+        let is_next = self.expected.replace(number + 1) == Some(number);
+        if is_next {
+            let pieces = self.pieces.get_or_insert_with(|| Pieces::new(FIRST_BYTES));
+            if let Some(block) = pieces.block(table, number, end) {
+                return block;
+            }
+        } else {
+            self.pieces = None;
+        }
+        table.read_block(number)
+    }
+}
+
+impl Pieces {
+    /// Block `number` out of a piece, unless none with it can be read.
+    fn block(&mut self, table: &Table, number: usize, end: usize) -> Option<Result<Block>> {
+        let place = table.block_place(number);
+        if !self.has(&place) {
+            self.current = None;
+            if !self.next.as_ref().is_some_and(|(next, _)| next.contains(&place.start)) {
+                self.next = None;
+                self.start(table, number, end);
+            }
+            let (range, read) = self.next.take()?;
+            // The one after it is on its way before this one is waited for.
+            self.start(table, table.block_after(range.end), end);
+            let bytes = read.wait(&request(table, &range)).ok()?;
+            self.current = Some((range.start, bytes));
+        }
+        let (start, bytes) = self.current.as_ref().filter(|_| self.has(&place))?;
+        let stored = &bytes[(place.start - start) as usize..(place.end - start) as usize];
+        Some(table.source.data_block(place.start, stored, || stored.into()))
+    }
+
+    fn has(&self, place: &Range<u64>) -> bool {
+        self.current.as_ref().is_some_and(|(start, bytes)| {
+            *start <= place.start && place.end <= start + bytes.len() as u64
+        })
+    }
+
+    /// Begins to read a piece from block `number` on.
+    fn start(&mut self, table: &Table, number: usize, end: usize) {
+        let end = end.min(table.index.len());
+        if number >= end {
+            return;
+        }
+        let reader = table.cache.reader();
+        let largest = LARGEST_BYTES.min(reader.piece_bytes_max() as u64);
+        let start = table.block_place(number).start;
+        let within = |&at: &usize| table.block_place(at).end - start <= self.bytes.min(largest);
+        let last = (number + 1..end).take_while(within).last().unwrap_or(number);
+        let range = start..table.block_place(last).end;
+        if let Some(read) = reader.start(&request(table, &range)) {
+            self.bytes = (self.bytes * 2).min(LARGEST_BYTES);
+            self.next = Some((range, read));
+        }
+    }
+}
+
+fn request<'a>(table: &'a Table, range: &Range<u64>) -> ReadRequest<'a> {
+    let bytes = (range.end - range.start) as usize;
+    ReadRequest { file: &*table.source.file, offset: range.start, bytes }
+}
