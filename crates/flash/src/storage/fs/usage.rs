@@ -19,7 +19,8 @@ pub struct Usage {
     pub moved_bytes: u64,
     /// Those of them that were moved for wear.
     pub levelled_bytes: u64,
-    /// How often that failed: what was to be moved is where it was. [`FlashStorage::levelling_failure`] says why.
+    /// How often that failed: what was to be moved is where it was.
+    /// [`FlashStorage::levelling_failure`](super::FlashStorage::levelling_failure) says why.
     pub levelling_failures: u64,
     /// Bytes of the journal.
     pub journal_bytes: u64,
