@@ -33,7 +33,7 @@ use std::sync::{Arc, OnceLock};
 const RANGES_MIN: usize = 3;
 
 /// One in so many bytes of the memory for buffers is for a piece that is read ahead.
-const PIECES: usize = 16;
+const PIECES: usize = 8;
 
 /// Where wide reads are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

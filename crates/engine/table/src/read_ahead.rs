@@ -5,8 +5,9 @@
 //!           miss miss  piece     piece, twice as large: read while 14 and 15 are walked over
 //! ```
 //!
-//! The second of two blocks in a row that the cache does not have starts it. A miss anywhere else ends
-//! it. No piece goes beyond the block with the end of the cursor's range.
+//! The second miss of a walk starts it: a block that the cache does not have, where all from the first
+//! miss to it were walked over. A miss anywhere else ends it. No piece goes beyond the block with the
+//! end of the cursor's range.
 //!
 //! A piece that cannot be read is no error: its blocks are read one by one, and the cursor gets to the
 //! last one before the damage.
@@ -24,7 +25,7 @@ const LARGEST_BYTES: u64 = 1 << 20;
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// The block after the last one that was not in the cache.
+    /// The next block of the walk from the last miss on.
     expected: Option<usize>,
     /// Pieces, while there are some.
     pieces: Option<Box<Pieces>>,
@@ -53,6 +54,14 @@ impl ReadAhead {
                 ReadAhead { expected: Some(0), pieces: Some(Pieces::new(pieces.bytes)) }
             }
             _ => ReadAhead::default(),
+        }
+    }
+
+    /// Notes that block `number` is in the cache.
+    #[inline]
+    pub(crate) fn pass(&mut self, number: usize) {
+        if self.expected == Some(number) {
+            self.expected = Some(number + 1);
         }
     }
 

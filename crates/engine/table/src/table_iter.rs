@@ -219,7 +219,9 @@ impl TableIter {
         self.block = Some(match self.purpose {
             ReadPurpose::Read => {
                 let (table, ahead) = (&self.table, &mut self.read_ahead);
-                table.cached_block(number, || ahead.load(table, number, self.end))?
+                let block = table.cached_block(number, || ahead.load(table, number, self.end))?;
+                ahead.pass(number);
+                block
             }
             ReadPurpose::Compaction => self.block_read_ahead(number)?,
         });

@@ -24,8 +24,8 @@ impl Settings {
     }
 }
 
-/// A 32nd of the budget, but no more than keeps a fast device busy.
-const WIDE_READ_SHARE: usize = 32;
+/// A 16th of the budget, but no more than keeps a fast device busy.
+const WIDE_READ_SHARE: usize = 16;
 const WIDE_READ_BYTES_MAX: usize = 16 << 20;
 
 /// What the segments of a database by itself may take of its memory budget.

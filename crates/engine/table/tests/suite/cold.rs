@@ -115,6 +115,16 @@ fn a_scan_reads_every_block_once_in_pieces_that_grow() {
 }
 
 #[test]
+fn a_scan_reads_ahead_over_blocks_that_are_cached() {
+    let cold = Cold::new(1 << 20, 16 << 20);
+    (0..KEYS).step_by(400).for_each(|n| drop(get(&cold.table, &key(n), MAX_SEQNO).unwrap()));
+    assert!(cold.reads().len() > 40);
+    assert_eq!(scan(&cold.table, ReadPurpose::Read).unwrap(), cold.versions);
+    let reads = cold.reads();
+    assert!(reads.len() < 12, "{reads:?}");
+}
+
+#[test]
 fn a_scan_reads_nothing_behind_the_block_with_its_end() {
     let cold = Cold::new(0, 16 << 20);
     for (from, to) in [(0, 500), (100, 5_000), (7_000, 19_999), (3, 4), (0, 40)] {
