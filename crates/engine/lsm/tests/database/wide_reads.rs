@@ -192,6 +192,6 @@ fn the_thread_and_the_memory_of_wide_reads_are_taken_when_they_are_needed() {
     }
     assert_eq!(background.0.load(Ordering::Relaxed), 1);
     let charged = db.stats().memory_charged_bytes - before.memory_charged_bytes;
-    assert_eq!(charged, (64 << 20) / 32);
+    assert_eq!(charged, (64 << 20) / 16);
     db.close().unwrap();
 }
