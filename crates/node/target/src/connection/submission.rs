@@ -139,7 +139,7 @@ impl Connection {
         let index = self.queue.as_ref().and_then(|queue| queue.controller.subsystem);
         let subsystem = index.and_then(|index| self.shared.settings.subsystems.get(index));
         let is_it = |reply: &Reply| reply.is_of(self.id, slot);
-        // Which namespace has it, is not kept: seldom does anybody ask.
+        // Which namespace has it is not kept, because hosts rarely ask.
         let reply = subsystem.and_then(|subsystem| {
             subsystem.namespaces.iter().find_map(|namespace| namespace.withdraw(&is_it))
         });

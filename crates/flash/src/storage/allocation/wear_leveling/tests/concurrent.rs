@@ -150,7 +150,7 @@ fn who_finds_no_room_waits_for_the_end_of_a_move() {
             say.send(written).unwrap();
         };
         Threads.spawn("writer", Priority::Normal, Box::new(work))?;
-        // Whoever is woken too early waits again.
+        // A thread that is woken too early waits again.
         while !storage.core.given_back.notify_one() && !is_done.load(Ordering::Acquire) {
             thread::yield_now();
         }
