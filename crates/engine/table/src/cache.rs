@@ -161,14 +161,19 @@ impl BlockCache {
     /// Finds a block that is not in its slot, and puts it there if the slot is free.
     #[inline(never)]
     fn get_slowly(&self, key: OwnedKey, place: u64) -> Option<Block> {
+        let block = self.shared.blocks.get(&key)?;
+        self.offer_to_slot(key, place, &block);
+        Some(block)
+    }
+
+    /// Puts a block that was just found into its slot, if that is free.
+    fn offer_to_slot(&self, key: OwnedKey, place: u64, block: &Block) {
         let Shared { blocks, slots, .. } = &*self.shared;
-        let block = blocks.get(&key)?;
         let most = || self.capacity_bytes() / EXPECTED_BLOCK_BYTES;
         // An eviction in between has looked into the slot before the block was there.
-        if slots.offer(key, place, &block, most) && !blocks.contains_key(&key) {
+        if slots.offer(key, place, block, most) && !blocks.contains_key(&key) {
             slots.remove(&key, place);
         }
-        Some(block)
     }
 
     pub(crate) fn insert(&self, key: BlockKey, block: Block) {
@@ -257,6 +262,14 @@ mod tests {
                 cache.get(key(n));
             }
         });
+    }
+
+    #[test]
+    fn a_block_that_is_evicted_right_after_it_was_found_gets_no_slot() {
+        let cache = BlockCache::new(1 << 20);
+        let (found, key) = (block(), OwnedKey { owner: cache.owner, key: key(1) });
+        cache.offer_to_slot(key, key.place(), &found);
+        assert!(cache.get(key.key).is_none());
     }
 
     /// Others are read a few times each, and then no more.
