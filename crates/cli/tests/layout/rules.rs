@@ -8,14 +8,6 @@ pub const BUILDINGS: [&str; 2] = ["crates", "lab"];
 /// The most lines of a source.
 pub const LINES: usize = 600;
 
-/// Sources that are longer, with their lines. A change may lower these numbers.
-pub const LONGER: [(&str, usize); 1] = [("crates/engine/lsm/src/read/db_iter.rs", 618)];
-
-/// How many lines a source may have.
-pub fn lines_of(path: &str) -> usize {
-    LONGER.iter().find(|(longer, _)| *longer == path).map_or(LINES, |(_, lines)| *lines)
-}
-
 /// The crates, from the top. A crate depends only on crates before it.
 pub const LAYERS: [&str; 24] = [
     "base",

@@ -8,91 +8,24 @@
 //! known only when the previous key is reached; until then the candidate is kept separately.
 //!
 //! Forward, where no MemTable has an entry that follows, the walk [lends](DbIter::lend) one block of
-//! each run. The caller combines these without the walk, which only finds the next block of a run. After a move in another way, the walk has to be placed again.
+//! each run. The caller combines these without the walk, which only finds the next block of a run.
+//! After any other move, the walk must be positioned again.
 
 use super::block_merge::{BlockMerge, Refill};
-use super::level_iter::LevelIter;
 use super::merging_iter::MergingIter;
 use super::skip::{self, Passed};
+use super::source::{self, PinnedView, Source};
 use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
-use crate::version::TableMeta;
 use crate::version::known_empty::PassedKeys;
-use crate::version::super_version::SuperVersion;
 use esker_api::KeyRange;
-use esker_base::{
-    EntryCursor, Error, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno,
-};
-use esker_memtable::MemTableCursor;
-use esker_table::{BlockScan, PinnedValue, ReadPurpose, ScanEnd};
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
+use esker_table::{BlockScan, PinnedValue, ScanEnd};
 use std::borrow::Cow;
 use std::ops::Bound;
-use std::sync::Arc;
 
 /// A buffer of this size is kept for the next value; one that a larger value left is not.
 pub(crate) const KEPT_BYTES: usize = 64 << 10;
-
-/// One sorted source of versions.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most sources are runs, and a box costs a cache miss a step"
-)]
-enum Source {
-    MemTable(MemTableCursor),
-    Run(LevelIter),
-}
-
-macro_rules! each_source {
-    ($self:ident, $cursor:ident => $call:expr) => {
-        match $self {
-            Source::MemTable($cursor) => $call,
-            Source::Run($cursor) => $call,
-        }
-    };
-}
-
-impl EntryCursor for Source {
-    #[inline]
-    fn valid(&self) -> bool {
-        each_source!(self, cursor => cursor.valid())
-    }
-    fn seek_first(&mut self) -> Result<()> {
-        each_source!(self, cursor => cursor.seek_first())
-    }
-    fn seek_last(&mut self) -> Result<()> {
-        each_source!(self, cursor => cursor.seek_last())
-    }
-    fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
-        each_source!(self, cursor => cursor.seek(key, seqno))
-    }
-    fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
-        each_source!(self, cursor => cursor.seek_before(key, seqno))
-    }
-    #[inline]
-    fn next(&mut self) -> Result<()> {
-        each_source!(self, cursor => cursor.next())
-    }
-    #[inline]
-    fn prev(&mut self) -> Result<()> {
-        each_source!(self, cursor => cursor.prev())
-    }
-    #[inline]
-    fn key(&self) -> &[u8] {
-        each_source!(self, cursor => cursor.key())
-    }
-    #[inline]
-    fn seqno(&self) -> Seqno {
-        each_source!(self, cursor => cursor.seqno())
-    }
-    #[inline]
-    fn kind(&self) -> Kind {
-        each_source!(self, cursor => cursor.kind())
-    }
-    #[inline]
-    fn value(&self) -> &[u8] {
-        each_source!(self, cursor => cursor.value())
-    }
-}
 
 /// Which way the cursor last went, and so where the merge stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,9 +73,8 @@ impl Limit {
 /// A position in the pairs of one view. The moves are those of [`esker_api::Cursor`].
 pub(crate) struct DbIter {
     merge: MergingIter<Source>,
-    /// Those of MemTables, then those of tables.
-    tombstones: Arc<[Arc<FragmentedTombstones>]>,
-    table_tombstones: Vec<Arc<FragmentedTombstones>>,
+    /// Owns what `merge` reads.
+    view: PinnedView,
     range: KeyRange,
     keys: KeyFormat,
     /// Where a lent block ends at the latest.
@@ -155,8 +87,6 @@ pub(crate) struct DbIter {
     passed: Passed,
     /// What a cursor that has gone left for the next.
     buffers: BlockMerge,
-    /// Keeps the view's MemTables and table files from going.
-    view: Arc<SuperVersion>,
 }
 
 impl DbIter {
@@ -169,8 +99,7 @@ impl DbIter {
     ) -> Result<DbIter> {
         let mut walk = DbIter {
             merge: MergingIter::new(Vec::new()),
-            tombstones: Arc::default(),
-            table_tombstones: Vec::new(),
+            view: PinnedView::new(tree),
             limit: Limit::of(&range, tree.keys),
             keys: tree.keys,
             range,
@@ -181,10 +110,9 @@ impl DbIter {
             value: Vec::new(),
             passed: Passed::new(keyspace, snapshot, tree.known_empty.clone()),
             buffers: BlockMerge::default(),
-            view: tree.view.load(),
         };
-        walk.find_runs(tree, keyspace)?;
-        walk.find_memtables(keyspace);
+        walk.view.set_runs(&mut walk.merge, tree, keyspace, &walk.range)?;
+        walk.view.set_memtables(&mut walk.merge, keyspace, snapshot);
         Ok(walk)
     }
 
@@ -199,71 +127,16 @@ impl DbIter {
     ) -> Result<()> {
         let has_same_runs = self.range == *range
             && self.passed.keyspace() == keyspace
-            && std::ptr::eq(&**tree.view.pin(), &*self.view);
+            && self.view.is_current(tree);
         (self.snapshot, self.is_new, self.stand) = (snapshot, true, IterState::Nowhere);
         self.passed.begin_at(keyspace, snapshot);
         if !has_same_runs {
             (self.limit, self.range) = (Limit::of(range, tree.keys), range.clone());
-            self.view = tree.view.load();
-            self.find_runs(tree, keyspace)?;
+            self.view.load(tree);
+            self.view.set_runs(&mut self.merge, tree, keyspace, range)?;
         }
-        self.find_memtables(keyspace);
+        self.view.set_memtables(&mut self.merge, keyspace, snapshot);
         Ok(())
-    }
-
-    /// Makes the runs of a keyspace the only sources.
-    fn find_runs(&mut self, tree: &Tree, keyspace: KeyspaceId) -> Result<()> {
-        let DbIter { view, range, table_tombstones, .. } = self;
-        let tables = view.version.keyspaces.get(&keyspace);
-        let tables = tables.ok_or_else(|| tree.unknown(keyspace))?;
-        table_tombstones.clear();
-        for run in tables.levels.iter().flat_map(|level| &level.runs) {
-            let deletes_in = |meta: &TableMeta| meta.range_tombstones > 0 && meta.meets(range);
-            for handle in run.tables().iter().filter(|table| deletes_in(&table.meta)) {
-                table_tombstones.push(handle.reader(&tree.cache)?.tombstones().clone());
-            }
-        }
-        table_tombstones.retain(|list| !list.is_empty());
-        self.tombstones = table_tombstones.iter().cloned().collect();
-        self.merge.change_children(|sources| {
-            let mut old = std::mem::take(sources);
-            for run in tables.levels.iter().flat_map(|level| &level.runs) {
-                let is_same = |source: &Source| match source {
-                    Source::Run(cursor) => cursor.is_of(run),
-                    Source::MemTable(_) => false,
-                };
-                let mut cursor = match old.iter().position(is_same).map(|at| old.swap_remove(at)) {
-                    Some(Source::Run(cursor)) => cursor,
-                    _ => LevelIter::new(run.clone(), tree.cache.clone(), ReadPurpose::Read),
-                };
-                cursor.bind(range);
-                if !cursor.is_empty() {
-                    sources.push(Source::Run(cursor));
-                }
-            }
-        });
-        Ok(())
-    }
-
-    /// Puts those MemTables before the runs that have something of a keyspace at the snapshot.
-    fn find_memtables(&mut self, keyspace: KeyspaceId) {
-        let (mut sources, mut lists) = (Vec::new(), Vec::new());
-        let snapshot = self.snapshot;
-        for memtable in self.view.memtables.iter().filter(|one| one.first_seqno() <= snapshot) {
-            let cursor = memtable.cursor(keyspace, snapshot);
-            if !cursor.is_empty() {
-                sources.push(Source::MemTable(cursor));
-            }
-            lists.extend(memtable.range_tombstones(keyspace));
-        }
-        lists.retain(|list| !list.is_empty());
-        if !lists.is_empty() || self.tombstones.len() != self.table_tombstones.len() {
-            lists.extend_from_slice(&self.table_tombstones);
-            self.tombstones = lists.into();
-        }
-        if !sources.is_empty() {
-            self.merge.change_children(|children| drop(children.splice(0..0, sources)));
-        }
     }
 
     /// Keeps `buffers` for the next cursor, and no entry of a MemTable or a block.
@@ -272,15 +145,7 @@ impl DbIter {
         self.buffers = buffers;
         self.stand = IterState::Nowhere;
         self.value.shrink_to(KEPT_BYTES);
-        self.merge.change_children(|sources| {
-            sources.retain_mut(|source| match source {
-                Source::Run(cursor) => {
-                    cursor.rest();
-                    true
-                }
-                Source::MemTable(_) => false,
-            });
-        });
+        source::keep_runs_at_rest(&mut self.merge);
     }
 
     /// Takes what [`DbIter::rest`] has kept.
@@ -296,7 +161,7 @@ impl DbIter {
             return false;
         }
         let (key, seqno) = (self.merge.key(), self.merge.seqno());
-        self.tombstones.iter().all(|list| list.covering(key, self.snapshot) <= seqno)
+        self.view.tombstones().iter().all(|list| list.covering(key, self.snapshot) <= seqno)
     }
 
     /// Goes forward from the version that the merge stands on, which is the newest of its key or
@@ -504,8 +369,8 @@ impl DbIter {
         })
     }
 
-    /// Lends the rest of the current block of each run, from the current entry on. Returns false if a MemTable has a part in what follows, or a key that is not stored as
-    /// given is next.
+    /// Lends the rest of the current block of each run, from the current entry on. Returns false if
+    /// a MemTable has entries in what follows, or if the next key is not stored as given.
     pub(crate) fn lend(&mut self, blocks: &mut BlockMerge) -> Result<bool> {
         if self.stand != IterState::OnVersion {
             return Ok(false);
@@ -528,7 +393,7 @@ impl DbIter {
         if !in_range().all(|(_, source)| is_lent(source)) {
             return Ok(false);
         }
-        blocks.begin(sources.len(), self.snapshot, &self.tombstones);
+        blocks.begin(sources.len(), self.snapshot, self.view.tombstones());
         for (at, source) in in_range() {
             if let Source::Run(run) = source {
                 run.scan_block(self.snapshot, self.limit(), blocks.scan_mut(at))?;

@@ -1,8 +1,8 @@
 //! Reads: gets, scans, and the check whether a key was written since a snapshot.
 //!
-//! `get` searches MemTables, then runs, newest first. `multi_get` does so for many keys, and reads the
-//! blocks that they wait for at once. A scan is a `db_iter`, which folds versions
-//! into entries, over [`merging_iter`], which merges MemTables and [`level_iter`]s.
+//! `get` searches MemTables, then runs, newest first. `multi_get` does so for many keys, and reads
+//! the blocks that they wait for at once. A scan is a `db_iter`, which folds versions into entries,
+//! over [`merging_iter`], which merges the `source`s of a view: MemTables and [`level_iter`]s.
 //! `conflict_check` serves transactions. All take the `Tree`; the handles `DbCursor` and `Range`
 //! are in `db`.
 //!
@@ -16,3 +16,4 @@ pub mod level_iter;
 pub mod merging_iter;
 pub(crate) mod multi_get;
 pub(crate) mod skip;
+pub(crate) mod source;
