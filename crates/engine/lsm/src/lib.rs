@@ -55,7 +55,7 @@ pub use options::settings::{
     DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, Sync,
 };
 pub use options::space_policy::{Dedup, Ratio};
-pub use recovery::checkpoint_request::{Requested, request_checkpoint};
+pub use recovery::checkpoint::request::{Requested, request_checkpoint};
 pub use recovery::env::Env;
 pub use resources::Resources;
 pub use stats::compaction_counts::{CompactionCounts, ReasonCount};

@@ -3,7 +3,7 @@
 use super::Db;
 use super::keyspace::Keyspace;
 use crate::background::steps;
-use crate::recovery::checkpoint_request;
+use crate::recovery::checkpoint::request;
 use esker_base::{Error, Result};
 use esker_storage::Storage;
 use std::path::Path;
@@ -121,7 +121,7 @@ impl Db {
     /// [`Error::Io`] if the request cannot be read or the answer cannot be written. An error of the
     /// checkpoint itself goes to the requester.
     pub fn answer_request(&self) -> Result<bool> {
-        checkpoint_request::answer(&*self.upkeep()?)
+        request::answer(&*self.upkeep()?)
     }
 
     /// Closes the database: stops background work, flushes, and releases threads, files and locks.

@@ -1,10 +1,10 @@
-//! A check beside the process that has the database open.
+//! Checks a database that another process has open.
 //!
-//! Nothing is locked and nothing is written. Files come and go meanwhile: a table that can't be read
-//! counts only if the newest manifest still names it, and logs that do not fit the manifest are read
-//! again with the next one. A pool is opened again for each try: it knows the segments that were there
-//! when it was opened. What the writer adds meanwhile is not checked, nor are files that no
-//! manifest names: they may just have been made.
+//! Nothing is locked or written. Files come and go meanwhile. A table that cannot be read counts only
+//! if the newest manifest still lists it. Logs that do not fit the manifest are read again with the
+//! next one. A pool is opened again for each try, because it lists the segments of the time when it was
+//! opened. Not checked: what the writer adds meanwhile, and files that no manifest lists, because they
+//! may be new.
 
 use super::check::CheckReport;
 use super::{Inspector, places};

@@ -1,4 +1,4 @@
-//! A pool that may be damaged.
+//! A pool of persistent memory that may be damaged.
 
 use esker_base::Error;
 use esker_pmem::{Accept, Pool};

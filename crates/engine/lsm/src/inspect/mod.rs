@@ -6,32 +6,28 @@
 //! * [`Inspector::check`] verifies every checksum and invariant of all files;
 //! * [`Inspector::read_around`] reads the entries of a keyspace and skips damage;
 //! * [`Inspector::repair`] makes a database of what can be read.
+//!
+//! `repair` keeps the manifest; `rebuild` replaces a lost one. `salvage` reads damaged tables, and
+//! `sources` puts their versions and those of logs into one order.
 
 pub mod check;
 pub(crate) mod concurrent_check;
-pub(crate) mod dropped_table;
-pub(crate) mod gather;
-pub(crate) mod gathered;
 pub(crate) mod inspected_pool;
-pub(crate) mod kept_files;
-pub(crate) mod log_groups;
 pub mod logs;
-pub(crate) mod manifest_choice;
 pub(crate) mod pool;
 pub mod read_around;
 pub(crate) mod rebuild;
 pub mod repair;
 pub(crate) mod salvage;
 pub(crate) mod sources;
-pub(crate) mod unfinished;
 
 pub use crate::version::dates::Dates;
 pub use check::CheckReport;
-pub use dropped_table::DroppedTable;
 pub use esker_table::LostKeys;
 pub use logs::LogDump;
 pub use read_around::Skipped;
 pub use repair::{MissingLogPolicy, RepairReport};
+pub use salvage::DroppedTable;
 
 use crate::manifest::manifest_file::{Record, read_manifest, torn_tail_offset};
 use crate::manifest::manifest_state::ManifestState;

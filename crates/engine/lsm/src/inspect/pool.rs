@@ -1,8 +1,9 @@
-//! Where the logs lie, and whose they are: beside the tables, in a directory of their own, or in a pool.
+//! Where the logs are stored, and which database owns them: with the tables, in a directory of their
+//! own, or in a pool.
 //!
-//! A pool is looked at beside its writer for a dump, locked for a check, and opened for writing for a
-//! repair. Its state words may not hold: then the header of the segment in the extent says what the extent
-//! is, and the manifest whether that still counts.
+//! A dump reads a pool concurrently with its writer. A check locks it, and a repair opens it for
+//! writing. The state words of a pool may be damaged. Then the segment header in an extent says what
+//! the extent is, and the manifest whether it is still in use.
 
 use super::Inspector;
 use super::inspected_pool::InspectedPool;
@@ -11,8 +12,8 @@ use crate::log::pmem_wal::PmemWalFs;
 use crate::log::wal_files;
 use crate::log::wal_reader::WalSource;
 use crate::manifest::manifest_state::ManifestState;
-use crate::recovery::location_check;
-use crate::recovery::orphan_logs;
+use crate::recovery::unlisted_files::location_check;
+use crate::recovery::unlisted_files::orphan_logs;
 use esker_base::{Error, Result, Threads};
 use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::pool::PoolRepair;

@@ -1,10 +1,9 @@
-//! What can be read of a damaged table, in a new one.
+//! Writes what can be read of a damaged table into a new one.
 //!
-//! A dry run says what there is before anything is written; then a table takes the damaged one's place in its run. A
-//! file is set aside only as a whole, so the sound tables in it are written anew, too.
+//! A dry run reads the table before anything is written. The new table takes the place of the damaged
+//! one in its run. A file is renamed as a whole, so the intact tables in it are written anew too.
 
 use super::Inspector;
-use super::dropped_table::DroppedTable;
 use super::sources::{Merged, Source};
 use super::{path, places};
 use crate::manifest::manifest_state::ManifestState;
@@ -15,6 +14,28 @@ use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
 use esker_base::{EntryCursor, Error, KeyspaceId, RangeTombstone, Result, WriteHint};
 use esker_table::{LostKeys, Origin, SalvagedTable, TableOptions, TableWriter};
 use std::sync::Arc;
+
+/// A table that could not be kept as it was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct DroppedTable {
+    /// The file of the table.
+    pub file: String,
+    /// What is wrong with it.
+    pub error: String,
+    /// The smallest key that it may have held.
+    pub smallest: Vec<u8>,
+    /// The largest key that it may have held.
+    pub largest: Vec<u8>,
+    /// The number of its versions that a new table keeps.
+    pub kept: u64,
+    /// The ranges of keys in which versions are lost, if some versions are kept.
+    ///
+    /// An older version of such a key, or a deleted one, may reappear.
+    pub lost_keys: Vec<LostKeys>,
+    /// Whether its range deletes are lost, so that entries that they had deleted may reappear.
+    pub lost_range_deletes: bool,
+}
 
 /// A table to be written anew.
 pub(super) struct Rewrite {

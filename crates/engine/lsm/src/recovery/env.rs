@@ -1,6 +1,6 @@
 //! The environment of a database, and the place of its logs.
 
-use super::location_check;
+use super::unlisted_files::location_check;
 use crate::log::pmem_wal;
 use crate::log::pmem_wal::PmemWalFs;
 use crate::log::wal_files;

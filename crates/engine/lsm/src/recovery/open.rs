@@ -1,14 +1,14 @@
 //! Opens or creates a database.
 
-use super::checkpoint_request;
+use super::checkpoint::request;
 use super::close::EngineHandle;
 use super::env::Env;
-use super::file_names::name_before;
 use super::open_tables;
-use super::orphan_logs;
-use super::quarantine;
 use super::replay;
 use super::replay::{DirectoryState, RecoveredState};
+use super::unlisted_files::file_names::name_before;
+use super::unlisted_files::orphan_logs;
+use super::unlisted_files::quarantine;
 use super::unlisted_files::{Fate, Known, Strays, loss_in};
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::engine::Engine;
@@ -199,7 +199,7 @@ fn start_threads(handle: &EngineHandle, env: &Env) -> Result<()> {
     let inner = &handle.inner;
     if inner.tree.settings.answers_requests {
         let answering = inner.clone();
-        let body = Box::new(move || checkpoint_request::serve(&answering));
+        let body = Box::new(move || request::serve(&answering));
         let thread = env.background.spawn("esker-requests", Priority::Normal, body)?;
         handle.threads.lock().extend(thread);
     }

@@ -1,18 +1,18 @@
-//! Opening: from what is on the storage to a state that can be used.
+//! Recovery: builds the state of the database from the files.
 //!
-//! 1. `CURRENT` names the manifest; its edits give the current tables and logs.
-//! 2. Every table file must be there and long enough, and every table in it have a footer that can be read here. Nothing
-//!    is written or removed before that is known. Where the storage says that a footer is permanently lost, it can never be
-//!    read: the table stays, as its readers' error, and all else can be used.
-//! 3. The logs are scanned in the order of their epochs. Their frames must continue, seqno by seqno,
-//!    where the tables end. The first place where they do not is the end of the log: a crash left it
-//!    there. But if any frame after that place says that the writes there were durable, or if a log
-//!    that an earlier recovery measured ends early, it is not a torn tail but corruption, and reported.
-//! 4. What was recovered is synced, and a fresh manifest records where each log ends, before anything
-//!    new is written. So what was rejected once stays rejected, however often recovery itself is
-//!    interrupted.
+//! 1. `CURRENT` names the manifest. Its edits give the current tables and logs.
+//! 2. Every table file must exist and be long enough, and every table in it must have a footer that
+//!    this version can read. Nothing is written or removed before that is known. The exception is a
+//!    footer that the storage reports as permanently lost: each read of that table fails, and all else
+//!    can be used.
+//! 3. The logs are scanned in the order of their epochs. Their frames must continue, by sequence
+//!    number, where the tables end. The first place where they do not is the end of the log, which a
+//!    crash left there. It is corruption, not a torn tail, if a later frame shows that the missing
+//!    writes were durable, or if a log is shorter than an earlier recovery found it.
+//! 4. What was recovered is synced, and a new manifest records where each log ends, before anything
+//!    else is written. So what was rejected once stays rejected, however often recovery is interrupted.
 
-use super::file_names::file_id_in;
+use super::unlisted_files::file_names::file_id_in;
 use crate::log::pmem_wal::POOL_ALIGNMENT;
 use crate::log::torn_tail::{FramesBehind, TornTail};
 use crate::log::wal_files::{log_file_name, parse_log_file_name};

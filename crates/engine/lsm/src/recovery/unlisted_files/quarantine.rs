@@ -6,7 +6,7 @@
 //! operator removes.
 
 use super::file_names::lost_name;
-use super::replay::Rejected;
+use crate::recovery::replay::Rejected;
 use esker_base::{FileKind, Result, WriteHint};
 use esker_storage::Storage;
 
@@ -65,7 +65,7 @@ fn holds(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::file_names::name_before;
+    use crate::recovery::unlisted_files::file_names::name_before;
     use esker_storage::MemoryStorage;
 
     #[test]

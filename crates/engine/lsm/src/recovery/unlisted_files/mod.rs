@@ -1,35 +1,40 @@
 //! Files that the manifest does not list.
 //!
-//! A crash leaves such files: the tables of a flush or a compaction whose edit was not durable, a fresh manifest that
-//! `CURRENT` does not name yet, files that were about to be removed. A manifest that lost its last edits leaves the
-//! same files, and more. These show which of the two it is:
+//! A crash leaves such files: the tables of a flush or a compaction whose edit was not durable, a new
+//! manifest that `CURRENT` does not name yet, files that were about to be removed. A manifest that lost
+//! its last edits leaves the same files, and more. These show which of the two it is:
 //!
-//! * A table says the number of the last edit that was durable when the table was begun. If the manifest ends before
-//!   that edit, it has lost edits.
-//! * A log gets its first write after the edit that lists it is durable. If a log of this process is not listed and
-//!   holds writes that are nowhere else, that edit is lost.
-//! * A manifest gets its second edit after `CURRENT` names it. If a manifest has several, and a higher number than the
-//!   current one, `CURRENT` is older than the database.
+//! * A table records the last edit that was durable when the table was begun. If the manifest ends
+//!   before that edit, it has lost edits.
+//! * A log gets its first write after the edit that lists it is durable. If a log of this database is
+//!   not listed and holds writes that are nowhere else, that edit is lost.
+//! * A manifest gets its second edit after `CURRENT` names it. If a manifest has several edits and a
+//!   higher number than the current one, `CURRENT` is older than the database.
 //!
-//! Then nothing is opened and nothing removed. Otherwise a file is removed if what it holds is known to be elsewhere:
-//! all writes up to the last one recovered are in the tables and logs of the manifest. Any other file is set aside
-//! under the name `lost-NAME`, which nothing reads or removes. So is a file that cannot be read: nothing needs it, so it
-//! must not stop the open.
+//! If edits are lost, the open fails and removes nothing. Otherwise it removes a file whose content is
+//! known to be elsewhere: all writes up to the last recovered one are in the tables and logs of the
+//! manifest. `quarantine` renames any other file to `lost-NAME`, which nothing reads or removes. A file
+//! that cannot be read is renamed too: nothing needs it, so it must not stop the open.
+//!
+//! `orphan_logs` and `location_check` decide about logs. `file_names` has the names of renamed files.
 
-use super::checkpoint_request;
-use super::env::Env;
-use super::file_names::name_before;
-use super::orphan_logs;
-use super::quarantine;
-use super::replay::{RecoveredState, Rejected};
+pub(crate) mod file_names;
+pub(crate) mod location_check;
+pub(crate) mod orphan_logs;
+pub(crate) mod quarantine;
+
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::log::wal_reader::WalSource;
 use crate::manifest::manifest_file::{parse_manifest_file_name, read_manifest};
 use crate::manifest::manifest_state::ManifestState;
+use crate::recovery::checkpoint::request;
+use crate::recovery::env::Env;
+use crate::recovery::replay::{RecoveredState, Rejected};
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{SalvagedTable, has_magic_at_end, tables_in};
+use file_names::name_before;
 use std::collections::BTreeMap;
 
 /// What is to be done with a stray.
@@ -63,7 +68,7 @@ impl Known<'_> {
         let files = self.state.files();
         let mut fates = BTreeMap::new();
         for name in names {
-            let fate = if name == "CURRENT.new" || checkpoint_request::is_request_file(name) {
+            let fate = if name == "CURRENT.new" || request::is_request_file(name) {
                 Some(Fate::Remove)
             } else if let Some(id) = parse_table_file_name(name).filter(|id| !files.contains(id)) {
                 self.table(storage, name, id)?

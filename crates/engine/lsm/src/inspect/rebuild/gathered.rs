@@ -1,7 +1,7 @@
 //! What a rebuild has found in manifests, tables and logs.
 
-use super::repair::RepairReport;
-use super::sources::{Hidden, Source, Version};
+use crate::inspect::repair::RepairReport;
+use crate::inspect::sources::{Hidden, Source, Version};
 use crate::manifest::manifest_file::Record;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::VersionChange;

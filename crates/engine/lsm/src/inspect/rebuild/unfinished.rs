@@ -1,7 +1,7 @@
 //! Batches of several frames, as a rebuild reads them from logs.
 
 use super::gathered::Gathered;
-use super::logs::LogDump;
+use crate::inspect::logs::LogDump;
 use crate::recovery::replay::Rejected;
 use esker_base::{Entry, KeyspaceId, Kind, RangeTombstone, Seqno};
 

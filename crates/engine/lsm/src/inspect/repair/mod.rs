@@ -29,23 +29,25 @@
 //! Lost data is lost to readers too: an older value of a key, or one that a lost table had deleted,
 //! may reappear. So restoring a copy, if there is one, is better.
 
-use super::dropped_table::DroppedTable;
-use super::manifest_choice::ManifestChoice;
-use super::salvage::Rewrite;
-use super::{Inspector, path};
+mod kept_files;
+mod manifest_choice;
+
+use crate::inspect::salvage::{DroppedTable, Rewrite};
+use crate::inspect::{Inspector, path};
 use crate::log::torn_tail::TornTail;
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::manifest::manifest_file::{CURRENT, PreparedManifest, parse_manifest_file_name};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::LogEnd;
-use crate::recovery::file_names::{DAMAGED, file_id_in};
-use crate::recovery::quarantine;
 use crate::recovery::replay::Rejected;
+use crate::recovery::unlisted_files::file_names::{DAMAGED, file_id_in};
+use crate::recovery::unlisted_files::quarantine;
 use crate::recovery::unlisted_files::{Fate, Known};
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
 use esker_pmem::pool::PoolRepair;
 use esker_storage::Storage;
+use manifest_choice::ManifestChoice;
 
 /// What a repair does if a log in the manifest is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
-//! What a repair keeps: of the tables those that hold, of the logs a prefix of the writes.
+//! What a repair keeps: the intact tables, and a prefix of the writes in the logs.
 
-use super::repair::Decision;
-use super::{Inspector, places};
+use super::Decision;
+use crate::inspect::{Inspector, places};
 use crate::log::torn_tail::TornTail;
 use crate::log::wal_files::log_file_name;
 use crate::manifest::manifest_state::LogRecord;

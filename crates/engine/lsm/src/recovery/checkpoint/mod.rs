@@ -2,20 +2,23 @@
 //!
 //! All acknowledged writes are flushed first, so the copy needs no log. The version is held while
 //! its files are linked, so none of them is removed. Then a new manifest makes the links a
-//! database.
+//! database. `request` does so for another process.
 
-use super::replay;
-use super::replay::DirectoryState;
+pub(crate) mod request;
+
 use crate::engine::Engine;
 use crate::manifest::manifest_file::{CURRENT, Manifest};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::VersionChange;
+use crate::recovery::replay;
+use crate::recovery::replay::DirectoryState;
 use crate::version::table_file_name;
 use esker_base::{Error, Result, Rng};
 use esker_storage::{PosixStorage, Storage};
 use std::path::Path;
 
-/// Writes a checkpoint into the directory `dir`, which must be missing or empty, as long as `goes_on` says so.
+/// Writes a checkpoint into the directory `dir`, which must be missing or empty. Stops once
+/// `goes_on` returns false.
 pub(crate) fn checkpoint_into(
     inner: &Engine,
     dir: &Path,

@@ -18,7 +18,7 @@
 //! request is under neither name and the answer is absent. It also notices that the lock is free. A
 //! requester removes no request but its own.
 
-use super::checkpoint::checkpoint_into;
+use super::checkpoint_into;
 use crate::engine::Engine;
 use esker_base::{Clock, Error, FileKind, Result, Rng, WriteHint};
 use esker_storage::{PosixStorage, Storage};

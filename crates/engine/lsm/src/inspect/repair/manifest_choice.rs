@@ -1,6 +1,6 @@
-//! Which manifest a repair goes by.
+//! Chooses the manifest that a repair uses.
 
-use super::{Inspector, path};
+use crate::inspect::{Inspector, path};
 use crate::manifest::manifest_file::{CURRENT, parse_manifest_file_name, read_current};
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
@@ -94,7 +94,7 @@ impl Inspector {
 
     /// The names of all manifest files: first the current one, if that is known, then the others,
     /// newest first.
-    pub(super) fn manifests(&self, current: Option<&str>) -> Result<Vec<String>> {
+    pub(in crate::inspect) fn manifests(&self, current: Option<&str>) -> Result<Vec<String>> {
         let mut names = self.storage.list()?;
         names.retain(|name| parse_manifest_file_name(name).is_some());
         names.sort_by_key(|name| {

@@ -1,11 +1,10 @@
-//! Collects what manifests, tables and logs say, for a database whose manifest is lost.
+//! Collects what manifests, tables and logs record.
 
-use super::dropped_table::DroppedTable;
 use super::gathered::{Found, Gathered};
 use super::log_groups::first_used;
-use super::salvage::told;
 use super::unfinished::UnfinishedBatch;
-use super::{Inspector, path};
+use crate::inspect::salvage::{DroppedTable, told};
+use crate::inspect::{Inspector, path};
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::manifest::manifest_file::read_prefix;
 use crate::manifest::version_edit::read_settings_property;

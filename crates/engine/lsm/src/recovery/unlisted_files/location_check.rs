@@ -6,10 +6,10 @@
 //! acknowledged.
 
 use super::orphan_logs;
-use super::replay::{self, DirectoryState};
 use crate::log::wal_files::log_file_name;
 use crate::log::wal_reader::WalSource;
 use crate::manifest::manifest_state::ManifestState;
+use crate::recovery::replay::{self, DirectoryState};
 use esker_base::{Error, Result};
 use esker_storage::Storage;
 use std::path::Path;

@@ -1,29 +1,35 @@
-//! A database without a manifest, from its tables and logs.
+//! Rebuilds a lost manifest from tables and logs.
 //!
-//! Tables say which database, keyspace and settings they were written for. Their order is not recorded, but every
-//! version has its seqno:
+//! A table records its database, keyspace and settings. The order of tables is not recorded, but each
+//! version has its sequence number:
 //!
-//! 1. Each keyspace's tables are ranked from old to new: the deepest level first, then by their highest seqno.
-//! 2. All versions are read in the order of keys. If every version that is newer by its seqno is in a table that is
-//!    newer by its rank, and all tables are sound, the files stay as they are, in runs of level 0.
-//! 3. Otherwise what can be read is merged into new tables, by seqno. Of two versions with one seqno, as the deepest
-//!    level has them, the newer table's counts.
+//! 1. The tables of each keyspace are ranked from old to new: the deepest level first, then by their
+//!    highest sequence number.
+//! 2. All versions are read in key order. The files stay unchanged, in runs of level 0, if all tables
+//!    are intact and each version with a higher sequence number is in a table with a higher rank.
+//! 3. Otherwise what can be read is merged into new tables, by sequence number. The deepest level
+//!    stores the sequence number 0, so two versions may have the same: the newer table's counts.
 //!
-//! A compaction's output says which tables it replaces in which range of keys. Such a table may still be there, in a
-//! file that it shares with others; it is left out, or what is replaced of it.
+//! The output of a compaction records which tables it replaces in which key range. Such a table may
+//! still be in a file that it shares with others. It is left out, as far as it is replaced.
 //!
-//! Writes of logs that no table has become tables, too, as far as they follow each other without a gap. Only whole,
-//! sound files hide log writes or other tables: an interrupted flush or compaction left its sources in place.
+//! Writes in logs that no table has become tables too, as far as they follow each other without a
+//! gap. Only intact files hide writes of logs or other tables: an interrupted flush or compaction left
+//! its inputs in place.
 //!
-//! The newest manifest of which the first edit can be read says which keyspaces there were. What no file says is
+//! The newest manifest whose first edit can be read lists the keyspaces. What no file records is
 //! assumed, and the report says so.
 
-use super::Inspector;
-use super::gathered::{Found, Gathered, Part};
-use super::repair::RepairReport;
-use super::repair::set_aside;
-use super::salvage::{options_for, origin_for};
-use super::sources::{Hidden, Merged, Source};
+mod gather;
+mod gathered;
+mod log_groups;
+mod unfinished;
+
+use crate::inspect::Inspector;
+use crate::inspect::repair::RepairReport;
+use crate::inspect::repair::set_aside;
+use crate::inspect::salvage::{options_for, origin_for};
+use crate::inspect::sources::{Hidden, Merged, Source};
 use crate::manifest::invariants;
 use crate::manifest::manifest_file::PreparedManifest;
 use crate::manifest::manifest_state::ManifestState;
@@ -32,14 +38,15 @@ use crate::options::settings::DEFAULT_KEYSPACE;
 use crate::options::settings::KeyspaceSettings;
 use crate::output::output_files::write_cut_tables;
 use crate::output::version_filter::VersionFilter;
-use crate::recovery::quarantine;
 use crate::recovery::replay;
+use crate::recovery::unlisted_files::quarantine;
 use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{
     EntryCursor, Error, FragmentedTombstones, KeyspaceId, RangeTombstone, Result, Seqno, WriteHint,
 };
 use esker_table::Origin;
+use gathered::{Found, Gathered, Part};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
