@@ -11,7 +11,7 @@ use crate::scheduler::table_opening::OpenScope;
 use crate::stats;
 use crate::stats::cumulative::SpaceAmpSamples;
 use crate::tree::Tree;
-use crate::version::super_version::{SuperVersion, pin_present};
+use crate::version::readers::super_version::{SuperVersion, pin_present};
 use crate::write::write_controller::WriteController;
 use crate::write::{CommitPipeline, RANGE_DELETES_MAX};
 use esker_api::{WriteBatch, foreign};

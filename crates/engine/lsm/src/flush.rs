@@ -18,7 +18,7 @@ use crate::stats::cumulative::CumulativeStats;
 use crate::tree::Tree;
 use crate::version::dates::Mark;
 use crate::version::key_bounds::KeyBounds;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use crate::version::{TableMeta, table_file_name};
 use esker_base::{EntryCursor, KeyspaceId, RangeTombstone, Result, Seqno, WriteHint};
 use esker_memtable::{MemTable, MemTableCursor};

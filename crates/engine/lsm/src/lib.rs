@@ -65,5 +65,5 @@ pub use stats::reclaim_accuracy::{RECLAIM_PERCENTS, ReclaimAccuracy};
 pub use stats::table_reads::TableReadStats;
 pub use stats::{KeyspaceLevels, LevelInfo, LiveData, RunInfo, SpaceAmpStatus, Stats};
 pub use user_keys::KeyFormat;
-pub use version::snapshot_tracker::Snapshot;
+pub use version::readers::snapshot_tracker::Snapshot;
 pub use version::unreadable::UnreadableTable;

@@ -7,7 +7,7 @@ use crate::compaction::pick;
 use crate::compaction::plan::{CompactionPlan, CompactionReason};
 use crate::engine::Engine;
 use crate::scheduler::state::SchedulerState;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use crate::version::table_file_name;
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::resources::lanes::{JobClass, Urgency};
 use crate::scheduler::state::{Job, SchedulerState};
 use crate::version::KeyspaceVersion;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use esker_memtable::MemTable;
 use parking_lot::MutexGuard;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::compaction::space::budget::PickerContext;
 use crate::engine::Engine;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::state::SchedulerState;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use esker_base::KeyspaceId;
 use esker_memtable::MemTable;
 use std::collections::BTreeMap;

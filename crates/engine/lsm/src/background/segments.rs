@@ -5,7 +5,7 @@ use crate::log::segment_provider::{Extent, LogSegment, Spare, salt_of};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::scheduler::state::{Job, SchedulerState};
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use esker_base::{Error, Result};
 use esker_memtable::{MemTable, Room};
 use esker_storage::Pace;

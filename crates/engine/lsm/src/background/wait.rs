@@ -13,7 +13,7 @@ use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::ForceInstallGuard;
 use crate::scheduler::state::SchedulerState;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use crate::write::{ActiveSegmentGuard, MemTableSwitch};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_memtable::{MemTable, Room};

@@ -4,7 +4,7 @@ use super::range::Range;
 use crate::engine::Engine;
 use crate::options::settings::KeyspaceSettings;
 use crate::read::get::ReadTier;
-use crate::version::snapshot_tracker::Snapshot;
+use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{KeyRange, KeyspaceRef, Value};
 use esker_base::{Error, KeyspaceId, Result};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::options::settings::KeyspaceSettings;
 use crate::read::conflict_check::{key_written_since, range_written_since};
 use crate::read::get;
 use crate::read::get::ReadTier;
-use crate::version::snapshot_tracker::Snapshot;
+use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Result};
 

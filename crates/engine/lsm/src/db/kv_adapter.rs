@@ -2,7 +2,7 @@
 
 use super::Db;
 use super::keyspace::Keyspace;
-use crate::version::snapshot_tracker::Snapshot;
+use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Value, WriteBatch};
 use esker_base::Result;
 

@@ -21,7 +21,7 @@ use crate::read::get::ReadTier;
 use crate::recovery::close::{EngineHandle, Upkeep};
 use crate::stats::cumulative::CumulativeStats;
 use crate::version::KeyspaceVersion;
-use crate::version::snapshot_tracker::Snapshot;
+use crate::version::readers::snapshot_tracker::Snapshot;
 use cursor::DbCursor;
 use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Result};

@@ -6,7 +6,7 @@ use crate::options::settings::Log;
 use crate::read::get::ReadTier;
 use crate::read::{get, multi_get};
 use crate::recovery::close::Upkeep;
-use crate::version::snapshot_tracker::Snapshot;
+use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
 use esker_base::{Error, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, MemTable};

@@ -3,7 +3,7 @@
 use super::cursor::DbCursor;
 use crate::engine::Engine;
 use crate::recovery::close::EngineHandle;
-use crate::version::snapshot_tracker::Snapshot;
+use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value};
 use esker_base::Result;
 use std::iter::FusedIterator;

@@ -2,7 +2,7 @@
 
 use super::keyspace::Keyspace;
 use super::range::Range;
-use crate::version::snapshot_tracker::Snapshot;
+use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{KeyRange, Value};
 use esker_base::Result;
 

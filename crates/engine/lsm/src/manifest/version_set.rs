@@ -8,7 +8,7 @@ use super::version_edit::{VersionChange, VersionEdit, settings_property};
 use super::zombie_tables::ZombieTables;
 use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
-use crate::version::super_version::{SuperVersion, SuperVersionCell};
+use crate::version::readers::super_version::{SuperVersion, SuperVersionCell};
 use crate::version::{KeyspaceVersion, TableHandle, TableId, Version};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::Storage;

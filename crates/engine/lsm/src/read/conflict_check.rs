@@ -9,7 +9,7 @@
 use super::level_iter::LevelIter;
 use crate::tree::Tree;
 use crate::version::TableHandle;
-use crate::version::super_version::{SuperVersion, pin_present};
+use crate::version::readers::super_version::{SuperVersion, pin_present};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, MAX_SEQNO, Result, Seqno, hash64};
 use esker_memtable::MemTable;

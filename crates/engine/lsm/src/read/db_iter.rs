@@ -17,7 +17,7 @@ use super::skip::{self, Passed};
 use super::source::{self, PinnedView, Source};
 use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
-use crate::version::known_empty::PassedKeys;
+use crate::version::readers::known_empty::PassedKeys;
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
 use esker_table::{BlockScan, PinnedValue, ScanEnd};

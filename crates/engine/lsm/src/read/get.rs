@@ -10,7 +10,7 @@
 
 use crate::stats::table_reads::ReadCost;
 use crate::tree::Tree;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use crate::version::{KeyspaceVersion, Run};
 use esker_api::Value;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, Result, Seqno, hash64};

@@ -11,7 +11,7 @@
 use super::get::{InMemory, LookupKey, ReadTier, TableSearch, fill, get, get_from_memory};
 use crate::tree::Tree;
 use crate::version::Run;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use esker_api::Value;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_table::WideLookup;

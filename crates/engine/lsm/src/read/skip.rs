@@ -5,7 +5,7 @@
 //! It notes those that it has passed.
 
 use super::merging_iter::MergingIter;
-use crate::version::known_empty::{KnownEmpty, PassedKeys};
+use crate::version::readers::known_empty::{KnownEmpty, PassedKeys};
 use esker_base::{EntryCursor, KeyspaceId, Result, Seqno};
 use std::sync::Arc;
 

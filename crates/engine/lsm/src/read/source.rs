@@ -7,7 +7,7 @@ use super::level_iter::LevelIter;
 use super::merging_iter::MergingIter;
 use crate::tree::Tree;
 use crate::version::TableMeta;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, Result, Seqno};
 use esker_memtable::MemTableCursor;

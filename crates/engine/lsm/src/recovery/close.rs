@@ -10,7 +10,7 @@ use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::resources::crew::Member;
 use crate::stats::cumulative::CumulativeStats;
 use crate::version::Version;
-use crate::version::super_version::SuperVersion;
+use crate::version::readers::super_version::SuperVersion;
 use esker_base::background::Running;
 use esker_base::{Error, Result};
 use parking_lot::{Mutex, RwLockReadGuard};

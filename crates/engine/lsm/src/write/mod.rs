@@ -26,7 +26,7 @@ pub(crate) mod write_controller;
 
 use crate::log::segment_provider::LogSegment;
 use crate::options::settings::{Log, Sync};
-use crate::version::known_empty::{KnownEmpty, PassedKeys};
+use crate::version::readers::known_empty::{KnownEmpty, PassedKeys};
 use completion_queue::CompletionQueue;
 use esker_api::WriteBatch;
 use esker_base::{Error, Result, Seqno};

@@ -4,7 +4,7 @@
 //! view and only then loads the visible sequence number. In the other order, a compaction between
 //! the two could drop versions that the sequence number needs.
 
-use super::Version;
+use crate::version::Version;
 use arc_swap::ArcSwap;
 use esker_base::Seqno;
 use esker_memtable::MemTable;
