@@ -6,11 +6,65 @@
 //! was asked for. While other connections wait for memory, all transfers of a connection together
 //! must progress in proportion to the memory that they hold.
 
+use crate::limits::{PROGRESS_BYTES, PROGRESS_FRACTION, TRANSFER_TIME, TRANSFER_TIME_SHORT};
 use std::time::Duration;
+
+/// The system is given output in bulk, and reports only when it has sent all of it. So for each of
+/// these bytes that it has, a connection gets one more time limit.
+const OUTPUT_BYTES_PER_LIMIT: usize = 1 << 20;
+
+/// What a connection holds memory for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Transfers {
+    /// Whether other connections wait for memory.
+    pub(crate) is_memory_short: bool,
+    /// The oldest transfer that was asked for: its number, and its bytes that have arrived. `None`
+    /// while the node itself receives nothing.
+    pub(crate) oldest: Option<(u64, usize)>,
+    /// The bytes of all transfers that were asked for.
+    pub(crate) asked_for: usize,
+    /// The bytes of all transfers that have arrived so far.
+    pub(crate) transferred: usize,
+    /// The PDU that has arrived in part: its number, and its bytes.
+    pub(crate) half_received: Option<(u64, usize)>,
+    /// If there is output: the bytes sent so far, and those that the system has and has not sent.
+    pub(crate) output: Option<(usize, usize)>,
+    /// The memory of the output.
+    pub(crate) output_held: usize,
+}
+
+/// Watches the transfers of one connection.
+#[derive(Default)]
+pub(crate) struct Stalls {
+    watches: [Watch; 4],
+}
+
+impl Stalls {
+    /// Whether a transfer has stood still for too long.
+    pub(crate) fn look(&mut self, now: Duration, transfers: &Transfers) -> bool {
+        let is_short = transfers.is_memory_short;
+        let limit = if is_short { TRANSFER_TIME_SHORT } else { TRANSFER_TIME };
+        let least = |held: usize| match is_short {
+            true => PROGRESS_BYTES.max(held / PROGRESS_FRACTION),
+            false => PROGRESS_BYTES,
+        };
+        let all = transfers.oldest.filter(|_| is_short).map(|_| (0, transfers.transferred));
+        let given = transfers.output.map_or(0, |(_, given)| given / OUTPUT_BYTES_PER_LIMIT);
+        let output = transfers.output.map(|(sent, _)| (0, sent));
+        let seen = [
+            (transfers.oldest, PROGRESS_BYTES, limit),
+            (all, least(transfers.asked_for), limit),
+            (transfers.half_received, PROGRESS_BYTES, limit),
+            (output, least(transfers.output_held), limit * (1 + given as u32)),
+        ];
+        let mut watches = self.watches.iter_mut().zip(seen);
+        watches.any(|(watch, (there_is, least, limit))| watch.look(now, there_is, least) >= limit)
+    }
+}
 
 /// Watches one thing at a time.
 #[derive(Default)]
-pub(crate) struct Watch {
+struct Watch {
     /// What is watched, how far it was, and since when.
     seen: Option<(u64, usize, Duration)>,
 }
@@ -18,12 +72,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Looks at what there is: its name, which no other has had, and how far it is. Says for how
     /// long it has not progressed by `least` bytes.
-    pub(crate) fn look(
-        &mut self,
-        now: Duration,
-        there_is: Option<(u64, usize)>,
-        least: usize,
-    ) -> Duration {
+    fn look(&mut self, now: Duration, there_is: Option<(u64, usize)>, least: usize) -> Duration {
         let Some((name, bytes)) = there_is else {
             self.seen = None;
             return Duration::ZERO;
@@ -55,5 +104,22 @@ mod tests {
         assert_eq!(look(7, Some((8, 0))), Duration::ZERO, "another");
         assert_eq!(look(9, None), Duration::ZERO, "nothing");
         assert_eq!(look(9, Some((8, 0))), Duration::ZERO, "it came anew");
+    }
+
+    /// The seconds after which output of which nothing is sent ends its connection.
+    fn seconds_of_unread_output(given: usize, is_memory_short: bool) -> u64 {
+        let (mut stalls, second) = (Stalls::default(), Duration::from_secs(1));
+        let transfers =
+            Transfers { is_memory_short, output: Some((5, given)), ..Transfers::default() };
+        (0..).find(|seconds| stalls.look(*seconds as u32 * second, &transfers)).unwrap()
+    }
+
+    #[test]
+    fn output_that_the_system_has_gets_a_time_limit_for_each_mebibyte() {
+        assert_eq!(seconds_of_unread_output(0, false), 30);
+        assert_eq!(seconds_of_unread_output((1 << 20) - 1, false), 30);
+        assert_eq!(seconds_of_unread_output(1 << 20, false), 60);
+        assert_eq!(seconds_of_unread_output(8 << 20, false), 9 * 30);
+        assert_eq!(seconds_of_unread_output(8 << 20, true), 9 * 5);
     }
 }

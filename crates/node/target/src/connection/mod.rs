@@ -31,14 +31,11 @@ mod send_queue;
 mod submission;
 mod transfer;
 
-use crate::limits::{
-    CONNECT_TIME, LINGER_TIME, PROGRESS_BYTES, PROGRESS_FRACTION, TRANSFER_TIME,
-    TRANSFER_TIME_SHORT,
-};
+use crate::limits::{CONNECT_TIME, LINGER_TIME};
 use crate::memory::{CONNECTION_FLOOR_BYTES, Memory};
 use crate::orphaned_writes::Host;
 use crate::reactor_message::{ConnectionId, Message};
-use crate::stalls::Watch;
+use crate::stalls::{Stalls, Transfers};
 use crate::stats::{Counters, add};
 use crate::target_state::TargetState;
 use crate::{Answer, Reply, Request};
@@ -104,7 +101,7 @@ pub(crate) struct Connection {
     has_turn: bool,
     /// The oldest transfer that an R2T asked for, all of these, the PDU that has begun to come, and
     /// what is sent.
-    watches: [Watch; 4],
+    stalls: Stalls,
 }
 
 /// Why a connection can't receive.
@@ -161,7 +158,7 @@ impl Connection {
             held: (0, 0),
             waits_to_receive: false,
             has_turn: false,
-            watches: Default::default(),
+            stalls: Stalls::default(),
             shared,
         }
     }
@@ -294,34 +291,17 @@ impl Connection {
 
     /// Whether a transfer has stood still for too long, and not because the node receives nothing.
     fn is_stalled(&mut self, now: Duration) -> bool {
-        /// The system is given much at a time, and says when it has sent all of it.
-        const BYTES_A_TIME: usize = 1 << 20;
-        let is_short = self.memory.is_short();
-        let patience = if is_short { TRANSFER_TIME_SHORT } else { TRANSFER_TIME };
-        let least = |held: usize| match is_short {
-            true => PROGRESS_BYTES.max(held / PROGRESS_FRACTION),
-            false => PROGRESS_BYTES,
-        };
         let receives = !self.waits_to_receive && !self.is_held_back() && !self.is_output_full();
-        let oldest = self.commands.oldest_transfer().filter(|_| receives);
-        let asked_for = self.commands.asked_for_bytes();
-        let all = oldest.filter(|_| is_short).map(|_| (0, self.commands.transferred_bytes()));
-        let output = self.output.progress();
-        let given = output.map_or(0, |(_, given)| given / BYTES_A_TIME);
-        let seen = [
-            (oldest, PROGRESS_BYTES, patience),
-            (all, least(asked_for), patience),
-            (self.input.half_received(), PROGRESS_BYTES, patience),
-            (
-                output.map(|(sent, _)| (0, sent)),
-                least(self.output.held_bytes()),
-                patience * (1 + given as u32),
-            ),
-        ];
-        let mut watches = self.watches.iter_mut().zip(seen);
-        watches.any(|(watch, (there_is, least, patience))| {
-            watch.look(now, there_is, least) >= patience
-        })
+        let transfers = Transfers {
+            is_memory_short: self.memory.is_short(),
+            oldest: self.commands.oldest_transfer().filter(|_| receives),
+            asked_for: self.commands.asked_for_bytes(),
+            transferred: self.commands.transferred_bytes(),
+            half_received: self.input.half_received(),
+            output: self.output.progress(),
+            output_held: self.output.held_bytes(),
+        };
+        self.stalls.look(now, &transfers)
     }
 
     /// `bytes` came into `room`; none means that the peer sends no more.

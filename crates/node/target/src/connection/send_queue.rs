@@ -253,7 +253,9 @@ mod tests {
         assert_eq!(output.sent(1), 7);
         assert!(!output.is_full());
         output.data(Buffer::zeroed(PIECE).whole(), 7);
+        assert_eq!(output.progress(), Some((PIECE, 0)));
         assert_eq!(output.take_unsent().len(), OUTPUT_BYTES / PIECE);
+        assert_eq!(output.progress(), Some((PIECE, OUTPUT_BYTES)), "the system has it");
         assert!(output.is_full(), "what is under way is still there");
         assert_eq!(output.rest_sent(), 7 * OUTPUT_BYTES / PIECE);
         assert!(!output.is_full() && output.is_empty());

@@ -236,11 +236,12 @@ fn answers_that_are_left_unread_end_their_connection_after_a_while() {
     }
     wait_until("it is full of answers", || target.totals().held_bytes >= 8 << 20);
     pass(&clock, &target, 1);
-    pass(&clock, &target, 30);
-    assert_eq!(target.totals().stalled, 0, "the system has more than a MiB to send");
+    pass(&clock, &target, 28);
+    assert_eq!(target.totals().stalled, 0);
+    // How many answers the system has depends on scheduling. Each mebibyte of them, up to 9,
+    // prolongs the limit by 30 s.
     for _ in 0..10 {
-        // The time for a connection of whose answers the system has 8 MiB.
-        pass(&clock, &target, 9 * 30);
+        pass(&clock, &target, 10 * 30);
     }
     assert_eq!(target.totals().stalled, 1);
     wait_until("nothing is held", || target.totals().held_bytes == 0);
