@@ -1,5 +1,5 @@
-//! Transfers that stand still: a peer that has half sent something, or leaves what it is sent
-//! unread, holds memory.
+//! Stalled transfers: a peer that has sent a part of something, or leaves what it is sent unread,
+//! holds memory.
 //!
 //! A watched transfer must progress by a number of bytes, or end, within the time limit. Of the
 //! transfers that R2Ts asked for, the oldest is watched: hosts send data in the order in which it
@@ -40,7 +40,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// Whether a transfer has stood still for too long.
+    /// Whether a transfer has made too little progress for too long.
     pub(crate) fn look(&mut self, now: Duration, transfers: &Transfers) -> bool {
         let is_short = transfers.is_memory_short;
         let limit = if is_short { TRANSFER_TIME_SHORT } else { TRANSFER_TIME };

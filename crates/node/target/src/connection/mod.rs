@@ -289,7 +289,7 @@ impl Connection {
         Some((controller.host.clone(), controller.host_id))
     }
 
-    /// Whether a transfer has stood still for too long, and not because the node receives nothing.
+    /// Whether a transfer is stalled, and not because the node receives nothing.
     fn is_stalled(&mut self, now: Duration) -> bool {
         let receives = !self.waits_to_receive && !self.is_held_back() && !self.is_output_full();
         let transfers = Transfers {
