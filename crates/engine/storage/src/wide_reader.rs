@@ -136,7 +136,7 @@ impl PendingRead {
         let PendingRead { state, permit } = self;
         let held = match state {
             State::Done(bytes) => Held::Own(bytes, Some(permit)),
-            State::UnderWay(reply) => match reply.wait() {
+            State::UnderWay(reply) => match reply.wait().pop().flatten() {
                 Some(filled) => Held::Buffer(filled, permit),
                 None => Held::Own(request.read_alone()?, Some(permit)),
             },
@@ -227,16 +227,16 @@ impl WideReader {
         found.extend(requests.iter().map(|it| cached(it).map(|bytes| Held::Own(bytes, None))));
         let missing: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_none()).collect();
         if missing.len() >= RANGES_MIN {
-            // All are handed over before the first is waited for.
-            let begin = |&at: &usize| {
-                let (place, permit) = self.place(&requests[at], self.limit_bytes)?;
-                Some((self.queue()?.push(place)?, permit))
-            };
-            let begun: Vec<_> = missing.iter().map(begin).collect();
-            self.wake();
-            for (at, begun) in missing.into_iter().zip(begun) {
-                let filled = begun.and_then(|(reply, permit)| Some((reply.wait()?, permit)));
-                found[at] = filled.map(|(filled, permit)| Held::Buffer(filled, permit));
+            let place = |at| Some((at, self.place(&requests[at], self.limit_bytes)?));
+            let placed: Vec<_> = missing.into_iter().filter_map(place).collect();
+            let (mut places, mut takers) = (Vec::new(), Vec::new());
+            for (at, (place, permit)) in placed {
+                places.push(place);
+                takers.push((at, permit));
+            }
+            let filled = self.push(places).map_or_else(Vec::new, Reply::wait);
+            for ((at, permit), filled) in takers.into_iter().zip(filled) {
+                found[at] = filled.map(|filled| Held::Buffer(filled, permit));
             }
         }
         let alone = |request: &ReadRequest<'_>| Ok(Held::Own(request.read_alone()?, None));
@@ -258,8 +258,7 @@ impl WideReader {
             if let Some(bytes) = request.read_cached() {
                 return Some(PendingRead { state: State::Done(bytes), permit });
             }
-            let reply = self.queue().and_then(|queue| queue.push(place));
-            self.wake();
+            let reply = self.push(vec![place]);
             return Some(PendingRead {
                 state: reply.map_or(State::Later, State::UnderWay),
                 permit,
@@ -277,15 +276,14 @@ impl WideReader {
         Some((place, permit))
     }
 
-    fn queue(&self) -> Option<&Queue> {
-        let background = self.background.as_ref()?;
-        self.queue.get_or_init(|| Queue::start(background, self.may_use_ring)).as_ref()
-    }
-
-    fn wake(&self) {
-        if let Some(Some(queue)) = self.queue.get() {
-            queue.wake();
+    /// Hands `places` over to the thread, unless there are none.
+    fn push(&self, places: Vec<Place>) -> Option<Reply> {
+        if places.is_empty() {
+            return None;
         }
+        let background = self.background.as_ref()?;
+        let queue = self.queue.get_or_init(|| Queue::start(background, self.may_use_ring));
+        queue.as_ref()?.push(places)
     }
 
     fn permit(&self, bytes: usize, limit: usize) -> Option<Permit> {

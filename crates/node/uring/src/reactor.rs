@@ -125,12 +125,24 @@ impl Reactor {
     /// The same, and if nothing is done waits until something is, until a [`Waker`] wakes it, or
     /// for `timeout`. It may also end early: look at what came, and go round again.
     pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
+        self.wait_for(1, timeout, out)
+    }
+
+    /// As [`wait`](Self::wait), for who can do nothing before `completions` operations are done: fewer
+    /// system calls. A wake counts as one of them, and is so noticed at the end of `timeout` at the
+    /// latest.
+    pub fn wait_for(
+        &mut self,
+        completions: usize,
+        timeout: Option<Duration>,
+        out: &mut Vec<Completion>,
+    ) -> io::Result<()> {
         // What was submitted is begun by the same system call that waits.
         if self.is_something_done() || !self.waker.fall_asleep() {
             return self.poll(out);
         }
         let outcome = match &mut self.worker {
-            Worker::Ring(ring) => ring.wait(timeout, out),
+            Worker::Ring(ring) => ring.wait_for(completions, timeout, out),
             Worker::Blocking(blocking) => blocking.poll(timeout, out),
         };
         self.waker.wake_up();

@@ -135,14 +135,19 @@ impl Ring {
         has_overflown || !self.harvested.is_empty() || !self.ring.completion().is_empty()
     }
 
-    /// Begins what was submitted, and waits for a completion.
-    pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
+    /// Begins what was submitted, and waits for so many completions.
+    pub fn wait_for(
+        &mut self,
+        completions: usize,
+        timeout: Option<Duration>,
+        out: &mut Vec<Completion>,
+    ) -> io::Result<()> {
         match timeout {
-            None => expect_some(self.ring.submit_and_wait(1))?,
+            None => expect_some(self.ring.submit_and_wait(completions))?,
             Some(timeout) => {
                 let timeout = types::Timespec::from(timeout);
                 let arguments = types::SubmitArgs::new().timespec(&timeout);
-                expect_some(self.ring.submitter().submit_with_args(1, &arguments))?;
+                expect_some(self.ring.submitter().submit_with_args(completions, &arguments))?;
             }
         }
         self.reap_completions(out);
@@ -253,7 +258,7 @@ impl Ring {
         let mut done = Vec::new();
         self.reap_completions(&mut done);
         while self.slots.len() > 0 || self.is_wake_armed {
-            self.wait(None, &mut done)?;
+            self.wait_for(1, None, &mut done)?;
             done.clear();
         }
         Ok(())

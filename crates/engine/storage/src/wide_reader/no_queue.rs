@@ -28,7 +28,7 @@ impl Place {
 }
 
 impl Reply {
-    pub(super) fn wait(self) -> Option<Filled> {
+    pub(super) fn wait(self) -> Vec<Option<Filled>> {
         match self.0 {}
     }
 }
@@ -40,10 +40,7 @@ impl Queue {
     pub(super) fn path(&self) -> ReadPath {
         match self.0 {}
     }
-    pub(super) fn push(&self, _place: Place) -> Option<Reply> {
-        match self.0 {}
-    }
-    pub(super) fn wake(&self) {
+    pub(super) fn push(&self, _places: Vec<Place>) -> Option<Reply> {
         match self.0 {}
     }
     pub(super) fn close(&self) {

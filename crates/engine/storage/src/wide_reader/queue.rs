@@ -1,7 +1,8 @@
 //! The thread that reads for others, over a reactor.
 //!
-//! A request owns its buffer and keeps its file open. It is answered in any case: if the thread ends
-//! early, the way back is closed, and the caller that waits there reads the range itself.
+//! Requests come in groups, and a group is answered when all of it is read: its caller is woken once.
+//! A request owns its buffer and keeps its file open. A group is answered in any case: if the thread
+//! ends early, the way back is closed, and the caller that waits there reads the ranges itself.
 
 use super::{ReadPath, ReadRequest};
 use esker_base::background::Running;
@@ -13,9 +14,14 @@ use std::io;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::time::Duration;
 
 /// Reads in progress at once: more than the queues of most devices serve at once.
 const DEPTH: u32 = 128;
+
+/// A group that comes while the thread waits for several reads of another one is begun after this time
+/// at the latest.
+const BEGIN_DELAY_MAX: Duration = Duration::from_micros(100);
 
 /// A range of an open file, and the aligned range around it.
 pub(super) struct Place {
@@ -58,21 +64,22 @@ impl Deref for Filled {
     }
 }
 
-/// The way back of a request.
+/// The way back of a group.
 pub(super) struct Reply {
-    way: Receiver<Filled>,
+    way: Receiver<Vec<Option<Filled>>>,
 }
 
 impl Reply {
-    pub(super) fn wait(self) -> Option<Filled> {
-        self.way.recv().ok()
+    /// Waits for the ranges, in the order of their places: `None` for those that could not be read, or
+    /// no ranges if the thread has ended.
+    pub(super) fn wait(self) -> Vec<Option<Filled>> {
+        self.way.recv().unwrap_or_default()
     }
 }
 
 struct Job {
-    place: Place,
-    buffer: Buffer,
-    reply: SyncSender<Filled>,
+    parts: Vec<(Place, Buffer)>,
+    reply: SyncSender<Vec<Option<Filled>>>,
 }
 
 pub(super) struct Queue {
@@ -124,20 +131,19 @@ impl Queue {
         self.path
     }
 
-    /// Hands a request over. `None` if the thread has ended.
-    pub(super) fn push(&self, place: Place) -> Option<Reply> {
+    /// Hands a group over. `None` if the thread has ended.
+    pub(super) fn push(&self, places: Vec<Place>) -> Option<Reply> {
         let (reply, way) = sync_channel(1);
-        let buffer = Buffer::zeroed(place.buffer_bytes);
-        self.jobs.lock().as_ref()?.send(Job { place, buffer, reply }).ok()?;
+        let parts = places.into_iter().map(|place| {
+            let buffer = Buffer::zeroed(place.buffer_bytes);
+            (place, buffer)
+        });
+        let parts = parts.collect();
+        self.jobs.lock().as_ref()?.send(Job { parts, reply }).ok()?;
+        self.waker.wake();
         Some(Reply { way })
     }
 
-    pub(super) fn wake(&self) {
-        self.waker.wake();
-    }
-}
-
-impl Queue {
     /// Ends the thread when it has answered what was handed over.
     pub(super) fn close(&self) {
         drop(self.jobs.lock().take());
@@ -159,51 +165,114 @@ impl Drop for Queue {
     }
 }
 
+/// A range that the reactor has not taken on.
+struct Waiting {
+    group: u64,
+    part: usize,
+    place: Place,
+    buffer: Buffer,
+}
+
 /// Where the bytes of a read in progress go.
 struct UnderWay {
+    group: u64,
+    part: usize,
     wanted: Range<usize>,
-    reply: SyncSender<Filled>,
+}
+
+/// A group that is not answered yet.
+struct Group {
+    filled: Vec<Option<Filled>>,
+    /// Its ranges that are not done.
+    left: usize,
+    reply: SyncSender<Vec<Option<Filled>>>,
+}
+
+/// What the thread works on.
+#[derive(Default)]
+struct Work {
+    waiting: VecDeque<Waiting>,
+    under_way: BTreeMap<u64, UnderWay>,
+    groups: BTreeMap<u64, Group>,
+    next_group: u64,
+    next_token: u64,
 }
 
 /// Serves requests until no more can come and the last is answered.
 fn serve(mut reactor: Reactor, inbox: &Receiver<Job>) -> io::Result<()> {
-    let (mut waiting, mut under_way) = (VecDeque::new(), BTreeMap::new());
-    let (mut completions, mut next_token, mut is_open) = (Vec::new(), 0, true);
+    let (mut work, mut completions, mut is_open) = (Work::default(), Vec::new(), true);
     loop {
         while is_open {
             match inbox.try_recv() {
-                Ok(job) => waiting.push_back(job),
+                Ok(job) => work.take_on(job),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => is_open = false,
             }
         }
-        while let Some(Job { place, buffer, reply }) = waiting.pop_front() {
+        work.submit(&mut reactor);
+        if !is_open && work.groups.is_empty() {
+            return Ok(());
+        }
+        match work.completions_needed() {
+            1 => reactor.wait(None, &mut completions)?,
+            many => reactor.wait_for(many, Some(BEGIN_DELAY_MAX), &mut completions)?,
+        }
+        completions.drain(..).for_each(|completion| work.finish(completion));
+    }
+}
+
+impl Work {
+    fn take_on(&mut self, Job { parts, reply }: Job) {
+        let group = self.next_group;
+        self.next_group += 1;
+        let filled = parts.iter().map(|_| None).collect();
+        self.groups.insert(group, Group { filled, left: parts.len(), reply });
+        let parts = parts.into_iter().enumerate();
+        let waiting = parts.map(|(part, (place, buffer))| Waiting { group, part, place, buffer });
+        self.waiting.extend(waiting);
+    }
+
+    /// Gives the reactor as much as it takes.
+    fn submit(&mut self, reactor: &mut Reactor) {
+        while let Some(Waiting { group, part, place, buffer }) = self.waiting.pop_front() {
             let Place { file, start, wanted, buffer_bytes } = place;
             let read = Operation::ReadAt { file, offset: start, into: buffer.whole() };
-            match reactor.submit(next_token, read) {
+            match reactor.submit(self.next_token, read) {
                 Ok(_) => {
-                    under_way.insert(next_token, UnderWay { wanted, reply });
-                    next_token += 1;
+                    self.under_way.insert(self.next_token, UnderWay { group, part, wanted });
+                    self.next_token += 1;
                 }
                 Err(SubmitError(Operation::ReadAt { file, into, .. })) => {
                     let place = Place { file, start, wanted, buffer_bytes };
-                    waiting.push_front(Job { place, buffer: into.into_buffer(), reply });
+                    let buffer = into.into_buffer();
+                    self.waiting.push_front(Waiting { group, part, place, buffer });
                     break;
                 }
                 Err(_) => unreachable!("what was not taken on comes back"),
             }
         }
-        if !is_open && waiting.is_empty() && under_way.is_empty() {
-            return Ok(());
+    }
+
+    /// With fewer completions, no group is answered, and no range that waits is begun.
+    fn completions_needed(&self) -> usize {
+        match self.waiting.is_empty() {
+            true => self.groups.values().map(|group| group.left).min().unwrap_or(1),
+            false => 1,
         }
-        reactor.wait(None, &mut completions)?;
-        for Completion { token, result, operation, .. } in completions.drain(..) {
-            let Some(UnderWay { wanted, reply }) = under_way.remove(&token) else { continue };
-            let is_whole = result.is_ok_and(|bytes| bytes >= wanted.end);
-            if let Some(buffer) = operation.into_buffer().filter(|_| is_whole) {
-                // The caller may have gone.
-                let _ = reply.send(Filled { buffer, wanted });
-            }
+    }
+
+    fn finish(&mut self, Completion { token, result, operation, .. }: Completion) {
+        let Some(UnderWay { group, part, wanted }) = self.under_way.remove(&token) else { return };
+        let Some(found) = self.groups.get_mut(&group) else { return };
+        let is_whole = result.is_ok_and(|bytes| bytes >= wanted.end);
+        let buffer = operation.into_buffer().filter(|_| is_whole);
+        found.filled[part] = buffer.map(|buffer| Filled { buffer, wanted });
+        found.left -= 1;
+        if found.left == 0
+            && let Some(Group { filled, reply, .. }) = self.groups.remove(&group)
+        {
+            // The caller may have gone.
+            let _ = reply.send(filled);
         }
     }
 }

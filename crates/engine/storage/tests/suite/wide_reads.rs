@@ -204,6 +204,34 @@ fn reads_that_nobody_waits_for_end_with_their_reader() {
     }
 }
 
+/// More ranges than can be read at once, while single ones come in between.
+#[test]
+fn groups_of_several_threads_each_get_their_own_ranges() {
+    let direct = Direct::new();
+    for may_use_ring in [true, false] {
+        let reader = WideReader::new(Arc::new(Threads), LIMIT_BYTES);
+        let reader = &if may_use_ring { reader } else { reader.without_ring() };
+        std::thread::scope(|scope| {
+            for seed in 0..4 {
+                let direct = &direct;
+                scope.spawn(move || {
+                    for (range, found) in
+                        ranges(seed).iter().zip(reader.read_all(&direct.requests(&ranges(seed))))
+                    {
+                        expect_content(&found.unwrap(), *range);
+                    }
+                    for range in ranges(seed + 10).into_iter().take(50) {
+                        let request = direct.requests(&[range])[0];
+                        if let Some(read) = reader.start(&request) {
+                            expect_content(&read.wait(&request).unwrap(), range);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn a_closed_reader_has_no_thread_and_leaves_reads_to_callers() {
     let direct = Direct::new();
