@@ -14,17 +14,21 @@ type OpenFile = std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
 type OpenFile = esker_uring::Descriptor;
 
-/// What offsets, lengths and addresses of direct reads are multiples of. It satisfies every device.
+/// An alignment of direct reads that satisfies every device.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: u64 = 4096;
+
+#[cfg(target_os = "linux")]
+const SECTOR_BYTES: u32 = 512;
 
 #[derive(Debug)]
 pub(super) struct PosixReader {
     file: OpenFile,
     path: PathBuf,
     name: String,
-    /// Whether reads bypass the page cache.
-    is_direct: bool,
+    /// What offsets and lengths of reads past the page cache are multiples of. `None`: reads are through
+    /// the page cache.
+    direct_alignment: Option<u64>,
 }
 
 impl PosixReader {
@@ -41,7 +45,10 @@ impl PosixReader {
             Err(source) if source.kind() == ErrorKind::InvalidInput => {}
             opened => {
                 return opened
-                    .map(|reader| PosixReader { is_direct: true, ..reader })
+                    .map(|reader| {
+                        let direct_alignment = Some(alignment_of(&reader.file));
+                        PosixReader { direct_alignment, ..reader }
+                    })
                     .map_err(|source| failure("open", &directory.path_of(name), source));
             }
         }
@@ -51,7 +58,7 @@ impl PosixReader {
     fn open_with(directory: &Directory, name: &str, flags: OFlags) -> io::Result<Self> {
         let file = directory.open_file(name, flags)?.into();
         let (path, name) = (directory.path_of(name), name.to_owned());
-        Ok(PosixReader { file, path, name, is_direct: false })
+        Ok(PosixReader { file, path, name, direct_alignment: None })
     }
 
     #[cold]
@@ -67,8 +74,12 @@ impl PosixReader {
         while done < out.len() {
             match pread(&self.file, &mut out[done..], offset + done as u64) {
                 Ok(0) => break,
-                // A direct read that stops within a page has met the end of the file.
-                Ok(bytes) if self.is_direct && !bytes.is_multiple_of(512) => {
+                // A direct read that stops within a sector has met the end of the file.
+                Ok(bytes)
+                    if self
+                        .direct_alignment
+                        .is_some_and(|it| !(bytes as u64).is_multiple_of(it)) =>
+                {
                     return Ok(done + bytes);
                 }
                 Ok(bytes) => done += bytes,
@@ -79,13 +90,13 @@ impl PosixReader {
         Ok(done)
     }
 
-    /// Does the same with a read of whole pages into memory of its own.
+    /// Does the same with a read of whole multiples of `alignment` into memory of its own.
     #[cfg(target_os = "linux")]
-    fn fill_direct(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
-        let start = offset / PAGE_BYTES * PAGE_BYTES;
+    fn fill_direct(&self, offset: u64, out: &mut [u8], alignment: u64) -> io::Result<usize> {
+        let start = offset / alignment * alignment;
         let skipped = (offset - start) as usize;
-        let pages = (skipped + out.len()).next_multiple_of(PAGE_BYTES as usize);
-        let mut buffer = esker_uring::Buffer::zeroed(pages);
+        let aligned = (skipped + out.len()).next_multiple_of(alignment as usize);
+        let mut buffer = esker_uring::Buffer::zeroed(aligned);
         let filled = self.fill(start, &mut buffer)?;
         let found = filled.saturating_sub(skipped).min(out.len());
         out[..found].copy_from_slice(&buffer[skipped..skipped + found]);
@@ -93,8 +104,29 @@ impl PosixReader {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn fill_direct(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    fn fill_direct(&self, offset: u64, out: &mut [u8], _: u64) -> io::Result<usize> {
         self.fill(offset, out)
+    }
+}
+
+/// What offsets and lengths of direct reads of `file` are multiples of: as a rule the device's sectors.
+/// A data block seldom begins at a page, so reads of whole pages would read twice as much.
+#[cfg(target_os = "linux")]
+fn alignment_of(file: &OpenFile) -> u64 {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    // Linux says it since 6.1.
+    let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+    let found = found.filter(|it| it.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
+    match found {
+        // Buffers are aligned to sectors, and to pages from a page on.
+        Some(found)
+            if found.stx_dio_mem_align <= SECTOR_BYTES
+                && found.stx_dio_offset_align.is_power_of_two()
+                && u64::from(found.stx_dio_offset_align) < PAGE_BYTES =>
+        {
+            found.stx_dio_offset_align.max(SECTOR_BYTES).into()
+        }
+        _ => PAGE_BYTES,
     }
 }
 
@@ -104,9 +136,9 @@ impl ReadableFile for PosixReader {
         if offset.checked_add(out.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(self.too_short(offset, out.len()));
         }
-        let filled = match self.is_direct {
-            true => self.fill_direct(offset, out),
-            false => self.fill(offset, out),
+        let filled = match self.direct_alignment {
+            Some(alignment) => self.fill_direct(offset, out, alignment),
+            None => self.fill(offset, out),
         };
         match filled {
             Ok(bytes) if bytes == out.len() => Ok(()),
@@ -131,7 +163,7 @@ impl ReadableFile for PosixReader {
 
     fn read_ahead(&self, offset: u64, bytes: u64) {
         // What a hint brings into the page cache, direct reads do not use.
-        if !self.is_direct {
+        if self.direct_alignment.is_none() {
             fadvise::read_ahead(&self.file, offset, bytes);
         }
     }
@@ -139,7 +171,7 @@ impl ReadableFile for PosixReader {
     #[cfg(target_os = "linux")]
     fn read_cached_at(&self, offset: u64, out: &mut [u8]) -> bool {
         use rustix::io::{ReadWriteFlags, preadv2};
-        if self.is_direct {
+        if self.direct_alignment.is_some() {
             return false;
         }
         let wanted = out.len();
@@ -149,7 +181,7 @@ impl ReadableFile for PosixReader {
 
     #[cfg(target_os = "linux")]
     fn raw(&self) -> Option<crate::RawFile<'_>> {
-        let alignment = if self.is_direct { PAGE_BYTES } else { 1 };
+        let alignment = self.direct_alignment.unwrap_or(1);
         Some(crate::RawFile { descriptor: &self.file, alignment })
     }
 }
