@@ -45,7 +45,8 @@ const FLASH: [(&str, &[&str]); 8] = [
     ("fs", &["allocation", "chunks", "files", "format", "lifetimes"]),
 ];
 
-const LSM: [(&str, &[&str]); 18] = [
+const LSM: [(&str, &[&str]); 19] = [
+    ("fold", &[]),
     ("resources", &[]),
     ("options", &["resources"]),
     ("version", &["options"]),
@@ -53,9 +54,9 @@ const LSM: [(&str, &[&str]); 18] = [
     ("manifest", &["options", "stats", "version"]),
     ("log", &["manifest", "options"]),
     ("write", &["log", "options", "version"]),
-    ("output", &["options", "version"]),
+    ("output", &["fold", "options", "version"]),
     ("tree", &["log", "manifest", "options", "stats", "version"]),
-    ("read", &["stats", "tree", "version"]),
+    ("read", &["fold", "stats", "tree", "version"]),
     ("compaction", &["manifest", "options", "output", "read", "stats", "tree", "version"]),
     ("flush", &["compaction", "log", "manifest", "output", "read", "stats", "tree", "version"]),
     ("scheduler", &["compaction", "log", "resources", "version"]),
@@ -108,7 +109,7 @@ const LSM: [(&str, &[&str]); 18] = [
             "write",
         ],
     ),
-    ("inspect", &["log", "manifest", "options", "output", "recovery", "version"]),
+    ("inspect", &["fold", "log", "manifest", "options", "output", "recovery", "version"]),
     (
         "db",
         &[

@@ -9,10 +9,11 @@ use crate::coding::{put_varint64, take, take_u8, take_varint32, take_varint64, v
 use crate::key::KeyspaceId;
 
 /// What an entry does to its key. The numbers are on disk.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 #[repr(u8)]
 pub enum Kind {
     /// The key has no value from here on.
+    #[default]
     Delete = 0,
     /// The key has this value from here on.
     Put = 1,

@@ -8,6 +8,7 @@
 //! * [`flush`](self) writes MemTables to tables; [`output`] is what it shares with a compaction.
 //! * [`version`] is the set of tables that a read sees; [`manifest`] makes each change of it
 //!   durable.
+//! * `fold` says what the versions of a key add up to: the only place that does.
 //! * `tree` is what reads and background jobs share: the view, the manifest, the block cache.
 //! * [`compaction`] picks (`pick`, `space`) and executes (`execute`) compactions.
 //! * [`read`] gets and scans.
@@ -23,6 +24,7 @@ pub mod compaction;
 mod db;
 mod engine;
 mod flush;
+mod fold;
 pub mod inspect;
 mod limits;
 mod log;

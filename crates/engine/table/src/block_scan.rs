@@ -42,7 +42,7 @@ pub struct BlockScan {
     /// versions up to here are newer than the snapshot.
     is_decided: bool,
     seqno: Seqno,
-    is_put: bool,
+    kind: Kind,
     value: Range<usize>,
 }
 
@@ -68,7 +68,7 @@ impl BlockScan {
         self.set_key(0, position.key);
         self.snapshot = snapshot;
         self.is_decided = position.seqno <= snapshot;
-        (self.seqno, self.is_put) = (position.seqno, position.kind == Kind::Put);
+        (self.seqno, self.kind) = (position.seqno, position.kind);
         self.value = position.value;
     }
 
@@ -113,16 +113,16 @@ impl BlockScan {
         self.seqno
     }
 
-    /// Whether the snapshot sees a put or a delete of the current key here.
+    /// Whether the current version is the newest of its key that the snapshot sees.
     #[inline]
     pub fn is_decided(&self) -> bool {
         self.is_decided
     }
 
-    /// Whether the snapshot sees a value of the current key here.
+    /// Returns the kind of the current version.
     #[inline]
-    pub fn is_put(&self) -> bool {
-        self.is_decided && self.is_put
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Where the entry is that comes next.
@@ -165,7 +165,7 @@ impl BlockScan {
                 continue;
             }
             self.is_decided = is_visible;
-            (self.seqno, self.is_put) = (entry.seqno, entry.kind == Kind::Put);
+            (self.seqno, self.kind) = (entry.seqno, entry.kind);
             self.value = value;
             return Ok(());
         }

@@ -3,12 +3,13 @@
 use super::salvage::told;
 use super::sources::{Merged, Source, Version};
 use super::{Inspector, path, places};
+use crate::fold::is_value;
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::recovery::replay::RecoveredState;
 use crate::version::{TableHandle, table_file_name};
 use esker_api::KeyRange;
-use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno};
+use esker_base::{EntryCursor, Error, KeyspaceId, RangeTombstone, Result, Seqno};
 use esker_base::{FragmentedTombstones, MAX_SEQNO};
 use esker_table::LostKeys;
 use std::ops::Bound;
@@ -83,9 +84,8 @@ impl Inspector {
             let is_newest = last.as_deref() != Some(key);
             if is_newest {
                 last = Some(key.to_vec());
-                let is_there = merged.kind() == Kind::Put
-                    && begins_at(range, key)
-                    && deletes.covering(key, MAX_SEQNO) <= merged.seqno();
+                let is_there = begins_at(range, key)
+                    && is_value(merged.kind(), merged.seqno(), deletes.covering(key, MAX_SEQNO));
                 if is_there && !visit(&keys.user(key), merged.value())? {
                     break;
                 }

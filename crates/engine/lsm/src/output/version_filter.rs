@@ -20,6 +20,7 @@
 
 use super::range_del_aggregator::RangeDelAggregator;
 use super::snapshot_stripes::SnapshotStripes;
+use crate::fold::{Verdict, verdict};
 use esker_base::{Kind, RangeTombstone, Seqno};
 
 /// The fate of a version.
@@ -116,7 +117,7 @@ impl VersionFilter {
             return Decision::Drop;
         }
         let everybody_sees_it = self.bottommost && stripe == 0;
-        if everybody_sees_it && kind == Kind::Delete {
+        if everybody_sees_it && verdict(kind, || false) == Verdict::Absent {
             return Decision::Drop;
         }
         self.keeps_key = true;

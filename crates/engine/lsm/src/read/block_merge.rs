@@ -10,6 +10,7 @@
 //! read without comparing keys.
 
 use super::merging_iter::prefix;
+use crate::fold::{Verdict, verdict};
 use esker_api::Value;
 use esker_base::{FragmentedTombstones, Result, Seqno};
 use esker_table::{BlockScan, ScanEnd};
@@ -134,7 +135,7 @@ impl BlockMerge {
             if scan.advance().is_err() {
                 return false;
             }
-            if scan.is_put() {
+            if scan.is_decided() && verdict(scan.kind(), || false) == Verdict::Value {
                 return true;
             }
         }
@@ -174,7 +175,8 @@ impl BlockMerge {
     fn lives(&self) -> bool {
         let top = self.top();
         let covering = |list: &Arc<FragmentedTombstones>| list.covering(top.key(), self.snapshot);
-        top.is_put() && self.tombstones.iter().all(|list| covering(list) <= top.seqno())
+        let is_covered = || self.tombstones.iter().any(|list| covering(list) > top.seqno());
+        top.is_decided() && verdict(top.kind(), is_covered) == Verdict::Value
     }
 
     /// Moves the scan of a slot on, and the slot to its place. Returns false if a refill was lost,

@@ -15,11 +15,12 @@ use super::block_merge::{BlockMerge, Refill};
 use super::merging_iter::MergingIter;
 use super::skip::{self, Passed};
 use super::source::{self, PinnedView, Source};
+use crate::fold::{Verdict, verdict};
 use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
 use crate::version::readers::known_empty::PassedKeys;
 use esker_api::KeyRange;
-use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
+use esker_base::{EntryCursor, Error, KeyspaceId, MAX_SEQNO, Result, Seqno};
 use esker_table::{BlockScan, PinnedValue, ScanEnd};
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -157,11 +158,10 @@ impl DbIter {
     /// of its key at the snapshot.
     #[inline]
     fn lives(&self) -> bool {
-        if self.merge.kind() != Kind::Put {
-            return false;
-        }
         let (key, seqno) = (self.merge.key(), self.merge.seqno());
-        self.view.tombstones().iter().all(|list| list.covering(key, self.snapshot) <= seqno)
+        let tombstones = self.view.tombstones();
+        let is_covered = || tombstones.iter().any(|it| it.covering(key, self.snapshot) > seqno);
+        verdict(self.merge.kind(), is_covered) == Verdict::Value
     }
 
     /// Goes forward from the version that the merge stands on, which is the newest of its key or

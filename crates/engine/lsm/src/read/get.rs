@@ -8,12 +8,13 @@
 //! no MemTable of the view, and results from the tables are inserted into it. [`DramTable`] defines
 //! the rules for correctness; the names R1, R3 and R4 below are theirs.
 
+use crate::fold::{Verdict, is_value, verdict};
 use crate::stats::table_reads::ReadCost;
 use crate::tree::Tree;
 use crate::version::readers::super_version::SuperVersion;
 use crate::version::{KeyspaceVersion, Run};
 use esker_api::Value;
-use esker_base::{EntryCursor, Error, KeyspaceId, Kind, Result, Seqno, hash64};
+use esker_base::{EntryCursor, Error, KeyspaceId, Result, Seqno, hash64};
 use esker_memtable::{DramTable, LookupOutcome, MemTable};
 use esker_table::{BlockReadStats, Found, PinnedValue, Table};
 use std::sync::Arc;
@@ -162,7 +163,7 @@ fn get_from_memtable(
         tree.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
     let Some(copies) = copies else {
         let found = memtable.get(keyspace, key, hash, snapshot)?;
-        let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
+        let lives = is_value(found.kind, found.seqno, deleted_below);
         return Some(lives.then(|| Value::from(found.value)));
     };
     let copy_of = |seqno| {
@@ -171,7 +172,7 @@ fn get_from_memtable(
     };
     Some(match memtable.get_or_cached(keyspace, key, hash, snapshot, copy_of)? {
         LookupOutcome::Copy((seqno, value)) => (seqno >= deleted_below).then_some(value),
-        LookupOutcome::Here(found) if found.kind == Kind::Put && found.seqno >= deleted_below => {
+        LookupOutcome::Here(found) if is_value(found.kind, found.seqno, deleted_below) => {
             copies.record_pmem_read(keyspace, key, hash, found.seqno, found.value);
             Some(Value::from(found.value))
         }
@@ -246,7 +247,7 @@ impl TableSearch {
         self.cost.reads += 1;
         let Some(found) = found else { return Ok(None) };
         tree.counters.table_gets.count(true, self.cost);
-        let lives = found.kind == Kind::Put && found.seqno >= self.deleted_below;
+        let lives = is_value(found.kind, found.seqno, self.deleted_below);
         Ok(Some(lives.then(|| (found.seqno, value_of(&found.value)))))
     }
 
@@ -293,9 +294,10 @@ fn pass_keyspace(
         let (key, seqno) = (cursor.key(), cursor.seqno());
         // A key's newest version comes first, and keys are never empty.
         if key != &last[..] {
-            let covered =
-                tombstones.as_ref().is_some_and(|list| list.covering(key, through) > seqno);
-            let value = (cursor.kind() == Kind::Put && !covered).then(|| cursor.value());
+            let found = verdict(cursor.kind(), || {
+                tombstones.as_ref().is_some_and(|list| list.covering(key, through) > seqno)
+            });
+            let value = (found == Verdict::Value).then(|| cursor.value());
             dram_table.pass(keyspace, key, hash64(key), seqno, value, through);
             last.clear();
             last.extend_from_slice(key);
