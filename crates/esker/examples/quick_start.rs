@@ -25,7 +25,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(snapshot.get(&users, "grace")?.is_some());
 
     let mut names = Vec::new();
-    for pair in db.range(&users, ..).at(&snapshot).rev() {
+    for pair in snapshot.iter(&users).rev() {
         let (name, job) = pair?;
         names.push(format!("{}: {}", str::from_utf8(&name)?, str::from_utf8(&job)?));
     }

@@ -136,7 +136,7 @@ fn a_range_ends_after_its_first_error_and_an_empty_one_at_once() {
     assert!(db.range(&keyspace, b"x".as_slice()..).next().is_none());
     assert!(db.range(&keyspace, b"x".as_slice()..).next_back().is_none());
     let (_other_dir, other, _) = letters();
-    for mut steps in [db.range(&keyspace, ..), db.range(&keyspace, ..).at(&other.snapshot())] {
+    for mut steps in [db.range(&keyspace, ..), other.snapshot().range(&keyspace, ..)] {
         other.clone().close().unwrap_or(());
         let foreign = steps.next().unwrap().is_err();
         assert_eq!(steps.next().is_none(), foreign, "an error is the last item");

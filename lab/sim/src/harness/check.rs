@@ -151,12 +151,9 @@ pub(crate) fn check_pairs(
     pairs: &Pairs,
     snapshot: Option<&Snapshot>,
 ) -> std::result::Result<(), Mismatch> {
-    let all = || {
-        let range = db.range(keyspace, ..);
-        match snapshot {
-            Some(snapshot) => range.at(snapshot),
-            None => range,
-        }
+    let all = || match snapshot {
+        Some(snapshot) => snapshot.iter(keyspace),
+        None => db.iter(keyspace),
     };
     let named = |what: &str| format!("{what} of {}", keyspace.name());
     let wrong = |halt| match halt {

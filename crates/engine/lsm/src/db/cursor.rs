@@ -409,10 +409,10 @@ mod tests {
     }
 
     /// What the model has of `range`, read forward and backward.
-    fn check(db: &Db, keyspace: &Keyspace, range: &KeyRange, at: &Snapshot, model: &Model) {
+    fn check(keyspace: &Keyspace, range: &KeyRange, at: &Snapshot, model: &Model) {
         let inside = model.iter().filter(|(key, _)| range.contains(&[**key]));
         let expected: Vec<_> = inside.map(|(key, value)| ([*key], value.to_be_bytes())).collect();
-        let mut cursor = db.cursor_at(keyspace, range.clone(), at).unwrap();
+        let mut cursor = at.cursor(keyspace, range.clone()).unwrap();
         for is_forward in [true, false] {
             if is_forward { cursor.seek_first() } else { cursor.seek_last() }.unwrap();
             let mut found = Vec::new();
@@ -473,7 +473,7 @@ mod tests {
                             1 => KeyRange::from([key]..),
                             _ => KeyRange::from([key]..[key + 9]),
                         };
-                        check(&db, keyspace, &range, at, &models[which]);
+                        check(keyspace, &range, at, &models[which]);
                     }
                 }
             }

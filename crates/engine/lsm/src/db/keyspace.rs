@@ -1,5 +1,6 @@
 //! Keyspaces: named, separate sets of keys in one database.
 
+use super::cursor::DbCursor;
 use super::range::Range;
 use crate::engine::Engine;
 use crate::options::settings::KeyspaceSettings;
@@ -125,7 +126,16 @@ impl Keyspace {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Value>>> {
-        self.inner.multi_get(self, keys)
+        self.inner.multi_get(self, keys, None)
+    }
+
+    /// Like [`Keyspace::multi_get`], at `snapshot`.
+    pub(super) fn multi_get_at<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<Option<Value>>> {
+        self.inner.multi_get(self, keys, Some(snapshot))
     }
 
     /// Whether `key` exists. Costs as much as [`Keyspace::get`].
@@ -153,6 +163,20 @@ impl Keyspace {
     /// Iterates over all entries.
     pub fn iter(&self) -> Range {
         self.range(..)
+    }
+
+    /// Returns a cursor over `range` at a new snapshot. [`Snapshot::cursor`] reads at an older one.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get`].
+    pub fn cursor(&self, range: impl Into<KeyRange>) -> Result<DbCursor> {
+        self.cursor_at(range.into(), &self.inner.take_snapshot())
+    }
+
+    /// Like [`Keyspace::cursor`], at `snapshot`.
+    pub(super) fn cursor_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<DbCursor> {
+        let keyspace = self.inner.tree.resolve(self)?;
+        DbCursor::new(&self.inner, keyspace, range, snapshot.clone())
     }
 
     /// Returns the entry with the smallest key, or `None` if the keyspace is empty.

@@ -49,7 +49,7 @@ impl Ordered for Store {
         snapshot: &'a dyn esker_api::Snapshot,
     ) -> Result<Box<dyn Cursor + 'a>> {
         let snapshot = self.registered(snapshot)?;
-        Ok(Box::new(self.db.cursor_at(&self.keyspace, range, &snapshot)?))
+        Ok(Box::new(snapshot.cursor(&self.keyspace, range)?))
     }
 
     fn get_at(&self, key: &[u8], snapshot: &dyn esker_api::Snapshot) -> Result<Option<Value>> {

@@ -269,7 +269,7 @@ impl Db {
         keyspace: &Keyspace,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Value>>> {
-        self.inner().multi_get(keyspace, keys)
+        self.inner().multi_get(keyspace, keys, None)
     }
 
     /// Whether `keyspace` has `key`. Costs as much as [`Db::get`].
@@ -327,27 +327,13 @@ impl Db {
         self.range(keyspace, ..)
     }
 
-    /// Returns a cursor over `range` at a new snapshot.
+    /// Returns a cursor over `range` at a new snapshot. [`Snapshot::cursor`] reads at an older one.
     ///
     /// # Errors
     /// The errors of [`Db::get`].
     pub fn cursor(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<DbCursor> {
         let keyspace = self.inner().tree.resolve(keyspace)?;
         DbCursor::new(&self.handle.inner, keyspace, range.into(), self.snapshot())
-    }
-
-    /// Returns a cursor over `range` at `snapshot`.
-    ///
-    /// # Errors
-    /// The errors of [`Snapshot::get`].
-    pub fn cursor_at(
-        &self,
-        keyspace: &Keyspace,
-        range: impl Into<KeyRange>,
-        snapshot: &Snapshot,
-    ) -> Result<DbCursor> {
-        let keyspace = self.inner().tree.resolve(keyspace)?;
-        DbCursor::new(&self.handle.inner, keyspace, range.into(), snapshot.clone())
     }
 
     // Writes.

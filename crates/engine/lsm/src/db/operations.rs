@@ -66,13 +66,16 @@ impl Engine {
         &self,
         keyspace: impl Into<KeyspaceRef>,
         keys: impl IntoIterator<Item = K>,
+        snapshot: Option<&Snapshot>,
     ) -> Result<Vec<Option<Value>>> {
         self.tree.check_usable()?;
         let keyspace = self.tree.resolve(keyspace)?;
+        let snapshot = snapshot.map(|at| self.tree.resolve_snapshot(at)).transpose()?;
         // The caller's iterator may wait, or write: not while a view is pinned.
         let keys: Vec<K> = keys.into_iter().collect();
         let (view, visible) = self.pin_present();
-        let found = multi_get::multi_get(&self.tree, &view, keyspace, &keys, visible);
+        let seqno = snapshot.unwrap_or(visible);
+        let found = multi_get::multi_get(&self.tree, &view, keyspace, &keys, seqno);
         drop(view);
         self.charge_wide_reads();
         found

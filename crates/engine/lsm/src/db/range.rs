@@ -11,11 +11,10 @@ use std::sync::Arc;
 
 /// An iterator over the entries in a range of keys, from both ends.
 ///
-/// It reads at the snapshot given by [`Range::at`], or at a snapshot taken by its first step. It
+/// Created by `range`, `prefix` and `iter` of [`Db`](crate::Db), [`Keyspace`](crate::Keyspace) and
+/// [`Snapshot`]. A range of a snapshot reads at it, others at a snapshot taken by the first step. It
 /// ends after the first error. A long value shares the memory of its block: see [`Value`]. A
-/// [`cursor`](crate::Db::cursor) lends its entries instead. Created by `range`, `prefix` and `iter`
-/// of [`Db`](crate::Db) and
-/// [`Keyspace`](crate::Keyspace).
+/// [`cursor`](crate::Db::cursor) lends its entries instead.
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct Range {
     inner: Arc<Engine>,
@@ -58,25 +57,7 @@ impl Range {
     }
 
     /// Reads at `snapshot`. Has no effect after the first step.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate esker_lsm as esker;
-    /// # fn main() -> esker_base::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// use esker::{Db, Settings};
-    ///
-    /// let db = Db::open(dir.path(), Settings::default())?;
-    /// let keyspace = db.default_keyspace();
-    /// keyspace.put("a", "1")?;
-    /// let snapshot = db.snapshot();
-    /// keyspace.put("b", "2")?;
-    /// assert_eq!(keyspace.iter().at(&snapshot).count(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn at(mut self, snapshot: &Snapshot) -> Self {
+    pub(super) fn at(mut self, snapshot: &Snapshot) -> Self {
         if self.front.is_none() && self.back.is_none() && !self.is_done {
             self.snapshot = Some(snapshot.clone());
         }

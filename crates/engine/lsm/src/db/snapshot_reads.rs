@@ -1,5 +1,6 @@
 //! Reads at a snapshot, by the snapshot.
 
+use super::cursor::DbCursor;
 use super::keyspace::Keyspace;
 use super::range::Range;
 use crate::version::readers::snapshot_tracker::Snapshot;
@@ -16,6 +17,19 @@ impl Snapshot {
     /// open, made the keyspace; otherwise the errors of [`Keyspace::get`].
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         keyspace.get_at(key.as_ref(), self)
+    }
+
+    /// Returns the values of `keys` at the snapshot, in the order of the keys, as
+    /// [`Keyspace::multi_get`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Snapshot::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Value>>> {
+        keyspace.multi_get_at(keys, self)
     }
 
     /// Whether `key` exists at the snapshot. Costs as much as [`Snapshot::get`].
@@ -39,6 +53,14 @@ impl Snapshot {
     /// Iterates over all entries at the snapshot.
     pub fn iter(&self, keyspace: &Keyspace) -> Range {
         keyspace.iter().at(self)
+    }
+
+    /// Returns a cursor over `range` at the snapshot.
+    ///
+    /// # Errors
+    /// The errors of [`Snapshot::get`].
+    pub fn cursor(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<DbCursor> {
+        keyspace.cursor_at(range.into(), self)
     }
 
     /// Returns the entry with the smallest key at the snapshot, or `None` if there was none.

@@ -105,7 +105,7 @@ impl World {
             None => (self.db.snapshot(), self.map.clone()),
         };
         let range = if self.rng.below(3) == 0 { KeyRange::all() } else { self.range() };
-        let cursor = self.db.cursor_at(&self.keyspace, range.clone(), &snapshot).unwrap();
+        let cursor = snapshot.cursor(&self.keyspace, range.clone()).unwrap();
         let expected = map.into_iter().filter(|(key, _)| range.contains(key)).collect();
         Open { cursor, expected, at: None }
     }
@@ -311,7 +311,7 @@ fn a_scan_takes_no_time_for_versions_and_deleted_keys() {
         let one_version = scan_time(&keyspace, forward);
         (0..MANY).for_each(|_| keyspace.put(b"live", b"value").unwrap());
         let many_versions = scan_time(&keyspace, forward);
-        assert_eq!(keyspace.iter().at(&snapshot).count(), 1);
+        assert_eq!(snapshot.iter(&keyspace).count(), 1);
         for number in 0..MANY {
             let side = if forward { "a" } else { "z" };
             let key = format!("{side}{number:06}");

@@ -248,7 +248,7 @@ fn a_close_gives_up_everything_whoever_still_has_a_handle() {
         other.multi_get(&keyspace, [&key(1)]).err(),
         other.range(&keyspace, ..).next().unwrap().err(),
         cursor.next().err(),
-        other.cursor_at(&keyspace, KeyRange::all(), &snapshot).err(),
+        snapshot.cursor(&keyspace, KeyRange::all()).err(),
         other.existing_keyspace("default").err(),
         other.flush().err(),
         other.sync().err(),

@@ -187,7 +187,7 @@ impl Moment {
         assert_eq!(read, self.values, "keys from {} on at {:?}", self.first, self.snapshot);
         let range = KeyRange::of(key(numbers.start)..key(numbers.end));
         let keyspace = world.db.default_keyspace();
-        let mut cursor = world.db.cursor_at(&keyspace, range, &self.snapshot).unwrap();
+        let mut cursor = self.snapshot.cursor(&keyspace, range).unwrap();
         let mut scanned = vec![None; STRETCH];
         cursor.seek_first().unwrap();
         while let Some((found, value)) = cursor.current() {

@@ -143,7 +143,7 @@ impl Pairing {
 }
 
 /// Every read of `db` at `at` answers as `model` does.
-fn check(db: &Db, keyspace: &Keyspace, model: &Model, at: &Snapshot, rng: &mut Rng) {
+fn check(keyspace: &Keyspace, model: &Model, at: &Snapshot, rng: &mut Rng) {
     let probes: Vec<_> = (0..8).map(|_| key(rng)).collect();
     for key in &probes {
         let found = at.get(keyspace, key).unwrap();
@@ -152,16 +152,16 @@ fn check(db: &Db, keyspace: &Keyspace, model: &Model, at: &Snapshot, rng: &mut R
     for _ in 0..4 {
         let (range, _) = range(rng);
         let expected = within(model, &range);
-        let read = || db.range(keyspace, range.clone()).at(at);
+        let read = || at.range(keyspace, range.clone());
         let forward: Vec<Pair> = read().map(copied).collect();
         assert_eq!(forward, expected, "{range:?}");
         let mut backward: Vec<Pair> = read().rev().map(copied).collect();
         backward.reverse();
         assert_eq!(backward, expected, "{range:?}");
-        seek(&mut db.cursor_at(keyspace, range, at).unwrap(), &expected, rng);
+        seek(&mut at.cursor(keyspace, range).unwrap(), &expected, rng);
     }
     let prefix = key(rng);
-    let pairs: Vec<Pair> = db.prefix(keyspace, &prefix).at(at).map(copied).collect();
+    let pairs: Vec<Pair> = at.prefix(keyspace, &prefix).map(copied).collect();
     assert_eq!(pairs, within(model, &KeyRange::prefix(&prefix)), "{prefix:?}");
 }
 
@@ -201,12 +201,12 @@ fn every_call_treats_edge_keys_and_open_ranges_like_a_sorted_map() {
             pairing.write(&mut rng);
             pairing.upkeep(&mut rng);
             let now = pairing.db().snapshot();
-            check(pairing.db(), &pairing.keyspace, &pairing.model, &now, &mut rng);
+            check(&pairing.keyspace, &pairing.model, &now, &mut rng);
             // A snapshot ends with the open that made it.
             if let Some((model, at)) = older.take() {
                 match at.get(&pairing.keyspace, b"") {
                     Ok(_) => {
-                        check(pairing.db(), &pairing.keyspace, &model, &at, &mut rng);
+                        check(&pairing.keyspace, &model, &at, &mut rng);
                         older = Some((model, at));
                     }
                     Err(Error::ForeignHandle { .. }) => {}
@@ -298,7 +298,7 @@ fn a_cleared_keyspace_is_empty_and_leaves_others_alone() {
     for _ in 0..2 {
         let keys: Vec<_> = db.range(&cleared, ..).map(|pair| pair.unwrap().0).collect();
         assert_eq!(keys, [b"new"]);
-        assert_eq!(db.range(&cleared, ..).at(&before).count(), 5);
+        assert_eq!(before.iter(&cleared).count(), 5);
         assert_eq!(db.range(&kept, ..).count(), 5);
         db.compact().unwrap();
     }

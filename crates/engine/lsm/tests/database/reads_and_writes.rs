@@ -93,8 +93,15 @@ fn a_snapshot_sees_its_moment_through_flush_and_compaction() {
         let now = db.get(&keyspace, key(n)).unwrap();
         assert_eq!(now.as_deref(), (n >= 500).then_some(&b"new"[..]));
     }
-    let at_snapshot = db.range(&keyspace, ..).at(&snapshot);
-    assert_eq!(at_snapshot.into_iter().count(), 1_000);
+    let values = snapshot.multi_get(&keyspace, (0..1_000).map(key)).unwrap();
+    assert!(values.iter().all(|value| value.as_deref() == Some(b"old")));
+    let mut cursor = snapshot.cursor(&keyspace, key(600)..).unwrap();
+    cursor.seek_first().unwrap();
+    assert_eq!(cursor.current(), Some((&key(600)[..], &b"old"[..])));
+    let mut cursor = keyspace.cursor(..).unwrap();
+    cursor.seek_first().unwrap();
+    assert_eq!(cursor.current(), Some((&key(500)[..], &b"new"[..])));
+    assert_eq!(snapshot.range(&keyspace, ..).count(), 1_000);
     assert_eq!(pairs(&db).len(), 500);
 }
 
