@@ -247,7 +247,7 @@ enum Access {
 
 /// Says what opening gave up.
 fn warned(db: Db) -> Outcome<Db> {
-    if let Some(torn) = db.torn_log() {
+    if let Some(torn) = db.torn_tail() {
         tell(format_args!("{torn}"));
     }
     for name in db.set_aside() {

@@ -24,7 +24,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     db.flush()?;
     db.settle()?;
-    for goal in db.goals() {
+    for goal in db.space_amp_status() {
         println!("{}: {goal:?}", pages.name());
     }
     let live = 5_000.0 * 104.0;

@@ -147,7 +147,7 @@ impl Compaction {
         let db = place.home.open_for_reading().ok()?;
         let tree = db.levels().into_iter().find(|tree| tree.name == place.keyspace)?;
         let runs = tree.levels.iter().map(|level| level.runs.len() as u64).sum();
-        let kept = db.live_data().map_or(f64::MAX, |live| live.bytes + live.pinned_bytes);
+        let kept = db.estimate_live_data().map_or(f64::MAX, |live| live.bytes + live.pinned_bytes);
         let reclaimable_bytes = (db.stats().table_bytes as f64 - kept).max(0.0) as u64;
         Some(Compaction { runs, reclaimable_bytes })
     }

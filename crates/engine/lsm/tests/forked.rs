@@ -129,9 +129,13 @@ fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm
     assert!(!db.step());
     expect_forked(db.background_error().map_or(Ok(()), Err), dir);
     assert!(db.stats().background_error.is_some());
-    assert!(db.levels().is_empty() && db.goals().is_empty() && db.live_data().is_none());
+    assert!(
+        db.levels().is_empty()
+            && db.space_amp_status().is_empty()
+            && db.estimate_live_data().is_none()
+    );
     assert_eq!(db.dram_table(), DramTableStats::default());
-    assert!(db.torn_log().is_none() && db.set_aside().is_empty());
+    assert!(db.torn_tail().is_none() && db.set_aside().is_empty());
     assert!(db.used_bytes() == 0 && db.unreadable_tables().is_empty());
     assert!(db.keyspaces().is_empty());
     expect_forked(db.lost_files(), dir);

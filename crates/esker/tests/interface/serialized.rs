@@ -35,8 +35,8 @@ fn statistics_and_reports_are_written() {
     let levels = to_value(db.levels()).unwrap();
     assert_eq!(levels[0]["levels"][0]["runs"][0]["tables"][0]["entries"], json!(1));
     assert_eq!(to_value(db.keyspaces()).unwrap()[0]["name"], json!("default"));
-    assert!(to_value(db.live_data()).unwrap()["keys"].is_number());
-    assert_eq!(to_value(db.goals()).unwrap(), json!([]));
+    assert!(to_value(db.estimate_live_data()).unwrap()["keys"].is_number());
+    assert_eq!(to_value(db.space_amp_status()).unwrap(), json!([]));
     db.close().unwrap();
     let checked = inspect::Inspector::open(dir.path().join("db"), None).unwrap();
     let checked = checked.check(&mut |problem| panic!("{problem}")).unwrap();

@@ -219,7 +219,7 @@ impl Engine for EskerEngine {
     }
 
     fn live_table_bytes(&self) -> Option<f64> {
-        self.db.live_data().map(|live| live.bytes)
+        self.db.estimate_live_data().map(|live| live.bytes)
     }
 
     fn flush(&self) -> Result<()> {

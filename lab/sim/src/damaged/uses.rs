@@ -99,7 +99,7 @@ fn full_key(keyspace: &str, key: &[u8]) -> Vec<u8> {
 
 /// The writes that may be gone once a database is open: a torn end of the log may have been any that no table has.
 fn kept_by(db: &Db, history: &History, kept: usize) -> usize {
-    if db.torn_log().is_some() { history.flushed.min(kept) } else { kept }
+    if db.torn_tail().is_some() { history.flushed.min(kept) } else { kept }
 }
 
 /// Opens to read. `None` if that fails.
@@ -108,7 +108,7 @@ pub fn read_only(dir: &Path, place: Place, image: &Image, kept: usize) -> Judged
     let (history, later) = (&image.history, &Later::default());
     let excuses = Excuses::kept(kept_by(&db, history, kept));
     let seen = Opened { db: &db, history, excuses, later, may_have_dropped: false }.read()?;
-    Ok(Some(if db.torn_log().is_some() { Seen::Reported } else { seen }))
+    Ok(Some(if db.torn_tail().is_some() { Seen::Reported } else { seen }))
 }
 
 /// Reads around the damage, as `--skip-damaged` does.
@@ -173,7 +173,7 @@ pub fn write_on(dir: &Path, place: Place, image: &Image, kept: usize) -> Judged<
             Err(error) => return Err(format!("open {round} failed: {error}")),
         };
         kept = kept_by(&db, history, kept);
-        if db.torn_log().is_some() {
+        if db.torn_tail().is_some() {
             seen = Seen::Reported;
         }
         let read = |later: &Later| {

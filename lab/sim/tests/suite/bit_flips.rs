@@ -139,7 +139,7 @@ fn a_flipped_bit_of_the_last_frame_is_told() {
             let disk = disk.crash_image(Rng::new(1));
             disk.bit_flip(&name, at / 8, (at % 8) as u8);
             let db = open(&disk).unwrap();
-            let told = db.torn_log().unwrap_or_else(|| panic!("bit {at} of {name}: silently"));
+            let told = db.torn_tail().unwrap_or_else(|| panic!("bit {at} of {name}: silently"));
             assert_eq!((told.offset, &told.later), (last, &None), "bit {at} of {name}");
             assert_eq!(common::pairs(&db).unwrap().len(), pairs.len() - 1, "bit {at} of {name}");
         }

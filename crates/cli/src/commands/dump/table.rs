@@ -99,7 +99,7 @@ fn numbers(properties: &Properties) -> [(&'static str, u64); 10] {
 }
 
 fn text_head(out: &mut impl Write, place: &TablePlace, properties: &Properties) -> Outcome {
-    let TablePlace { keyspace, level, run, meta } = place;
+    let TablePlace { keyspace, level, run, meta, .. } = place;
     let (file, offset) = (meta.id.file, meta.id.offset);
     writeln!(out, "table {file}+{offset}: keyspace {keyspace}, level {level}, run {run}")?;
     let (smallest, largest) =

@@ -25,7 +25,7 @@ impl Stats {
     pub fn run(self) -> Outcome {
         let db = self.home.open_for_reading()?;
         let (figures, shape) = (db.stats(), Shape::of(&db)?);
-        let cost = Cost::of(&figures, db.live_data(), shape.raw_bytes);
+        let cost = Cost::of(&figures, db.estimate_live_data(), shape.raw_bytes);
         show(|| json(&figures, &shape, &cost), || text(&figures, &shape, &cost))
     }
 }
@@ -60,7 +60,7 @@ impl Shape {
             deletes: tables().map(|table| table.deletes).sum(),
             range_tombstones: tables().map(|table| table.range_tombstones).sum(),
             raw_bytes: tables().map(|table| table.raw_bytes).sum(),
-            goals: db.goals(),
+            goals: db.space_amp_status(),
             lost_files: db.lost_files()?,
             duplicate_rates: trees
                 .iter()

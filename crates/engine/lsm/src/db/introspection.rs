@@ -151,7 +151,7 @@ impl Db {
     /// Causes are a crash during writes, power loss before a sync, or later damage to the file. A
     /// read-only database reports only an end with whole frames after it: an incomplete frame
     /// without any may be a write in progress.
-    pub fn torn_log(&self) -> Option<&TornTail> {
+    pub fn torn_tail(&self) -> Option<&TornTail> {
         self.inner().torn_log.as_ref()
     }
 
@@ -177,14 +177,14 @@ impl Db {
 
     /// Estimates the live data in tables from samples of their keys. `None` if a table cannot be
     /// opened.
-    pub fn live_data(&self) -> Option<LiveData> {
+    pub fn estimate_live_data(&self) -> Option<LiveData> {
         let inner = self.usable().ok()?;
         let snapshots = inner.tree.snapshots.list();
         stats::live_data(&inner.tree.opened_version(), &snapshots)
     }
 
     /// Returns the space usage of each keyspace that has a space-amplification limit.
-    pub fn goals(&self) -> Vec<SpaceAmpStatus> {
+    pub fn space_amp_status(&self) -> Vec<SpaceAmpStatus> {
         let Ok(inner) = self.usable() else { return Vec::new() };
         // All that waits for others comes before the version: merged files stay while it is held.
         let segment_bytes = inner.tree.known_segment_bytes();

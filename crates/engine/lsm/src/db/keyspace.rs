@@ -293,6 +293,7 @@ impl From<&Keyspace> for KeyspaceRef {
 /// The description of a keyspace in a list of keyspaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct KeyspaceInfo {
     /// The name.
     pub name: String,

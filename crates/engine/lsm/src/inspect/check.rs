@@ -17,6 +17,7 @@ type Fates = BTreeMap<String, Fate>;
 /// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CheckReport {
     /// Tables that were not read because the caller stopped the check.
     pub tables_left: u64,

@@ -10,6 +10,7 @@ use esker_base::{Entry, Error, Result, Seqno};
 use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, ScanResult, SegmentHeader, scan};
 
 /// The content of a log.
+#[non_exhaustive]
 pub struct LogDump {
     /// The name of the file.
     pub name: String,

@@ -80,6 +80,7 @@ impl std::fmt::Debug for Inspector {
 
 /// The content of a manifest file.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct ManifestDump {
     /// The name of the file.
     pub name: String,
@@ -91,6 +92,7 @@ pub struct ManifestDump {
 
 /// A table and its position in the LSM tree.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct TablePlace {
     /// The keyspace.
     pub keyspace: KeyspaceId,

@@ -11,6 +11,7 @@ use std::fmt;
 /// The end of a log that an open rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct TornTail {
     /// The path of the log.
     pub path: String,
@@ -38,6 +39,7 @@ pub struct TornTail {
 /// Whole frames after an invalid frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct FramesBehind {
     /// The path of the log with the first of them.
     pub path: String,

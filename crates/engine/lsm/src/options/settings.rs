@@ -53,7 +53,7 @@ pub enum Sync {
 )]
 pub enum Recovery {
     /// Keeps the writes before the invalid frame and moves the rest of the log to files in the
-    /// database directory. [`Db::torn_log`](crate::Db::torn_log) reports both.
+    /// database directory. [`Db::torn_tail`](crate::Db::torn_tail) reports both.
     ///
     /// This is the default because power loss can leave such a log: until a sync, the system writes
     /// the pages of a file in any order. The database must open after power loss without an

@@ -76,6 +76,7 @@ impl fmt::Display for CompactionReason {
 /// The compactions that were installed for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ReasonCount {
     /// Compactions into a deeper level than that of their newest input.
     pub down: u64,
@@ -98,6 +99,7 @@ impl AddAssign for ReasonCount {
 
 /// The compactions that were installed, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct CompactionCounts([ReasonCount; CompactionReason::ALL.len()]);
 
 /// Serializes as a map from reasons to counts.

@@ -62,6 +62,7 @@ pub struct CumulativeStats {
 /// is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct SpaceAmpSamples {
     /// The number of samples.
     pub looks: u64,

@@ -30,6 +30,7 @@ use table_reads::{GetCounters, TableReadStats};
 /// except those in [`Stats::account`].
 #[derive(Clone, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Stats {
     /// Entries written: puts, deletes and range deletes.
     pub writes: u64,

@@ -8,6 +8,7 @@ pub const RECLAIM_PERCENTS: [u64; 6] = [1, 2, 5, 10, 20, 50];
 /// created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ReclaimAccuracy {
     /// Compactions by the error of their estimate, relative to the bytes they freed.
     ///

@@ -58,6 +58,7 @@ impl Retry {
 /// A table that compaction skips because a read of it failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct UnreadableTable {
     /// The name of the keyspace.
     pub keyspace: String,

@@ -88,7 +88,7 @@ fn space_is_told_by_what_is_live() {
         db.flush().unwrap();
         db.settle().unwrap();
     }
-    let live = db.live_data().unwrap();
+    let live = db.estimate_live_data().unwrap();
     let tables = db.stats().table_bytes as f64;
     assert!((live.keys / 1_000.0 - 1.0).abs() < 0.1, "{live:?}");
     let space = db.stats().account.space;
@@ -116,7 +116,7 @@ fn a_reader_tells_the_ceiling_by_the_segments_of_whoever_wrote_last() {
     // By a program that knows only the directory.
     let goal = || {
         let db = Db::open_read_only(dir.path(), Settings::default()).unwrap();
-        db.goals().remove(0)
+        db.space_amp_status().remove(0)
     };
     for segment_bytes in [256 << 10, 128 << 10] {
         write(segment_bytes, 1_000);
@@ -136,8 +136,8 @@ fn a_reader_to_whom_nothing_tells_the_size_of_segments_tells_no_ceiling() {
     let settings = settings().log(Log::None).default_keyspace(default_keyspace);
     let writer = Db::open_with(env(), settings).unwrap();
     let reader = Db::open_read_only_with(env(), Settings::default()).unwrap();
-    assert_eq!(reader.goals()[0].ceiling_bytes, None);
-    assert!(writer.goals()[0].ceiling_bytes.is_some(), "who writes knows");
+    assert_eq!(reader.space_amp_status()[0].ceiling_bytes, None);
+    assert!(writer.space_amp_status()[0].ceiling_bytes.is_some(), "who writes knows");
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn what_a_snapshot_pins_is_not_garbage() {
     let snapshot = db.snapshot();
     put(&db, 1_000);
     db.compact().unwrap();
-    let live = db.live_data().unwrap();
+    let live = db.estimate_live_data().unwrap();
     assert!((live.pinned_bytes / live.bytes - 1.0).abs() < 0.1, "{live:?}");
     drop(snapshot);
-    assert_eq!(db.live_data().unwrap().pinned_bytes, 0.0);
+    assert_eq!(db.estimate_live_data().unwrap().pinned_bytes, 0.0);
 }
 
 #[test]

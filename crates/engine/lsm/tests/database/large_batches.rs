@@ -113,7 +113,7 @@ fn a_batch_of_several_segments_is_there_now_after_a_crash_and_in_tables() {
     assert_eq!(value.unwrap()[0], 1);
     killed::copy_files(dir.path(), copy.path());
     let recovered = open(copy.path());
-    assert_eq!((mark(&recovered, 100), recovered.torn_log()), (Some(2), None));
+    assert_eq!((mark(&recovered, 100), recovered.torn_tail()), (Some(2), None));
     recovered.close().unwrap();
     assert_eq!(mark(&open(copy.path()), 100), Some(2));
     db.flush().unwrap();
@@ -156,7 +156,7 @@ fn a_batch_that_is_cut_at_any_frame_is_left_out_whole() {
             }
             let recovered = open(copy.path());
             assert_eq!(mark(&recovered, 30), Some(1), "cut at frame {at}");
-            assert_eq!(recovered.torn_log().is_some(), at > 1 && !is_rebuilt, "cut at frame {at}");
+            assert_eq!(recovered.torn_tail().is_some(), at > 1 && !is_rebuilt, "cut at frame {at}");
             assert_eq!(recovered.stats().visible_seqno, seqno - 30 - u64::from(at == 0));
             let is_lost = |name: &str| name.starts_with("lost-");
             let names = PosixStorage::open(copy.path()).unwrap().list().unwrap();
@@ -166,7 +166,7 @@ fn a_batch_that_is_cut_at_any_frame_is_left_out_whole() {
             let again = tempfile::tempdir().unwrap();
             killed::copy_files(copy.path(), again.path());
             let recovered_again = open(again.path());
-            assert_eq!((mark(&recovered_again, 30), recovered_again.torn_log()), (Some(3), None));
+            assert_eq!((mark(&recovered_again, 30), recovered_again.torn_tail()), (Some(3), None));
             recovered.close().unwrap();
             assert_eq!(mark(&open(copy.path()), 30), Some(3));
         }
@@ -236,11 +236,11 @@ fn a_batch_with_a_damaged_frame_is_left_out_whole_and_kept_aside() {
         inspector.check(&mut |problem| panic!("frame {at}: {problem}")).unwrap();
         let repaired = try_open(copy.path(), Recovery::Strict).unwrap();
         // A last frame that does not hold is no damage: a crash leaves it so.
-        assert_eq!((mark(&repaired, 30), repaired.torn_log().is_some()), (Some(1), is_last));
+        assert_eq!((mark(&repaired, 30), repaired.torn_tail().is_some()), (Some(1), is_last));
         let copy = damaged();
         let db = open(copy.path());
         assert_eq!(mark(&db, 30), Some(1));
-        let torn = db.torn_log().unwrap();
+        let torn = db.torn_tail().unwrap();
         assert_eq!((torn.first_seqno, torn.later.is_some()), (32, !is_last), "frame {at}");
         let kept = if is_last { &[][..] } else { &logs_of_batch };
         assert_eq!(torn.kept_in, kept, "frame {at}");

@@ -90,7 +90,7 @@ fn a_log_that_is_not_whole_is_not_used_again() {
         (0..10_000).for_each(|number| put(&db, number).unwrap());
     }
     let after = over(&storage.crash());
-    assert!(after.torn_log().is_none(), "what is left of a file's last use is no damage");
+    assert!(after.torn_tail().is_none(), "what is left of a file's last use is no damage");
     assert!((0..10_000).all(|number| has(&after, number)));
 }
 

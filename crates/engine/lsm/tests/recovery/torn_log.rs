@@ -98,7 +98,7 @@ fn a_strict_open_accepts_a_log_that_ends_in_a_bad_frame() {
     std::fs::write(&log, bytes).unwrap();
     let db = try_open(dir.path(), Recovery::Strict).unwrap();
     assert_eq!(prefix(&db), 99);
-    assert_eq!(db.torn_log().unwrap().later, None);
+    assert_eq!(db.torn_tail().unwrap().later, None);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn what_an_open_rejects_is_kept_aside() {
     let name = log.file_name().unwrap().to_str().unwrap();
     let lost = format!("lost-{name}");
     let db = open(dir.path());
-    let torn = db.torn_log().expect("writes are rejected");
+    let torn = db.torn_tail().expect("writes are rejected");
     assert_eq!((torn.offset, torn.first_seqno), (frames[60], 61));
     let later = torn.later.as_ref().expect("whole frames follow");
     assert_eq!((later.offset, later.frames), (frames[61], 39));
@@ -120,7 +120,7 @@ fn what_an_open_rejects_is_kept_aside() {
     assert_eq!(prefix(&db), 60);
     drop(db);
     let db = open(dir.path());
-    assert_eq!((prefix(&db), db.torn_log()), (60, None));
+    assert_eq!((prefix(&db), db.torn_tail()), (60, None));
     db.close().unwrap();
     assert_eq!(content(dir.path())[&lost], bytes[..frames[100] as usize], "nothing removes it");
 }
@@ -154,7 +154,7 @@ fn a_log_of_which_nothing_is_accepted_is_kept_once() {
 
     let db = open(copy.path());
     assert_eq!(prefix(&db), 1);
-    let torn = db.torn_log().expect("writes are rejected");
+    let torn = db.torn_tail().expect("writes are rejected");
     let lost = lost_in(copy.path());
     assert!(lost.len() >= 3, "{lost:?}");
     assert!(!lost.iter().any(|name| name.starts_with("lost-2-")), "{lost:?}");
@@ -256,13 +256,13 @@ fn the_only_frame_of_a_segment_after_a_full_one_is_missed() {
     db.sync().unwrap();
     killed::copy_files(dir.path(), copy.path());
     let whole = open(copy.path());
-    assert_eq!((whole.torn_log(), whole.stats().visible_seqno), (None, 5));
+    assert_eq!((whole.torn_tail(), whole.stats().visible_seqno), (None, 5));
     drop(whole);
 
     let copy = tempfile::tempdir().unwrap();
     killed::copy_files(dir.path(), copy.path());
     damage_last_log(copy.path());
     let torn = open(copy.path());
-    let told = torn.torn_log().expect("a write is gone");
+    let told = torn.torn_tail().expect("a write is gone");
     assert_eq!((told.first_seqno, &told.later), (5, &None), "{told}");
 }

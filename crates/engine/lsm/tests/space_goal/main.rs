@@ -183,8 +183,8 @@ fn figures_keep_no_files_that_merges_are_done_with() {
     type Look = (&'static str, fn(&Db));
     let looks: [Look; 3] = [
         ("levels", |db| drop(db.levels())),
-        ("goals", |db| drop(db.goals())),
-        ("live_data", |db| _ = db.live_data()),
+        ("space_amp_status", |db| drop(db.space_amp_status())),
+        ("estimate_live_data", |db| _ = db.estimate_live_data()),
     ];
     for (name, look) in looks {
         assert_eq!(table_files_beside_a_look(look), 2, "{name}: what was merged, and the flush's");

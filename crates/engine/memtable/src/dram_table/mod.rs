@@ -111,6 +111,7 @@ pub struct Hit<R> {
 /// The content and the counters of a DRAMTable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct DramTableStats {
     /// Bytes of memory in use: keys, values, headers, arrays and allocator overhead.
     pub bytes: u64,
