@@ -23,6 +23,7 @@
 use esker_base::coding::{take_varint32, u32_at};
 use esker_base::{Kind, Seqno};
 use std::cmp::Ordering;
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,8 +33,23 @@ pub(crate) const ENTRY_BYTES_MIN: usize = 4;
 /// The seqno of a version takes at most this many bytes.
 const SEQNO_BYTES_MAX: usize = 7;
 
-/// An entry's fixed fields and its longest seqno.
-const ENTRY_WINDOW: usize = ENTRY_BYTES_MIN + 8;
+/// An entry's fixed fields, with a value length of two bytes, and a seqno as a whole word.
+const ENTRY_WINDOW: usize = ENTRY_BYTES_MIN + 1 + 8;
+
+/// The bits of an entry's first byte that are set in no tag: of the kind, and of the number of seqno bytes.
+const UNKNOWN_TAGS: u32 = 0x8e;
+
+/// The bits of an entry's first four bytes that say that a length goes on,
+const LONG_LENGTHS: u32 = 0x8080_8000;
+
+/// and the one of them that says so of the value's.
+const LONG_VALUE: u32 = 0x8000_0000;
+
+/// At most so many bytes are [touched](Block::touch).
+const TOUCHED_BYTES: usize = 1 << 10;
+
+/// What a processor fetches from memory at once.
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Three counts.
 pub(crate) const HEADER_BYTES: usize = 12;
@@ -72,6 +88,14 @@ pub(crate) struct RawEntry {
     pub(crate) value_len: usize,
     pub(crate) seqno: Seqno,
     pub(crate) kind: Kind,
+}
+
+/// What a search needs of an entry that it passes.
+struct Step {
+    shared: usize,
+    suffix: usize,
+    end: usize,
+    value_len: usize,
 }
 
 /// Where an entry, and where its value starts in the block.
@@ -124,6 +148,12 @@ impl Block {
     #[inline]
     pub(crate) fn bytes(&self) -> &Arc<[u8]> {
         &self.bytes
+    }
+
+    /// The same, without this clone.
+    #[inline]
+    pub(crate) fn into_bytes(self) -> Arc<[u8]> {
+        self.bytes
     }
 
     /// Bytes of memory that the block takes.
@@ -210,16 +240,22 @@ impl Block {
         let Some(window) = self.bytes.get(at..)?.first_chunk::<ENTRY_WINDOW>() else {
             return self.decode_long_entry(at);
         };
-        let lengths = u32::from_le_bytes([window[0], window[1], window[2], window[3]]);
-        if lengths & 0x8080_8000 != 0 {
-            return self.decode_long_entry(at);
-        }
-        let seqno = u64::from_le_bytes(window[4..].try_into().ok()?);
-        let lengths = [usize::from(window[1]), usize::from(window[2]), usize::from(window[3])];
-        self.assemble(window[0], lengths, at + ENTRY_BYTES_MIN, seqno)
+        let word = u32_at(window, 0);
+        let (value_len, seqno) = match word & LONG_LENGTHS {
+            0 => (usize::from(window[3]), &window[ENTRY_BYTES_MIN..]),
+            LONG_VALUE if window[4] < 0x80 => {
+                let value_len = usize::from(window[3] & 0x7f) | usize::from(window[4]) << 7;
+                (value_len, &window[ENTRY_BYTES_MIN + 1..])
+            }
+            _ => return self.decode_long_entry(at),
+        };
+        let seqno_at = at + window.len() - seqno.len();
+        let seqno = u64::from_le_bytes(*seqno.first_chunk()?);
+        let lengths = [usize::from(window[1]), usize::from(window[2]), value_len];
+        self.assemble(window[0], lengths, seqno_at, seqno)
     }
 
-    /// As [`Block::decode`], for an entry with a length of 128 or more, or at the very end.
+    /// As [`Block::decode`], for an entry with longer lengths, or at the very end.
     fn decode_long_entry(&self, at: usize) -> Option<RawEntry> {
         let entries = &self.bytes[..self.entries_end()];
         let (tag, mut rest) = entries.get(at..)?.split_first()?;
@@ -281,10 +317,10 @@ impl Block {
         Ok((self.suffix(&entry), entry.seqno))
     }
 
-    /// The number of restarts whose version is before `(key, seqno)`.
-    fn restarts_before(&self, key: &[u8], seqno: Seqno) -> Result<usize, BadEntry> {
+    /// The last restart whose version is before `(key, seqno)`, or the first of all.
+    fn restart_before(&self, key: &[u8], seqno: Seqno) -> Result<usize, BadEntry> {
         let (mut low, mut high) = (0, self.restarts());
-        while low < high {
+        while high - low > 1 {
             let middle = (low + high) / 2;
             let (other, other_seqno) = self.restart_version(middle)?;
             let before = match other.cmp(key) {
@@ -293,7 +329,7 @@ impl Block {
                 Ordering::Greater => false,
             };
             if before {
-                low = middle + 1;
+                low = middle;
             } else {
                 high = middle;
             }
@@ -301,23 +337,26 @@ impl Block {
         Ok(low)
     }
 
+    /// Has the processor fetch what a search reads all at once. Otherwise it would wait for each
+    /// cache line before it knew the next.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        let searched = &self.bytes[..self.entries_end().min(TOUCHED_BYTES)];
+        let lines = searched.iter().step_by(CACHE_LINE_BYTES);
+        black_box(lines.fold(0, |sum, byte| sum ^ byte));
+    }
+
     /// The first version at or after `(key, seqno)`, if the block has one.
     #[inline]
     pub(crate) fn seek(&self, key: &[u8], seqno: Seqno) -> Result<Option<SeekResult>, BadEntry> {
-        let restarts_before = self.restarts_before(key, seqno)?;
-        let at_restart = restarts_before < self.restarts();
-        if restarts_before > 0 {
-            let end =
-                if at_restart { self.restart(restarts_before).entry } else { self.entries_end() };
-            let found = self.scan(self.restart(restarts_before - 1), end, key, seqno)?;
-            if found.is_some() {
-                return Ok(found);
-            }
+        let before = self.restart_before(key, seqno)?;
+        let is_last = before + 1 == self.restarts();
+        let end = if is_last { self.entries_end() } else { self.restart(before + 1).entry };
+        let found = self.scan(self.restart(before), end, key, seqno)?;
+        if found.is_some() || is_last {
+            return Ok(found);
         }
-        if !at_restart {
-            return Ok(None);
-        }
-        let place = self.restart(restarts_before);
+        let place = self.restart(before + 1);
         let entry = self.entry(place.entry)?;
         let same_key = self.suffix(&entry) == key;
         Ok(Some(SeekResult { place, entry, same_key }))
@@ -332,28 +371,83 @@ impl Block {
         key: &[u8],
         seqno: Seqno,
     ) -> Result<Option<SeekResult>, BadEntry> {
-        let mut matched = 0;
+        let (start, mut matched) = (place.entry, 0);
         while place.entry < end {
-            let entry = self.entry(place.entry)?;
-            if entry.shared < matched {
-                return Ok(Some(SeekResult { place, entry, same_key: false }));
+            let Step { shared, suffix, end, value_len } = self.step(place.entry)?;
+            if shared > matched && place.entry == start {
+                return Err(BadEntry { at: start });
             }
-            if entry.shared == matched {
-                let (suffix, rest) = (self.suffix(&entry), &key[matched..]);
-                let common = common_prefix(suffix, rest);
-                matched += common;
-                if common == rest.len() {
-                    let same_key = common == suffix.len();
-                    if !same_key || entry.seqno <= seqno {
-                        return Ok(Some(SeekResult { place, entry, same_key }));
+            if shared < matched {
+                return self.landing(place, false);
+            }
+            if shared == matched {
+                let (suffix, rest) = (&self.bytes[suffix..end], &key[matched..]);
+                let is_below = match (suffix, rest) {
+                    // Most differ in their first byte.
+                    ([byte, ..], [other, ..]) if byte != other => byte < other,
+                    _ => {
+                        let common = common_prefix(suffix, rest);
+                        matched += common;
+                        if common == rest.len() {
+                            let landing = self.landing(place, common == suffix.len())?;
+                            let is_newer = |it: &SeekResult| it.same_key && it.entry.seqno > seqno;
+                            if !landing.as_ref().is_some_and(is_newer) {
+                                return Ok(landing);
+                            }
+                            true
+                        } else {
+                            common == suffix.len() || suffix[common] < rest[common]
+                        }
                     }
-                } else if common < suffix.len() && suffix[common] > rest[common] {
-                    return Ok(Some(SeekResult { place, entry, same_key: false }));
+                };
+                if !is_below {
+                    return self.landing(place, false);
                 }
             }
-            place = place.after(&entry);
+            place = EntryPosition { entry: end, value: place.value + value_len };
         }
         Ok(None)
+    }
+
+    /// The lengths of the entry at `at`.
+    #[inline(always)]
+    fn step(&self, at: usize) -> Result<Step, BadEntry> {
+        let window: Option<&[u8; ENTRY_BYTES_MIN + 1]> = self.chunk(at);
+        let Some(window) = window else { return self.step_slowly(at) };
+        let word = u32_at(window, 0);
+        let (mut value_len, mut seqno_at) = (word >> 24, at + ENTRY_BYTES_MIN);
+        match word & (LONG_LENGTHS | UNKNOWN_TAGS) {
+            0 => {}
+            LONG_VALUE if window[4] < 0x80 => {
+                value_len = value_len & 0x7f | u32::from(window[4]) << 7;
+                seqno_at += 1;
+            }
+            _ => return self.step_slowly(at),
+        }
+        let suffix = seqno_at + (word >> 4 & 0x0f) as usize;
+        let end = suffix + (word >> 16 & 0xff) as usize;
+        if end > self.entries_end() {
+            return Err(BadEntry { at });
+        }
+        Ok(Step { shared: (word >> 8 & 0xff) as usize, suffix, end, value_len: value_len as usize })
+    }
+
+    /// As [`Block::step`], for any entry.
+    #[cold]
+    fn step_slowly(&self, at: usize) -> Result<Step, BadEntry> {
+        let RawEntry { shared, suffix, end, value_len, .. } = self.entry(at)?;
+        Ok(Step { shared, suffix, end, value_len })
+    }
+
+    /// The end of a search at the entry at `place`.
+    #[inline]
+    fn landing(
+        &self,
+        place: EntryPosition,
+        same_key: bool,
+    ) -> Result<Option<SeekResult>, BadEntry> {
+        let entry = self.entry(place.entry)?;
+        Ok(Some(SeekResult { place, entry, same_key }))
     }
 }
 

@@ -132,6 +132,11 @@ mod tests {
             (vec![1; 128], 256, Kind::Delete, vec![]),
             (vec![1; 300], MAX_SEQNO, Kind::Put, vec![3; 128]),
             (vec![2; 65_536], 65_535, Kind::Put, vec![4; 70_000]),
+            (vec![3; 1], 0, Kind::Put, vec![5; 127]),
+            (vec![4; 1], 1, Kind::Put, vec![6; 128]),
+            (vec![5; 1], MAX_SEQNO, Kind::Put, vec![7; 16_383]),
+            (vec![6; 1], 1, Kind::Put, vec![8; 16_384]),
+            (vec![7; 1], 0, Kind::Put, vec![9; 200]),
         ];
         let mut builder = BlockBuilder::default();
         let mut bytes_at_most = HEADER_BYTES;
@@ -148,6 +153,8 @@ mod tests {
             assert_eq!((entry.seqno, entry.kind), (*seqno, *kind));
             assert_eq!(entry.shared + block.suffix(&entry).len(), key.len());
             assert_eq!(block.slice(block.value(place, &entry).unwrap()), value);
+            let landing = block.seek(key, *seqno).unwrap().unwrap();
+            assert!(landing.same_key && landing.place == place);
             place = place.after(&entry);
         }
         assert_eq!(place.entry, block.entries_end());

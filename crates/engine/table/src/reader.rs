@@ -195,6 +195,7 @@ impl Table {
             return Ok(None);
         }
         let block = block(self, n)?;
+        block.touch();
         let bad_entry = |bad| self.bad_entry(n, bad);
         let landing = block.seek(key, snapshot).map_err(bad_entry)?;
         let Some(SeekResult { place, entry, .. }) = landing.filter(|landing| landing.same_key)
