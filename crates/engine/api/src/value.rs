@@ -48,13 +48,33 @@ impl Value {
     #[doc(hidden)]
     #[inline]
     pub fn shared(block: &Arc<[u8]>, range: Range<usize>) -> Self {
+        match range.len() > INLINE_BYTES {
+            true => Value::part_of(block.clone(), range),
+            false => Value::copy_of(&block[range]),
+        }
+    }
+
+    /// As [`Value::shared`], with a handle of the block that the caller does not need.
+    ///
+    /// # Panics
+    /// If `block` is shorter.
+    #[doc(hidden)]
+    #[inline]
+    pub fn part_of(block: Arc<[u8]>, range: Range<usize>) -> Self {
         let bytes = &block[range.clone()];
         match (u32::try_from(range.start), u32::try_from(range.end)) {
             (Ok(start), Ok(end)) if bytes.len() > INLINE_BYTES => {
-                Value(Repr::Shared { block: block.clone(), start, end })
+                Value(Repr::Shared { block, start, end })
             }
             _ => Value::copy_of(bytes),
         }
+    }
+
+    /// Whether the bytes are in the memory of a block.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        matches!(self.0, Repr::Shared { .. })
     }
 
     /// Returns the bytes, without a copy if they are a vector.

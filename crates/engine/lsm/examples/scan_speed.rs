@@ -7,6 +7,7 @@
 //!
 //! * `cursor`: a full scan by `Db::cursor`, `range`: one by `Db::range`.
 //! * `seek`: a new cursor, a seek, and 50 entries; `kept`: the same with one cursor for all seeks.
+//! * `first`: a get of each entry, in the order of the load, before all rounds. Blocks are not cached yet.
 //! * `get`: a get of a key that exists.
 //!
 //! WHAT is one of them alone, for a profiler. `WHAT+compact` compacts to one run before.
@@ -57,6 +58,12 @@ fn read_on(cursor: &mut DbCursor, entries: usize) -> usize {
     sum
 }
 
+fn get(db: &Db, number: u64) -> usize {
+    let key = key(number);
+    let value = db.get(&db.default_keyspace(), key).expect("a get").expect("a value");
+    weigh(&key, &value)
+}
+
 /// Runs one round. Returns how many entries, seeks or gets there were.
 fn run(db: &Db, what: &str, records: u64, rng: &mut Rng) -> u64 {
     let keyspace = db.default_keyspace();
@@ -98,11 +105,7 @@ fn run(db: &Db, what: &str, records: u64, rng: &mut Rng) -> u64 {
             POINTS
         }
         _ => {
-            for _ in 0..POINTS {
-                let key = key(rng.below(records));
-                let value = keyspace.get(key).expect("a get").expect("a value");
-                sum += weigh(&key, &value);
-            }
+            sum += (0..POINTS).map(|_| get(db, rng.below(records))).sum::<usize>();
             POINTS
         }
     };
@@ -136,6 +139,12 @@ fn main() {
     }
     let clock = SystemClock::new();
     let mut rng = Rng::new(2);
+    if what.is_empty() || what == "get" {
+        let started = clock.now();
+        black_box((0..records).map(|number| get(&db, number)).sum::<usize>());
+        let took = (clock.now() - started).as_nanos() as f64;
+        println!("first   {:12.1}", took / records as f64);
+    }
     let whats = WHATS.into_iter().filter(|it| what.is_empty() || *it == what);
     let mut took: Vec<(&str, Vec<f64>)> = whats.map(|what| (what, Vec::new())).collect();
     for _ in 0..rounds {

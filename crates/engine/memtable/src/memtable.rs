@@ -227,6 +227,12 @@ impl MemTable {
         self.segment.bytes(from, to)
     }
 
+    /// Whether a reader at `snapshot` may find anything here.
+    #[inline]
+    pub fn has_entries_through(&self, snapshot: Seqno) -> bool {
+        self.segment.numbers_through(snapshot) > 0
+    }
+
     /// Asks the processor for where a look for the key with `hash` begins.
     #[inline]
     pub fn prefetch(&self, keyspace: KeyspaceId, hash: u64) {

@@ -132,6 +132,12 @@ impl BlockSlots {
         self.remove(key, place);
     }
 
+    /// Whether the cache has evicted blocks.
+    #[inline]
+    pub(crate) fn has_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Relaxed) > 0
+    }
+
     /// Drops the blocks whose keys `is_removed` selects.
     pub(crate) fn remove_all(&self, is_removed: impl Fn(&OwnedKey) -> bool) {
         for slot in self.slots.get().into_iter().flatten() {

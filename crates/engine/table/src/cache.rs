@@ -134,6 +134,12 @@ impl BlockCache {
         self.shared.blocks.weight() as usize
     }
 
+    /// Whether blocks were evicted. Until then, the cache has all blocks that were read.
+    #[inline]
+    pub fn has_evicted(&self) -> bool {
+        self.shared.slots.has_evicted()
+    }
+
     /// Lookups that found their block.
     pub fn hits(&self) -> u64 {
         self.shared.blocks.hits() + self.shared.slots.hits()
@@ -216,9 +222,11 @@ mod tests {
     #[test]
     fn a_cache_without_room_keeps_nothing_and_harms_nothing() {
         let cache = BlockCache::new(0);
+        assert!(!cache.has_evicted());
         cache.insert(key(1), block());
         assert!(cache.get(key(1)).is_none());
         assert_eq!(cache.used_bytes(), 0);
+        assert!(cache.has_evicted(), "a block that is not taken counts");
     }
 
     #[test]

@@ -48,6 +48,12 @@ impl PinnedValue {
         Some((self.block.as_ref()?.bytes(), self.place.clone()))
     }
 
+    /// As [`PinnedValue::shared`], and holds nothing any more.
+    #[inline]
+    pub fn into_shared(self) -> Option<(Arc<[u8]>, Range<usize>)> {
+        Some((self.block?.into_bytes(), self.place))
+    }
+
     /// Holds nothing any more.
     #[inline]
     pub fn release(&mut self) {

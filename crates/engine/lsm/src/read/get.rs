@@ -17,6 +17,7 @@ use esker_api::Value;
 use esker_base::{EntryCursor, Error, KeyspaceId, Result, Seqno, hash64};
 use esker_memtable::{DramTable, LookupOutcome, MemTable};
 use esker_table::{BlockReadStats, Found, PinnedValue, Table};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a get returns may keep a block in memory that is so many times as long. A shorter value is
@@ -102,9 +103,10 @@ pub(super) fn get_from_memory(
 ) -> Result<InMemory> {
     let LookupKey { keyspace, key, hash, snapshot } = sought;
     let mut deleted_below = 0;
+    let memtables = || view.memtables.iter().filter(|one| one.has_entries_through(snapshot));
     // Each is a cache miss; so they are waited for together.
-    view.memtables.iter().for_each(|memtable| memtable.prefetch(keyspace, hash));
-    for memtable in &view.memtables {
+    memtables().for_each(|memtable| memtable.prefetch(keyspace, hash));
+    for memtable in memtables() {
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
         }
@@ -122,7 +124,8 @@ pub(super) fn get_from_memory(
     }
 }
 
-/// Offers what tables said of the key to the DRAMTable, and returns the value.
+/// Offers what tables said of the key to the DRAMTable, and returns the value. A value that is a
+/// good part of its block is offered only if the block cache is too small for all blocks.
 #[inline]
 pub(super) fn fill(
     tree: &Tree,
@@ -131,7 +134,9 @@ pub(super) fn fill(
     found: Option<(Seqno, Value)>,
 ) -> Option<Value> {
     let (seqno, value) = found?;
-    if let Some(dram_table) = &tree.dram_table {
+    // What the block cache has and keeps would only be in memory twice.
+    let is_held = value.is_shared() && !tree.cache.has_evicted();
+    if let Some(dram_table) = tree.dram_table.as_ref().filter(|_| !is_held) {
         let LookupKey { keyspace, key, hash, snapshot } = sought;
         // R3: what is returned, and nothing else, is offered.
         let seqno = if seqno == 0 { written_by(view) } else { seqno };
@@ -248,7 +253,7 @@ impl TableSearch {
         let Some(found) = found else { return Ok(None) };
         tree.counters.table_gets.count(true, self.cost);
         let lives = is_value(found.kind, found.seqno, self.deleted_below);
-        Ok(Some(lives.then(|| (found.seqno, value_of(&found.value)))))
+        Ok(Some(lives.then(|| (found.seqno, value_of(found.value)))))
     }
 
     /// Notes that no run decided.
@@ -259,12 +264,14 @@ impl TableSearch {
 
 /// The value, in the memory of its block if it is a good part of it.
 #[inline]
-fn value_of(found: &PinnedValue) -> Value {
-    match found.shared() {
-        Some((block, range)) if range.len() >= block.len() / SHARED_BLOCK_PART => {
-            Value::shared(block, range)
-        }
-        _ => Value::copy_of(found.bytes()),
+fn value_of(found: PinnedValue) -> Value {
+    let is_part =
+        |(block, range): (&Arc<[u8]>, Range<usize>)| range.len() >= block.len() / SHARED_BLOCK_PART;
+    match found.shared().is_some_and(is_part) {
+        true => found
+            .into_shared()
+            .map_or_else(Value::default, |(block, range)| Value::part_of(block, range)),
+        false => Value::copy_of(found.bytes()),
     }
 }
 
@@ -334,6 +341,44 @@ mod tests {
         let found = get(&inner.tree, &view, keyspace.id(), b"k", now, ReadTier::MayBlock).unwrap();
         assert_eq!(found.as_deref(), Some(&b"old"[..]), "all that its view has");
         assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
+    }
+
+    #[test]
+    fn the_first_entry_of_a_memtable_is_found_and_no_earlier_reader_finds_it() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        let before = inner.commit.visible();
+        db.put(&keyspace, b"k", b"v").unwrap();
+        let view = inner.tree.view.load();
+        let get_at = |seqno| {
+            get(&inner.tree, &view, keyspace.id(), b"k", seqno, ReadTier::MayBlock).unwrap()
+        };
+        assert_eq!(get_at(inner.commit.visible()).as_deref(), Some(&b"v"[..]));
+        assert_eq!(get_at(before), None);
+    }
+
+    #[test]
+    fn the_dram_table_takes_large_values_once_the_block_cache_has_evicted() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let (keyspace, tree) = (db.default_keyspace(), &db.inner().tree);
+        let fills_after_get = |key: &[u8], value: &[u8]| {
+            assert_eq!(db.get(&keyspace, key).unwrap().as_deref(), Some(value));
+            tree.dram_table.as_ref().unwrap().stats().fills
+        };
+        let (small, large) = ([1; 10], [2; 1000]);
+        for (key, value) in [(b"small", &small[..]), (b"large", &large[..])] {
+            db.put(&keyspace, key, value).unwrap();
+        }
+        db.flush().unwrap();
+        assert_eq!(fills_after_get(b"large", &large), 0);
+        assert_eq!(fills_after_get(b"large", &large), 0, "from the cache");
+        assert_eq!(fills_after_get(b"small", &small), 1);
+        tree.cache.set_capacity(0);
+        assert_eq!(fills_after_get(b"large", &large), 2);
     }
 
     /// R1 for a batch over two MemTables, of which the view has the first.

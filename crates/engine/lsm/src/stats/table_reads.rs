@@ -88,6 +88,8 @@ pub(crate) struct GetCounters {
 #[derive(Default)]
 #[repr(align(128))]
 struct Stripe {
+    /// Gets that the first run answered, with a block of the cache. They are counted nowhere else.
+    first_hits: AtomicU64,
     hits: AtomicU64,
     hit_reads: AtomicU64,
     misses: AtomicU64,
@@ -112,12 +114,16 @@ impl GetCounters {
     #[inline]
     pub(crate) fn count(&self, was_found: bool, cost: ReadCost) {
         let stripe = &self.stripes[own_stripe()];
+        let BlockReadStats { blocks, bytes } = cost.loaded;
+        if was_found && (cost.runs, cost.reads, blocks) == (1, 1, 0) {
+            stripe.first_hits.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         let (gets, all_reads) = match was_found {
             true => (&stripe.hits, &stripe.hit_reads),
             false => (&stripe.misses, &stripe.miss_reads),
         };
         gets.fetch_add(1, Ordering::Relaxed);
-        let BlockReadStats { blocks, bytes } = cost.loaded;
         let sums = [
             (all_reads, cost.reads),
             (&stripe.runs, cost.runs),
@@ -135,12 +141,13 @@ impl GetCounters {
         let sum = |of: fn(&Stripe) -> &AtomicU64| {
             self.stripes.iter().map(|stripe| of(stripe).load(Ordering::Relaxed)).sum()
         };
+        let first_hits: u64 = sum(|stripe| &stripe.first_hits);
         TableReadStats {
-            hits: sum(|stripe| &stripe.hits),
-            hit_reads: sum(|stripe| &stripe.hit_reads),
+            hits: sum(|stripe| &stripe.hits) + first_hits,
+            hit_reads: sum(|stripe| &stripe.hit_reads) + first_hits,
             misses: sum(|stripe| &stripe.misses),
             miss_reads: sum(|stripe| &stripe.miss_reads),
-            runs: sum(|stripe| &stripe.runs),
+            runs: sum(|stripe| &stripe.runs) + first_hits,
             blocks: sum(|stripe| &stripe.blocks),
             block_bytes: sum(|stripe| &stripe.block_bytes),
         }
