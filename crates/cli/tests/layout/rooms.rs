@@ -45,7 +45,7 @@ const FLASH: [(&str, &[&str]); 8] = [
     ("fs", &["allocation", "chunks", "files", "format", "lifetimes"]),
 ];
 
-const LSM: [(&str, &[&str]); 19] = [
+const LSM: [(&str, &[&str]); 20] = [
     ("fold", &[]),
     ("resources", &[]),
     ("options", &["resources"]),
@@ -109,6 +109,21 @@ const LSM: [(&str, &[&str]); 19] = [
             "write",
         ],
     ),
+    (
+        "ingest",
+        &[
+            "background",
+            "compaction",
+            "engine",
+            "manifest",
+            "options",
+            "output",
+            "stats",
+            "tree",
+            "version",
+            "write",
+        ],
+    ),
     ("inspect", &["fold", "log", "manifest", "options", "output", "recovery", "version"]),
     (
         "db",
@@ -116,6 +131,7 @@ const LSM: [(&str, &[&str]); 19] = [
             "background",
             "compaction",
             "engine",
+            "ingest",
             "log",
             "manifest",
             "options",

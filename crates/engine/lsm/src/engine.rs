@@ -43,6 +43,8 @@ pub(crate) struct Engine {
     pub(crate) stall: WriteController,
     pub(crate) under_way: L0CompactionProgress,
     pub(crate) gate: IoThrottle,
+    /// Held while an ingest is installed.
+    pub(crate) ingests: Mutex<()>,
     /// Made by the first transaction.
     pub(crate) transactions: OnceLock<TransactionManager>,
 

@@ -6,7 +6,7 @@
 use crate::log::segment_provider::SegmentProvider;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
-use crate::manifest::version_set::VersionSet;
+use crate::manifest::version_set::{FailedInstall, VersionSet};
 use crate::options::settings::{Log, Settings, Sync};
 use crate::options::sizes::SizeTargets;
 use crate::stats::Counters;
@@ -110,6 +110,16 @@ impl Tree {
         plan: impl FnOnce(&ManifestState) -> Result<VersionEdit>,
         change: impl FnOnce(&mut SuperVersion),
     ) -> Result<()> {
+        self.try_install(cost, plan, change).map_err(|failed| failed.error)
+    }
+
+    /// The same. An error says whether the edit may be in the manifest file.
+    pub(crate) fn try_install(
+        &self,
+        cost: CumulativeStats,
+        plan: impl FnOnce(&ManifestState) -> Result<VersionEdit>,
+        change: impl FnOnce(&mut SuperVersion),
+    ) -> Result<(), FailedInstall> {
         let mut counted = CumulativeStats::default();
         let plan = |state: &ManifestState| {
             let mut edit = plan(state)?;
@@ -121,7 +131,7 @@ impl Tree {
             edit.changes.push(VersionChange::Account(account));
             Ok(edit)
         };
-        let installed = self.installer.install(&self.view, plan, change);
+        let installed = self.installer.try_install(&self.view, plan, change);
         installed.inspect_err(|_| self.unwritten.put_back(counted))?;
         self.leases.recall();
         Ok(())

@@ -44,6 +44,8 @@ pub struct BlockScan {
     seqno: Seqno,
     kind: Kind,
     value: Range<usize>,
+    /// The seqno of all versions of an ingested table, 0 for others.
+    ingested_at: Seqno,
 }
 
 /// A version in a block, and where the next one is.
@@ -63,7 +65,9 @@ impl BlockScan {
         end: usize,
         snapshot: Seqno,
         position: Position<'_>,
+        ingested_at: Seqno,
     ) {
+        self.ingested_at = ingested_at;
         self.set_block(block, position.next, end);
         self.set_key(0, position.key);
         self.snapshot = snapshot;
@@ -73,7 +77,8 @@ impl BlockScan {
     }
 
     /// Goes on with `block`, the next one of the same run.
-    pub(crate) fn go_on(&mut self, block: &Block, end: usize) {
+    pub(crate) fn go_on(&mut self, block: &Block, end: usize, ingested_at: Seqno) {
+        self.ingested_at = ingested_at;
         self.set_block(block, block.first(), end);
     }
 
@@ -151,7 +156,8 @@ impl BlockScan {
                 shared => unshared > 0 || shared < self.key_bytes,
             };
             self.next = place.after(&entry);
-            let is_visible = entry.seqno <= self.snapshot;
+            let seqno = entry.seqno.max(self.ingested_at);
+            let is_visible = seqno <= self.snapshot;
             if is_new {
                 let target = self.key.get_mut(entry.shared..).and_then(<[u8]>::first_chunk_mut);
                 match (target, block.chunk::<CHUNK>(entry.suffix)) {
@@ -165,7 +171,7 @@ impl BlockScan {
                 continue;
             }
             self.is_decided = is_visible;
-            (self.seqno, self.kind) = (entry.seqno, entry.kind);
+            (self.seqno, self.kind) = (seqno, entry.kind);
             self.value = value;
             return Ok(());
         }

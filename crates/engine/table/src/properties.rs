@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A reader skips ids it does not know: whatever must not be skipped comes with a required feature
-//! flag. Two ids are reserved and refused, because their values change what the entries mean.
+//! flag. Ids that change what the entries mean are refused by readers that do not know them: one is for
+//! ingested tables, another is reserved.
 
 use crate::Compression;
 use crate::sketch::Sketches;
@@ -31,8 +32,9 @@ const FROM: u8 = 69;
 const TO: u8 = 70;
 const OBSOLETE: u8 = 71;
 
-/// Reserved for the one seqno of all entries of an ingested table.
-const RESERVED_GLOBAL_SEQNO: u8 = 100;
+/// Of an ingested table, whose entries all have the seqno that the manifest says. Refused by readers
+/// that do not know it.
+const INGESTED_AFTER: u8 = 100;
 /// Reserved for the key that encrypts the table.
 const RESERVED_KEY_ID: u8 = 101;
 
@@ -118,12 +120,21 @@ pub struct Properties {
     pub sketches: Arc<Sketches>,
     /// The database and the keyspace of the table. `None` if an older release wrote it.
     pub origin: Option<Arc<Origin>>,
+    /// For an ingested table, the last sequence number given out when the table was begun.
+    ///
+    /// The table stores all entries with sequence number 0. The manifest has the one that they got.
+    pub ingested_after: Option<Seqno>,
 }
 
 impl Properties {
     /// The properties of a table before its first entry.
     pub(crate) fn before_first(keyspace: KeyspaceId, level: u8, file_id: u64) -> Self {
         Properties { smallest_seqno: MAX_SEQNO, ..Properties::empty(keyspace, level, file_id) }
+    }
+
+    /// The lowest seqno that the entries of an ingested table can have got.
+    pub fn lowest_ingest_seqno(&self) -> Option<Seqno> {
+        self.ingested_after.map(|after| after + 1)
     }
 
     fn empty(keyspace: KeyspaceId, level: u8, file_id: u64) -> Self {
@@ -148,6 +159,7 @@ impl Properties {
             largest: Vec::new(),
             sketches: Arc::default(),
             origin: None,
+            ingested_after: None,
         }
     }
 
@@ -231,6 +243,12 @@ impl Properties {
                 put_bytes(&mut out, bytes);
             }
         }
+        if let Some(after) = self.ingested_after {
+            number.clear();
+            put_varint64(&mut number, after);
+            out.push(INGESTED_AFTER);
+            put_bytes(&mut out, &number);
+        }
         out
     }
 
@@ -247,8 +265,12 @@ impl Properties {
             }
             last_id = id;
             match id {
-                RESERVED_GLOBAL_SEQNO | RESERVED_KEY_ID => {
-                    return Err("a property is reserved for a newer program");
+                RESERVED_KEY_ID => return Err("a property is reserved for a newer program"),
+                INGESTED_AFTER => {
+                    let after = take_varint64(&mut value).filter(|_| value.is_empty());
+                    let after = after.filter(|after| *after <= MAX_SEQNO);
+                    properties.ingested_after =
+                        Some(after.ok_or("a property is out of its range")?);
                 }
                 SMALLEST => properties.smallest = value.to_vec(),
                 LARGEST => properties.largest = value.to_vec(),

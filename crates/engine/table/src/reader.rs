@@ -50,6 +50,8 @@ pub struct Table {
     filter: Filter,
     tombstones: Arc<FragmentedTombstones>,
     properties: Properties,
+    /// The seqno of all versions of an ingested table, 0 for others.
+    ingested_at: Seqno,
     /// See [`Table::fixed_bytes`].
     fixed_bytes: u64,
     pub(crate) cache: Arc<BlockCache>,
@@ -117,7 +119,52 @@ impl Table {
         let sections_of_few = [BlockKind::Sketches, BlockKind::Properties];
         let few_bytes: usize = sections_of_few.map(|kind| sections.place(kind).len()).iter().sum();
         let fixed_bytes = (few_bytes + FOOTER_BYTES) as u64;
-        Ok(Table { source, bytes, index, filter, tombstones, properties, fixed_bytes, cache })
+        let ingested_at = 0;
+        Ok(Table {
+            source,
+            bytes,
+            index,
+            filter,
+            tombstones,
+            properties,
+            ingested_at,
+            fixed_bytes,
+            cache,
+        })
+    }
+
+    /// The table with the seqno that the manifest has for all its versions. It has one if and only if
+    /// the table was ingested.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if the table says otherwise.
+    #[doc(hidden)]
+    pub fn ingested_at(mut self, seqno: Option<Seqno>) -> Result<Table> {
+        match (seqno, self.properties.ingested_after) {
+            (Some(seqno), Some(after)) if seqno > after => self.ingested_at = seqno,
+            (None, None) => {}
+            (Some(_), _) => {
+                let what = "properties: the manifest says that the table was ingested";
+                return Err(self.source.damaged(self.source.offset, what));
+            }
+            (None, Some(_)) => {
+                let what = "properties: of an ingested table, and the manifest has no seqno for it";
+                return Err(self.source.damaged(self.source.offset, what));
+            }
+        }
+        Ok(self)
+    }
+
+    /// The seqno of a version that is stored with this one.
+    #[inline]
+    pub(crate) fn seqno_of(&self, stored: Seqno) -> Seqno {
+        stored.max(self.ingested_at)
+    }
+
+    /// Whether all versions are newer than `seqno`, because they were ingested later.
+    #[inline]
+    pub(crate) fn hides_from(&self, seqno: Seqno) -> bool {
+        seqno < self.ingested_at
     }
 
     /// Those of its bytes whose number follows little or not at all from that of its keys: sketches,
@@ -190,6 +237,9 @@ impl Table {
         snapshot: Seqno,
         block: impl FnOnce(&Table, usize) -> Result<Block>,
     ) -> Result<Option<Found>> {
+        if self.hides_from(snapshot) {
+            return Ok(None);
+        }
         let n = self.index.find(key, snapshot);
         if n == self.index.len() {
             return Ok(None);
@@ -204,7 +254,7 @@ impl Table {
         };
         let value = block.value(place, &entry).map_err(bad_entry)?;
         let value = PinnedValue::new(block, value);
-        Ok(Some(Found { seqno: entry.seqno, kind: entry.kind, value }))
+        Ok(Some(Found { seqno: self.seqno_of(entry.seqno), kind: entry.kind, value }))
     }
 
     /// Whether a key with this hash may be here. False is certain.

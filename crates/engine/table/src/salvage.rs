@@ -46,6 +46,8 @@ pub struct SalvagedTable {
     unknown: Option<String>,
     tombstones: Option<Arc<FragmentedTombstones>>,
     properties: Option<Properties>,
+    /// The seqno of an ingested table, if the caller knows it.
+    ingested_at: Option<Seqno>,
 }
 
 impl SalvagedTable {
@@ -57,6 +59,18 @@ impl SalvagedTable {
         offset: u64,
         bytes: u64,
     ) -> Result<Arc<SalvagedTable>> {
+        SalvagedTable::open_ingested(file, file_id, offset, bytes, None)
+    }
+
+    /// As [`SalvagedTable::open`]. The versions of an ingested table have the seqno `ingested_at`, or, if
+    /// that is `None`, the lowest that they can have.
+    pub fn open_ingested(
+        file: Arc<dyn ReadableFile>,
+        file_id: u64,
+        offset: u64,
+        bytes: u64,
+        ingested_at: Option<Seqno>,
+    ) -> Result<Arc<SalvagedTable>> {
         let source = BlockFetcher { file, file_id, offset };
         let mut table = SalvagedTable {
             source,
@@ -65,6 +79,7 @@ impl SalvagedTable {
             unknown: None,
             tombstones: None,
             properties: None,
+            ingested_at,
         };
         let sections = unless_damaged(MetaBlocks::read(&table.source, bytes))?;
         match sections {
@@ -183,6 +198,12 @@ impl SalvagedTable {
     /// What the table says of itself, without sketches, if that can be read.
     pub fn properties(&self) -> Option<&Properties> {
         self.properties.as_ref()
+    }
+
+    /// The seqno of a version that is stored with this one.
+    fn seqno_of(&self, stored: Seqno) -> Seqno {
+        let lowest = || self.properties.as_ref().and_then(Properties::lowest_ingest_seqno);
+        stored.max(self.ingested_at.or_else(lowest).unwrap_or(0))
     }
 
     /// A cursor before the first version.
@@ -309,7 +330,7 @@ impl SalvageCursor {
 
     /// Its seqno.
     pub fn seqno(&self) -> Seqno {
-        self.position.seqno()
+        self.table.seqno_of(self.position.seqno())
     }
 
     /// Its kind.

@@ -159,12 +159,12 @@ impl TableIter {
         let Some(block) = &self.block else { return Ok(()) };
         let position = Position {
             key: self.position.key(),
-            seqno: self.position.seqno(),
+            seqno: self.seqno(),
             kind: self.position.kind(),
             value: self.position.value(),
             next: self.position.next_place(),
         };
-        scan.start(block, self.scan_end(block, limit)?, snapshot, position);
+        scan.start(block, self.scan_end(block, limit)?, snapshot, position, self.table.seqno_of(0));
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl TableIter {
         }
         self.enter(number)?;
         let Some(block) = &self.block else { return Ok(false) };
-        scan.go_on(block, self.scan_end(block, limit)?);
+        scan.go_on(block, self.scan_end(block, limit)?, self.table.seqno_of(0));
         Ok(true)
     }
 
@@ -297,6 +297,36 @@ impl TableIter {
         }
         Ok(())
     }
+
+    /// Seeks as if the versions had the seqnos that they are stored with.
+    fn seek_stored(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        self.valid = false;
+        let number = self.table.index.find(key, seqno);
+        if number == self.table.index.len() {
+            return Ok(());
+        }
+        if self.step_in(number, |position, block| position.seek(block, key, seqno))? {
+            self.valid = true;
+            return Ok(());
+        }
+        // The target is between the block's last version and its separator.
+        self.first_of(number + 1)
+    }
+
+    fn seek_before_stored(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        self.valid = false;
+        let number = self.table.index.find(key, seqno.min(MAX_SEQNO));
+        if number == self.table.index.len() {
+            return self.last_before(number);
+        }
+        self.valid = self.step_in(number, |position, block| {
+            if !position.seek(block, key, seqno)? {
+                position.seek_end(block);
+            }
+            position.prev(block)
+        })?;
+        if self.valid { Ok(()) } else { self.last_before(number) }
+    }
 }
 
 impl EntryCursor for TableIter {
@@ -314,32 +344,23 @@ impl EntryCursor for TableIter {
     }
 
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
-        self.valid = false;
-        let number = self.table.index.find(key, seqno);
-        if number == self.table.index.len() {
-            return Ok(());
+        self.seek_stored(key, seqno)?;
+        // The only version of the key is newer.
+        if self.table.hides_from(seqno) && self.valid && self.key() == key {
+            self.next()
+        } else {
+            Ok(())
         }
-        if self.step_in(number, |position, block| position.seek(block, key, seqno))? {
-            self.valid = true;
-            return Ok(());
-        }
-        // The target is between the block's last version and its separator.
-        self.first_of(number + 1)
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
-        self.valid = false;
-        let number = self.table.index.find(key, seqno.min(MAX_SEQNO));
-        if number == self.table.index.len() {
-            return self.last_before(number);
-        }
-        self.valid = self.step_in(number, |position, block| {
-            if !position.seek(block, key, seqno)? {
-                position.seek_end(block);
+        if self.table.hides_from(seqno) {
+            self.seek_stored(key, MAX_SEQNO)?;
+            if self.valid && self.key() == key {
+                return Ok(());
             }
-            position.prev(block)
-        })?;
-        if self.valid { Ok(()) } else { self.last_before(number) }
+        }
+        self.seek_before_stored(key, seqno)
     }
 
     #[inline]
@@ -381,7 +402,7 @@ impl EntryCursor for TableIter {
 
     #[inline]
     fn seqno(&self) -> Seqno {
-        self.position.seqno()
+        self.table.seqno_of(self.position.seqno())
     }
 
     #[inline]

@@ -53,9 +53,31 @@ pub struct TableInfo {
     pub properties: Properties,
 }
 
+/// The file that a table is written to.
+enum TargetFile<'f> {
+    Borrowed(&'f mut dyn WritableFile),
+    Owned(Box<dyn WritableFile>),
+}
+
+impl TargetFile<'_> {
+    fn get(&self) -> &dyn WritableFile {
+        match self {
+            TargetFile::Borrowed(file) => &**file,
+            TargetFile::Owned(file) => &**file,
+        }
+    }
+
+    fn get_mut(&mut self) -> &mut dyn WritableFile {
+        match self {
+            TargetFile::Borrowed(file) => &mut **file,
+            TargetFile::Owned(file) => &mut **file,
+        }
+    }
+}
+
 /// Writes one table behind whatever the file already holds.
 pub struct TableWriter<'f> {
-    file: &'f mut dyn WritableFile,
+    file: TargetFile<'f>,
     options: TableOptions,
     /// Where the table starts in the file.
     offset: u64,
@@ -75,10 +97,33 @@ pub struct TableWriter<'f> {
     properties: Properties,
 }
 
+impl TableWriter<'static> {
+    /// The same as [`TableWriter::new`], with a file of its own.
+    pub fn owning(file: Box<dyn WritableFile>, options: TableOptions) -> Self {
+        TableWriter::of(TargetFile::Owned(file), options)
+    }
+
+    /// Ends the table as [`TableWriter::finish`] does, and returns the file.
+    ///
+    /// # Panics
+    /// If the writer does not own the file.
+    pub fn finish_owned(mut self) -> Result<(TableInfo, Box<dyn WritableFile>)> {
+        let info = self.end()?;
+        match self.file {
+            TargetFile::Owned(file) => Ok((info, file)),
+            TargetFile::Borrowed(_) => unreachable!("the writer owns its file"),
+        }
+    }
+}
+
 impl<'f> TableWriter<'f> {
     /// A writer whose table starts at the file's current end.
     pub fn new(file: &'f mut dyn WritableFile, options: TableOptions) -> Self {
-        let offset = file.len();
+        TableWriter::of(TargetFile::Borrowed(file), options)
+    }
+
+    fn of(file: TargetFile<'f>, options: TableOptions) -> Self {
+        let offset = file.get().len();
         let mut properties =
             Properties::before_first(options.keyspace, options.level, options.file_id);
         properties.compression = options.compression;
@@ -103,6 +148,13 @@ impl<'f> TableWriter<'f> {
     /// The same, and the table says what it was written for.
     pub fn with_origin(mut self, origin: Option<Arc<Origin>>) -> Self {
         self.properties.origin = origin;
+        self
+    }
+
+    /// The same, and the table is to be ingested: all its versions are puts with seqno 0, and get the
+    /// seqno that the manifest says. It is above `after`.
+    pub fn with_ingested_after(mut self, after: Seqno) -> Self {
+        self.properties.ingested_after = Some(after);
         self
     }
 
@@ -190,7 +242,7 @@ impl<'f> TableWriter<'f> {
 
     /// Bytes of the table so far, those not yet appended included.
     fn bytes(&self) -> u64 {
-        self.file.len() - self.offset + self.pending.len() as u64
+        self.file.get().len() - self.offset + self.pending.len() as u64
     }
 
     /// Packs the open block and keeps it to be appended.
@@ -205,17 +257,21 @@ impl<'f> TableWriter<'f> {
     }
 
     fn append_pending(&mut self) -> Result<()> {
-        self.file.append(&self.pending)?;
+        self.file.get_mut().append(&self.pending)?;
         self.pending.clear();
-        if self.file.len() - self.written_back >= WRITEBACK_BYTES {
-            self.file.start_writeback()?;
-            self.written_back = self.file.len();
+        if self.file.get().len() - self.written_back >= WRITEBACK_BYTES {
+            self.file.get_mut().start_writeback()?;
+            self.written_back = self.file.get().len();
         }
         Ok(())
     }
 
     /// Ends the table and appends what is left of it. Does not sync the file.
     pub fn finish(mut self) -> Result<TableInfo> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<TableInfo> {
         if !self.block.is_empty() {
             self.finish_block()?;
         }
@@ -242,7 +298,7 @@ impl<'f> TableWriter<'f> {
         self.pending.extend_from_slice(&footer.encode());
         self.append_pending()?;
         let bytes = self.bytes();
-        Ok(TableInfo { offset: self.offset, bytes, properties: self.properties })
+        Ok(TableInfo { offset: self.offset, bytes, properties: self.properties.clone() })
     }
 
     fn put_filter(&mut self) -> u64 {

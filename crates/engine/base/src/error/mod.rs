@@ -198,6 +198,36 @@ pub enum Error {
         limit: usize,
     },
 
+    /// The entries to ingest are not in ascending order of their keys, each key once.
+    ///
+    /// Sort them, and keep one entry of each key.
+    #[error(
+        "entry {position} to ingest is out of order: its key {key} is not above the key before it, \
+         {before}; sort the entries, and keep one of each key"
+    )]
+    NotSorted {
+        /// The position of the entry, from 1.
+        position: u64,
+        /// Its key, with unprintable bytes escaped.
+        key: String,
+        /// The key before it, with unprintable bytes escaped.
+        before: String,
+    },
+
+    /// Two sorted writers of one ingest have keys in common, or between each other's.
+    ///
+    /// Give each writer a range of keys of its own, or ingest them one after the other.
+    #[error(
+        "two sorted writers overlap: one has {first}, another {second}; give each a range of keys of its \
+         own, or ingest them one after the other"
+    )]
+    OverlappingWriters {
+        /// The keys of one writer.
+        first: String,
+        /// The keys of the other.
+        second: String,
+    },
+
     /// The range ends at or before its start. Pass a range with at least one key.
     #[error("the range is empty: its end is not after its start")]
     EmptyRange,

@@ -15,7 +15,7 @@ use crate::scheduler::ForceInstallGuard;
 use crate::scheduler::state::SchedulerState;
 use crate::version::readers::super_version::SuperVersion;
 use crate::write::{ActiveSegmentGuard, MemTableSwitch};
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{MemTable, Room};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -309,6 +309,11 @@ impl Engine {
         };
         update_debt(self);
         self.schedule.wake();
+        self.await_flushed(through)
+    }
+
+    /// Waits until all MemTables with a write up to `through`, which are sealed, are in tables.
+    pub(crate) fn await_flushed(&self, through: Seqno) -> Result<()> {
         let failed = || self.commit.failure();
         let flushed = self.wait_until(|_, view| {
             let flushed = |memtable: &Arc<MemTable>| memtable.first_seqno() > through;

@@ -13,6 +13,29 @@ use std::collections::HashSet;
 pub struct InProgressCompactions {
     tables: HashSet<TableId>,
     claims: Vec<ClaimedRegion>,
+    arriving: Vec<ArrivingTables>,
+}
+
+/// Tables of an ingest that is about to be installed, and their place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArrivingTables {
+    /// Their keyspace.
+    pub keyspace: KeyspaceId,
+    /// Their key bounds.
+    pub span: KeyBounds,
+    /// Their level.
+    pub level: usize,
+    /// The run of that level that they join or make.
+    pub run: u64,
+    /// The tables.
+    pub tables: Vec<TableId>,
+}
+
+impl ArrivingTables {
+    /// Whether the plan could put tables where these arrive. In level 0 they have a run of their own.
+    fn meets(&self, claim: &ClaimedRegion) -> bool {
+        self.level > 0 && claim.crosses(self.keyspace, self.level, &self.span)
+    }
 }
 
 /// A plan's span, from its newest input's place to the oldest that it takes from or puts to.
@@ -39,6 +62,14 @@ impl ClaimedRegion {
             expected_bytes: plan.expected_bytes,
             reason: plan.reason,
         }
+    }
+
+    /// Whether the plan takes from `level`, puts to it or passes it, within `span`.
+    fn crosses(&self, keyspace: KeyspaceId, level: usize, span: &KeyBounds) -> bool {
+        self.keyspace == keyspace
+            && self.output.is_some()
+            && (self.newest.level..=self.oldest.level).contains(&level)
+            && self.span.overlaps(span)
     }
 
     /// Whether the two plans may not run together. A plan that only drops tables moves no data past
@@ -88,6 +119,24 @@ impl InProgressCompactions {
         let claim = ClaimedRegion::of(plan);
         plan.tables().any(|table| self.tables.contains(&table.meta.id))
             || self.claims.iter().any(|other| other.meets(&claim))
+            || self.arriving.iter().any(|arriving| arriving.meets(&claim))
+    }
+
+    /// Whether a running plan takes from `level`, puts to it or passes it, within `span`.
+    pub(crate) fn crosses(&self, keyspace: KeyspaceId, level: usize, span: &KeyBounds) -> bool {
+        self.claims.iter().any(|claim| claim.crosses(keyspace, level, span))
+    }
+
+    /// Keeps plans off tables that arrive, and off their place.
+    pub(crate) fn hold_arriving(&mut self, arriving: &ArrivingTables) {
+        self.tables.extend(&arriving.tables);
+        self.arriving.push(arriving.clone());
+    }
+
+    /// Ends what [`InProgressCompactions::hold_arriving`] began.
+    pub(crate) fn release_arriving(&mut self, arriving: &ArrivingTables) {
+        arriving.tables.iter().for_each(|table| _ = self.tables.remove(table));
+        self.arriving.retain(|other| other != arriving);
     }
 
     /// Marks `plan` as running. One of its tables may have been marked as unreadable since the plan was permitted.
@@ -127,9 +176,11 @@ impl InProgressCompactions {
     }
 
     /// The run of `level` that a running plan of `keyspace` writes to.
-    pub(super) fn output_run(&self, keyspace: KeyspaceId, level: usize) -> Option<u64> {
-        let mut outputs = self.claims_of(keyspace).filter_map(|claim| claim.output);
-        outputs.find(|output| output.0 == level).map(|(_, run)| run)
+    pub(crate) fn output_run(&self, keyspace: KeyspaceId, level: usize) -> Option<u64> {
+        let arriving = self.arriving.iter().filter(|arriving| arriving.keyspace == keyspace);
+        let arriving = arriving.map(|arriving| (arriving.level, arriving.run));
+        let outputs = self.claims_of(keyspace).filter_map(|claim| claim.output);
+        outputs.chain(arriving).find(|output| output.0 == level).map(|(_, run)| run)
     }
 
     /// Whether no plan of `keyspace` is running.

@@ -3,6 +3,7 @@
 use super::cursor::DbCursor;
 use super::range::Range;
 use crate::engine::Engine;
+use crate::ingest::{Ingested, SortedWriter};
 use crate::options::settings::KeyspaceSettings;
 use crate::read::get::ReadTier;
 use crate::version::readers::snapshot_tracker::Snapshot;
@@ -240,6 +241,21 @@ impl Keyspace {
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.inner.put(self, key.as_ref(), value.as_ref())
+    }
+
+    /// Adds entries that come in ascending order of their keys, each key once, all at once.
+    ///
+    /// [`Db::ingest`](crate::Db::ingest) describes it.
+    ///
+    /// # Errors
+    /// The errors of [`Db::ingest`](crate::Db::ingest).
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Ingested> {
+        let mut writer = SortedWriter::new(&self.inner, self)?;
+        entries.into_iter().try_for_each(|(key, value)| writer.put(key, value))?;
+        writer.ingest()
     }
 
     /// Deletes `key`, whether it exists or not.

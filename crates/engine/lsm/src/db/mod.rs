@@ -1,6 +1,7 @@
 //! The handles of an open database.
 
 pub(crate) mod cursor;
+mod ingest;
 mod introspection;
 pub(crate) mod keyspace;
 pub(crate) mod keyspaces_adapter;

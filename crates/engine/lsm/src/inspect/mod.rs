@@ -178,7 +178,8 @@ impl Inspector {
         let readable =
             Arc::new(Placed { file: self.storage.open(&name)?, path: path(&*self.storage, &name) });
         let cache = Arc::new(BlockCache::new(0));
-        Ok(Arc::new(Table::open(readable, file, offset, meta.bytes, cache)?))
+        let table = Table::open(readable, file, offset, meta.bytes, cache)?;
+        Ok(Arc::new(table.ingested_at(meta.global_seqno)?))
     }
 
     fn current(&self) -> Result<String> {

@@ -81,7 +81,8 @@ impl Inspector {
             return Ok(None);
         }
         let readable = self.storage.open(&name)?;
-        SalvagedTable::open(readable, file, offset, meta.bytes).map(Some)
+        SalvagedTable::open_ingested(readable, file, offset, meta.bytes, meta.global_seqno)
+            .map(Some)
     }
 
     /// Writes what can be read of a table into a file of its own, and gives the edit that puts it in the other's place.

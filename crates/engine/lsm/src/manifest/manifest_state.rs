@@ -77,6 +77,8 @@ impl ManifestState {
                     removed.extend(tables.map(|(_, _, table)| (table.meta.id, table.clone())));
                 }
                 VersionChange::AddTable { keyspace, level, run, meta } => {
+                    let through = &mut self.version.tables_through;
+                    *through = (*through).max(meta.max_seqno);
                     // A table that moves keeps its handle, and with it its open reader.
                     let table = removed.remove(&meta.id).unwrap_or_else(|| {
                         let file = files
@@ -96,6 +98,8 @@ impl ManifestState {
                 }
                 VersionChange::FlushedThrough(seqno) => {
                     let through = &mut self.version.flushed_through;
+                    *through = (*through).max(*seqno);
+                    let through = &mut self.version.tables_through;
                     *through = (*through).max(*seqno);
                 }
                 VersionChange::NextFile(id) => self.next_file = self.next_file.max(*id),

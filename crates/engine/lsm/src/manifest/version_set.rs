@@ -45,6 +45,13 @@ struct Open {
     snapshot_bytes: u64,
 }
 
+/// An edit that was not installed.
+pub(crate) struct FailedInstall {
+    pub(crate) error: Error,
+    /// Whether the next open may find the edit in the manifest. So the files that it adds must stay.
+    pub(crate) is_undecided: bool,
+}
+
 impl VersionSet {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
@@ -204,29 +211,43 @@ impl VersionSet {
         plan: impl FnOnce(&ManifestState) -> Result<VersionEdit>,
         change: impl FnOnce(&mut SuperVersion),
     ) -> Result<()> {
+        self.try_install(view, plan, change).map_err(|failed| failed.error)
+    }
+
+    /// The same. An error says whether the edit may be in the manifest file.
+    pub(crate) fn try_install(
+        &self,
+        view: &SuperVersionCell,
+        plan: impl FnOnce(&ManifestState) -> Result<VersionEdit>,
+        change: impl FnOnce(&mut SuperVersion),
+    ) -> Result<(), FailedInstall> {
+        let not_written = |error| FailedInstall { error, is_undecided: false };
         let mut open = self.manifest.lock();
         if open.state.closed {
             // To whoever reads it, what follows the closing record is damage.
-            return Err(Error::Closed);
+            return Err(not_written(Error::Closed));
         }
-        let mut edit = plan(&open.state)?;
+        let mut edit = plan(&open.state).map_err(not_written)?;
         edit.changes.push(VersionChange::NextFile(self.next_file.load(Ordering::Relaxed)));
-        let Some(manifest) = &open.manifest else { return Err(Error::ReadOnly) };
+        let Some(manifest) = &open.manifest else { return Err(not_written(Error::ReadOnly)) };
         let large = open.snapshot_bytes.saturating_mul(2).max(MANIFEST_BYTES_MAX);
         if manifest.failed() || manifest.bytes() > large {
-            self.roll_manifest(&mut open)?;
+            self.roll_manifest(&mut open).map_err(not_written)?;
         }
         let mut state = open.state.clone();
-        let removed = state.apply(&edit, &self.storage).map_err(broken_edit)?;
+        let broken = |what| not_written(broken_edit(what));
+        let removed = state.apply(&edit, &self.storage).map_err(broken)?;
         if cfg!(debug_assertions) {
-            invariants::check(&state.version).map_err(broken_edit)?;
+            invariants::check(&state.version).map_err(broken)?;
         }
-        if let Err(error) = open.manifest.as_mut().ok_or(Error::ReadOnly)?.append(&edit) {
+        let Some(manifest) = &mut open.manifest else { return Err(not_written(Error::ReadOnly)) };
+        if let Err(error) = manifest.append(&edit) {
             // A fresh manifest, if one can be made now, settles that the edit is not in force.
-            if self.roll_manifest(&mut open).is_err() {
+            let is_undecided = self.roll_manifest(&mut open).is_err();
+            if is_undecided {
                 self.undecided.note(&edit);
             }
-            return Err(error);
+            return Err(FailedInstall { error, is_undecided });
         }
         open.state = state;
         self.edits.store(open.state.edits, Ordering::Release);

@@ -45,6 +45,11 @@ pub(crate) fn of_compaction(
     fingerprint_bits(keyspace.settings.filter_bits, keys, &around.others)
 }
 
+/// The fingerprint bits of a run with no others around it.
+pub(crate) fn of_run_alone(filter_bits: u8) -> u8 {
+    alone(filter_bits).floor() as u8
+}
+
 /// A run beside others, or what stays of it.
 #[derive(Clone, Copy, Default, Debug)]
 struct PeerRun {

@@ -41,7 +41,7 @@ pub(crate) fn key_written_since(
             return Ok(found.seqno > since);
         }
     }
-    if view.version.flushed_through <= since {
+    if view.version.tables_through <= since {
         return Ok(false);
     }
     for run in tables.levels.iter().flat_map(|level| &level.runs) {
@@ -79,7 +79,7 @@ pub(crate) fn range_written_since(
             return Ok(true);
         }
     }
-    if view.version.flushed_through <= since {
+    if view.version.tables_through <= since {
         return Ok(false);
     }
     for run in tables.levels.iter().flat_map(|level| &level.runs) {

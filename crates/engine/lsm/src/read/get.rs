@@ -151,7 +151,7 @@ pub(super) fn fill(
 /// written by then. By its own the DRAMTable would serve it to readers of an older view, as of a moment
 /// before it was written.
 fn written_by(view: &SuperVersion) -> Seqno {
-    view.version.flushed_through
+    view.version.tables_through
 }
 
 /// What `memtable` says of the key, if anything.

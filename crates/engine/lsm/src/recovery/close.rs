@@ -102,9 +102,9 @@ impl Engine {
     fn release(&self) {
         self.tree.closed.store(true, Ordering::Release);
         let nothing = Arc::new(Version::default());
-        self.tree
-            .view
-            .change(|view| *view = SuperVersion { memtables: Vec::new(), version: nothing });
+        self.tree.view.change(|view| {
+            *view = SuperVersion { memtables: Vec::new(), version: nothing, ingesting: None };
+        });
         self.tree.installer.release();
         self.tree.leases.recall();
         self.commit.release_failed();

@@ -147,7 +147,11 @@ fn assemble(
         bytes => Some(DramTable::new(bytes, settings.forwarding)),
     };
     let histories = WriteHistories::new(version.flushed_through);
-    let view = SuperVersion { memtables: recovered.memtables, version: Arc::new(version) };
+    let view = SuperVersion {
+        memtables: recovered.memtables,
+        version: Arc::new(version),
+        ingesting: None,
+    };
     let store_id = StoreId::next();
     let tree = Tree {
         store_id,
@@ -187,6 +191,7 @@ fn assemble(
         stall: WriteController::new(),
         gate: IoThrottle::default(),
         under_way: L0CompactionProgress::default(),
+        ingests: Mutex::default(),
         transactions: OnceLock::new(),
         locks: Mutex::new(locks),
         upkeep: RwLock::default(),
@@ -306,6 +311,10 @@ fn reopen(
     replay::sync_logs(&**env.log_storage(), &recovered)?;
 
     state.logs = recovered.logs.clone();
+    if recovered.memtables.is_empty() {
+        // An ingest comes right after what is flushed: the next log goes on behind it.
+        state.version.flushed_through = recovered.last_seqno;
+    }
     state.next_file = state.next_file.max(replay::next_file_seen(&env.storages())?);
     let id = state.next_file;
     state.next_file += 1;

@@ -234,6 +234,8 @@ pub(crate) fn read_logs(source: &WalSource<'_>, state: &ManifestState) -> Result
     });
     // Newest first.
     recovered.memtables = memtables.into_iter().rev().collect::<Result<_>>()?;
+    // The mark of an ingest in the log may be lost. Its seqno is in use, and so are all before it.
+    recovered.last_seqno = recovered.last_seqno.max(state.version.tables_through);
     Ok(recovered)
 }
 

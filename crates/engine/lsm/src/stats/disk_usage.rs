@@ -135,6 +135,13 @@ impl FileSystemWrapper for DiskUsageTracker {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.storage.rename(from, to)?;
         self.files.lock().end(from);
+        if parse_table_file_name(to).is_some() {
+            // It counts from now on, if its length can't be had as nothing.
+            let bytes = self.storage.open(to).and_then(|file| file.len()).unwrap_or(0);
+            let mut files = self.files.lock();
+            files.end(to);
+            files.start(to, bytes);
+        }
         Ok(())
     }
 

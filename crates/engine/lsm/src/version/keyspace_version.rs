@@ -92,6 +92,9 @@ pub struct Version {
     pub keyspaces: BTreeMap<KeyspaceId, Arc<KeyspaceVersion>>,
     /// Every write up to here is in tables; the log before it is not needed.
     pub flushed_through: Seqno,
+    /// The highest seqno that a table has had, and no lower than `flushed_through`. An ingest that no
+    /// flush has followed is one above that.
+    pub tables_through: Seqno,
     /// When that was written.
     pub dates: Dates,
 }

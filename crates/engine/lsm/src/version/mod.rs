@@ -33,6 +33,6 @@ pub(crate) mod unreadable;
 pub use keyspace_version::{KeyspaceVersion, Version};
 pub use run::{LEVELS, Level, Run};
 pub use table_handle::{
-    TableFile, TableHandle, TableId, TableMeta, TableSummary, parse_table_file_name,
-    table_file_name,
+    TableFile, TableHandle, TableId, TableMeta, TableSummary, ingest_file_name,
+    parse_ingest_file_name, parse_table_file_name, table_file_name,
 };

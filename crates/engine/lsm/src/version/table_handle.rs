@@ -49,7 +49,7 @@ pub struct TableMeta {
     pub min_seqno: Seqno,
     /// The highest sequence number.
     pub max_seqno: Seqno,
-    /// Reserved for ingested tables: one sequence number for all entries.
+    /// For an ingested table, the sequence number of all entries, which the table does not have.
     pub global_seqno: Option<Seqno>,
 }
 
@@ -109,6 +109,17 @@ pub fn table_file_name(file: u64) -> String {
 /// The id in a name that [`table_file_name`] made.
 pub fn parse_table_file_name(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".tables")?;
+    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+}
+
+/// The name of the file with this id as long as it is not to be ingested yet: an open removes it.
+pub fn ingest_file_name(file: u64) -> String {
+    format!("{file:08}.ingest")
+}
+
+/// The id in a name that [`ingest_file_name`] made.
+pub fn parse_ingest_file_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".ingest")?;
     (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
 }
 
@@ -272,6 +283,7 @@ impl TableHandle {
         let id = self.meta.id;
         let readable = file.storage.0.open_for_caching(&table_file_name(id.file))?;
         let table = Table::open(readable, id.file, id.offset, self.meta.bytes, cache.clone())?;
+        let table = table.ingested_at(self.meta.global_seqno)?;
         Ok(self.reader.get_or_init(|| Arc::new(table)))
     }
 }

@@ -20,6 +20,7 @@
 
 pub(crate) mod completion_queue;
 pub(crate) mod group_commit;
+pub(crate) mod ingest_slot;
 pub(crate) mod large_batch;
 pub(crate) mod leader;
 pub(crate) mod write_controller;

@@ -114,6 +114,14 @@ impl Inspector {
                 lost_range_deletes: salvaged.tombstones().is_none(),
             });
         }
+        let ingested_at = properties.lowest_ingest_seqno();
+        if ingested_at.is_some() {
+            gathered.repaired.rebuilt.push(format!(
+                "the entries of {} were ingested, and when is unknown: keys written since it was begun \
+                 keep their other values",
+                table_file_name(id.file)
+            ));
+        }
         let meta = TableMeta {
             id,
             bytes,
@@ -124,9 +132,9 @@ impl Inspector {
             deletes: properties.deletes,
             range_tombstones: properties.range_tombstones,
             raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
-            min_seqno: properties.smallest_seqno,
-            max_seqno: properties.largest_seqno,
-            global_seqno: None,
+            min_seqno: ingested_at.unwrap_or(properties.smallest_seqno),
+            max_seqno: ingested_at.unwrap_or(properties.largest_seqno),
+            global_seqno: ingested_at,
         };
         let (level, hidden) = (properties.level, Vec::new());
         gathered.add_table(keyspace, Found { meta, level, salvaged, damage, hidden });

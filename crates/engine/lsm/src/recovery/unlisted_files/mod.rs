@@ -30,7 +30,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::checkpoint::request;
 use crate::recovery::env::Env;
 use crate::recovery::replay::{RecoveredState, Rejected};
-use crate::version::parse_table_file_name;
+use crate::version::{parse_ingest_file_name, parse_table_file_name};
 use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{SalvagedTable, has_magic_at_end, tables_in};
@@ -68,7 +68,10 @@ impl Known<'_> {
         let files = self.state.files();
         let mut fates = BTreeMap::new();
         for name in names {
-            let fate = if name == "CURRENT.new" || request::is_request_file(name) {
+            let is_removed = name == "CURRENT.new"
+                || parse_ingest_file_name(name).is_some()
+                || request::is_request_file(name);
+            let fate = if is_removed {
                 Some(Fate::Remove)
             } else if let Some(id) = parse_table_file_name(name).filter(|id| !files.contains(id)) {
                 self.table(storage, name, id)?
@@ -113,7 +116,8 @@ impl Known<'_> {
                     origin.edits, self.state.edits
                 ))));
             }
-            if properties.largest_seqno > self.last_seqno {
+            // What was ingested is in no log.
+            if properties.largest_seqno > self.last_seqno || properties.ingested_after.is_some() {
                 fate = Fate::SetAside;
             }
         }

@@ -118,6 +118,19 @@ impl KnownEmpty {
         }
     }
 
+    /// Drops all notes that have a key from `from` to `to`, for an ingest: after it has its sequence
+    /// number, before it is visible.
+    pub(crate) fn cut_range(&self, keyspace: KeyspaceId, from: &[u8], to: &[u8]) {
+        if !self.is_any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut notes = self.notes.write();
+        notes.list.retain(|note| {
+            note.keyspace != keyspace || &note.to[..] <= from || to < &note.from[..]
+        });
+        self.is_any.store(!notes.list.is_empty(), Ordering::Release);
+    }
+
     #[cold]
     fn cut_entries(&self, mut encoded: &[u8]) {
         while let Some(entry) = Entry::decode(&mut encoded) {

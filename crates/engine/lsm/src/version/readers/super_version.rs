@@ -17,6 +17,9 @@ pub(crate) struct SuperVersion {
     /// Newest first. The first may still take writes.
     pub(crate) memtables: Vec<Arc<MemTable>>,
     pub(crate) version: Arc<Version>,
+    /// The seqno of an ingest whose tables the version does not have yet. Readers of the view see
+    /// nothing from there on.
+    pub(crate) ingesting: Option<Seqno>,
 }
 
 impl SuperVersion {
@@ -24,10 +27,11 @@ impl SuperVersion {
     /// batch: where one goes on in a MemTable that is not in the view, the write before that batch.
     #[inline]
     pub(crate) fn last_seqno(&self) -> Seqno {
-        match self.memtables.first() {
+        let last = match self.memtables.first() {
             Some(newest) => newest.last_whole_seqno(),
-            None => self.version.flushed_through,
-        }
+            None => self.version.tables_through,
+        };
+        self.ingesting.map_or(last, |ingest| last.min(ingest - 1))
     }
 
     /// The MemTables that the next flush takes, oldest first: the oldest one, and those after it as long as
