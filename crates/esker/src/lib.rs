@@ -154,8 +154,8 @@ pub use esker_api::{
 };
 pub use esker_base::{Error, KeyspaceId, Result, Seqno};
 pub use esker_lsm::{
-    DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Ingested, Keyspace, KeyspaceInfo,
-    KeyspaceSettings, Log, Range, Ratio, Recovery, Resources, Settings, Shape, Snapshot,
-    SortedWriter, Stats, Sync, Transaction, TransactionRange,
+    BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Ingested, Keyspace,
+    KeyspaceInfo, KeyspaceSettings, Log, Range, Ratio, Recovery, Resources, Settings, Shape,
+    Snapshot, SortedWriter, Stats, Sync, Transaction, TransactionRange,
 };
 pub use esker_table::Compression;

@@ -2,7 +2,7 @@
 
 use crate::database_options::DatabaseOptions;
 use crate::failure::{Failure, Outcome};
-use crate::import::{Format, Job, OnError, Rules, Source, Stopped, Tally, longest_line};
+use crate::import::{Format, Job, OnError, Rules, Source, Stopped, Tally, Way, longest_line};
 use crate::interrupt::Interrupt;
 use crate::options::{KeyspaceOptions, with_default};
 use crate::output::{is_json, show};
@@ -28,6 +28,9 @@ const BATCH_BYTES: usize = 256 << 10;
 /// that --value names or, by default, the whole record as a JSON object. A file that `esker export`
 /// wrote needs neither. A later record with the same key wins. Files of any size are read in bounded
 /// memory. Ctrl-C commits what was read so far.
+///
+/// With --sorted or --bulk, records become tables without passing the log. All become visible at
+/// the end, or none after an error or Ctrl-C.
 ///
 /// Creates the database and the keyspace if need be.
 #[derive(clap::Args)]
@@ -58,6 +61,12 @@ pub struct Import {
     /// What to do about a line that holds no record
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     on_error: OnError,
+    /// The records are in ascending order of their keys, each key once: write tables directly
+    #[arg(long, conflicts_with = "bulk")]
+    sorted: bool,
+    /// Sort the records in the database's directory first, then write tables: for many records
+    #[arg(long)]
+    bulk: bool,
     #[command(flatten)]
     database: DatabaseOptions,
     #[command(flatten)]
@@ -117,6 +126,11 @@ impl Import {
             on_error: self.on_error,
             interrupt: &interrupt,
             progress: &Progress::of_bytes(total_bytes),
+            way: match (self.sorted, self.bulk) {
+                (true, _) => Way::Sorted,
+                (_, true) => Way::Bulk,
+                _ => Way::Batches,
+            },
             batch_bytes,
             line_bytes: longest_line(settings.max_entry_bytes()),
         };
@@ -186,6 +200,9 @@ fn summarise(tally: Tally, seconds: f64, place: &Place, compaction: Option<Compa
     let verdict = match tally.stopped {
         Some(Stopped::Failed(failure)) => {
             Err(failure.and(&format!("; {records} before that {were} imported")))
+        }
+        Some(Stopped::Interrupted) if tally.records == 0 => {
+            Err(Failure::Interrupted("interrupted; nothing was imported".into()))
         }
         Some(Stopped::Interrupted) => Err(Failure::Interrupted(format!(
             "interrupted; {records} read so far {} committed",

@@ -3,7 +3,7 @@
 use super::show::Show;
 use super::{finding, prove};
 use crate::failure::{Failure, Outcome};
-use crate::import::{Format, Job, OnError, Rules, Stopped, longest_line};
+use crate::import::{Format, Job, OnError, Rules, Stopped, Way, longest_line};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::text::escape;
@@ -42,6 +42,7 @@ pub fn import(db: &Db, show: &mut Show) -> Outcome {
         on_error: OnError::Fail,
         interrupt: &Interrupt::default(),
         progress: &Progress::hidden(),
+        way: Way::Batches,
         batch_bytes: BATCH_BYTES,
         line_bytes: longest_line(BATCH_BYTES),
     };

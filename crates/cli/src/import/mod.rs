@@ -6,8 +6,8 @@
 //! reads on   length
 //! ```
 //!
-//! A bad line stops the import or is skipped, as the user wishes; what was read before it is
-//! committed either way, and the tally says how much that is.
+//! A bad line stops the import or is skipped, as the user wishes. What was read before it is
+//! committed either way, unless all becomes visible at once. The tally says how much that is.
 
 mod delimited;
 mod json;
@@ -16,6 +16,7 @@ mod sink;
 mod source;
 
 pub use lines::longest_line;
+pub use sink::Way;
 pub use source::Source;
 
 use crate::failure::{Failure, Outcome};
@@ -184,6 +185,8 @@ pub struct Job<'a> {
     pub interrupt: &'a Interrupt,
     /// Where it shows how far it is.
     pub progress: &'a Progress,
+    /// How records get into the keyspace.
+    pub way: Way,
     /// The most that one write batch may hold, in bytes.
     pub batch_bytes: usize,
     /// The longest line, in bytes: see [`longest_line`].
@@ -266,18 +269,21 @@ impl Job<'_> {
     /// power loss; unless the tally says that something failed: then it survives the process.
     pub fn run<R: BufRead>(self, db: &Db, keyspace: &Keyspace, begun: Begun<R>) -> Tally {
         let Begun { mut lines, parser, skipped } = begun;
-        let mut sink = Sink::new(db, keyspace, self.batch_bytes);
         let mut tally = Tally { skipped, ..Tally::default() };
         let Some(mut parser) = parser else { return tally };
+        let mut sink = match Sink::new(self.way, db, keyspace, self.batch_bytes) {
+            Ok(sink) => sink,
+            Err(failure) => return Tally { stopped: Some(Stopped::Failed(failure)), ..tally },
+        };
         let moved = self.move_all(&mut parser, &mut lines, &mut sink, &mut tally.skipped);
-        let (records, ended) = sink.finish();
+        self.progress.finish();
+        let (records, ended) = sink.finish(matches!(moved, Ok(None)), self.interrupt);
         tally.records = records;
         tally.stopped = match (moved, ended) {
             (Err(failure), _) | (Ok(_), Err(failure)) => Some(Stopped::Failed(failure)),
             (Ok(stopped), Ok(())) => stopped,
         };
         tally.bytes = lines.bytes_read();
-        self.progress.finish();
         if tally.skipped.unreported > 0 {
             let more = units::counted(tally.skipped.unreported, "more bad line");
             tell(format_args!("{}: {more} skipped", self.name));

@@ -226,6 +226,7 @@ fn an_import_that_the_disk_ends_says_how_many_records_it_has_kept() {
         on_error: OnError::Fail,
         interrupt: &Interrupt::default(),
         progress: &Progress::hidden(),
+        way: Way::Batches,
         batch_bytes: 16 << 10,
         line_bytes: 1 << 20,
     };

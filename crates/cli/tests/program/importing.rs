@@ -344,3 +344,36 @@ fn no_control_character_reaches_the_terminal() {
     }
     assert_eq!(scratch.run(&["get", "db", "k\r", "--json"]).json()["value"], "v\x7f\u{85}");
 }
+
+#[test]
+fn sorted_records_become_tables_and_others_are_named() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.tsv", ROWS);
+    let import = ["import", "db", &file, "--key", "id", "--value", "name", "--sorted"];
+    let done = scratch.run(&import).expect_status(0);
+    assert!(done.text().starts_with("imported 3 records into default ("), "{done:?}");
+    scratch.run(&["scan", "db"]).expect("1\tone\n2\ttwo\n3\tthree\n");
+
+    let file = scratch.file("mixed.tsv", b"id\tname\n5\tfive\n4\tfour\n6\tsix\n");
+    let import = ["import", "db", &file, "--key", "id", "--value", "name", "--sorted"];
+    let told = "mixed.tsv:3: entry 2 to ingest is out of order: its key 4 is not above";
+    scratch.run(&import).expect_failure(2, told);
+    scratch.run(&["scan", "db", "--keys-only"]).expect("1\n2\n3\n");
+    scratch.run(&["check", "db"]).expect_status(0);
+}
+
+#[test]
+fn a_bulk_import_sorts_records_and_keeps_the_last_of_each_key() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.tsv", b"id\tname\n3\tc\n1\told\n2\tb\n1\ta\n");
+    let import = ["import", "db", &file, "--key", "id", "--value", "name", "--bulk", "--json"];
+    let done = scratch.run(&import).expect_status(0);
+    assert!(done.text().contains("\"records\":3"), "{done:?}");
+    scratch.run(&["scan", "db"]).expect("1\ta\n2\tb\n3\tc\n");
+
+    let file = scratch.file("bad.tsv", b"id\tname\n9\tnine\nbroken\n");
+    let import = ["import", "db", &file, "--key", "id", "--value", "name", "--bulk"];
+    scratch.run(&import).expect_failure(2, "0 records before it were imported");
+    scratch.run(&["scan", "db", "--keys-only"]).expect("1\n2\n3\n");
+    scratch.run(&[&import[..], &["--sorted"]].concat()).expect_status(2);
+}

@@ -52,7 +52,7 @@ pub use db::range::Range;
 pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
-pub use ingest::{Ingested, SortedWriter};
+pub use ingest::{BulkLoader, Ingested, SortedWriter};
 pub use log::torn_tail::{FramesBehind, TornTail};
 pub use log::wal_files::{log_file_name, parse_log_file_name};
 pub use options::settings::{

@@ -120,6 +120,7 @@ impl Table {
         audit.found.compression = trusted.compression;
         // Nothing else in the table tells it.
         audit.found.origin.clone_from(&trusted.origin);
+        audit.found.ingested_after = trusted.ingested_after;
         audit.found.fingerprint_bits = self.fingerprint_bits();
         // Older writers did not tell it.
         if trusted.oldest_delete.is_none() {

@@ -2,7 +2,7 @@
 
 use super::Db;
 use super::keyspace::Keyspace;
-use crate::ingest::{Ingested, SortedWriter, ingest_all};
+use crate::ingest::{BulkLoader, Ingested, SortedWriter, ingest_all};
 use esker_base::{Error, Result};
 
 impl Db {
@@ -88,6 +88,14 @@ impl Db {
     /// [`Error::Forked`] as for a write.
     pub fn sorted_writer(&self, keyspace: &Keyspace) -> Result<SortedWriter> {
         SortedWriter::new(&self.handle.inner, keyspace)
+    }
+
+    /// Returns a loader of entries for `keyspace` that come in any order.
+    ///
+    /// # Errors
+    /// The errors of [`Db::sorted_writer`].
+    pub fn bulk_loader(&self, keyspace: &Keyspace) -> Result<BulkLoader> {
+        BulkLoader::new(&self.handle.inner, keyspace)
     }
 
     /// Makes what `writers` wrote visible, all at once. Writers of one keyspace must have ranges of keys

@@ -182,3 +182,160 @@ impl Drop for HeldPlaces<'_> {
         self.inner.schedule.progress.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::get::{ReadTier, get};
+    use crate::version::readers::snapshot_tracker::Snapshot;
+    use crate::version::readers::super_version::SuperVersion;
+    use crate::{Db, Env, Settings};
+    use esker_base::WriteHint;
+    use esker_base::background::Stepped;
+    use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
+    use parking_lot::Mutex;
+    use std::sync::{Arc, OnceLock};
+
+    /// What a program finds that looks at the database in the middle of a call.
+    struct Look {
+        snapshot: Snapshot,
+        view: Arc<SuperVersion>,
+    }
+
+    #[derive(Default)]
+    struct Watch {
+        db: OnceLock<Db>,
+        looks: Mutex<Vec<Look>>,
+    }
+
+    impl Watch {
+        fn look(&self) {
+            if let Some(db) = self.db.get() {
+                let (snapshot, view) = (db.snapshot(), db.inner().tree.view.load());
+                self.looks.lock().push(Look { snapshot, view });
+            }
+        }
+    }
+
+    /// Looks before and after each write and sync of a file.
+    struct Watched {
+        below: MemoryStorage,
+        watch: Arc<Watch>,
+    }
+
+    struct WatchedFile {
+        file: Box<dyn WritableFile>,
+        watch: Arc<Watch>,
+    }
+
+    impl WritableFile for WatchedFile {
+        fn append(&mut self, bytes: &[u8]) -> Result<()> {
+            self.watch.look();
+            self.file.append(bytes)
+        }
+        fn len(&self) -> u64 {
+            self.file.len()
+        }
+        fn sync(&mut self) -> Result<()> {
+            self.watch.look();
+            let synced = self.file.sync();
+            self.watch.look();
+            synced
+        }
+        fn start_writeback(&mut self) -> Result<()> {
+            self.file.start_writeback()
+        }
+    }
+
+    impl FileSystemWrapper for Watched {
+        fn below(&self) -> &dyn Storage {
+            &self.below
+        }
+        fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
+            let file = self.below.create(name, hint)?;
+            Ok(Box::new(WatchedFile { file, watch: self.watch.clone() }))
+        }
+    }
+
+    fn watched() -> (Db, Arc<Watch>) {
+        let watch = Arc::new(Watch::default());
+        let storage = Watched { below: MemoryStorage::new(), watch: watch.clone() };
+        let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage)) };
+        (Db::open_with(env, Settings::default()).unwrap(), watch)
+    }
+
+    /// Puts, an ingest over them with looks in between, and where S is.
+    fn ingest_watched() -> (Db, Vec<Look>, Seqno) {
+        let (db, watch) = watched();
+        let keyspace = db.default_keyspace();
+        keyspace.put("a", "old").unwrap();
+        keyspace.put("b", "old").unwrap();
+        db.flush().unwrap();
+        keyspace.put("c", "old").unwrap();
+        assert!(watch.db.set(db.clone()).is_ok());
+        let ingested = keyspace.ingest(["a", "b", "c", "d"].map(|key| (key, "new"))).unwrap();
+        let looks = std::mem::take(&mut *watch.looks.lock());
+        assert!(looks.len() > 8, "{}", looks.len());
+        (db, looks, ingested.seqno.unwrap())
+    }
+
+    #[test]
+    fn a_snapshot_taken_in_the_middle_of_an_ingest_never_sees_it() {
+        let (db, looks, seqno) = ingest_watched();
+        let keyspace = db.default_keyspace();
+        for Look { snapshot, .. } in looks {
+            assert!(snapshot.seqno() < seqno, "nothing was durable then");
+            for key in ["a", "b", "c", "d"] {
+                let expected = (key != "d").then_some(&b"old"[..]);
+                assert_eq!(snapshot.get(&keyspace, key).unwrap().as_deref(), expected);
+            }
+            assert_eq!(snapshot.count(&keyspace, ..).unwrap(), 3);
+        }
+        assert_eq!(keyspace.count(..).unwrap(), 4);
+    }
+
+    /// A reader may pin its view before an ingest, and load the visible seqno after it.
+    #[test]
+    fn a_reader_whose_view_lacks_the_tables_reads_before_the_ingest_and_caches_nothing_for_later() {
+        let (db, looks, seqno) = ingest_watched();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        keyspace.put("e", "newer").unwrap();
+        let now = inner.commit.visible();
+        assert!(now > seqno);
+        for Look { view, .. } in looks {
+            let get = |key: &str| {
+                get(&inner.tree, &view, keyspace.id(), key.as_bytes(), now, ReadTier::MayBlock)
+            };
+            assert_eq!(get("a").unwrap().as_deref(), Some(&b"old"[..]));
+            assert_eq!(get("e").unwrap(), None, "what came after the ingest");
+            assert_eq!(keyspace.get("a").unwrap().as_deref(), Some(&b"new"[..]));
+        }
+    }
+
+    #[test]
+    fn a_dropped_keyspace_is_found_before_anything_is_written_and_holds_up_nobody() {
+        let (db, _watch) = watched();
+        let inner = db.inner();
+        let meta = crate::version::TableMeta {
+            id: crate::version::TableId { file: 9, offset: 0 },
+            bytes: 1,
+            smallest: b"a".to_vec(),
+            largest: b"b".to_vec(),
+            largest_is_exclusive: false,
+            entries: 2,
+            deletes: 0,
+            range_tombstones: 0,
+            raw_bytes: 2,
+            min_seqno: 0,
+            max_seqno: 0,
+            global_seqno: None,
+        };
+        let part = IngestPart { keyspace: KeyspaceId(77), tables: vec![meta] };
+        let failed = install(inner, &[part]).err().unwrap();
+        assert!(matches!(failed.error, Error::UnknownKeyspace { .. }) && !failed.is_undecided);
+        assert_eq!(inner.tree.view.load().ingesting, None);
+        assert!(inner.schedule.jobs.lock().busy.is_empty());
+        db.default_keyspace().put("a", "visible").unwrap();
+        assert_eq!(db.default_keyspace().count(..).unwrap(), 1);
+    }
+}

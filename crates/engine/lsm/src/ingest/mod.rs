@@ -19,10 +19,12 @@
 //! 5. A file has its final name only from shortly before the edit. An open removes files with the
 //!    other name, because no edit has ever named one.
 
+mod bulk_loader;
 mod files;
 mod install;
 mod placement;
 mod sorted_writer;
 
+pub use bulk_loader::BulkLoader;
 pub(crate) use sorted_writer::ingest_all;
 pub use sorted_writer::{Ingested, SortedWriter};

@@ -28,7 +28,7 @@ const TABLE_BYTES_MAX: u64 = 64 << 20;
 pub struct Ingested {
     /// Entries.
     pub entries: u64,
-    /// Bytes of their keys and values.
+    /// Bytes of their keys, as they are stored, and values.
     pub bytes: u64,
     /// Tables.
     pub tables: u64,
@@ -146,32 +146,37 @@ impl SortedWriter {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        self.inner.check_writable()?;
+        check_entry(&self.inner, self.keyspace, key, value)?;
         let keys = self.inner.tree.keys;
-        let entry = Entry { keyspace: self.keyspace, kind: Kind::Put, key, value };
-        if key.len() > MAX_KEY_BYTES
-            || entry.encoded_bytes() + EDGE_BYTES > self.inner.tree.settings.max_entry_bytes()
-            || (key.is_empty() && !keys.takes_empty_key())
-        {
-            // As a put would: no later compaction or copy of the entry may fail.
-            let mut batch = WriteBatch::new();
-            batch.put(self.keyspace, key, value);
-            self.inner.accept(&batch)?;
-        }
         let stored = keys.stored(key);
         if self.entries > 0 && *stored <= self.last[..] {
             let shown = |key: &[u8]| key.escape_ascii().to_string();
             let (key, before) = (shown(key), shown(&keys.user(&self.last)));
             return Err(Error::NotSorted { position: self.entries + 1, key, before });
         }
-        let added = self.append(&stored, value);
+        self.add_stored(&stored, value)
+    }
+
+    /// Adds an entry that was checked, and whose stored key is above all others.
+    pub(super) fn add_stored(&mut self, stored: &[u8], value: &[u8]) -> Result<()> {
+        let added = self.append(stored, value);
         self.failure = added.as_ref().err().cloned();
         added?;
         self.last.clear();
-        self.last.extend_from_slice(&stored);
+        self.last.extend_from_slice(stored);
         self.entries += 1;
-        self.bytes += (key.len() + value.len()) as u64;
+        self.bytes += (stored.len() + value.len()) as u64;
         Ok(())
+    }
+
+    /// How many entries were added.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The tables that are finished.
+    pub(super) fn tables(&self) -> &[TableMeta] {
+        &self.tables
     }
 
     fn append(&mut self, stored: &[u8], value: &[u8]) -> Result<()> {
@@ -211,7 +216,7 @@ impl SortedWriter {
     }
 
     /// Ends the last table, and makes all of them durable.
-    fn finish(&mut self) -> Result<()> {
+    pub(super) fn finish(&mut self) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
@@ -247,6 +252,27 @@ impl std::fmt::Debug for SortedWriter {
             .field("entries", &self.entries)
             .finish_non_exhaustive()
     }
+}
+
+/// Fails if the database is closed, or a put would refuse the entry: no later compaction or copy of it
+/// may fail.
+pub(super) fn check_entry(
+    inner: &Engine,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    inner.check_writable()?;
+    let entry = Entry { keyspace, kind: Kind::Put, key, value };
+    let may_be_refused = key.len() > MAX_KEY_BYTES
+        || entry.encoded_bytes() + EDGE_BYTES > inner.tree.settings.max_entry_bytes()
+        || (key.is_empty() && !inner.tree.keys.takes_empty_key());
+    if may_be_refused {
+        let mut batch = WriteBatch::new();
+        batch.put(keyspace, key, value);
+        inner.accept(&batch)?;
+    }
+    Ok(())
 }
 
 /// Installs what `writers` wrote, all at once.

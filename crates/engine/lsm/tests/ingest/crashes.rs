@@ -155,6 +155,30 @@ fn a_process_that_dies_leaves_every_step_that_it_took() {
     }
 }
 
+/// Power loss takes the mark of the ingest from the log, and the next log goes on behind its seqno.
+#[test]
+fn what_is_written_after_the_recovery_of_an_ingest_survives_the_next_power_loss() {
+    let settings = settings(Log::File { dir: None, sync: Sync::Os });
+    for seed in 0..20 {
+        let disk = FaultStorage::new(Rng::new(seed));
+        let db = open(&disk, settings.clone());
+        let seqno = db.default_keyspace().ingest(entries(0..5, "ingest")).unwrap().seqno.unwrap();
+        drop(db.snapshot());
+        let disk = disk.crash();
+        std::mem::forget(db);
+        let db = open(&disk, settings.clone());
+        assert_eq!(db.snapshot().seqno(), seqno);
+        put_all(&db.default_keyspace(), &entries(3..8, "puts"));
+        db.sync().unwrap();
+        let disk = disk.crash();
+        std::mem::forget(db);
+        let found = content(&open(&disk, settings.clone()).default_keyspace());
+        let expected: Pairs =
+            entries(0..3, "ingest").into_iter().chain(entries(3..8, "puts")).collect();
+        assert_eq!(found, expected, "seed {seed}");
+    }
+}
+
 /// A power loss between the renaming and the edit leaves such files, and so does a lost edit.
 #[test]
 fn tables_with_final_names_and_without_an_edit_are_set_aside() {

@@ -12,6 +12,18 @@ fn inspector(disk: &esker_storage::FaultStorage) -> Inspector {
 }
 
 #[test]
+fn a_check_finds_nothing_wrong_with_ingested_tables() {
+    let disk = disk();
+    let db = open(&disk, logged());
+    db.default_keyspace().ingest(wide_entries(5..300, "ingest")).unwrap();
+    db.close().unwrap();
+    let mut problems = Vec::new();
+    let checked = inspector(&disk).check(&mut |problem| problems.push(problem.to_string()));
+    assert_eq!(problems, [] as [String; 0]);
+    assert!(checked.unwrap().table_entries == 295);
+}
+
+#[test]
 fn a_checkpoint_has_what_was_ingested() {
     let db = open(&disk(), logged());
     let keyspace = db.default_keyspace();

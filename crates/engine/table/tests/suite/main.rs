@@ -3,6 +3,7 @@
 mod cold;
 mod damage;
 mod golden;
+mod ingested;
 mod model;
 mod sketches;
 mod support;

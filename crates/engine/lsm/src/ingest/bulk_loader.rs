@@ -1,0 +1,283 @@
+//! Sorts entries that come in any order, in bounded memory, and ingests them.
+//!
+//! ```text
+//! entries ─► buffer ─► sorted run, as tables ─┐
+//!                      sorted run, as tables ─┼─► one pass over all ─► tables ─► ingest
+//!                                        …    ─┘
+//! ```
+//!
+//! The runs are files that an open removes, as those of a sorted writer. Of several entries with one
+//! key the last one counts.
+
+use super::sorted_writer::{Ingested, SortedWriter, check_entry};
+use crate::engine::Engine;
+use crate::version::{TableMeta, ingest_file_name};
+use esker_api::KeyspaceRef;
+use esker_base::{EntryCursor, Error, KeyspaceId, Result};
+use esker_table::{BlockCache, ReadPurpose, Table, TableIter};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The buffer is this share of the memory budget.
+const BUFFER_SHARE: usize = 4;
+
+/// The pass over all runs asks the caller whether to go on after so many entries.
+const ENTRIES_A_QUESTION: u64 = 1_000;
+
+/// Loads entries that come in any order, and makes all of them visible at once.
+///
+/// [`Db::bulk_loader`](crate::Db::bulk_loader) makes one. It keeps a quarter of the memory budget, and
+/// sorts the rest in files of the database's directory, which take as much space as the tables. A
+/// dropped loader removes its files.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate esker_lsm as esker;
+/// # fn main() -> esker_base::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::{Db, Settings};
+///
+/// let db = Db::open(dir.path(), Settings::default())?;
+/// let keyspace = db.default_keyspace();
+/// let mut loader = db.bulk_loader(&keyspace)?;
+/// for name in ["cherry", "apple", "banana", "apple"] {
+///     loader.put(name, "fruit")?;
+/// }
+/// assert_eq!(loader.ingest()?.entries, 3);
+/// assert_eq!(keyspace.first()?.unwrap().0, "apple");
+/// # Ok(())
+/// # }
+/// ```
+pub struct BulkLoader {
+    inner: Arc<Engine>,
+    keyspace: KeyspaceId,
+    buffer: Buffer,
+    buffer_bytes: usize,
+    /// The oldest first.
+    runs: Vec<SortedWriter>,
+}
+
+/// Entries in the order in which they came.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    entries: Vec<Buffered>,
+}
+
+#[derive(Clone, Copy)]
+struct Buffered {
+    start: usize,
+    key_bytes: u32,
+    value_bytes: u32,
+}
+
+impl Buffer {
+    fn used(&self) -> usize {
+        self.bytes.len() + size_of_val(&self.entries[..])
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        // A put would refuse longer ones.
+        let (key_bytes, value_bytes) = (key.len() as u32, value.len() as u32);
+        self.entries.push(Buffered { start, key_bytes, value_bytes });
+    }
+
+    fn key(&self, entry: &Buffered) -> &[u8] {
+        &self.bytes[entry.start..][..entry.key_bytes as usize]
+    }
+
+    fn value(&self, entry: &Buffered) -> &[u8] {
+        let start = entry.start + entry.key_bytes as usize;
+        &self.bytes[start..][..entry.value_bytes as usize]
+    }
+
+    /// Writes the last entry of each key, in order of keys.
+    fn write(&mut self, writer: &mut SortedWriter) -> Result<()> {
+        let mut entries = std::mem::take(&mut self.entries);
+        let key = |entry: &Buffered| -> Range<usize> {
+            entry.start..entry.start + entry.key_bytes as usize
+        };
+        let bytes = &self.bytes;
+        // By key, and the last that came first.
+        entries
+            .sort_unstable_by(|a, b| bytes[key(a)].cmp(&bytes[key(b)]).then(b.start.cmp(&a.start)));
+        let mut last: Option<Buffered> = None;
+        for entry in &entries {
+            if last.is_none_or(|last| self.key(&last) != self.key(entry)) {
+                writer.add_stored(self.key(entry), self.value(entry))?;
+                last = Some(*entry);
+            }
+        }
+        entries.clear();
+        (self.entries, self.bytes) = (entries, Vec::new());
+        Ok(())
+    }
+}
+
+impl BulkLoader {
+    pub(crate) fn new(inner: &Arc<Engine>, keyspace: impl Into<KeyspaceRef>) -> Result<Self> {
+        let keyspace = inner.tree.resolve(keyspace)?;
+        // Fails now if the keyspace cannot be written.
+        SortedWriter::new(inner, keyspace)?;
+        Ok(BulkLoader {
+            keyspace,
+            buffer: Buffer::default(),
+            buffer_bytes: inner.tree.settings.memory_bytes / BUFFER_SHARE,
+            runs: Vec::new(),
+            inner: inner.clone(),
+        })
+    }
+
+    /// Adds an entry. It replaces an earlier one with the same key.
+    ///
+    /// # Errors
+    /// * [`Error::KeyTooLong`], [`Error::ValueTooLarge`] and [`Error::EmptyKey`] as for a put. The entry
+    ///   is not added, and others may be.
+    /// * [`Error::Io`] if a file cannot be written; [`Error::Closed`] once the database is closed,
+    ///   [`Error::Forked`] in a forked child.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_entry(&self.inner, self.keyspace, key, value)?;
+        let added = key.len() + value.len() + size_of::<Buffered>();
+        if self.buffer.used() + added > self.buffer_bytes && !self.buffer.entries.is_empty() {
+            self.end_run()?;
+        }
+        self.buffer.push(&self.inner.tree.keys.stored(key), value);
+        Ok(())
+    }
+
+    /// Writes the buffer as a run.
+    fn end_run(&mut self) -> Result<()> {
+        let mut run = SortedWriter::new(&self.inner, self.keyspace)?;
+        self.buffer.write(&mut run)?;
+        run.finish()?;
+        self.runs.push(run);
+        Ok(())
+    }
+
+    /// Makes the entries visible, all at once.
+    ///
+    /// # Errors
+    /// The errors of [`Db::ingest_writers`](crate::Db::ingest_writers).
+    pub fn ingest(self) -> Result<Ingested> {
+        self.ingest_while(&mut |_| true)
+    }
+
+    /// Makes the entries visible as [`BulkLoader::ingest`] does, as long as `goes_on` returns true.
+    ///
+    /// `goes_on` gets the number of entries that are in tables, now and then.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if `goes_on` returns false; then nothing is visible. Otherwise the errors of
+    /// [`BulkLoader::ingest`].
+    pub fn ingest_while(mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> Result<Ingested> {
+        let mut sorted = SortedWriter::new(&self.inner, self.keyspace)?;
+        if self.runs.is_empty() {
+            self.buffer.write(&mut sorted)?;
+        } else {
+            if !self.buffer.entries.is_empty() {
+                self.end_run()?;
+            }
+            self.write_runs(&mut sorted, goes_on)?;
+        }
+        if !goes_on(sorted.entries()) {
+            return Err(Error::Cancelled { what: "bulk load" });
+        }
+        // They free space before the tables need it twice.
+        self.runs.clear();
+        sorted.ingest()
+    }
+
+    /// Writes the newest entry of each key, in order of keys.
+    fn write_runs(
+        &self,
+        sorted: &mut SortedWriter,
+        goes_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<()> {
+        let mut runs = Vec::new();
+        let mut next = BinaryHeap::new();
+        for (number, run) in self.runs.iter().enumerate() {
+            let run = RunReader::new(&self.inner, run.tables())?;
+            next.extend(run.key().map(|key| Reverse((key.to_vec(), Reverse(number)))));
+            runs.push(run);
+        }
+        let mut last: Vec<u8> = Vec::new();
+        while let Some(Reverse((mut key, Reverse(number)))) = next.pop() {
+            let run = &mut runs[number];
+            // Of equal keys, that of the newest run comes first. No stored key is empty.
+            if key != last {
+                sorted.add_stored(&key, run.value())?;
+                last.clone_from(&key);
+                let entries = sorted.entries();
+                if entries.is_multiple_of(ENTRIES_A_QUESTION) && !goes_on(entries) {
+                    return Err(Error::Cancelled { what: "bulk load" });
+                }
+            }
+            run.advance()?;
+            if let Some(following) = run.key() {
+                key.clear();
+                key.extend_from_slice(following);
+                next.push(Reverse((key, Reverse(number))));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for BulkLoader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BulkLoader")
+            .field("keyspace", &self.keyspace)
+            .field("runs", &self.runs.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the tables of a run one after the other.
+struct RunReader<'a> {
+    inner: &'a Engine,
+    tables: VecDeque<&'a TableMeta>,
+    cursor: Option<TableIter>,
+}
+
+impl<'a> RunReader<'a> {
+    fn new(inner: &'a Engine, tables: &'a [TableMeta]) -> Result<Self> {
+        let mut reader = RunReader { inner, tables: tables.iter().collect(), cursor: None };
+        reader.next_table()?;
+        Ok(reader)
+    }
+
+    fn next_table(&mut self) -> Result<()> {
+        self.cursor = None;
+        let Some(TableMeta { id, bytes, .. }) = self.tables.pop_front() else { return Ok(()) };
+        let file = self.inner.tree.storage.open(&ingest_file_name(id.file))?;
+        // Each block is read once.
+        let cache = Arc::new(BlockCache::new(0));
+        let table = Arc::new(Table::open(file, id.file, id.offset, *bytes, cache)?);
+        let mut cursor = table.cursor(ReadPurpose::Compaction);
+        cursor.seek_first()?;
+        self.cursor = Some(cursor);
+        Ok(())
+    }
+
+    /// The key of the present entry. `None` behind the last.
+    fn key(&self) -> Option<&[u8]> {
+        self.cursor.as_ref().map(EntryCursor::key)
+    }
+
+    fn value(&self) -> &[u8] {
+        self.cursor.as_ref().map_or(&[], EntryCursor::value)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.next()?;
+        if cursor.valid() { Ok(()) } else { self.next_table() }
+    }
+}
