@@ -200,10 +200,12 @@ mod tests {
             let db = Db::open_with(env, settings).unwrap();
             let (keyspace, inner) = (db.default_keyspace(), db.handle.inner.clone());
             (0..60u8).for_each(|key| keyspace.put([key], [1; 1_000]).unwrap());
+            // Of these, the DRAMTable takes small ones only.
+            keyspace.put([60], [1; 10]).unwrap();
             while step_lane(&inner, JobClass::Prepare) {}
             // The segment is kept for reuse.
             db.flush().unwrap();
-            (0..60u8).for_each(|key| assert!(keyspace.get([key]).unwrap().is_some()));
+            (0..=60u8).for_each(|key| assert!(keyspace.get([key]).unwrap().is_some()));
             keyspace.put([1], [2; 1_000]).unwrap();
             let segments: Vec<Weak<MemTable>> = {
                 let (view, jobs) = (inner.tree.view.load(), inner.schedule.jobs.lock());
