@@ -120,12 +120,13 @@ impl Drop for Permit {
 /// A read that was begun. Dropped, it is done for nothing.
 pub struct PendingRead {
     state: State,
-    permit: Permit,
+    /// For bytes that the caller has, or reads.
+    permit: Option<Permit>,
 }
 
 enum State {
     Done(Vec<u8>),
-    UnderWay(Reply),
+    UnderWay(Reply, Permit),
     /// The caller does it.
     Later,
 }
@@ -135,12 +136,12 @@ impl PendingRead {
     pub fn wait(self, request: &ReadRequest<'_>) -> Result<ReadBytes> {
         let PendingRead { state, permit } = self;
         let held = match state {
-            State::Done(bytes) => Held::Own(bytes, Some(permit)),
-            State::UnderWay(reply) => match reply.wait().pop().flatten() {
+            State::Done(bytes) => Held::Own(bytes, permit),
+            State::UnderWay(reply, permit) => match reply.wait().pop().flatten() {
                 Some(filled) => Held::Buffer(filled, permit),
                 None => Held::Own(request.read_alone()?, Some(permit)),
             },
-            State::Later => Held::Own(request.read_alone()?, Some(permit)),
+            State::Later => Held::Own(request.read_alone()?, permit),
         };
         Ok(ReadBytes(held))
     }
@@ -255,18 +256,34 @@ impl WideReader {
         // The other half is for those that wait.
         let limit = self.limit_bytes / 2;
         if let Some((place, permit)) = self.place(request, limit) {
-            if let Some(bytes) = request.read_cached() {
-                return Some(PendingRead { state: State::Done(bytes), permit });
-            }
-            let reply = self.push(vec![place]);
-            return Some(PendingRead {
-                state: reply.map_or(State::Later, State::UnderWay),
-                permit,
+            return Some(match request.read_cached() {
+                Some(bytes) => PendingRead { state: State::Done(bytes), permit: Some(permit) },
+                None => self.hand_over(place, permit),
             });
         }
         let permit = self.permit(request.bytes, limit)?;
         request.file.read_ahead(request.offset, request.bytes as u64);
-        Some(PendingRead { state: State::Later, permit })
+        Some(PendingRead { state: State::Later, permit: Some(permit) })
+    }
+
+    /// The same for a compaction. Where the page cache reads ahead, it only has it do so. It leaves three
+    /// quarters of the memory to reads, and does without if the rest is used up.
+    pub fn start_for_compaction(&self, request: &ReadRequest<'_>) -> PendingRead {
+        let place = || self.place(request, self.limit_bytes / 4);
+        match Place::is_direct(request).then(place).flatten() {
+            Some((place, permit)) => self.hand_over(place, permit),
+            None => {
+                request.file.read_ahead(request.offset, request.bytes as u64);
+                PendingRead { state: State::Later, permit: None }
+            }
+        }
+    }
+
+    fn hand_over(&self, place: Place, permit: Permit) -> PendingRead {
+        match self.push(vec![place]) {
+            Some(reply) => PendingRead { state: State::UnderWay(reply, permit), permit: None },
+            None => PendingRead { state: State::Later, permit: Some(permit) },
+        }
     }
 
     /// The request as one for the thread, if that can do it.

@@ -1,4 +1,4 @@
-//! Reads data blocks ahead of a cursor that walks a table forward.
+//! Reads data blocks ahead of a cursor that walks a table forward: for a reader, or for a compaction.
 //!
 //! ```text
 //! blocks:   12   13   [14 15]   [16 17 18 19]   [20 21 22 23 ...
@@ -7,13 +7,15 @@
 //!
 //! The second miss of a walk starts it: a block that the cache does not have, where all from the first
 //! miss to it were walked over. A miss anywhere else ends it. No piece goes beyond the block with the
-//! end of the cursor's range.
+//! end of the cursor's range. A compaction walks whole tables, and reads pieces of one size from its
+//! first block on.
 //!
 //! A piece that cannot be read is no error: its blocks are read one by one, and the cursor gets to the
 //! last one before the damage.
 
 use crate::block::Block;
 use crate::reader::Table;
+use crate::table_iter::ReadPurpose;
 use esker_base::Result;
 use esker_storage::{PendingRead, ReadBytes, ReadRequest};
 use std::ops::Range;
@@ -21,6 +23,10 @@ use std::ops::Range;
 /// The first piece, in bytes, and the largest.
 const FIRST_BYTES: u64 = 16 << 10;
 const LARGEST_BYTES: u64 = 1 << 20;
+
+/// A compaction's pieces: large enough to make seeks of a disk and calls to the system rare, small
+/// enough that those of dozens of inputs fit in memory.
+const COMPACTION_BYTES: u64 = 256 << 10;
 
 /// See the file's head.
 #[derive(Default)]
@@ -38,11 +44,12 @@ struct Pieces {
     next: Option<(Range<u64>, PendingRead)>,
     /// The size of the piece after that.
     bytes: u64,
+    purpose: ReadPurpose,
 }
 
 impl Pieces {
-    fn new(bytes: u64) -> Box<Pieces> {
-        Box::new(Pieces { current: None, next: None, bytes })
+    fn new(bytes: u64, purpose: ReadPurpose) -> Box<Pieces> {
+        Box::new(Pieces { current: None, next: None, bytes, purpose })
     }
 }
 
@@ -50,9 +57,10 @@ impl ReadAhead {
     /// The state for the table after that of `self`, whose cursor has reached the end.
     pub(crate) fn for_next_table(&self, blocks: usize) -> ReadAhead {
         match &self.pieces {
-            Some(pieces) if self.expected == Some(blocks) => {
-                ReadAhead { expected: Some(0), pieces: Some(Pieces::new(pieces.bytes)) }
-            }
+            Some(pieces) if self.expected == Some(blocks) => ReadAhead {
+                expected: Some(0),
+                pieces: Some(Pieces::new(pieces.bytes, pieces.purpose)),
+            },
             _ => ReadAhead::default(),
         }
     }
@@ -70,7 +78,8 @@ impl ReadAhead {
     pub(crate) fn load(&mut self, table: &Table, number: usize, end: usize) -> Result<Block> {
         let is_next = self.expected.replace(number + 1) == Some(number);
         if is_next {
-            let pieces = self.pieces.get_or_insert_with(|| Pieces::new(FIRST_BYTES));
+            let pieces =
+                self.pieces.get_or_insert_with(|| Pieces::new(FIRST_BYTES, ReadPurpose::Read));
             if let Some(block) = pieces.block(table, number, end) {
                 return block;
             }
@@ -78,6 +87,13 @@ impl ReadAhead {
             self.pieces = None;
         }
         table.read_block(number)
+    }
+
+    /// Block `number` for a compaction, which reads all that follow, too.
+    pub(crate) fn load_for_compaction(&mut self, table: &Table, number: usize) -> Result<Block> {
+        let new = || Pieces::new(COMPACTION_BYTES, ReadPurpose::Compaction);
+        let block = self.pieces.get_or_insert_with(new).block(table, number, usize::MAX);
+        block.unwrap_or_else(|| table.read_block(number))
     }
 }
 
@@ -115,14 +131,24 @@ impl Pieces {
             return;
         }
         let reader = table.cache.reader();
-        let largest = LARGEST_BYTES.min(reader.piece_bytes_max() as u64);
+        let bytes = match self.purpose {
+            ReadPurpose::Read => self.bytes.min(reader.piece_bytes_max() as u64),
+            ReadPurpose::Compaction => self.bytes,
+        };
         let start = table.block_place(number).start;
-        let within = |&at: &usize| table.block_place(at).end - start <= self.bytes.min(largest);
+        let within = |&at: &usize| table.block_place(at).end - start <= bytes;
         let last = (number + 1..end).take_while(within).last().unwrap_or(number);
         let range = start..table.block_place(last).end;
-        if let Some(read) = reader.start(&request(table, &range)) {
-            self.bytes = (self.bytes * 2).min(LARGEST_BYTES);
-            self.next = Some((range, read));
+        match self.purpose {
+            ReadPurpose::Read => {
+                let Some(read) = reader.start(&request(table, &range)) else { return };
+                self.bytes = (self.bytes * 2).min(LARGEST_BYTES);
+                self.next = Some((range, read));
+            }
+            ReadPurpose::Compaction => {
+                let read = reader.start_for_compaction(&request(table, &range));
+                self.next = Some((range, read));
+            }
         }
     }
 }

@@ -9,10 +9,6 @@ use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, Result, Seqno};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-/// A compaction's cursor reads so much at once: enough to make seeks of a disk and calls to the
-/// system rare, little enough that dozens of inputs fit in memory.
-const READ_AHEAD_BYTES: u64 = 256 << 10;
-
 /// The purpose of a table cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPurpose {
@@ -84,13 +80,9 @@ pub struct TableIter {
     number: usize,
     position: BlockCursor,
     valid: bool,
-    /// For reads.
     read_ahead: ReadAhead,
-    /// No block from this one on is read ahead.
+    /// No block from this one on is read ahead of a read.
     end: usize,
-    /// For compaction: stored bytes from `ahead_start` of the file on.
-    ahead: Vec<u8>,
-    ahead_start: u64,
 }
 
 impl std::fmt::Debug for TableIter {
@@ -110,8 +102,6 @@ impl TableIter {
             valid: false,
             read_ahead: ReadAhead::default(),
             end: usize::MAX,
-            ahead: Vec::new(),
-            ahead_start: 0,
         }
     }
 
@@ -229,40 +219,9 @@ impl TableIter {
                 ahead.pass(number);
                 block
             }
-            ReadPurpose::Compaction => self.block_read_ahead(number)?,
+            ReadPurpose::Compaction => self.read_ahead.load_for_compaction(&self.table, number)?,
         });
         self.number = number;
-        Ok(())
-    }
-
-    /// Block `number` out of a large piece, which is read if the last one does not hold it.
-    fn block_read_ahead(&mut self, number: usize) -> Result<Block> {
-        let place = self.table.block_place(number);
-        let ahead_end = self.ahead_start + self.ahead.len() as u64;
-        if place.start < self.ahead_start || place.end > ahead_end {
-            self.read_ahead(place.start, place.end)?;
-        }
-        let start = (place.start - self.ahead_start) as usize;
-        let end = (place.end - self.ahead_start) as usize;
-        let stored = &self.ahead[start..end];
-        self.table.source.data_block(place.start, stored, || stored.into())
-    }
-
-    /// Reads a piece from `start` on, at least to `block_end`, and announces the next.
-    fn read_ahead(&mut self, start: u64, block_end: u64) -> Result<()> {
-        let source = &self.table.source;
-        let data_end = source.offset + self.table.index.blocks_end();
-        let end = (start + READ_AHEAD_BYTES).clamp(block_end, data_end);
-        self.ahead.clear();
-        self.ahead.resize((end - start) as usize, 0);
-        self.ahead_start = start;
-        if let Err(error) = source.file.read_exact_at(start, &mut self.ahead) {
-            self.ahead.clear();
-            return Err(error);
-        }
-        if end < data_end {
-            source.file.read_ahead(end, READ_AHEAD_BYTES.min(data_end - end));
-        }
         Ok(())
     }
 

@@ -22,6 +22,9 @@ impl Place {
     pub(super) fn of(_request: &ReadRequest<'_>) -> Option<Place> {
         None
     }
+    pub(super) fn is_direct(_request: &ReadRequest<'_>) -> bool {
+        false
+    }
     pub(super) fn buffer_bytes(&self) -> usize {
         match self.0 {}
     }

@@ -46,6 +46,11 @@ impl Place {
         Some(Place { file: raw.descriptor.clone(), start, buffer_bytes, wanted })
     }
 
+    /// Whether the file is read past the page cache.
+    pub(super) fn is_direct(request: &ReadRequest<'_>) -> bool {
+        request.file.raw().is_some_and(|raw| raw.alignment > 1)
+    }
+
     pub(super) fn buffer_bytes(&self) -> usize {
         self.buffer_bytes
     }

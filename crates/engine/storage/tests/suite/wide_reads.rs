@@ -191,6 +191,29 @@ fn buffers_take_no_more_than_the_limit_and_are_given_back() {
 }
 
 #[test]
+fn a_compaction_reads_ahead_of_itself_where_the_page_cache_does_not() {
+    let direct = Direct::new();
+    let request = ReadRequest { file: &*direct.file, offset: 0, bytes: 8 << 10 };
+    let reader = WideReader::new(Arc::new(Threads), 64 << 10);
+    let started: Vec<_> = (0..4).map(|_| reader.start_for_compaction(&request)).collect();
+    if direct.is_direct() {
+        assert_ne!(reader.path(), ReadPath::Callers);
+        assert!(format!("{reader:?}").contains("16384 of 65536"), "a quarter at most: {reader:?}");
+    }
+    for read in started {
+        expect_content(&read.wait(&request).unwrap(), (0, 8 << 10));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::open(directory.path()).unwrap();
+    write(&storage, &content());
+    let file = storage.open_for_caching("a").unwrap();
+    let request = ReadRequest { file: &*file, offset: 0, bytes: 8 << 10 };
+    let reader = WideReader::new(Arc::new(Threads), 64 << 10);
+    expect_content(&reader.start_for_compaction(&request).wait(&request).unwrap(), (0, 8 << 10));
+    assert_eq!((reader.path(), reader.charged_bytes()), (ReadPath::Callers, 0));
+}
+
+#[test]
 fn reads_that_nobody_waits_for_end_with_their_reader() {
     let direct = Direct::new();
     for may_use_ring in [true, false] {

@@ -214,6 +214,36 @@ fn a_compaction_leaves_the_cache_as_it_is() {
     assert_eq!(cold.reads(), [], "the blocks of a reader are still cached");
 }
 
+#[test]
+fn a_compaction_reads_every_block_once_in_pieces_of_one_size() {
+    for limit_bytes in [0, 16 << 20] {
+        let cold = Cold::new(0, limit_bytes);
+        assert_eq!(scan(&cold.table, ReadPurpose::Compaction).unwrap(), cold.versions);
+        let reads = cold.reads();
+        assert!(reads.windows(2).all(|pair| pair[0].end == pair[1].start), "{reads:?}");
+        assert_eq!((reads[0].start, reads[reads.len() - 1].end), (0, cold.data_end()));
+        let pieces = &reads[..reads.len() - 1];
+        assert!(pieces.len() > 3, "{reads:?}");
+        let is_whole =
+            |read: &Range<u64>| (240 << 10..=256 << 10).contains(&(read.end - read.start));
+        assert!(pieces.iter().all(is_whole), "{reads:?}");
+    }
+}
+
+#[test]
+fn a_compaction_gets_to_the_block_that_cannot_be_read() {
+    let cold = Cold::new(0, 16 << 20);
+    let block = cold.block_of(&key(11_111));
+    cold.file.bad.lock().unwrap().push(block.start + 5);
+    let mut cursor = cold.table.cursor(ReadPurpose::Compaction);
+    cursor.seek_first().unwrap();
+    let (found, end) = rest(&mut cursor);
+    let error = end.unwrap_err().to_string();
+    assert!(error.contains(&format!("watched at offset {}", block.start)), "{error}");
+    assert_eq!(found, cold.versions[..found.len()]);
+    assert_eq!(cold.block_of(&cold.versions[found.len()].0), block);
+}
+
 /// Looks for all keys until none waits for a block. Returns what is found, and the reads' number.
 fn find_all(
     cold: &Cold,
