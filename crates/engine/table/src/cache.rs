@@ -63,7 +63,11 @@ impl Lifecycle<OwnedKey, Block> for Evictions {
     type RequestState = [Option<Block>; 2];
 
     fn on_evict(&self, freed: &mut Self::RequestState, key: OwnedKey, block: Block) {
-        self.0.evict(&key, key.place());
+        self.0.count_eviction();
+        // A slot has the block only while it holds it. To look into each slot would cost a cache miss.
+        if Arc::strong_count(block.bytes()) > 1 {
+            self.0.remove(&key, key.place());
+        }
         if let Some(place) = freed.iter_mut().find(|place| place.is_none()) {
             *place = Some(block);
         }
