@@ -366,7 +366,7 @@ fn a_hash_store_is_the_parents_alone() {
     let _alone = ALONE.lock();
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("hash");
-    let settings = CreateSettings { partitions: Some(2), ..CreateSettings::default() };
+    let settings = CreateSettings::default().partitions(2);
     HashStore::create(&path, Some(8 << 20), &settings, &mut Rng::new(1)).unwrap();
     let store = HashStore::open(&path, &Threads).unwrap();
     store.put(b"key", b"value").unwrap();

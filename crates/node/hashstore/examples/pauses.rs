@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// A store of one partition in a sparse file, with room for twice the keys.
 fn open(path: &Path, keys: u64) -> Result<Partition, Box<dyn std::error::Error>> {
     let device = FileDevice::create(path, Some((keys * 1024).max(64 << 20)))?;
-    let settings = CreateSettings { partitions: Some(1), bytes_a_key: 512 };
+    let settings = CreateSettings::default().partitions(1).bytes_a_key(512);
     store_file::create(&device, &settings, &mut Rng::new(1))?;
     Ok(store_file::open(&device)?.1.remove(0))
 }

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = |name: &str| directory.path().join(name);
 
     let plain = FileDevice::create(&path("plain"), Some(FILE_BYTES))?;
-    let settings = CreateSettings { partitions: Some(1), ..CreateSettings::default() };
+    let settings = CreateSettings::default().partitions(1);
     let device = create(&path("partition"), &settings)?;
     let mut partition = store_file::open(&device)?.1.remove(0);
     drop(create(&path("store"), &settings)?);

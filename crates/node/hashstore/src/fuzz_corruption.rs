@@ -66,7 +66,7 @@ impl Device for Memory {
 /// A sound store: with checkpoints that follow a snapshot, and with records behind the last one.
 pub fn sample() -> Vec<u8> {
     let device = Memory(RefCell::new(vec![0; DEVICE_BYTES]));
-    let settings = CreateSettings { partitions: Some(1), ..CreateSettings::default() };
+    let settings = CreateSettings::default().partitions(1);
     store_file::create(&device, &settings, &mut Rng::new(5)).expect("it is large enough");
     let (_, mut partitions, _) = store_file::open(&device).expect("it was just made");
     let partition = &mut partitions[0];

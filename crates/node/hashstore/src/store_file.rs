@@ -12,19 +12,37 @@ use esker_base::{Error, Result, Rng};
 use esker_uring::Buffer;
 use std::sync::Arc;
 
-/// How a store is made.
+/// The settings of a new store. Start from the default; a method per field changes it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CreateSettings {
-    /// How much device a key with its value takes in the mean, at the least: the journal gets room for so
-    /// many keys. 8192 takes 1.2% of the device, 512 a fifth.
+    /// The smallest expected mean size of a key with its value, in bytes of the device. The journal
+    /// has space for that number of keys: 1.2% of the device for 8192, a fifth for 512. Default:
+    /// 8192.
     pub bytes_a_key: u64,
-    /// Partitions; one for each GiB, up to 64, if nothing is said. A power of two.
+    /// The number of partitions, a power of two. Default: one per GiB, at most 64.
     pub partitions: Option<u32>,
 }
 
 impl Default for CreateSettings {
     fn default() -> Self {
         CreateSettings { bytes_a_key: 8192, partitions: None }
+    }
+}
+
+impl CreateSettings {
+    /// Sets the smallest expected mean size of a key with its value.
+    #[must_use]
+    pub fn bytes_a_key(mut self, bytes_a_key: u64) -> Self {
+        self.bytes_a_key = bytes_a_key;
+        self
+    }
+
+    /// Sets the number of partitions, a power of two.
+    #[must_use]
+    pub fn partitions(mut self, partitions: impl Into<Option<u32>>) -> Self {
+        self.partitions = partitions.into();
+        self
     }
 }
 

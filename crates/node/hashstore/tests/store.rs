@@ -16,7 +16,7 @@ struct Place {
 
 impl Place {
     fn new(bytes: u64, partitions: u32) -> Self {
-        Self::with(bytes, CreateSettings { partitions: Some(partitions), ..Default::default() })
+        Self::with(bytes, CreateSettings::default().partitions(partitions))
     }
 
     fn with(bytes: u64, settings: CreateSettings) -> Self {
@@ -146,7 +146,7 @@ fn a_list_can_be_resumed_and_is_in_order_of_hash_and_key() {
 
 #[test]
 fn keys_may_be_long() {
-    let place = Place::with(8 << 20, CreateSettings { bytes_a_key: 512, partitions: Some(1) });
+    let place = Place::with(8 << 20, CreateSettings::default().bytes_a_key(512).partitions(1));
     let store = place.open();
     for bytes in [1, 16, 17, 500, 65_536] {
         store.put(&vec![7; bytes], &value(bytes as u32)).unwrap();
@@ -185,7 +185,7 @@ fn a_store_that_cannot_be_is_refused() {
             .into_iter()
             .enumerate()
     {
-        let settings = CreateSettings { partitions: Some(partitions), ..Default::default() };
+        let settings = CreateSettings::default().partitions(partitions);
         let path = directory.path().join(at.to_string());
         let created = HashStore::create(&path, Some(bytes), &settings, &mut Rng::new(1));
         assert!(matches!(created, Err(Error::InvalidSetting { .. })), "{partitions}: {created:?}");

@@ -6,7 +6,7 @@
 use esker_base::{Background, SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, Settings};
 use esker_nvme::Nqn;
-use esker_target::{Access, MemoryKeys, Subsystem, Target, limits};
+use esker_target::{MemoryKeys, Subsystem, Target, limits};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,19 +20,16 @@ const HOST: &str = "nqn.2024-01.io.esker:example-host";
 
 /// A node with one namespace of keys, in memory, at a port that the system chooses.
 fn node() -> Result<Target, Box<dyn Error>> {
-    let subsystem = Subsystem {
-        nqn: Nqn::new(NODE)?,
-        serial: "EXAMPLE".to_owned(),
-        namespaces: vec![Arc::new(MemoryKeys::new([1; 16], 16 << 20))],
-        access: Access::Anyone,
-    };
-    let settings = esker_target::Settings {
-        listen: "127.0.0.1:0".parse()?,
-        reactors: 1,
-        drain_time: Duration::from_secs(5),
-        memory_bytes: limits::MEMORY_BYTES,
-        subsystems: vec![subsystem],
-    };
+    let subsystem = Subsystem::new(
+        Nqn::new(NODE)?,
+        "EXAMPLE",
+        vec![Arc::new(MemoryKeys::new([1; 16], 16 << 20))],
+    );
+    let settings = esker_target::Settings::new("127.0.0.1:0".parse()?)
+        .reactors(1)
+        .drain_time(Duration::from_secs(5))
+        .memory_bytes(limits::MEMORY_BYTES)
+        .subsystems(vec![subsystem]);
     let background: Arc<dyn Background> = Arc::new(Threads);
     let clock = Arc::new(SystemClock::new());
     Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)

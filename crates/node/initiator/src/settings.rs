@@ -1,4 +1,4 @@
-//! How to reach a node, and as whom.
+//! How to reach a node, and as which host.
 
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
@@ -7,46 +7,48 @@ use esker_nvme::tls::TlsKey;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How to reach a node.
+/// The settings of a client. Start from [`Settings::new`]; a method per field changes it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Settings {
-    /// Where it listens.
+    /// The address of the node.
     pub address: SocketAddr,
-    /// Who this host is.
+    /// The name of this host.
     pub host: Nqn,
-    /// This host's own 128 bits. Of those with one id the node takes none back while a change is under way that one of
-    /// them left behind. Zeros, which are no id, are replaced by random ones for each client.
+    /// The ID of this host, 128 bits. While a change of a host is in flight on the node, the node
+    /// accepts no new connection of a host with the same ID. Zeros, which are no ID, are replaced by
+    /// random bits for each client. Default: zeros.
     pub host_id: [u8; 16],
-    /// Which subsystem.
+    /// The subsystem.
     pub subsystem: Nqn,
-    /// Which of its namespaces. The first is 1.
+    /// The namespace in the subsystem. Default: 1, the first.
     pub namespace: u32,
-    /// What this host proves to know if the node asks.
+    /// The secret that this host proves to have if the node asks. Default: none.
     pub secret: Option<Secret>,
-    /// What the node must prove to know.
+    /// The secret that the node must prove to have. Default: none.
     pub controller_secret: Option<Secret>,
-    /// By TLS, with this key. Needs a program that was built with TLS.
+    /// Connects by TLS with this key. Needs the feature `tls`. Default: none.
     pub tls_key: Option<TlsKey>,
-    /// Checksums on the wire, beyond TCP's own.
+    /// Checksums of PDUs, in addition to those of TCP. Default: none.
     pub digests: Digests,
-    /// I/O queues, each a connection. At least 1.
+    /// The number of I/O queues, each a connection, at least 1. Default: 1.
     pub queues: u16,
-    /// Commands of one queue under way at a time, 1 to 127.
+    /// The number of commands in flight per queue, 1 to 127. Default: 64.
     pub depth: u16,
-    /// How long an operation may take, with reconnecting and sending again.
+    /// How long an operation may take, with reconnecting and sending again. Default: 10 s.
     pub deadline: Duration,
-    /// KATO: how long the node waits for a sign of this host before it gives the host up; zero is without a limit. A multiple of
-    /// a millisecond.
+    /// The keep-alive timeout (KATO): how long the node waits for a sign of life of this host. A
+    /// multiple of a millisecond; zero is without a limit. Default: 30 s.
     pub keep_alive: Duration,
 }
 
-/// Longer than the 5 s of Linux, which has a second path to turn to: here, to be given up costs every call under way
-/// its answer, and a machine that is paused for some seconds should cost nothing. Shorter than the 2 min that the
-/// specification has where nobody says: so long a node would keep the connections of hosts that vanished.
+/// Linux uses 5 s, because it has a second path to turn to. Here a disconnect costs all calls in
+/// flight their answers, and a machine that pauses for some seconds should cost nothing. The
+/// specification's default of 2 min is longer than a node should keep connections of lost hosts.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 impl Settings {
-    /// Settings for one queue of 64 commands, ten seconds, a keep-alive time of thirty, no digests, no authentication.
+    /// Returns the default settings for the subsystem `subsystem` at `address`, as `host`.
     pub fn new(address: SocketAddr, host: Nqn, subsystem: Nqn) -> Self {
         Settings {
             address,
@@ -63,5 +65,99 @@ impl Settings {
             deadline: Duration::from_secs(10),
             keep_alive: KEEP_ALIVE,
         }
+    }
+}
+
+/// Builder methods. Each sets the field of its name, whose documentation is complete.
+impl Settings {
+    /// Sets the address of the node.
+    #[must_use]
+    pub fn address(mut self, address: SocketAddr) -> Self {
+        self.address = address;
+        self
+    }
+
+    /// Sets the name of this host.
+    #[must_use]
+    pub fn host(mut self, host: Nqn) -> Self {
+        self.host = host;
+        self
+    }
+
+    /// Sets the ID of this host.
+    #[must_use]
+    pub fn host_id(mut self, host_id: [u8; 16]) -> Self {
+        self.host_id = host_id;
+        self
+    }
+
+    /// Sets the subsystem.
+    #[must_use]
+    pub fn subsystem(mut self, subsystem: Nqn) -> Self {
+        self.subsystem = subsystem;
+        self
+    }
+
+    /// Sets the namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: u32) -> Self {
+        self.namespace = namespace;
+        self
+    }
+
+    /// Sets the secret that this host proves to have.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<Option<Secret>>) -> Self {
+        self.secret = secret.into();
+        self
+    }
+
+    /// Sets the secret that the node must prove to have.
+    #[must_use]
+    pub fn controller_secret(mut self, controller_secret: impl Into<Option<Secret>>) -> Self {
+        self.controller_secret = controller_secret.into();
+        self
+    }
+
+    /// Sets the TLS key.
+    #[must_use]
+    pub fn tls_key(mut self, tls_key: impl Into<Option<TlsKey>>) -> Self {
+        self.tls_key = tls_key.into();
+        self
+    }
+
+    /// Sets the checksums of PDUs.
+    #[must_use]
+    pub fn digests(mut self, digests: Digests) -> Self {
+        self.digests = digests;
+        self
+    }
+
+    /// Sets the number of I/O queues.
+    #[must_use]
+    pub fn queues(mut self, queues: u16) -> Self {
+        self.queues = queues;
+        self
+    }
+
+    /// Sets the number of commands in flight per queue.
+    #[must_use]
+    pub fn depth(mut self, depth: u16) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// Sets how long an operation may take.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Sets the keep-alive timeout.
+    #[must_use]
+    pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
+        self.keep_alive = keep_alive;
+        self
     }
 }

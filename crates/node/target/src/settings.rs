@@ -1,6 +1,6 @@
 //! What a target serves, where, and to whom.
 
-use crate::{Namespace, NamespaceHealth};
+use crate::{Namespace, NamespaceHealth, limits};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
 use esker_nvme::tls::TlsKey;
@@ -8,38 +8,86 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A target's settings.
+/// The settings of a target. Start from [`Settings::new`]; a method per field changes it.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Settings {
-    /// Where to listen. Port 0 lets the system choose.
+    /// The address to listen at. With port 0, the system chooses the port.
     pub listen: SocketAddr,
-    /// Threads that serve connections. At least 1.
+    /// The number of threads that serve connections, at least 1. Default: 1.
     pub reactors: usize,
-    /// How long commands under way may take when the target drains.
+    /// How long commands in flight may take when the target shuts down. Default: 10 s.
     pub drain_time: Duration,
-    /// Bytes of data in flight that all connections may hold together: usually
-    /// [`limits::MEMORY_BYTES`]. Reactors share it equally, and have at least 8 MiB each.
-    ///
-    /// [`limits::MEMORY_BYTES`]: crate::limits::MEMORY_BYTES
+    /// The bytes of data in flight that all connections may hold together. Reactors share them
+    /// equally, and have at least 8 MiB each. Default: [`limits::MEMORY_BYTES`].
     pub memory_bytes: usize,
-    /// What is served. The discovery subsystem comes of itself.
+    /// The subsystems. A target always has a discovery subsystem in addition.
     pub subsystems: Vec<Subsystem>,
+}
+
+impl Settings {
+    /// Returns the default settings: no subsystem yet.
+    pub fn new(listen: SocketAddr) -> Self {
+        Settings {
+            listen,
+            reactors: 1,
+            drain_time: Duration::from_secs(10),
+            memory_bytes: limits::MEMORY_BYTES,
+            subsystems: Vec::new(),
+        }
+    }
+
+    /// Sets the address to listen at.
+    #[must_use]
+    pub fn listen(mut self, listen: SocketAddr) -> Self {
+        self.listen = listen;
+        self
+    }
+
+    /// Sets the number of threads that serve connections, at least 1.
+    #[must_use]
+    pub fn reactors(mut self, reactors: usize) -> Self {
+        self.reactors = reactors;
+        self
+    }
+
+    /// Sets how long commands in flight may take when the target shuts down.
+    #[must_use]
+    pub fn drain_time(mut self, drain_time: Duration) -> Self {
+        self.drain_time = drain_time;
+        self
+    }
+
+    /// Sets the bytes of data in flight that all connections may hold together.
+    #[must_use]
+    pub fn memory_bytes(mut self, memory_bytes: usize) -> Self {
+        self.memory_bytes = memory_bytes;
+        self
+    }
+
+    /// Adds subsystems.
+    #[must_use]
+    pub fn subsystems(mut self, subsystems: impl IntoIterator<Item = Subsystem>) -> Self {
+        self.subsystems.extend(subsystems);
+        self
+    }
 }
 
 /// A subsystem: namespaces under one name.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Subsystem {
-    /// Its name.
+    /// The name.
     pub nqn: Nqn,
-    /// SN of its controllers: up to 20 ASCII characters that tell it from others.
+    /// The serial number of its controllers: up to 20 ASCII characters.
     pub serial: String,
-    /// Its namespaces: the first has id 1.
+    /// The namespaces. The first has the ID 1.
     pub namespaces: Vec<Arc<dyn Namespace>>,
-    /// Who may connect.
+    /// The hosts that may connect. Default: any.
     pub access: Access,
 }
 
-/// Who may connect to a subsystem.
+/// The hosts that may connect to a subsystem.
 #[derive(Clone, Debug)]
 pub enum Access {
     /// Any host, without authentication.
@@ -48,20 +96,61 @@ pub enum Access {
     Listed(Vec<HostAccess>),
 }
 
-/// A host that may connect.
+/// A host that may connect, and how it authenticates. Start from [`HostAccess::new`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HostAccess {
-    /// Its name.
+    /// The name of the host.
     pub host: Nqn,
-    /// What it must prove to know, if anything.
+    /// The secret that the host must prove to have. Default: none.
     pub secret: Option<Secret>,
-    /// What the controller proves to know if the host asks.
+    /// The secret that the controller proves to have if the host asks. Default: none.
     pub controller_secret: Option<Secret>,
-    /// Its TLS keys: with one, it may connect by TLS only. With several, each of them does.
+    /// TLS keys. A host with keys may connect by TLS only, with any of them. Default: none.
     pub tls_keys: Vec<TlsKey>,
 }
 
+impl HostAccess {
+    /// Returns access for `host` without authentication.
+    pub fn new(host: Nqn) -> Self {
+        HostAccess { host, secret: None, controller_secret: None, tls_keys: Vec::new() }
+    }
+
+    /// Sets the secret that the host must prove to have.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<Option<Secret>>) -> Self {
+        self.secret = secret.into();
+        self
+    }
+
+    /// Sets the secret that the controller proves to have if the host asks.
+    #[must_use]
+    pub fn controller_secret(mut self, secret: impl Into<Option<Secret>>) -> Self {
+        self.controller_secret = secret.into();
+        self
+    }
+
+    /// Sets the TLS keys.
+    #[must_use]
+    pub fn tls_keys(mut self, keys: impl IntoIterator<Item = TlsKey>) -> Self {
+        self.tls_keys = keys.into_iter().collect();
+        self
+    }
+}
+
 impl Subsystem {
+    /// Returns a subsystem to which any host may connect.
+    pub fn new(nqn: Nqn, serial: impl Into<String>, namespaces: Vec<Arc<dyn Namespace>>) -> Self {
+        Subsystem { nqn, serial: serial.into(), namespaces, access: Access::Anyone }
+    }
+
+    /// Sets the hosts that may connect.
+    #[must_use]
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
     /// A host that has two entries: only the first one would say what it must prove.
     pub(crate) fn listed_twice(&self) -> Option<&Nqn> {
         let Access::Listed(hosts) = &self.access else { return None };

@@ -13,7 +13,7 @@ use esker_hashstore::device::FileDevice;
 use esker_hashstore::{CreateSettings, store_file};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
-use esker_target::{Access, DeviceBlocks, Namespace, OrderedKeys, Subsystem, Target};
+use esker_target::{DeviceBlocks, Namespace, OrderedKeys, Subsystem, Target};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -196,19 +196,12 @@ fn volume_of_zeros(device: &FileDevice) -> Outcome {
 
 fn start(namespace: Arc<dyn Namespace>) -> Outcome<Target> {
     let nqn = Nqn::new(SUBSYSTEM).map_err(|error| Failure::new(error.to_string()))?;
-    let subsystem = Subsystem {
-        nqn,
-        serial: "BENCH".to_owned(),
-        namespaces: vec![namespace],
-        access: Access::Anyone,
-    };
-    let settings = esker_target::Settings {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        reactors: 1,
-        drain_time: DRAIN_TIME,
-        memory_bytes: esker_target::limits::MEMORY_BYTES,
-        subsystems: vec![subsystem],
-    };
+    let subsystem = Subsystem::new(nqn, "BENCH", vec![namespace]);
+    let settings = esker_target::Settings::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .reactors(1)
+        .drain_time(DRAIN_TIME)
+        .memory_bytes(esker_target::limits::MEMORY_BYTES)
+        .subsystems(vec![subsystem]);
     let background: Arc<dyn Background> = Arc::new(Threads);
     let clock = Arc::new(SystemClock::new());
     Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)

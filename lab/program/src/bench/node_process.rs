@@ -97,7 +97,7 @@ impl Node {
         let host = nqn("nqn.2024-01.io.esker:bench-host")?;
         let address = self.relay.as_ref().map_or(self.address, Relay::address);
         let settings = esker_initiator::Settings::new(address, host, nqn(SUBSYSTEM)?);
-        Ok(esker_initiator::Settings { queues: queues as u16, ..settings })
+        Ok(settings.queues(queues as u16))
     }
 
     /// What is set of each connection, by name.

@@ -23,7 +23,7 @@ pub fn make(scratch: &Path, is_closed: bool) -> Judged<Image> {
     let (live, dir) = (scratch.join("live"), scratch.join(format!("hash-{is_closed}")));
     std::fs::create_dir_all(&live).map_err(io)?;
     let path = live.join(STORE);
-    let settings = CreateSettings { partitions: Some(1), ..CreateSettings::default() };
+    let settings = CreateSettings::default().partitions(1);
     HashStore::create(&path, Some(BYTES), &settings, &mut Rng::new(1)).map_err(text)?;
     let (mut history, mut stored) = (History::default(), Vec::new());
     for round in 0..3u8 {

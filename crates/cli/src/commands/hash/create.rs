@@ -33,8 +33,9 @@ pub struct Create {
 impl Create {
     pub fn run(self) -> Outcome {
         let is_new = !self.path.exists();
-        let settings =
-            CreateSettings { bytes_a_key: self.bytes_a_key as u64, partitions: self.partitions };
+        let settings = CreateSettings::default()
+            .bytes_a_key(self.bytes_a_key as u64)
+            .partitions(self.partitions);
         let bytes = self.bytes.map(|bytes| bytes as u64);
         let made = FileDevice::create_with(&self.path, bytes, |device| -> Outcome<_> {
             // What was there is a block device: a file would have been refused.

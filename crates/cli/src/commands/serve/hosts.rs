@@ -50,15 +50,13 @@ fn host(line: &str) -> Result<HostAccess, String> {
     let host = Nqn::new(words.next().unwrap_or_default()).map_err(|error| error.to_string())?;
     let (keys, secrets): (Vec<&str>, Vec<&str>) =
         words.partition(|word| word.starts_with(TlsKey::PREFIX));
-    let keys = keys.into_iter().map(TlsKey::parse).collect::<Result<_, _>>();
+    let keys = keys.into_iter().map(TlsKey::parse).collect::<Result<Vec<_>, _>>();
     let secrets = secrets.into_iter().map(Secret::parse).collect::<Result<Vec<_>, _>>();
     let mut secrets = secrets.map_err(|error| error.to_string())?.into_iter();
-    let access = HostAccess {
-        host,
-        secret: secrets.next(),
-        controller_secret: secrets.next(),
-        tls_keys: keys.map_err(|error| error.to_string())?,
-    };
+    let access = HostAccess::new(host)
+        .secret(secrets.next())
+        .controller_secret(secrets.next())
+        .tls_keys(keys.map_err(|error| error.to_string())?);
     match secrets.next() {
         Some(_) => Err("more than a name, two secrets and TLS keys".to_owned()),
         None => Ok(access),

@@ -171,19 +171,17 @@ fn close(served: Vec<Served>) -> Outcome {
 }
 
 fn start(config: &Config, nqn: &Nqn, served: &[Served], access: Access) -> Outcome<Target> {
-    let subsystem = Subsystem {
-        nqn: nqn.clone(),
-        serial: namespace::serial(nqn),
-        namespaces: served.iter().map(|served| served.namespace.clone()).collect(),
-        access,
-    };
-    let settings = Settings {
-        listen: config.listen,
-        reactors: config.reactors,
-        drain_time: DRAIN_TIME,
-        memory_bytes: config.transfer_memory,
-        subsystems: vec![subsystem],
-    };
+    let subsystem = Subsystem::new(
+        nqn.clone(),
+        namespace::serial(nqn),
+        served.iter().map(|served| served.namespace.clone()).collect(),
+    )
+    .access(access);
+    let settings = Settings::new(config.listen)
+        .reactors(config.reactors)
+        .drain_time(DRAIN_TIME)
+        .memory_bytes(config.transfer_memory)
+        .subsystems([subsystem]);
     let background: Arc<dyn Background> = Arc::new(Threads);
     let clock = Arc::new(SystemClock::new());
     Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)

@@ -121,7 +121,7 @@ fn a_flipped_bit_behind_the_last_checkpoint_is_no_torn_tail() {
 #[test]
 fn a_partition_that_cannot_be_read_is_a_problem_and_the_others_are_looked_over() {
     let device = SimDevice::new(Disk::new(4 << 20));
-    let settings = CreateSettings { partitions: Some(2), ..CreateSettings::default() };
+    let settings = CreateSettings::default().partitions(2);
     store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
     let (layout, mut partitions, _) = store_file::open(&device).unwrap();
     for partition in &mut partitions {

@@ -19,7 +19,7 @@ fn store(partition: &mut Partition, device: &SimDevice, key: &[u8], value_bytes:
 
 fn new_store(bytes: usize) -> (SimDevice, Partition) {
     let device = SimDevice::new(Disk::new(bytes));
-    let settings = CreateSettings { partitions: Some(1), ..CreateSettings::default() };
+    let settings = CreateSettings::default().partitions(1);
     store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
     let (_, mut partitions, _) = store_file::open(&device).unwrap();
     (device, partitions.remove(0))
@@ -66,7 +66,7 @@ fn overwrite(
     is_enough: impl Fn(&Written, &Partition) -> bool,
 ) -> (SimDevice, Partition, Written) {
     let device = SimDevice::new(Disk::new(32 << 20));
-    let settings = CreateSettings { bytes_a_key: 1024, partitions: Some(1) };
+    let settings = CreateSettings::default().bytes_a_key(1024).partitions(1);
     store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
     let mut partition = store_file::open(&device).unwrap().1.remove(0);
     let mut written = Written::default();
@@ -274,7 +274,7 @@ fn in_a_store_in_pieces_values_lie_in_several_extents() {
 #[test]
 fn more_keys_than_the_journal_has_room_for_are_refused() {
     let device = SimDevice::new(Disk::new(4 << 20));
-    let settings = CreateSettings { bytes_a_key: 1 << 20, partitions: Some(1) };
+    let settings = CreateSettings::default().bytes_a_key(1 << 20).partitions(1);
     store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
     let (_, mut partitions, _) = store_file::open(&device).unwrap();
     let partition = &mut partitions[0];
@@ -309,7 +309,7 @@ fn more_keys_than_the_journal_has_room_for_are_refused() {
 #[test]
 fn deletes_that_a_crash_may_take_back_make_no_room_for_other_keys() {
     let device = SimDevice::new(Disk::new(4 << 20));
-    let settings = CreateSettings { bytes_a_key: 8192, partitions: Some(1) };
+    let settings = CreateSettings::default().bytes_a_key(8192).partitions(1);
     store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
     let (_, mut partitions, _) = store_file::open(&device).unwrap();
     let mut partition = partitions.remove(0).with_volatile_cache();

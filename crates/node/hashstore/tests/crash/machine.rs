@@ -77,7 +77,7 @@ pub fn create(bytes: usize, seed: u64) -> Disk {
 /// A store with room in its journal for keys of so many bytes of the disk.
 pub fn create_for(bytes: usize, bytes_a_key: u64, seed: u64) -> Disk {
     let device = SimDevice::new(Disk::new(bytes));
-    let settings = store_file::CreateSettings { bytes_a_key, partitions: Some(1) };
+    let settings = store_file::CreateSettings::default().bytes_a_key(bytes_a_key).partitions(1);
     store_file::create(&device, &settings, &mut Rng::new(seed)).unwrap();
     device.0.into_inner()
 }

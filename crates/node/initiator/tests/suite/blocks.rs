@@ -5,7 +5,7 @@ use crate::silent::Silent;
 use crate::{blocks as connect, blocks_by, serve, serve_at, settings};
 use esker_base::background::Stepped;
 use esker_base::{Background, Clock, FileKind, SystemClock, Threads, WriteHint};
-use esker_initiator::{BlockClient, RemoteError, Settings};
+use esker_initiator::{BlockClient, RemoteError};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings as DbSettings, Sync};
 use esker_storage::blocks::BlockDevice;
 use esker_storage::{BlockStorage, Storage};
@@ -53,7 +53,7 @@ fn blocks_are_read_as_they_were_written() {
 #[test]
 fn many_threads_with_long_writes_share_a_short_queue() {
     let target = serve(vec![blocks(12)]);
-    let client = connect(Settings { depth: 3, ..settings(target.address()) }).unwrap();
+    let client = connect(settings(target.address()).depth(3)).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8u8 {
             let client = &client;
@@ -178,7 +178,8 @@ fn a_write_of_which_nothing_was_sent_is_sent_when_there_is_a_connection_again() 
     let target = serve(vec![silent.clone()]);
     let clock = Arc::new(WatchedClock::default());
     let (depth, keep_alive, deadline) = (1, Duration::ZERO, Duration::from_secs(3600));
-    let settings = Settings { depth, keep_alive, deadline, ..settings(target.address()) };
+    let settings =
+        settings(target.address()).depth(depth).keep_alive(keep_alive).deadline(deadline);
     let client = blocks_by(clock.clone(), settings).unwrap();
     std::thread::scope(|scope| {
         let sent = scope.spawn(|| client.write(0, &[1; 4096]));
@@ -314,7 +315,7 @@ fn each_8_mib_of_a_write_and_of_a_read_have_a_deadline_of_their_own() {
     let clock = Arc::new(HandClock::default());
     let blocks = MemoryBlocks::new([2; 16], BYTES >> 12, 12);
     let target = serve(vec![Arc::new(Slow { blocks, clock: clock.clone() })]);
-    let settings = Settings { deadline, keep_alive, ..settings(target.address()) };
+    let settings = settings(target.address()).deadline(deadline).keep_alive(keep_alive);
     let client = blocks_by(clock, settings).unwrap();
     let bytes: Vec<u8> = (0..BYTES).map(|at| (at >> 12) as u8).collect();
     client.write(0, &bytes).unwrap();

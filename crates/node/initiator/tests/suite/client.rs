@@ -34,7 +34,7 @@ fn target() -> Target {
 
 /// A node that waits for nothing when it drains.
 fn impatient(namespace: Arc<dyn Namespace>) -> Target {
-    let node = esker_target::Settings { drain_time: Duration::ZERO, ..node(vec![namespace]) };
+    let node = node(vec![namespace]).drain_time(Duration::ZERO);
     start(node, Arc::new(SystemClock::new()))
 }
 
@@ -47,7 +47,7 @@ fn a_key_is_stored_found_retrieved_and_deleted() {
     let target = target();
     for digests in [0, 1, 2, 3] {
         let digests = Digests::of(digests).unwrap();
-        let client = connect(Settings { digests, ..settings(&target) }).unwrap();
+        let client = connect(settings(&target).digests(digests)).unwrap();
         assert_eq!(client.retrieve(b"k").unwrap(), None);
         assert!(!client.exist(b"k").unwrap() && !client.delete(b"k").unwrap());
         client.store(b"k", b"value").unwrap();
@@ -127,7 +127,7 @@ fn a_batch_with_an_empty_key_is_refused_and_nothing_of_it_is_written() {
 fn many_threads_share_queues() {
     let target = target();
     for (queues, depth) in [(1, 2), (1, 64), (4, 8)] {
-        let client = connect(Settings { queues, depth, ..settings(&target) }).unwrap();
+        let client = connect(settings(&target).queues(queues).depth(depth)).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..16u8 {
                 let client = &client;
@@ -158,18 +158,13 @@ fn discovery_lists_the_subsystem() {
 fn both_sides_prove_who_they_are() {
     let secret = || Some(Secret::parse(SECRET).unwrap());
     let other = || Some(Secret::parse(&SECRET.replace(":00:", ":03:")).unwrap());
-    let entry = HostAccess {
-        host: nqn(HOST),
-        secret: secret(),
-        controller_secret: other(),
-        tls_keys: Vec::new(),
-    };
+    let entry = HostAccess::new(nqn(HOST)).secret(secret()).controller_secret(other());
     let access = Access::Listed(vec![entry]);
     let mut node = node(vec![memory()]);
     node.subsystems[0].access = access;
     let target = start(node, Arc::new(SystemClock::new()));
     let with = |secret, controller_secret| {
-        connect(Settings { secret, controller_secret, ..settings(&target) })
+        connect(settings(&target).secret(secret).controller_secret(controller_secret))
     };
     let client = with(secret(), other()).unwrap();
     client.store(b"k", b"v").unwrap();
@@ -180,12 +175,12 @@ fn both_sides_prove_who_they_are() {
     assert!(fails(with(None, None)), "no secret");
     assert!(fails(with(other(), None)), "a wrong one");
     assert!(fails(with(secret(), secret())), "a node that is another");
-    let stranger = connect(Settings { host: nqn("nqn.stranger"), ..settings(&target) });
+    let stranger = connect(settings(&target).host(nqn("nqn.stranger")));
     assert!(matches!(stranger, Err(RemoteError::Refused { .. })));
     let (proxy, address) = Proxy::start(target.address());
     proxy.io_needs_no_proof.store(true, SeqCst);
     let between = |controller_secret| {
-        connect(Settings { secret: secret(), controller_secret, ..crate::settings(address) })
+        connect(crate::settings(address).secret(secret()).controller_secret(controller_secret))
     };
     assert!(fails(between(other())), "an I/O queue that asks for nothing");
     assert!(between(None).is_ok(), "nor need it, for a host that does not ask");
@@ -194,7 +189,7 @@ fn both_sides_prove_who_they_are() {
 #[test]
 fn a_namespace_of_blocks_is_refused() {
     let target = target();
-    let refused = connect(Settings { namespace: 2, ..settings(&target) });
+    let refused = connect(settings(&target).namespace(2));
     assert!(matches!(refused, Err(RemoteError::Refused { .. })));
 }
 
@@ -249,7 +244,7 @@ fn connecting_takes_no_longer_than_the_deadline() {
     let (proxy, address) = Proxy::start(target.address());
     let clock = Arc::new(HandClock::default());
     let (deadline, step) = (Duration::from_secs(4), Duration::from_secs(3));
-    let settings = Settings { deadline, ..crate::settings(address) };
+    let settings = crate::settings(address).deadline(deadline);
     let client = keys_by(clock.clone(), settings.clone()).unwrap();
     *proxy.slowness.lock().unwrap() = Some((clock.clone(), step));
     let connected = keys_by(clock.clone(), settings.clone()).err();
@@ -293,7 +288,7 @@ fn a_node_that_does_not_answer_is_not_waited_for_beyond_the_deadline() {
 fn a_store_after_one_that_was_not_answered_waits_until_that_is_done() {
     let silent = Silent::of_keys();
     let target = serve(vec![silent.clone()]);
-    let first = Settings { deadline: Duration::from_secs(1), ..settings(&target) };
+    let first = settings(&target).deadline(Duration::from_secs(1));
     let (client, other) = (connect(first).unwrap(), connect(settings(&target)).unwrap());
     assert!(matches!(client.store(b"k", b"1"), Err(RemoteError::Unknown { .. })));
     // The node has it still: until then it lets this host not in again.

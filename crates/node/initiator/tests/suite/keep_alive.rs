@@ -24,7 +24,7 @@ fn an_idle_client_keeps_its_connections() {
     let clock = Arc::new(HandClock::default());
     let target = serve(clock.clone());
     let keep_alive = Duration::from_millis(60);
-    let client = connect(Settings { keep_alive, ..settings(target.address()) });
+    let client = connect(settings(target.address()).keep_alive(keep_alive));
     let real = SystemClock::new();
     let (mut last, mut shortest) = (Duration::ZERO, Duration::MAX);
     for _ in 0..10 {
@@ -47,7 +47,7 @@ fn a_client_that_the_node_gave_up_connects_again() {
     let target = serve(clock.clone());
     let (proxy, address) = Proxy::start(target.address());
     let keep_alive = Duration::from_secs(60);
-    let client = connect(Settings { keep_alive, ..settings(address) });
+    let client = connect(settings(address).keep_alive(keep_alive));
     clock.sleep(keep_alive);
     wait_until("the client noticed", || proxy.ended.load(SeqCst) == QUEUES);
     client.store(b"k", b"after").unwrap();
@@ -60,7 +60,7 @@ fn a_node_that_stops_answering_is_noticed_before_the_next_call() {
     let target = serve(Arc::new(HandClock::default()));
     let (proxy, address) = Proxy::start(target.address());
     let (keep_alive, deadline) = (Duration::from_millis(60), Duration::from_secs(1));
-    let client = connect(Settings { keep_alive, deadline, ..settings(address) });
+    let client = connect(settings(address).keep_alive(keep_alive).deadline(deadline));
     client.store(b"k", b"before").unwrap();
     proxy.answers_are_lost.store(true, SeqCst);
     wait_until("the client gave up both connections", || proxy.ended.load(SeqCst) == QUEUES);
@@ -72,7 +72,7 @@ fn a_node_that_stops_answering_is_noticed_before_the_next_call() {
 fn a_node_that_ends_the_admin_queue_is_noticed_at_once() {
     let target = serve(Arc::new(SystemClock::new()));
     let (proxy, address) = Proxy::start(target.address());
-    let client = connect(Settings { keep_alive: Duration::ZERO, ..settings(address) });
+    let client = connect(settings(address).keep_alive(Duration::ZERO));
     proxy.clients()[0].shutdown(Shutdown::Both).unwrap();
     wait_until("the client gave up both connections", || proxy.ended.load(SeqCst) == QUEUES);
     client.store(b"k", b"after").unwrap();

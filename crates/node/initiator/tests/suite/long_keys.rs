@@ -2,7 +2,7 @@
 //! there.
 
 use crate::{keys as client, settings};
-use esker_initiator::{KeyClient, RemoteError, Settings};
+use esker_initiator::{KeyClient, RemoteError};
 use esker_nvme::Status;
 use esker_nvme::command::kv::Condition;
 use esker_target::{LongKeys, MemoryKeys, Namespace, Target};
@@ -22,7 +22,7 @@ fn serve() -> Target {
 }
 
 fn connect(target: &Target, namespace: u32) -> KeyClient {
-    client(Settings { namespace, ..settings(target.address()) }).unwrap()
+    client(settings(target.address()).namespace(namespace)).unwrap()
 }
 
 fn clients(target: &Target) -> (KeyClient, KeyClient) {

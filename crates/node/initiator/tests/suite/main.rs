@@ -16,7 +16,7 @@ mod tls;
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_initiator::{BlockClient, KeyClient, RemoteError, Settings};
 use esker_nvme::Nqn;
-use esker_target::{Access, Namespace, Subsystem, Target};
+use esker_target::{Namespace, Subsystem, Target};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,15 +30,12 @@ fn nqn(name: &str) -> Nqn {
 
 /// A node with these namespaces, for anyone, at a port that the system chooses.
 fn node(namespaces: Vec<Arc<dyn Namespace>>) -> esker_target::Settings {
-    let subsystem =
-        Subsystem { nqn: nqn(NODE), serial: "TEST".to_owned(), namespaces, access: Access::Anyone };
-    esker_target::Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        reactors: 2,
-        drain_time: Duration::from_secs(5),
-        memory_bytes: esker_target::limits::MEMORY_BYTES,
-        subsystems: vec![subsystem],
-    }
+    let subsystem = Subsystem::new(nqn(NODE), "TEST", namespaces);
+    esker_target::Settings::new("127.0.0.1:0".parse().unwrap())
+        .reactors(2)
+        .drain_time(Duration::from_secs(5))
+        .memory_bytes(esker_target::limits::MEMORY_BYTES)
+        .subsystems(vec![subsystem])
 }
 
 fn start(node: esker_target::Settings, clock: Arc<dyn Clock>) -> Target {
@@ -52,7 +49,7 @@ fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Target {
 
 /// Again where it was.
 fn serve_at(listen: SocketAddr, namespaces: Vec<Arc<dyn Namespace>>) -> Target {
-    let node = esker_target::Settings { listen, ..node(namespaces) };
+    let node = node(namespaces).listen(listen);
     start(node, Arc::new(SystemClock::new()))
 }
 

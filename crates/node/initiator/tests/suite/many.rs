@@ -4,7 +4,6 @@ use crate::clock::{HandClock, wait_until};
 use crate::{keys as connect, keys_by, serve, settings};
 use esker_api::{Kv, WriteBatch};
 use esker_base::{Clock, KeyspaceId};
-use esker_initiator::Settings;
 use esker_target::{Description, MemoryKeys, Namespace, Reply, Request};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -193,7 +192,7 @@ fn write_slowly(forgets: Option<usize>) -> Result<(), String> {
     let slow = Slow { keys, clock: clock.clone(), forgets, stores, forgotten };
     let target = serve(vec![Arc::new(slow)]);
     let (keep_alive, deadline) = (Duration::ZERO, DEADLINE);
-    let settings = Settings { keep_alive, deadline, ..settings(target.address()) };
+    let settings = settings(target.address()).keep_alive(keep_alive).deadline(deadline);
     let client = keys_by(clock, settings).unwrap();
     let batch = batch((0..3 * TOGETHER).map(|number| (number, Some(vec![7; 1 << 20]))));
     client.write(&batch).map_err(|error| error.to_string())

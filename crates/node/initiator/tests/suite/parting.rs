@@ -4,7 +4,7 @@ use crate::clock::{HandClock, wait_until};
 use crate::proxy::{Proxy, QUEUES};
 use crate::{keys_by, serve, settings};
 use esker_base::Clock;
-use esker_initiator::{RemoteError, Settings};
+use esker_initiator::RemoteError;
 use esker_target::{Description, MemoryKeys, Namespace, Reply, Request};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ fn a_store_that_was_given_up_does_not_come_after_the_next() {
     let (proxy, address) = Proxy::start(target.address());
     let clock = Arc::new(HandClock::default());
     let (keep_alive, deadline) = (Duration::ZERO, Duration::from_secs(3600));
-    let settings = Settings { keep_alive, deadline, ..settings(address) };
+    let settings = settings(address).keep_alive(keep_alive).deadline(deadline);
     let client = keys_by(clock.clone(), settings).unwrap();
     client.store(b"k", b"first").unwrap();
     proxy.requests_wait.store(QUEUES, SeqCst);
@@ -80,7 +80,7 @@ fn a_retrieve_on_another_queue_than_one_that_was_not_answered_is_sent_again() {
     let target = serve(vec![namespace.clone()]);
     let clock = Arc::new(HandClock::default());
     let deadline = Duration::from_secs(20);
-    let settings = Settings { queues: QUEUES as u16, deadline, ..settings(target.address()) };
+    let settings = settings(target.address()).queues(QUEUES as u16).deadline(deadline);
     let client = keys_by(clock.clone(), settings).unwrap();
     client.store(b"a", b"1").unwrap();
     std::thread::scope(|scope| {

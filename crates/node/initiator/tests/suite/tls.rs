@@ -26,8 +26,8 @@ fn is_built() -> bool {
 
 /// A node of keys and blocks for a host with these TLS keys.
 fn guarded(listen: &str, namespaces: &[Arc<dyn Namespace>], keys: &[&str]) -> Target {
-    let tls_keys = keys.iter().map(|text| TlsKey::parse(text).unwrap()).collect();
-    let entry = HostAccess { host: nqn(HOST), secret: None, controller_secret: None, tls_keys };
+    let tls_keys = keys.iter().map(|text| TlsKey::parse(text).unwrap());
+    let entry = HostAccess::new(nqn(HOST)).tls_keys(tls_keys);
     let mut node = node(namespaces.to_vec());
     node.listen = listen.parse().unwrap();
     node.subsystems[0].access = Access::Listed(vec![entry]);
@@ -39,7 +39,7 @@ fn namespaces() -> [Arc<dyn Namespace>; 2] {
 }
 
 fn by_tls(address: SocketAddr, key: &str) -> Settings {
-    Settings { tls_key: Some(TlsKey::parse(key).unwrap()), ..settings(address) }
+    settings(address).tls_key(Some(TlsKey::parse(key).unwrap()))
 }
 
 #[test]
@@ -48,8 +48,7 @@ fn keys_and_blocks_go_by_tls_in_both_directions() {
         return;
     }
     let target = guarded("127.0.0.1:0", &namespaces(), &[OLD]);
-    let settings =
-        Settings { queues: 2, digests: Digests::of(3).unwrap(), ..by_tls(target.address(), OLD) };
+    let settings = by_tls(target.address(), OLD).queues(2).digests(Digests::of(3).unwrap());
     let client = keys(settings.clone()).unwrap();
     for bytes in [0, 1, 4095, 16 << 10, 70_000, 1 << 20] {
         let value: Vec<u8> = (0..bytes).map(|place| (place % 251) as u8).collect();
@@ -69,7 +68,7 @@ fn keys_and_blocks_go_by_tls_in_both_directions() {
             });
         }
     });
-    let disk = blocks(Settings { namespace: 2, ..settings }).unwrap();
+    let disk = blocks(settings.namespace(2)).unwrap();
     let data: Vec<u8> = (0..3 << 20).map(|place| (place % 253) as u8).collect();
     disk.write(0, &data).unwrap();
     let mut found = vec![0; data.len()];
@@ -83,10 +82,10 @@ fn a_host_with_another_key_is_told_so_at_once() {
         return;
     }
     let target = guarded("127.0.0.1:0", &namespaces(), &[OLD]);
-    let patient = |settings| Settings { deadline: Duration::from_secs(60), ..settings };
+    let patient = |settings: Settings| settings.deadline(Duration::from_secs(60));
     let wrong = keys(patient(by_tls(target.address(), NEW)));
     assert!(matches!(wrong, Err(RemoteError::Tls { .. })), "{:?}", wrong.err());
-    let settings = Settings { host: nqn("nqn.stranger"), ..by_tls(target.address(), OLD) };
+    let settings = by_tls(target.address(), OLD).host(nqn("nqn.stranger"));
     assert!(matches!(keys(patient(settings)), Err(RemoteError::Tls { .. })));
     // By every identity and hash.
     assert_eq!(target.totals().tls_refused, 8 + 4);
@@ -117,7 +116,7 @@ fn a_host_tries_every_identity_of_its_key_and_keeps_to_the_known_one() {
             let known = key.psk(&host, &subsystem, version, derivation).identity;
             let (proxy, address) = Proxy::start(target.address());
             *proxy.identity.lock().unwrap() = Some(known.clone());
-            let client = keys(Settings { queues: 2, ..by_tls(address, text) }).unwrap();
+            let client = keys(by_tls(address, text).queues(2)).unwrap();
             client.store(b"k", b"v").unwrap();
             // The last of them, and both I/O queues.
             let refused = offered.iter().take_while(|psk| psk.identity != known).count();
@@ -149,7 +148,7 @@ fn a_key_is_replaced_while_both_are_known() {
 #[test]
 fn a_node_without_tls_is_no_place_for_a_key() {
     let target = crate::serve(namespaces().to_vec());
-    let settings = Settings { deadline: Duration::from_secs(1), ..by_tls(target.address(), OLD) };
+    let settings = by_tls(target.address(), OLD).deadline(Duration::from_secs(1));
     let failed = keys(settings).err();
     if is_built() {
         let why = failed.map(|error| error.to_string()).unwrap_or_default();

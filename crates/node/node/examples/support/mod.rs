@@ -13,7 +13,7 @@ use esker_nvme::pdu::{
 };
 use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Cqe, Nqn, Sqe};
-use esker_target::{Access, Namespace, Subsystem, Target};
+use esker_target::{Namespace, Subsystem, Target};
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -56,15 +56,12 @@ pub fn hash_store_with(
 
 pub fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Result<Target, Failure> {
     let nqn = Nqn::new(NODE)?;
-    let subsystem =
-        Subsystem { nqn, serial: "MEASURE".to_owned(), namespaces, access: Access::Anyone };
-    let settings = esker_target::Settings {
-        listen: "127.0.0.1:0".parse()?,
-        reactors: 1,
-        drain_time: Duration::from_secs(5),
-        memory_bytes: esker_target::limits::MEMORY_BYTES,
-        subsystems: vec![subsystem],
-    };
+    let subsystem = Subsystem::new(nqn, "MEASURE", namespaces);
+    let settings = esker_target::Settings::new("127.0.0.1:0".parse()?)
+        .reactors(1)
+        .drain_time(Duration::from_secs(5))
+        .memory_bytes(esker_target::limits::MEMORY_BYTES)
+        .subsystems(vec![subsystem]);
     let background: Arc<dyn Background> = Arc::new(Threads);
     let clock = Arc::new(SystemClock::new());
     Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)

@@ -23,7 +23,7 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let bytes = u64::from(partitions) << 20;
         let device = FileDevice::create(&dir.path().join("store"), Some(bytes)).unwrap();
-        let settings = CreateSettings { partitions: Some(partitions), ..Default::default() };
+        let settings = CreateSettings::default().partitions(partitions);
         store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
         let (layout, partitions, _) = store_file::open(&device).unwrap();
         let figures = partitions.iter().map(|_| Default::default()).collect();

@@ -6,7 +6,7 @@ use esker_hashstore::{CreateSettings, store_file};
 use esker_initiator::{KeyClient, Settings};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
-use esker_target::{Access, Namespace, Subsystem, Target};
+use esker_target::{Namespace, Subsystem, Target};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Store {
         let path = dir.path().join("store");
         let device = FileDevice::create(&path, Some(bytes)).unwrap();
         let partitions = Some(partitions);
-        let settings = CreateSettings { partitions, ..CreateSettings::default() };
+        let settings = CreateSettings::default().partitions(partitions);
         store_file::create(&device, &settings, &mut Rng::new(1)).unwrap();
         Store { _dir: dir, path }
     }
@@ -44,19 +44,12 @@ impl Store {
 }
 
 pub fn serve(reactors: usize, keys: Arc<dyn Namespace>) -> Target {
-    let subsystem = Subsystem {
-        nqn: Nqn::new(NODE).unwrap(),
-        serial: "TEST".to_owned(),
-        namespaces: vec![keys],
-        access: Access::Anyone,
-    };
-    let settings = esker_target::Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        reactors,
-        drain_time: Duration::from_secs(5),
-        memory_bytes: esker_target::limits::MEMORY_BYTES,
-        subsystems: vec![subsystem],
-    };
+    let subsystem = Subsystem::new(Nqn::new(NODE).unwrap(), "TEST", vec![keys]);
+    let settings = esker_target::Settings::new("127.0.0.1:0".parse().unwrap())
+        .reactors(reactors)
+        .drain_time(Duration::from_secs(5))
+        .memory_bytes(esker_target::limits::MEMORY_BYTES)
+        .subsystems(vec![subsystem]);
     let background: Arc<dyn Background> = Arc::new(Threads);
     Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
         .unwrap()

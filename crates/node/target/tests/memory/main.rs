@@ -6,7 +6,7 @@ mod wire;
 
 use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
-use esker_target::{Access, MemoryKeys, Settings, Subsystem, Target, limits};
+use esker_target::{MemoryKeys, Settings, Subsystem, Target, limits};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write;
 use std::net::TcpStream;
@@ -23,19 +23,16 @@ const CONNECTIONS: u64 = 1000;
 const BYTES_EACH: u64 = 8 << 10;
 
 fn target() -> Target {
-    let subsystem = Subsystem {
-        nqn: Nqn::new(NODE).unwrap(),
-        serial: "ESKER-TEST".to_owned(),
-        namespaces: vec![Arc::new(MemoryKeys::new([1; 16], 1 << 20))],
-        access: Access::Anyone,
-    };
-    let settings = Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        reactors: 2,
-        drain_time: Duration::from_secs(1),
-        memory_bytes: limits::MEMORY_BYTES,
-        subsystems: vec![subsystem],
-    };
+    let subsystem = Subsystem::new(
+        Nqn::new(NODE).unwrap(),
+        "ESKER-TEST",
+        vec![Arc::new(MemoryKeys::new([1; 16], 1 << 20))],
+    );
+    let settings = Settings::new("127.0.0.1:0".parse().unwrap())
+        .reactors(2)
+        .drain_time(Duration::from_secs(1))
+        .memory_bytes(limits::MEMORY_BYTES)
+        .subsystems(vec![subsystem]);
     let background: Arc<dyn Background> = Arc::new(Threads);
     let clock = Arc::new(SystemClock::new());
     Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()

@@ -27,12 +27,9 @@ fn wrong() -> Secret {
 fn guarded() -> Target {
     let host = Nqn::new(HOST).unwrap();
     let controller_secret = Some(wrong());
-    start(subsystem(Access::Listed(vec![HostAccess {
-        host,
-        secret: Some(secret()),
-        controller_secret,
-        tls_keys: Vec::new(),
-    }])))
+    start(subsystem(Access::Listed(vec![
+        HostAccess::new(host).secret(Some(secret())).controller_secret(controller_secret),
+    ])))
 }
 
 fn security(fctype: u8, bytes: u32) -> [u8; 64] {
@@ -246,8 +243,7 @@ impl Background for Gated {
 #[test]
 fn while_a_key_is_computed_others_are_served() {
     let open = Nqn::new("nqn.open").unwrap();
-    let entry =
-        |host, secret| HostAccess { host, secret, controller_secret: None, tls_keys: Vec::new() };
+    let entry = |host, secret| HostAccess::new(host).secret(secret);
     let hosts = vec![entry(Nqn::new(HOST).unwrap(), Some(secret())), entry(open, None)];
     let (begin, gate) = channel();
     let gated = Arc::new(Gated(Mutex::new(Some(gate))));

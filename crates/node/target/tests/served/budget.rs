@@ -14,13 +14,11 @@ const MIB: u32 = 1 << 20;
 /// A target of one reactor with so much memory, half of it for transfers.
 fn target(memory_bytes: usize) -> (Arc<HandClock>, Target) {
     let clock = Arc::new(HandClock::default());
-    let settings = Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        reactors: 1,
-        drain_time: Duration::from_secs(10),
-        memory_bytes,
-        subsystems: vec![subsystem(Access::Anyone)],
-    };
+    let settings = Settings::new("127.0.0.1:0".parse().unwrap())
+        .reactors(1)
+        .drain_time(Duration::from_secs(10))
+        .memory_bytes(memory_bytes)
+        .subsystems(vec![subsystem(Access::Anyone)]);
     let background: Arc<dyn esker_base::Background> = Arc::new(Threads);
     let target = Target::start(settings, clock.clone(), Arc::new(SystemEntropy), &background);
     (clock, target.unwrap())

@@ -310,12 +310,7 @@ fn nothing_is_done_before_a_connect_or_a_start() {
 
 #[test]
 fn hosts_that_are_not_listed_are_refused_and_see_nothing() {
-    let listed = HostAccess {
-        host: Nqn::new(HOST).unwrap(),
-        secret: None,
-        controller_secret: None,
-        tls_keys: Vec::new(),
-    };
+    let listed = HostAccess::new(Nqn::new(HOST).unwrap());
     let target = start(subsystem(Access::Listed(vec![listed])));
     assert_eq!(refused(&target, NODE, "nqn.stranger", 0xffff, 0, 31).0, 0x184);
     let mut wire = Wire::open(target.address(), 0);

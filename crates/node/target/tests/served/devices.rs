@@ -3,7 +3,7 @@
 use crate::start;
 use crate::wire::{Wire, entry, pattern, u32_at};
 use crate::{NODE, Nqn};
-use esker_target::{Access, DeviceBlocks, Subsystem, Target};
+use esker_target::{DeviceBlocks, Subsystem, Target};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,12 +23,7 @@ fn serve(path: &Path, block_bytes: u32, has_volatile_cache: bool) -> Target {
     file.set_len(BYTES).unwrap();
     let blocks =
         DeviceBlocks::new([2; 16], file.into(), BYTES, block_bytes, has_volatile_cache).unwrap();
-    start(Subsystem {
-        nqn: Nqn::new(NODE).unwrap(),
-        serial: "ESKER-TEST".to_owned(),
-        namespaces: vec![Arc::new(blocks)],
-        access: Access::Anyone,
-    })
+    start(Subsystem::new(Nqn::new(NODE).unwrap(), "ESKER-TEST", vec![Arc::new(blocks)]))
 }
 
 #[test]

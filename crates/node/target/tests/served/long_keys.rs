@@ -2,7 +2,7 @@
 
 use crate::wire::{Wire, entry, key_command};
 use crate::{NODE, Nqn, start};
-use esker_target::{Access, LongKeys, MemoryKeys, Namespace, Subsystem, Target};
+use esker_target::{LongKeys, MemoryKeys, Namespace, Subsystem, Target};
 use std::sync::Arc;
 
 /// SHA-256 of "a key of more than sixteen bytes", by coreutils' `sha256sum`: its first half.
@@ -14,12 +14,11 @@ pub const DIGEST: [u8; 16] = [
 /// Namespace 1 has long keys, namespace 2 is the same keys as they lie there.
 fn serve() -> Target {
     let keys: Arc<dyn Namespace> = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
-    start(Subsystem {
-        nqn: Nqn::new(NODE).unwrap(),
-        serial: "ESKER-TEST".to_owned(),
-        namespaces: vec![Arc::new(LongKeys::new(keys.clone())), keys],
-        access: Access::Anyone,
-    })
+    start(Subsystem::new(
+        Nqn::new(NODE).unwrap(),
+        "ESKER-TEST",
+        vec![Arc::new(LongKeys::new(keys.clone())), keys],
+    ))
 }
 
 fn stored(key: &[u8], value: &[u8]) -> Vec<u8> {

@@ -36,12 +36,7 @@ const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:7c1b5b0a-0000-4000-8000-0000
 fn subsystem(access: Access) -> Subsystem {
     let keys: Arc<dyn Namespace> = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
     let blocks: Arc<dyn Namespace> = Arc::new(MemoryBlocks::new([2; 16], 16 << 10, 9));
-    Subsystem {
-        nqn: Nqn::new(NODE).unwrap(),
-        serial: "ESKER-TEST".to_owned(),
-        namespaces: vec![keys, blocks],
-        access,
-    }
+    Subsystem::new(Nqn::new(NODE).unwrap(), "ESKER-TEST", vec![keys, blocks]).access(access)
 }
 
 fn start(subsystem: Subsystem) -> Target {
@@ -67,13 +62,11 @@ fn start_with(
 }
 
 fn settings(reactors: usize, subsystem: Subsystem) -> Settings {
-    Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        reactors,
-        drain_time: Duration::from_secs(10),
-        memory_bytes: limits::MEMORY_BYTES,
-        subsystems: vec![subsystem],
-    }
+    Settings::new("127.0.0.1:0".parse().unwrap())
+        .reactors(reactors)
+        .drain_time(Duration::from_secs(10))
+        .memory_bytes(limits::MEMORY_BYTES)
+        .subsystems(vec![subsystem])
 }
 
 /// Allows the descriptors of several thousand connections, if the system does: both ends of all tests' are in this process. A test that

@@ -37,12 +37,7 @@ fn nqn(name: &str) -> Nqn {
 
 /// A node for HOST, by TLS, and for OPEN.
 fn guarded(clock: Arc<dyn Clock>) -> Target {
-    let entry = |host, tls_keys| HostAccess {
-        host: nqn(host),
-        secret: None,
-        controller_secret: None,
-        tls_keys,
-    };
+    let entry = |host, tls_keys| HostAccess::new(nqn(host)).tls_keys(tls_keys);
     let keys = vec![TlsKey::parse(KEY).unwrap()];
     let access = Access::Listed(vec![entry(HOST, keys), entry(OPEN, Vec::new())]);
     start_reactors(1, subsystem(access), clock)
@@ -160,8 +155,7 @@ fn a_record_that_was_changed_ends_the_connection_and_is_no_refusal() {
 
 #[test]
 fn a_host_that_is_listed_twice_is_refused_at_the_start() {
-    let entry =
-        |tls_keys| HostAccess { host: nqn(HOST), secret: None, controller_secret: None, tls_keys };
+    let entry = |tls_keys| HostAccess::new(nqn(HOST)).tls_keys(tls_keys);
     // By its first entry it would need no TLS.
     let entries = vec![entry(Vec::new()), entry(vec![TlsKey::parse(KEY).unwrap()])];
     let settings = settings(1, subsystem(Access::Listed(entries)));
