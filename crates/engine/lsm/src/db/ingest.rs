@@ -15,8 +15,8 @@ impl Db {
     /// of that flush.
     ///
     /// * Snapshots and cursors from before do not see the entries.
-    /// * A transaction that read or wrote one of the keys before fails with a conflict, as after a
-    ///   put.
+    /// * A transaction that read or wrote one of the keys before fails with a conflict if it checks
+    ///   after the ingest returned, as after a put.
     /// * Tables that overlap no others go to the last level, where no compaction rewrites them.
     ///   Others go to level 0.
     ///

@@ -58,6 +58,8 @@ pub struct BulkLoader {
     buffer_bytes: usize,
     /// The oldest first.
     runs: Vec<SortedWriter>,
+    /// Why a run was not written: its entries are lost.
+    failure: Option<Error>,
 }
 
 /// Entries in the order in which they came.
@@ -130,6 +132,7 @@ impl BulkLoader {
             buffer: Buffer::default(),
             buffer_bytes: inner.tree.settings.memory_bytes / BUFFER_SHARE,
             runs: Vec::new(),
+            failure: None,
             inner: inner.clone(),
         })
     }
@@ -140,8 +143,10 @@ impl BulkLoader {
     /// * [`Error::KeyTooLong`], [`Error::ValueTooLarge`] and [`Error::EmptyKey`] as for a put. The entry
     ///   is not added, and others may be.
     /// * [`Error::Io`] if a file cannot be written; [`Error::Closed`] once the database is closed,
-    ///   [`Error::Forked`] in a forked child.
+    ///   [`Error::Forked`] in a forked child. After such an error, each later call fails with it: entries
+    ///   that were accepted are lost. Begin with a new loader.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.check_sound()?;
         let (key, value) = (key.as_ref(), value.as_ref());
         check_entry(&self.inner, self.keyspace, key, value)?;
         let added = key.len() + value.len() + size_of::<Buffered>();
@@ -152,8 +157,18 @@ impl BulkLoader {
         Ok(())
     }
 
-    /// Writes the buffer as a run.
+    fn check_sound(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Writes the buffer as a run. If that fails, so does the loader.
     fn end_run(&mut self) -> Result<()> {
+        let ended = self.write_run();
+        self.failure = ended.as_ref().err().cloned();
+        ended
+    }
+
+    fn write_run(&mut self) -> Result<()> {
         let mut run = SortedWriter::new(&self.inner, self.keyspace)?;
         self.buffer.write(&mut run)?;
         run.finish()?;
@@ -164,7 +179,8 @@ impl BulkLoader {
     /// Makes the entries visible, all at once.
     ///
     /// # Errors
-    /// The errors of [`Db::ingest_writers`](crate::Db::ingest_writers).
+    /// The errors of [`Db::ingest_writers`](crate::Db::ingest_writers), and that of a put that failed
+    /// because a file could not be written.
     pub fn ingest(self) -> Result<Ingested> {
         self.ingest_while(&mut |_| true)
     }
@@ -177,6 +193,7 @@ impl BulkLoader {
     /// [`Error::Cancelled`] if `goes_on` returns false; then nothing is visible. Otherwise the errors of
     /// [`BulkLoader::ingest`].
     pub fn ingest_while(mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> Result<Ingested> {
+        self.check_sound()?;
         let mut sorted = SortedWriter::new(&self.inner, self.keyspace)?;
         if self.runs.is_empty() {
             self.buffer.write(&mut sorted)?;

@@ -276,8 +276,10 @@ pub(super) fn check_entry(
 }
 
 /// Installs what `writers` wrote, all at once.
-pub(crate) fn ingest_all(inner: &Arc<Engine>, mut writers: Vec<SortedWriter>) -> Result<Ingested> {
+pub(crate) fn ingest_all(inner: &Arc<Engine>, writers: Vec<SortedWriter>) -> Result<Ingested> {
     let inner = inner.begin_upkeep()?;
+    // Dropped before the guard: a close waits until files of an ingest that failed are removed.
+    let mut writers = writers;
     for writer in &mut writers {
         inner
             .tree

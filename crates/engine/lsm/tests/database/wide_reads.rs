@@ -170,17 +170,22 @@ impl Background for Counted {
 fn the_thread_and_the_memory_of_wide_reads_are_taken_when_they_are_needed() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::open(directory.path()).unwrap().with_direct_reads(true);
-    let background = Arc::new(Counted::default());
-    let env = Env { background: background.clone(), ..Env::over(Arc::new(storage)) };
+    let storage = Arc::new(storage);
     let settings = settings().memory_bytes(64 << 20).log(Log::None);
+    let db = Db::open_with(Env::over(storage.clone()), settings.clone()).unwrap();
+    let model = fill(&db, &db.default_keyspace(), &mut Rng::new(3));
+    // Compactions need the thread, too.
+    db.compact().unwrap();
+    db.close().unwrap();
+    let background = Arc::new(Counted::default());
+    let env = Env { background: background.clone(), ..Env::over(storage) };
     let db = Db::open_with(env, settings.clone()).unwrap();
     let keyspace = db.default_keyspace();
-    let model = fill(&db, &keyspace, &mut Rng::new(3));
-    db.compact().unwrap();
-    let before = db.stats();
     for (key, value) in model.iter().take(100) {
         assert_eq!(db.get(&keyspace, key).unwrap().as_deref(), Some(&value[..]));
     }
+    // The tables are open.
+    let before = db.stats();
     let keys: Vec<_> = model.keys().take(3).collect();
     db.multi_get(&keyspace, keys).unwrap();
     assert_eq!((background.0.load(Ordering::Relaxed), db.wide_reads()), (0, ReadPath::Callers));

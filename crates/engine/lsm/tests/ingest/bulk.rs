@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use esker_base::{Error, Rng};
+use esker_storage::fault::FaultKind;
 
 /// The last entry of each key, wherever the earlier ones are.
 #[test]
@@ -33,6 +34,29 @@ fn the_last_entry_of_each_key_is_loaded() {
         db.close().unwrap();
         assert!(content(&open(&disk, logged()).default_keyspace()) == expected);
     }
+}
+
+/// Entries that were accepted went with the run.
+#[test]
+fn a_loader_that_could_not_write_a_run_fails_from_then_on() {
+    let mut failed = 0;
+    for call in 0..40 {
+        let disk = disk();
+        let db = open(&disk, logged());
+        let keyspace = db.default_keyspace();
+        let mut loader = db.bulk_loader(&keyspace).unwrap();
+        disk.fail_after(call, FaultKind::Io);
+        let put = |number| loader.put(key(number), [7; 3_000]);
+        if (0..2_000).map(put).all(|put| put.is_ok()) {
+            assert!(loader.ingest().map_or(true, |it| it.entries == 2_000), "call {call}");
+            continue;
+        }
+        failed += 1;
+        assert!(loader.put(key(5_000), "later").is_err(), "call {call}");
+        assert!(loader.ingest().is_err(), "call {call}");
+        assert_eq!(keyspace.count(..).unwrap(), 0);
+    }
+    assert!(failed > 10, "{failed}");
 }
 
 #[test]
