@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(look(9, Some((8, 0))), Duration::ZERO, "it came anew");
     }
 
-    /// The seconds after which output of which nothing is sent ends its connection.
+    /// How many seconds a connection may send none of its waiting output before it is ended.
     fn seconds_of_unread_output(given: usize, is_memory_short: bool) -> u64 {
         let (mut stalls, second) = (Stalls::default(), Duration::from_secs(1));
         let transfers =

@@ -110,7 +110,7 @@ impl PosixReader {
 }
 
 /// What offsets and lengths of direct reads of `file` are multiples of: as a rule the device's sectors.
-/// A data block seldom begins at a page, so reads of whole pages would read twice as much.
+/// Few data blocks begin at the start of a page, so reads of whole pages would read twice as much.
 #[cfg(target_os = "linux")]
 fn alignment_of(file: &OpenFile) -> u64 {
     use rustix::fs::{AtFlags, StatxFlags, statx};
