@@ -6,7 +6,7 @@ use crate::place::Home;
 use crate::session;
 use crate::units::parse_bytes;
 use clap::Args;
-use esker::{Settings, Sync};
+use esker::{Settings, SyncPolicy};
 
 /// Settings of a database.
 #[derive(Args, Default)]
@@ -14,7 +14,7 @@ use esker::{Settings, Sync};
 pub struct DatabaseOptions {
     /// When the log is synced: always, os, or every so many milliseconds [default: os]
     #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
-    pub sync: Option<Sync>,
+    pub sync: Option<SyncPolicy>,
     /// The size of a log segment, and so of a MemTable; with --pool, that of its extents [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub segment: Option<usize>,
@@ -34,7 +34,7 @@ impl DatabaseOptions {
         }
         let default = Settings::default();
         let settings = Settings::default()
-            .log(home.log(self.sync.unwrap_or(Sync::Os)))
+            .log(home.log(self.sync.unwrap_or(SyncPolicy::Os)))
             .segment_bytes(home.extent_bytes().or(self.segment).unwrap_or(default.segment_bytes))
             .memory_bytes(self.memory.unwrap_or(default.memory_bytes))
             .background_threads(self.background_threads.unwrap_or(default.background_threads))

@@ -5,7 +5,7 @@ use crate::output::tell;
 use clap::Args;
 use esker::{
     Compression, DEFAULT_KEYSPACE, Db, Dedup, Keyspace, KeyspaceSettings, Ratio, Settings, Shape,
-    Sync,
+    SyncPolicy,
 };
 use std::time::Duration;
 
@@ -73,11 +73,11 @@ pub fn with_default(settings: Settings, name: &str, own: KeyspaceSettings) -> Se
 }
 
 /// `always`, `os`, or a number of milliseconds.
-pub fn parse_sync(text: &str) -> Result<Sync, String> {
+pub fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
     match text {
-        "always" => Ok(Sync::Always),
-        "os" => Ok(Sync::Os),
-        text => text.parse().map(|ms| Sync::Every(Duration::from_millis(ms))).map_err(|_| {
+        "always" => Ok(SyncPolicy::Always),
+        "os" => Ok(SyncPolicy::Os),
+        text => text.parse().map(|ms| SyncPolicy::Every(Duration::from_millis(ms))).map_err(|_| {
             format!("{text:?} is neither always, nor os, nor a number of milliseconds")
         }),
     }
@@ -161,8 +161,8 @@ mod tests {
 
     #[test]
     fn sync_is_a_word_or_an_interval() {
-        assert_eq!(parse_sync("always"), Ok(Sync::Always));
-        assert_eq!(parse_sync("250"), Ok(Sync::Every(Duration::from_millis(250))));
+        assert_eq!(parse_sync("always"), Ok(SyncPolicy::Always));
+        assert_eq!(parse_sync("250"), Ok(SyncPolicy::Every(Duration::from_millis(250))));
         assert!(parse_sync("sometimes").is_err());
     }
 }

@@ -9,7 +9,7 @@ use crate::text::escape;
 use clap::Args;
 use esker::env::Env;
 use esker::inspect::{Inspector, LostKeys, Skipped};
-use esker::{Cursor, Db, KeyRange, Keyspace, Log, Recovery, Settings, Sync};
+use esker::{Cursor, Db, KeyRange, Keyspace, Log, Recovery, Settings, SyncPolicy};
 use esker_flash::{FlashStorage, chunk_device};
 use esker_pmem::pool::PoolRepair;
 use esker_pmem::{Accept, Domain, Pool};
@@ -88,7 +88,7 @@ impl LogPlace {
 
 impl Home {
     /// What its log is, synced as `sync` says.
-    pub fn log(&self, sync: Sync) -> Log {
+    pub fn log(&self, sync: SyncPolicy) -> Log {
         match &self.log.pool {
             Some(pool) => Log::Pmem { pool: pool.clone(), emulated: self.log.emulated },
             None => Log::File { dir: self.log.log_dir.clone(), sync },
@@ -139,7 +139,7 @@ impl Home {
         if let Some(session) = session::get() {
             return Ok(session.db.clone());
         }
-        let settings = Settings::default().log(self.log(Sync::Os));
+        let settings = Settings::default().log(self.log(SyncPolicy::Os));
         warned(match self.on_flash(Access::Read)? {
             Some(env) => Db::open_read_only_with(env, settings)?,
             None => Db::open_read_only(&self.db, settings)?,

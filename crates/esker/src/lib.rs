@@ -38,14 +38,14 @@
 //!
 //! | log | process crash | power loss |
 //! |---|---|---|
-//! | `Log::File`, [`Sync::Always`] | no loss | no loss |
-//! | `Log::File`, [`Sync::Every`] | no loss | at most about one interval of the latest writes is lost |
-//! | `Log::File`, [`Sync::Os`] (default) | no loss | the latest writes may be lost |
+//! | `Log::File`, [`SyncPolicy::Always`] | no loss | no loss |
+//! | `Log::File`, [`SyncPolicy::Every`] | no loss | at most about one interval of the latest writes is lost |
+//! | `Log::File`, [`SyncPolicy::Os`] (default) | no loss | the latest writes may be lost |
 //! | `Log::Pmem` | no loss | no loss, unless the pool is emulated in DRAM |
 //! | [`Log::None`] | writes that were not flushed are lost | the same |
 //!
-//! Recovery keeps all writes up to some point. `WriteBatch::sync` makes one batch durable before
-//! `Db::write` returns, and `Db::sync` everything written so far.
+//! Recovery keeps all writes up to some point. [`WriteBatch::set_sync`] makes one batch durable
+//! before [`Db::write`] returns. [`Db::sync`] makes everything written so far durable.
 //!
 //! # Transactions
 //!
@@ -156,6 +156,6 @@ pub use esker_base::{Error, KeyspaceId, Result, Seqno};
 pub use esker_lsm::{
     BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Ingested, Keyspace,
     KeyspaceInfo, KeyspaceSettings, Log, Range, Ratio, Recovery, Resources, Settings, Shape,
-    Snapshot, SortedWriter, Stats, Sync, Transaction, TransactionRange,
+    Snapshot, SortedWriter, Stats, SyncPolicy, Transaction, TransactionRange,
 };
 pub use esker_table::Compression;

@@ -13,7 +13,7 @@
 
 use esker_base::{Rng, SystemClock, Threads};
 use esker_flash::{FlashStorage, chunk_device};
-use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, SyncPolicy};
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Place<'_> {
     fn settings(&self) -> Settings {
         let log = match self.pool {
             Some(pool) => Log::Pmem { pool: pool.to_owned(), emulated: false },
-            None => Log::File { dir: None, sync: Sync::Always },
+            None => Log::File { dir: None, sync: SyncPolicy::Always },
         };
         Settings::default().log(log).segment_bytes(SEGMENT_BYTES)
     }

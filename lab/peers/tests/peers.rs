@@ -189,7 +189,7 @@ fn a_batch_of_one_counts_like_its_put(name: &str, dir: &Path) {
         let mut batch = WriteBatch::new();
         fill(&mut batch);
         if sync {
-            batch.sync();
+            batch.set_sync(true);
         }
         peer.write(&batch).unwrap();
     };
@@ -405,7 +405,7 @@ fn a_synced_batch_is_taken(name: &str, dir: &Path) {
     let peer = opened(name, dir);
     let mut batch = WriteBatch::new();
     batch.put(KEYSPACE, b"a", b"1");
-    batch.sync();
+    batch.set_sync(true);
     peer.write(&batch).unwrap();
     drop(peer);
     assert_eq!(got(&*opened(name, dir), b"a"), Some(b"1".to_vec()));

@@ -8,7 +8,7 @@
 use crate::model::{Batch, Pairs, World, Write};
 use esker_api::WriteBatch;
 use esker_base::{Error, KeyspaceId, Result, Rng};
-use esker_lsm::{Db, Forwarding, Keyspace, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Db, Forwarding, Keyspace, KeyspaceSettings, Log, Settings, Shape, SyncPolicy};
 use esker_pmem::{Accept, Pool};
 use std::io::{self, Read, Write as _};
 use std::path::Path;
@@ -40,9 +40,9 @@ pub struct Place<'a> {
 /// How round `round` opens the database.
 fn settings(place: Place<'_>, round: u64) -> Settings {
     let sync = match round % 3 {
-        0 => Sync::Os,
-        1 => Sync::Always,
-        _ => Sync::Every(Duration::from_millis(5)),
+        0 => SyncPolicy::Os,
+        1 => SyncPolicy::Always,
+        _ => SyncPolicy::Every(Duration::from_millis(5)),
     };
     let log = match place.pool {
         Some(pool) => Log::Pmem { pool: pool.to_owned(), emulated: true },

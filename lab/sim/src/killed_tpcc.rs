@@ -8,7 +8,7 @@
 
 use crate::kill::Place;
 use esker_base::{Error, Result, Rng};
-use esker_lsm::{Db, Log, Settings, Sync};
+use esker_lsm::{Db, Log, Settings, SyncPolicy};
 use esker_pmem::{Accept, Pool};
 use esker_txn::TransactionDb;
 use esker_workload::tpcc::{self, Acknowledged, Load, Options, Terminals};
@@ -36,7 +36,7 @@ fn company(seed: u64) -> Options {
 fn settings(place: Place<'_>) -> Settings {
     let log = match place.pool {
         Some(pool) => Log::Pmem { pool: pool.to_owned(), emulated: true },
-        None => Log::File { dir: None, sync: Sync::Always },
+        None => Log::File { dir: None, sync: SyncPolicy::Always },
     };
     Settings::default().log(log).segment_bytes(256 << 10).sealed_segments(2).memory_bytes(16 << 20)
 }

@@ -1,7 +1,7 @@
 //! The settings that a simulated database is opened with, drawn at random.
 
 use esker_base::Rng;
-use esker_lsm::{Dedup, Forwarding, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
+use esker_lsm::{Dedup, Forwarding, KeyspaceSettings, Log, Ratio, Settings, Shape, SyncPolicy};
 use esker_table::Compression;
 use std::time::Duration;
 
@@ -65,11 +65,11 @@ impl OpenSettings {
         let file = |sync| Log::File { dir: None, sync };
         Settings::default()
             .log(match self.log {
-                LogMode::Always => file(Sync::Always),
+                LogMode::Always => file(SyncPolicy::Always),
                 LogMode::Every(interval_ms) => {
-                    file(Sync::Every(Duration::from_millis(interval_ms)))
+                    file(SyncPolicy::Every(Duration::from_millis(interval_ms)))
                 }
-                LogMode::Os => file(Sync::Os),
+                LogMode::Os => file(SyncPolicy::Os),
                 LogMode::Pmem => Log::Pmem { pool: "the pool".into(), emulated: true },
                 LogMode::None => Log::None,
             })

@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::temporary::Temporary;
 use crate::units::{self, counted, parse_bytes, per_second};
 use clap::{Args, Subcommand};
-use esker::{Cursor, Db, KeyRange, Keyspace, Log, Settings, Sync};
+use esker::{Cursor, Db, KeyRange, Keyspace, Log, Settings, SyncPolicy};
 use esker_base::{Clock, Rng, SystemClock};
 use hdrhistogram::Histogram;
 use serde_json::{Value as Json, json};
@@ -59,7 +59,7 @@ pub struct Bench {
     seconds: u64,
     /// When the log is synced: always, os, or every so many milliseconds
     #[arg(long, value_name = "always|os|MS", default_value = "os", value_parser = parse_sync)]
-    sync: Sync,
+    sync: SyncPolicy,
     /// Memory budget
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_memory)]
     memory: usize,
@@ -271,7 +271,7 @@ impl Load {
         &self,
         name: &'static str,
         length: Option<Duration>,
-        operation: &(dyn Fn(u64, u64, &mut Rng) -> esker::Result<bool> + std::marker::Sync),
+        operation: &(dyn Fn(u64, u64, &mut Rng) -> esker::Result<bool> + Sync),
     ) -> Outcome<Phase> {
         let start = self.clock.now();
         let end = length.map(|length| start + length);

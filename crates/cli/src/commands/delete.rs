@@ -55,7 +55,7 @@ impl Delete {
         if let Some(range) = range {
             batch.delete_range(&keyspace, range);
         }
-        batch.sync();
+        batch.set_sync(true);
         db.write(&batch)?;
         self.place.home.close(db)?;
         let keyspace = self.place.keyspace;

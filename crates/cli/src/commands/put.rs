@@ -56,7 +56,7 @@ impl Put {
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let mut batch = db.batch();
         batch.put(&keyspace, &key, &value);
-        batch.sync();
+        batch.set_sync(true);
         db.write(&batch)?;
         self.place.home.close(db)?;
         show(|| json!({ "keyspace": self.place.keyspace, "puts": 1 }), String::new)

@@ -3,7 +3,7 @@
 
 use super::proof::Books;
 use crate::failure::{Failure, Outcome};
-use esker::{Db, Log, Settings, Sync};
+use esker::{Db, Log, Settings, SyncPolicy};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub const ACKNOWLEDGEMENT_BYTES: usize = 8;
 
 impl DemoWriter {
     pub fn run(self) -> Outcome {
-        let log = Log::File { dir: None, sync: Sync::Always };
+        let log = Log::File { dir: None, sync: SyncPolicy::Always };
         let db = Db::open_existing(&self.db, Settings::default().log(log))?;
         let books = Books::open(&db)?;
         let mut number = books.latest(&db)?;

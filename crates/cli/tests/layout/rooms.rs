@@ -246,7 +246,7 @@ mod tests {
     fn a_use_that_the_table_does_not_allow_is_found() {
         let strays = |path: &str, text: &str| strays(&BUILDINGS[0], path, text);
         let path = "crates/engine/lsm/src/write/mod.rs";
-        assert!(strays(path, "use crate::options::settings::Sync;").is_empty());
+        assert!(strays(path, "use crate::options::settings::SyncPolicy;").is_empty());
         assert!(
             strays(path, "use crate::write::leader::Turn; use crate::user_keys::KeyFormat;")
                 .is_empty()

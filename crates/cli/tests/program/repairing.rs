@@ -2,7 +2,7 @@
 
 use crate::damage::{file, flip, open_still, sample};
 use crate::{Scratch, names};
-use esker::{Log, Settings, Sync};
+use esker::{Log, Settings, SyncPolicy};
 use esker_base::checksum::crc32c;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn copy_all(from: &Path, to: &Path) {
 }
 
 fn logging_to(dir: PathBuf) -> Settings {
-    Settings::default().log(Log::File { dir: Some(dir), sync: Sync::Os })
+    Settings::default().log(Log::File { dir: Some(dir), sync: SyncPolicy::Os })
 }
 
 /// Tables with `a` in `db`; then, only in the logs in `logs`, `b`.

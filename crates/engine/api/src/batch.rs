@@ -129,10 +129,10 @@ impl WriteBatch {
         self.delete_range(keyspace, ..);
     }
 
-    /// Makes the batch survive power loss once the write returns, whatever the sync mode of the
-    /// log.
-    pub fn sync(&mut self) -> &mut Self {
-        self.sync = true;
+    /// Whether the batch survives power loss once the write returns, whatever the sync mode of the
+    /// log. The default is `false`, and [`WriteBatch::clear`] restores it.
+    pub fn set_sync(&mut self, sync: bool) -> &mut Self {
+        self.sync = sync;
         self
     }
 
@@ -279,7 +279,7 @@ impl WriteBatch {
         self.longest_value
     }
 
-    /// Whether [`WriteBatch::sync`] was called.
+    /// Whether [`WriteBatch::set_sync`] asked for durability.
     pub fn wants_sync(&self) -> bool {
         self.sync
     }
@@ -362,7 +362,7 @@ mod tests {
     fn a_cleared_batch_is_as_new() {
         let mut batch = WriteBatch::new();
         batch.delete_range(KeyspaceId(1), b"z"..b"a");
-        batch.sync();
+        batch.set_sync(true);
         batch.clear();
         assert!(batch.is_empty() && !batch.has_empty_range() && !batch.wants_sync());
         assert_eq!(batch.iter().count(), 0);

@@ -7,7 +7,7 @@
 //! lies on tmpfs: emulated.
 
 use esker_base::{Clock, Rng, SystemClock};
-use esker_lsm::{Db, Forwarding, Log, Settings, Sync};
+use esker_lsm::{Db, Forwarding, Log, Settings, SyncPolicy};
 use esker_pmem::{Accept, Pool};
 
 fn main() -> esker_base::Result<()> {
@@ -26,7 +26,7 @@ fn main() -> esker_base::Result<()> {
                     drop(Pool::create(&path, pool_mib << 20, Accept::Emulated)?);
                     Log::Pmem { pool: path, emulated: true }
                 }
-                "file" => Log::File { dir: None, sync: Sync::Os },
+                "file" => Log::File { dir: None, sync: SyncPolicy::Os },
                 _ => Log::None,
             };
             let settings = Settings::default()

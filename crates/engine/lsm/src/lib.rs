@@ -56,7 +56,7 @@ pub use ingest::{BulkLoader, Ingested, SortedWriter};
 pub use log::torn_tail::{FramesBehind, TornTail};
 pub use log::wal_files::{log_file_name, parse_log_file_name};
 pub use options::settings::{
-    DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, Sync,
+    DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, SyncPolicy,
 };
 pub use options::space_policy::{Dedup, Ratio};
 pub use recovery::checkpoint::request::{Requested, request_checkpoint};

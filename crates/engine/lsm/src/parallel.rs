@@ -29,7 +29,7 @@ pub(crate) fn for_each<T, R, W>(
 where
     T: Send + 'static,
     R: Send + 'static,
-    W: Fn(T) -> R + Send + std::marker::Sync + 'static,
+    W: Fn(T) -> R + Send + Sync + 'static,
 {
     let many = items.len();
     let waiting = Arc::new(Mutex::new(items.into_iter().enumerate()));

@@ -7,7 +7,7 @@ use crate::log::segment_provider::SegmentProvider;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::manifest::version_set::{FailedInstall, VersionSet};
-use crate::options::settings::{Log, Settings, Sync};
+use crate::options::settings::{Log, Settings, SyncPolicy};
 use crate::options::sizes::SizeTargets;
 use crate::stats::Counters;
 use crate::stats::cumulative::{CumulativeStats, UnpersistedStats};
@@ -188,7 +188,7 @@ impl Tree {
     /// The interval at which the log is synced, if it is synced on a timer.
     pub(crate) fn sync_interval(&self) -> Option<Duration> {
         match self.settings.log {
-            Log::File { sync: Sync::Every(interval), .. } => Some(interval),
+            Log::File { sync: SyncPolicy::Every(interval), .. } => Some(interval),
             _ => None,
         }
     }

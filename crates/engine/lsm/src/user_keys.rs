@@ -115,7 +115,7 @@ impl KeyFormat {
             }
         }
         if batch.wants_sync() {
-            mapped.sync();
+            mapped.set_sync(true);
         }
         mapped
     }

@@ -12,7 +12,9 @@ use esker_api::{
 };
 use esker_base::{Error, KeyspaceId, Rng, Threads};
 use esker_hashstore::{CreateSettings, HashStore};
-use esker_lsm::{Db, DramTableStats, Keyspace, KeyspaceSettings, Log, Resources, Settings, Sync};
+use esker_lsm::{
+    Db, DramTableStats, Keyspace, KeyspaceSettings, Log, Resources, Settings, SyncPolicy,
+};
 use esker_storage::{PosixStorage, Storage};
 use esker_txn::TransactionDb;
 use fork::Fork;
@@ -33,7 +35,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn settings() -> Settings {
-    let log = Log::File { dir: None, sync: Sync::Always };
+    let log = Log::File { dir: None, sync: SyncPolicy::Always };
     Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 

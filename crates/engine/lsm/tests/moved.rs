@@ -3,13 +3,13 @@
 //! and never touches what is at the old path now.
 
 use esker_base::Error;
-use esker_lsm::{Db, Log, Settings, Sync};
+use esker_lsm::{Db, Log, Settings, SyncPolicy};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 fn settings(logs: Option<PathBuf>) -> Settings {
-    let log = Log::File { dir: logs, sync: Sync::Always };
+    let log = Log::File { dir: logs, sync: SyncPolicy::Always };
     Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 

@@ -10,7 +10,7 @@ fn settings_are_written_and_read_again() {
         .shape(Shape::Tiered { runs: 8 })
         .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(115) });
     let settings = Settings::default()
-        .log(Log::File { dir: None, sync: Sync::Every(Duration::from_millis(50)) })
+        .log(Log::File { dir: None, sync: SyncPolicy::Every(Duration::from_millis(50)) })
         .default_keyspace(keyspace);
     let written = to_value(&settings).unwrap();
     assert_eq!(written["default_keyspace"]["dedup"], json!({ "space_goal": { "amp": 1.15 } }));

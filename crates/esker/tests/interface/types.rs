@@ -3,7 +3,7 @@
 use esker::*;
 use std::fmt::Debug;
 
-const fn is_shared<T: Send + std::marker::Sync + Debug>() {}
+const fn is_shared<T: Send + Sync + Debug>() {}
 const fn is_sent<T: Send + Debug + 'static>() {}
 const fn is_named<T: ?Sized>() {}
 
@@ -32,7 +32,7 @@ each!(is_shared:
     Shape,
     Snapshot,
     Stats,
-    Sync,
+    SyncPolicy,
     TransactionOptions,
     Value,
     WriteBatch,

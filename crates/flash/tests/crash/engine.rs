@@ -5,7 +5,7 @@ use super::histories::Device;
 use super::open_channel::OpenChannel;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Result, Rng};
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn open(device: &impl Device) -> Result<Db> {
         seed: 1,
     };
     let settings = Settings::default()
-        .log(Log::File { dir: None, sync: Sync::Always })
+        .log(Log::File { dir: None, sync: SyncPolicy::Always })
         .segment_bytes(64 << 10)
         .sealed_segments(1);
     Db::open_with(env, settings)

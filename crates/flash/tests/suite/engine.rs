@@ -6,7 +6,7 @@ use esker_base::{Clock, Rng};
 use esker_flash::chunk_device::{ChunkDevice, MemoryChunkDevice};
 use esker_flash::storage::look;
 use esker_flash::{FlashStorage, Geometry};
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, SyncPolicy};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn open_with(device: &MemoryChunkDevice, segment_bytes: usize) -> esker_base::Re
         seed: 1,
     };
     let settings = Settings::default()
-        .log(Log::File { dir: None, sync: Sync::Always })
+        .log(Log::File { dir: None, sync: SyncPolicy::Always })
         .segment_bytes(segment_bytes)
         .sealed_segments(1);
     Db::open_with(env, settings)

@@ -6,7 +6,7 @@ use esker_base::{Clock, Error, Result};
 use esker_flash::chunk_device::{ChunkDevice, MemoryChunkDevice};
 use esker_flash::storage::look;
 use esker_flash::{FlashStorage, Geometry};
-use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape, SyncPolicy};
 use esker_table::Compression;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn open(device: &MemoryChunkDevice) -> Result<Db> {
         background: Arc::new(Stepped),
         seed: 1,
     };
-    let log = Log::File { dir: None, sync: Sync::Always };
+    let log = Log::File { dir: None, sync: SyncPolicy::Always };
     let settings = Settings::default().log(log).segment_bytes(256 << 10).sealed_segments(1);
     Db::open_with(env, settings)
 }

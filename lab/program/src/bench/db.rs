@@ -9,7 +9,7 @@ use crate::output::{is_json, stdout, visible_json};
 use crate::temporary::{self, Temporary};
 use crate::units::{counted, parse_bytes};
 use clap::{Args, ValueEnum};
-use esker::{Log, Settings, Sync};
+use esker::{Log, Settings, SyncPolicy};
 use esker_base::SystemClock;
 use esker_bench::{Bench as Run, Options, Report, Stage, cost_table, latency_table, table};
 use std::io::Write;
@@ -68,7 +68,7 @@ pub struct DbBench {
     log: LogKind,
     /// When the log is synced: always, os, or every so many milliseconds [default: os]
     #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
-    sync: Option<Sync>,
+    sync: Option<SyncPolicy>,
     /// The size of a log segment, and so of a MemTable
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
     segment: usize,
@@ -157,7 +157,7 @@ impl DbBench {
 
     fn settings(&self) -> Settings {
         let log = match self.log {
-            LogKind::File => Log::File { dir: None, sync: self.sync.unwrap_or(Sync::Os) },
+            LogKind::File => Log::File { dir: None, sync: self.sync.unwrap_or(SyncPolicy::Os) },
             LogKind::None => Log::None,
         };
         Settings::default()
@@ -170,7 +170,7 @@ impl DbBench {
     fn engine_name(&self) -> &'static str {
         match (self.log, self.sync) {
             (LogKind::None, _) => "esker-nolog",
-            (LogKind::File, Some(Sync::Always)) => "esker-wal-sync",
+            (LogKind::File, Some(SyncPolicy::Always)) => "esker-wal-sync",
             (LogKind::File, _) => "esker-wal",
         }
     }

@@ -5,7 +5,7 @@ use super::pool::{PoolSettings, held_bytes};
 use crate::failure::Outcome;
 use esker::api::{KeyRange, Ordered, Store, TransactionDb, Transactional};
 use esker::env::Env;
-use esker::{Db, Keyspace, KeyspaceSettings, Log, Result, Settings, Stats, Sync};
+use esker::{Db, Keyspace, KeyspaceSettings, Log, Result, Settings, Stats, SyncPolicy};
 use esker_bench::accounting::{
     Copies, Reclaim, TableCost, TableDiskUsage, TableReadStats, disk_usage, table_usage,
 };
@@ -243,9 +243,11 @@ fn reclaim_of(stats: &Stats) -> Option<Reclaim> {
 
 pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, String> {
     let log = match settings.log {
-        Log::File { sync: Sync::Always, .. } => "file, synced at every write".to_owned(),
-        Log::File { sync: Sync::Os, .. } => "file, not synced".to_owned(),
-        Log::File { sync: Sync::Every(interval), .. } => format!("file, synced every {interval:?}"),
+        Log::File { sync: SyncPolicy::Always, .. } => "file, synced at every write".to_owned(),
+        Log::File { sync: SyncPolicy::Os, .. } => "file, not synced".to_owned(),
+        Log::File { sync: SyncPolicy::Every(interval), .. } => {
+            format!("file, synced every {interval:?}")
+        }
         Log::Pmem { .. } => "a pool of persistent memory".to_owned(),
         Log::None => "none".to_owned(),
     };

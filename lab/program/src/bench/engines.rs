@@ -9,7 +9,7 @@ use super::novelsm::NoveLsmEngine;
 use super::pool::EMULATED;
 use super::transaction_engine::TransactionEngine;
 use crate::failure::{Failure, Outcome};
-use esker::{Compression, Dedup, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
+use esker::{Compression, Dedup, KeyspaceSettings, Log, Ratio, Settings, Shape, SyncPolicy};
 use esker_base::limit_line;
 use esker_bench::Engine;
 use esker_peers::PeerSettings;
@@ -26,8 +26,8 @@ struct Own {
 
 /// How Esker runs under each of its names.
 static OWN: [Own; 21] = [
-    Own::logging("esker-wal", OwnLog::File(Sync::Os)),
-    Own::logging("esker-wal-sync", OwnLog::File(Sync::Always)),
+    Own::logging("esker-wal", OwnLog::File(SyncPolicy::Os)),
+    Own::logging("esker-wal-sync", OwnLog::File(SyncPolicy::Always)),
     Own::logging("esker-nolog", OwnLog::None),
     Own::logging("esker-wbl", OwnLog::Pool),
     Own::logging("esker-log-sata", OwnLog::Device(LogDevice::Emulated("sata"))),
@@ -57,7 +57,7 @@ impl Own {
 
     /// Tables in this order, and the log as [`esker-wal`](OWN) has it.
     const fn arranged(name: &'static str, shape: Shape, dedup: Dedup) -> Own {
-        Own { name, log: OwnLog::File(Sync::Os), shape, dedup }
+        Own { name, log: OwnLog::File(SyncPolicy::Os), shape, dedup }
     }
 }
 
@@ -84,7 +84,7 @@ pub const NOVELSM: &str = "esker-novelsm";
 /// Where Esker's log is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OwnLog {
-    File(Sync),
+    File(SyncPolicy),
     None,
     /// In a pool that is made for the store and goes with it.
     Pool,
@@ -126,7 +126,7 @@ impl OwnLog {
     fn log(self) -> Log {
         match self {
             OwnLog::File(sync) => Log::File { dir: None, sync },
-            OwnLog::Device(_) => Log::File { dir: None, sync: Sync::Always },
+            OwnLog::Device(_) => Log::File { dir: None, sync: SyncPolicy::Always },
             OwnLog::None => Log::None,
             OwnLog::Pool => Log::Pmem { pool: PathBuf::new(), emulated: true },
         }
@@ -257,7 +257,7 @@ pub fn is_own(name: &str) -> bool {
 /// acknowledged, if it is one that writes to files of this machine.
 pub fn after_a_crash(name: &str) -> Option<&'static str> {
     match own(name).map(|own| own.log) {
-        Some(OwnLog::File(Sync::Os)) => Some("process: all; power: a prefix of the writes"),
+        Some(OwnLog::File(SyncPolicy::Os)) => Some("process: all; power: a prefix of the writes"),
         Some(OwnLog::File(_) | OwnLog::Device(_)) => Some("process: all; power: all"),
         Some(OwnLog::None) => Some("process and power: what was flushed"),
         // Nothing that is emulated by DRAM survives.
@@ -346,7 +346,7 @@ pub fn open(
         Kind::Own(Own { name, log, shape, dedup }) => {
             let keyspace = keyspace.shape(*shape).dedup(*dedup);
             let log = match *log {
-                OwnLog::File(_) | OwnLog::Device(_) if is_loading => OwnLog::File(Sync::Os),
+                OwnLog::File(_) | OwnLog::Device(_) if is_loading => OwnLog::File(SyncPolicy::Os),
                 log => log,
             };
             let own = settings.own(log.log());

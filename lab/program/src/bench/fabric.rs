@@ -19,7 +19,7 @@ use super::node_store::NodeStore;
 use crate::failure::Outcome;
 use esker::api::Store;
 use esker::env::Env;
-use esker::{Db, Error, KeyspaceSettings, Log, Result, Sync};
+use esker::{Db, Error, KeyspaceSettings, Log, Result, SyncPolicy};
 use esker_bench::accounting::TableDiskUsage;
 use esker_bench::{Counters, Engine, Outcome as Measured, Row};
 use esker_peers::{Peer, StorageLog};
@@ -122,8 +122,8 @@ fn own(
     named: &mut BTreeMap<String, String>,
 ) -> Outcome<Side> {
     let sync = match settings.fabric.durability {
-        Durability::Paper => Sync::Os,
-        Durability::PowerSafe => Sync::Always,
+        Durability::Paper => SyncPolicy::Os,
+        Durability::PowerSafe => SyncPolicy::Always,
     };
     let own = settings.own(Log::File { dir: None, sync });
     let keyspace = KeyspaceSettings::default().compression(settings.compression()?);

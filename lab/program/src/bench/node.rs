@@ -6,7 +6,7 @@
 use super::process::line;
 use crate::failure::{Failure, Outcome};
 use clap::Args;
-use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
+use esker::{Db, KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads, seed_from_os};
 use esker_bench::accounting::cpu_time;
 use esker_hashstore::device::FileDevice;
@@ -162,7 +162,7 @@ impl NodePlan {
                 Ok((Arc::new(keys), Held::Nothing))
             }
             NodeKind::Lsm => {
-                let sync = if self.is_volatile { Sync::Os } else { Sync::Always };
+                let sync = if self.is_volatile { SyncPolicy::Os } else { SyncPolicy::Always };
                 let settings = Settings::default()
                     .log(Log::File { dir: None, sync })
                     .segment_bytes(self.segment_bytes)

@@ -8,7 +8,7 @@ use esker_base::{Error, Result};
 use esker_flash::chunk_device::FileChunkDevice;
 use esker_flash::{FlashStorage, Geometry};
 use esker_lsm::inspect::Inspector;
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_pmem::{Accept, Pool};
 use esker_storage::{PosixStorage, Storage};
 use std::path::Path;
@@ -56,7 +56,7 @@ fn world(dir: &Path, place: Place, is_writer: bool) -> Result<(Env, Settings)> {
     };
     let log = match place {
         Place::Pool => Log::Pmem { pool: dir.join(POOL), emulated: true },
-        _ => Log::File { dir: None, sync: Sync::Always },
+        _ => Log::File { dir: None, sync: SyncPolicy::Always },
     };
     let env = Env {
         storage: storage(dir, place)?,

@@ -21,7 +21,7 @@ impl Harness {
             return Ok(());
         }
         if sync {
-            batch.sync();
+            batch.set_sync(true);
         }
         let calls = self.machine.calls();
         match self.db().write(&batch) {

@@ -4,11 +4,11 @@
 use crate::common;
 use crate::common::{Pairs, disk, key, lose_power, pairs};
 use esker_base::{Error, Result, Rng};
-use esker_lsm::{Db, Sync};
+use esker_lsm::{Db, SyncPolicy};
 use esker_storage::FaultStorage;
 
 fn open(disk: &FaultStorage) -> Result<Db> {
-    common::open(disk, Sync::Always)
+    common::open(disk, SyncPolicy::Always)
 }
 
 fn put(db: &Db, pairs: &mut Pairs, number: u32, bytes: usize) {

@@ -3,7 +3,7 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Result, Rng};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Log, Settings, SyncPolicy};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use esker_sim::clock::SimClock;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Small segments, so that little data makes a lot of work.
-pub fn settings(sync: Sync) -> Settings {
+pub fn settings(sync: SyncPolicy) -> Settings {
     Settings::default()
         .log(Log::File { dir: None, sync })
         .segment_bytes(64 << 10)
@@ -56,11 +56,11 @@ pub fn pool_env(disk: &FaultStorage, memory: &Arc<SimRegion>) -> Env {
 /// The log in a pool.
 pub fn pool_settings() -> Settings {
     let log = Log::Pmem { pool: "pool".into(), emulated: true };
-    settings(Sync::Always).log(log)
+    settings(SyncPolicy::Always).log(log)
 }
 
 /// Opens the database on `disk`.
-pub fn open(disk: &FaultStorage, sync: Sync) -> Result<Db> {
+pub fn open(disk: &FaultStorage, sync: SyncPolicy) -> Result<Db> {
     Db::open_with(env(disk, None, 1), settings(sync))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::{Pairs, disk, env, key, lose_power, open, pairs, put, settings};
 use esker_base::{Error, SystemClock, Threads};
-use esker_lsm::{Db, Env, Log, Sync};
+use esker_lsm::{Db, Env, Log, SyncPolicy};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn fill(db: &Db, from: u32, held: &mut Pairs) -> Error {
 #[test]
 fn writing_resumes_once_there_is_space() {
     let disk = disk(1);
-    let db = open(&disk, Sync::Always).unwrap();
+    let db = open(&disk, SyncPolicy::Always).unwrap();
     let mut held = Pairs::new();
     for free in [0, 3_000, 70_000, 400_000] {
         disk.set_space_limit(Some(disk.used_bytes() + free));
@@ -41,24 +41,24 @@ fn writing_resumes_once_there_is_space() {
         assert_eq!(pairs(&db).unwrap(), held);
     }
     let disk = lose_power(&disk, db);
-    assert_eq!(pairs(&open(&disk, Sync::Always).unwrap()).unwrap(), held);
+    assert_eq!(pairs(&open(&disk, SyncPolicy::Always).unwrap()).unwrap(), held);
 }
 
 #[test]
 fn a_full_disk_is_no_reason_to_lose_what_was_acknowledged() {
     let disk = disk(2);
-    let db = open(&disk, Sync::Always).unwrap();
+    let db = open(&disk, SyncPolicy::Always).unwrap();
     let mut held = Pairs::new();
     disk.set_space_limit(Some(disk.used_bytes() + 300_000));
     let error = fill(&db, 0, &mut held);
     assert!(error.is_out_of_space(), "{error}");
     let disk = lose_power(&disk, db);
     // Opening takes a little space for a fresh manifest.
-    if let Err(error) = open(&disk, Sync::Always) {
+    if let Err(error) = open(&disk, SyncPolicy::Always) {
         assert!(error.is_out_of_space(), "{error}");
     }
     disk.set_space_limit(None);
-    assert_eq!(pairs(&open(&disk, Sync::Always).unwrap()).unwrap(), held);
+    assert_eq!(pairs(&open(&disk, SyncPolicy::Always).unwrap()).unwrap(), held);
 }
 
 /// Writers that a full pool stops hear why, with threads that flush as without.
@@ -74,7 +74,7 @@ fn a_full_pool_before_a_full_disk_says_so_and_goes_on_once_there_is_space() {
             env.clock = Arc::new(SystemClock::new());
         }
         let log = Log::Pmem { pool: "pool".into(), emulated: true };
-        let db = Db::open_with(env, settings(Sync::Always).log(log)).unwrap();
+        let db = Db::open_with(env, settings(SyncPolicy::Always).log(log)).unwrap();
         let mut held = Pairs::new();
         disk.set_space_limit(Some(disk.used_bytes() + 6_000));
         let error = fill(&db, 0, &mut held);

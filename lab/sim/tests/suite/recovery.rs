@@ -2,7 +2,7 @@
 
 use crate::common::{disk, env, key, lose_power, open, pairs, put, settings};
 use esker_base::Error;
-use esker_lsm::{Db, Env, Log, Sync};
+use esker_lsm::{Db, Env, Log, SyncPolicy};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use esker_storage::FaultStorage;
@@ -18,7 +18,7 @@ const CALLS: u64 = 30;
 fn what_was_recovered_after_a_failed_sync_survives_the_next_power_loss() {
     for seed in 0..60 {
         let disk = disk(seed);
-        let db = open(&disk, Sync::Always).unwrap();
+        let db = open(&disk, SyncPolicy::Always).unwrap();
         put(&db, 1, 1500).unwrap();
         // The put's write succeeds, its sync does not.
         disk.fail_after(1, FaultKind::Io);
@@ -28,10 +28,11 @@ fn what_was_recovered_after_a_failed_sync_survives_the_next_power_loss() {
             drop(db);
             next
         };
-        let db = open(&disk, Sync::Always).unwrap();
+        let db = open(&disk, SyncPolicy::Always).unwrap();
         let recovered = pairs(&db).unwrap();
         let disk = lose_power(&disk, db);
-        let db = open(&disk, Sync::Always).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let db =
+            open(&disk, SyncPolicy::Always).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert_eq!(pairs(&db).unwrap(), recovered, "seed {seed}");
     }
 }
@@ -42,7 +43,7 @@ fn what_was_recovered_after_a_failed_sync_survives_the_next_power_loss() {
 fn a_keyspace_whose_drop_is_undecided_takes_no_writes_until_it_is_decided() {
     for seed in 0..60 {
         let disk = disk(seed);
-        let db = open(&disk, Sync::Always).unwrap();
+        let db = open(&disk, SyncPolicy::Always).unwrap();
         let keyspace = db.keyspace("x", Default::default()).unwrap();
         db.put(&keyspace, b"before", b"value").unwrap();
         // The sync of the edit, and the creation of the manifest that would undo it.
@@ -60,7 +61,7 @@ fn a_keyspace_whose_drop_is_undecided_takes_no_writes_until_it_is_decided() {
             assert!(matches!(refused, Error::DropUndecided { .. }), "seed {seed}: {refused}");
         }
         let disk = lose_power(&disk, db);
-        let db = open(&disk, Sync::Always).unwrap();
+        let db = open(&disk, SyncPolicy::Always).unwrap();
         let keyspace =
             db.existing_keyspace("x").unwrap_or_else(|_| panic!("seed {seed}: it is gone"));
         assert!(db.get(&keyspace, b"key").unwrap().is_some(), "seed {seed}");
@@ -75,12 +76,12 @@ fn a_creation_that_was_cut_off_anywhere_can_be_tried_again() {
             let (disk, log_disk) = (disk(calls), disk(calls + 100));
             let struck = if on_log_disk { &log_disk } else { &disk };
             struck.crash_after(calls);
-            let first = Db::open_with(env(&disk, Some(&log_disk), 1), settings(Sync::Always));
+            let first = Db::open_with(env(&disk, Some(&log_disk), 1), settings(SyncPolicy::Always));
             let (disk, log_disk) = (disk.crash(), log_disk.crash());
             drop(first);
             // The next process draws another identity.
             let again = env(&disk, Some(&log_disk), 2);
-            let db = Db::open_with(again, settings(Sync::Always))
+            let db = Db::open_with(again, settings(SyncPolicy::Always))
                 .unwrap_or_else(|error| panic!("cut off at call {calls}: {error}"));
             put(&db, 1, 10).unwrap();
         }
@@ -94,7 +95,7 @@ fn a_creation_that_failed_and_was_cut_off_can_be_tried_again() {
     {
         let (disk, log_disk) = (disk(failing), disk(calls + 100));
         let open = |disk: &FaultStorage, log_disk: &FaultStorage, seed| {
-            Db::open_with(env(disk, Some(log_disk), seed), settings(Sync::Always))
+            Db::open_with(env(disk, Some(log_disk), seed), settings(SyncPolicy::Always))
         };
         disk.fail_after(failing, FaultKind::Io);
         if open(&disk, &log_disk, 1).is_ok() {
@@ -117,14 +118,14 @@ fn a_keyspace_that_could_not_be_dropped_stays() {
     for seed in 0..30 {
         for call in 0..2 {
             let disk = disk(seed);
-            let db = open(&disk, Sync::Always).unwrap();
+            let db = open(&disk, SyncPolicy::Always).unwrap();
             let keyspace = db.keyspace("other", Default::default()).unwrap();
             db.put(&keyspace, b"before", b"1").unwrap();
             disk.fail_after(call, FaultKind::Io);
             db.drop_keyspace("other").unwrap_err();
             db.put(&keyspace, b"after", b"2").unwrap();
             let disk = lose_power(&disk, db);
-            let db = open(&disk, Sync::Always).unwrap();
+            let db = open(&disk, SyncPolicy::Always).unwrap();
             let keyspace = db
                 .existing_keyspace("other")
                 .unwrap_or_else(|error| panic!("seed {seed}, call {call}: {error}"));
@@ -138,7 +139,7 @@ fn a_keyspace_that_could_not_be_dropped_stays() {
 /// Writes that a crash left unsynced, so that some recovery finds holes in them.
 fn torn_disk(seed: u64) -> FaultStorage {
     let disk = disk(seed);
-    let db = open(&disk, Sync::Os).unwrap();
+    let db = open(&disk, SyncPolicy::Os).unwrap();
     (0..60).for_each(|number| put(&db, number, 1500).unwrap());
     lose_power(&disk, db)
 }
@@ -153,11 +154,11 @@ fn nothing_rejected_comes_back() {
             let mut disk = torn_disk(seed);
             for calls in [calls, calls / 2] {
                 disk.crash_after(calls);
-                let cut_off = open(&disk, Sync::Os);
+                let cut_off = open(&disk, SyncPolicy::Os);
                 disk = disk.crash();
                 drop(cut_off);
             }
-            let db = open(&disk, Sync::Os).unwrap();
+            let db = open(&disk, SyncPolicy::Os).unwrap();
             let mut expected = pairs(&db).unwrap();
             let prefix = (0..expected.len() as u32).map(key);
             assert!(expected.keys().cloned().eq(prefix), "seed {seed}, call {calls}: no prefix");
@@ -168,7 +169,7 @@ fn nothing_rejected_comes_back() {
             }
             db.sync().unwrap();
             let disk = lose_power(&disk, db);
-            let db = open(&disk, Sync::Os).unwrap();
+            let db = open(&disk, SyncPolicy::Os).unwrap();
             assert_eq!(pairs(&db).unwrap(), expected, "seed {seed}, call {calls}");
         }
     }
@@ -180,7 +181,7 @@ fn nothing_rejected_comes_back() {
 #[test]
 fn what_heals_after_it_was_rejected_stays_rejected() {
     let disk = disk(1);
-    let db = open(&disk, Sync::Os).unwrap();
+    let db = open(&disk, SyncPolicy::Os).unwrap();
     (0..20).for_each(|number| put(&db, number, 600).unwrap());
     let disk = {
         let next = disk.kill();
@@ -190,7 +191,7 @@ fn what_heals_after_it_was_rejected_stays_rejected() {
     let log = disk.files().into_iter().find(|name| name.ends_with(".log")).unwrap();
     let inside_the_eleventh = 64 + 10 * 664;
     disk.bit_flip(&log, inside_the_eleventh, 0);
-    let db = open(&disk, Sync::Os).unwrap();
+    let db = open(&disk, SyncPolicy::Os).unwrap();
     let mut expected = pairs(&db).unwrap();
     assert_eq!(expected.len(), 10);
     put(&db, 100, 600).unwrap();
@@ -198,14 +199,15 @@ fn what_heals_after_it_was_rejected_stays_rejected() {
     expected.insert(key(100), vec![100; 600]);
     let disk = lose_power(&disk, db);
     disk.bit_flip(&log, inside_the_eleventh, 0);
-    assert_eq!(pairs(&open(&disk, Sync::Os).unwrap()).unwrap(), expected);
+    assert_eq!(pairs(&open(&disk, SyncPolicy::Os).unwrap()).unwrap(), expected);
 }
 
 /// An extent that a crash left, and that no manifest has heard of, has an epoch. A log file of the same
 /// epoch, from a time when the log lay in files, would be taken for that extent.
 #[test]
 fn an_extent_that_was_never_listed_hides_no_log_file() {
-    let in_pool = settings(Sync::Always).log(Log::Pmem { pool: "pool".into(), emulated: true });
+    let in_pool =
+        settings(SyncPolicy::Always).log(Log::Pmem { pool: "pool".into(), emulated: true });
     let mut strays = 0;
     for (calls, opens) in (0..CALLS).flat_map(|calls| (0..5).map(move |opens| (calls, opens))) {
         let named = |what: &str| format!("call {calls}, {opens} opens between: {what}");
@@ -231,10 +233,10 @@ fn an_extent_that_was_never_listed_hides_no_log_file() {
         disk = killed(&disk, Some(db));
         strays += Pool::over(memory.clone(), "pool").unwrap().used().len();
         for _ in 0..opens {
-            let db = Db::open_with(env_of(&disk), settings(Sync::Always));
+            let db = Db::open_with(env_of(&disk), settings(SyncPolicy::Always));
             disk = killed(&disk, db.ok());
         }
-        let Ok(db) = Db::open_with(env_of(&disk), settings(Sync::Always)) else { continue };
+        let Ok(db) = Db::open_with(env_of(&disk), settings(SyncPolicy::Always)) else { continue };
         put(&db, 2, 10).unwrap();
         let expected = pairs(&db).unwrap();
         disk = killed(&disk, Some(db));
@@ -242,7 +244,7 @@ fn an_extent_that_was_never_listed_hides_no_log_file() {
             assert_eq!(pairs(&db).unwrap(), expected, "{}", named("in the pool"));
             disk = killed(&disk, Some(db));
         }
-        let db = Db::open_with(env_of(&disk), settings(Sync::Always))
+        let db = Db::open_with(env_of(&disk), settings(SyncPolicy::Always))
             .unwrap_or_else(|error| panic!("{}", named(&error.to_string())));
         assert_eq!(pairs(&db).unwrap(), expected, "{}", named("in files"));
     }

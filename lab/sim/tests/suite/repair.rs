@@ -8,7 +8,7 @@ use crate::common::{
 use esker_base::Result;
 use esker_lsm::inspect::Inspector;
 use esker_lsm::inspect::repair::{MissingLogPolicy, RepairReport};
-use esker_lsm::{Db, Sync};
+use esker_lsm::{Db, SyncPolicy};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use esker_storage::FaultStorage;
@@ -45,7 +45,7 @@ fn write_on(db: &Db) -> Pairs {
 fn what_a_repair_keeps_of_a_log_that_was_never_synced_is_durable() {
     for seed in 0..30 {
         let disk = disk(seed);
-        let db = Db::open_with(env(&disk, None, 1), settings(Sync::Os)).unwrap();
+        let db = Db::open_with(env(&disk, None, 1), settings(SyncPolicy::Os)).unwrap();
         put(&db, 0, 10).unwrap();
         db.flush().unwrap();
         (1..40).for_each(|number| put(&db, number, 1000).unwrap());
@@ -57,11 +57,12 @@ fn what_a_repair_keeps_of_a_log_that_was_never_synced_is_durable() {
         damage_table(&disk);
         let repaired = inspector(&disk).repair(MissingLogPolicy::Refuse).unwrap();
         assert_eq!((repaired.lost_tables.len(), repaired.log_entries), (1, 39), "{repaired:?}");
-        let db = common::open(&disk, Sync::Os).unwrap();
+        let db = common::open(&disk, SyncPolicy::Os).unwrap();
         let expected = write_on(&db);
         assert_eq!(expected.len(), 40, "seed {seed}");
         let disk = lose_power(&disk, db);
-        let db = common::open(&disk, Sync::Os).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        let db = common::open(&disk, SyncPolicy::Os)
+            .unwrap_or_else(|what| panic!("seed {seed}: {what}"));
         assert_eq!(pairs(&db).unwrap(), expected, "seed {seed}");
     }
 }

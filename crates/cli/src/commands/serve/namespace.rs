@@ -3,7 +3,7 @@
 use super::config::Kind;
 use crate::failure::{Failure, Outcome};
 use crate::units;
-use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
+use esker::{Db, KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_base::{Clock, Rng, SystemClock, Threads, hash64, seed_from_os};
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::{CreateSettings, store_file};
@@ -98,7 +98,7 @@ pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
 
 /// Over a database whose log is synced at every write: acknowledged means safe.
 fn in_database(path: &Path, create: bool, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
-    let log = Log::File { dir: None, sync: Sync::Always };
+    let log = Log::File { dir: None, sync: SyncPolicy::Always };
     let settings = Settings::default().log(log).answers_requests(true);
     let db = match create {
         true => Db::open(path, settings)?,

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::is_json;
 use crate::place::Home;
 use crate::session::{self, Session};
-use esker::{Settings, Sync};
+use esker::{Settings, SyncPolicy};
 use line::{Line, Lines};
 use std::io::{BufRead, IsTerminal};
 
@@ -51,7 +51,7 @@ impl Shell {
 
     fn begin(&self) -> Outcome<&'static Session> {
         if self.read_only {
-            let settings = Settings::default().log(self.home.log(Sync::Os));
+            let settings = Settings::default().log(self.home.log(SyncPolicy::Os));
             return Ok(session::begin(self.home.open_for_reading()?, settings));
         }
         let settings = self.database.settings(&self.home)?;

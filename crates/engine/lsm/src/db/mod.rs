@@ -386,7 +386,7 @@ impl Db {
     /// Applies `batch` atomically, across keyspaces.
     ///
     /// When this returns, every read sees the batch, and it is as durable as the log's
-    /// [`Sync`](crate::Sync) mode promises. An empty batch writes nothing.
+    /// [`SyncPolicy`](crate::SyncPolicy) mode promises. An empty batch writes nothing.
     ///
     /// Writers faster than flush and compaction are throttled: each write waits, 20 ms at most. If
     /// no further log segment fits the pool or the memory budget, a write waits for a flush,
@@ -407,7 +407,7 @@ impl Db {
     /// * [`Error::LogFailed`] if the log could not be written, now or earlier.
     ///
     /// After an error nothing was written, with two exceptions. After [`Error::LogFailed`], the
-    /// next open may recover the whole batch. Without a log, a batch with [`WriteBatch::sync`] is
+    /// next open may recover the whole batch. Without a log, a batch with [`WriteBatch::set_sync`] is
     /// visible even if its flush failed.
     ///
     /// # Examples
@@ -423,7 +423,7 @@ impl Db {
     /// let mut batch = db.batch();
     /// batch.put(&keyspace, "stock/42", "3");
     /// batch.delete(&keyspace, "cart/7");
-    /// batch.sync(); // Survives power loss once `write` returns.
+    /// batch.set_sync(true); // Survives power loss once `write` returns.
     /// db.write(&batch)?;
     /// # Ok(())
     /// # }

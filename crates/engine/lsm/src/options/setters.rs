@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Builder methods. Each sets the field of its name, whose documentation is complete.
 impl Settings {
     /// Sets where the log is stored and when it is synced. Default: files in the database directory,
-    /// [`Sync::Os`](crate::Sync::Os).
+    /// [`SyncPolicy::Os`](crate::SyncPolicy::Os).
     #[must_use]
     pub fn log(mut self, log: Log) -> Self {
         self.log = log;

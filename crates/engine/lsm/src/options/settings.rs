@@ -25,7 +25,7 @@ pub const DEFAULT_KEYSPACE: &str = "default";
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "snake_case")
 )]
-pub enum Sync {
+pub enum SyncPolicy {
     /// Before a write is acknowledged. Acknowledged writes survive power loss. Concurrent writers
     /// share a sync.
     Always,
@@ -78,7 +78,7 @@ pub enum Log {
         /// The directory of the log files; `None` is the database directory.
         dir: Option<PathBuf>,
         /// When the files are synced.
-        sync: Sync,
+        sync: SyncPolicy,
     },
     /// In a pool of persistent memory. Acknowledged writes survive power loss.
     ///
@@ -148,10 +148,10 @@ const SEALED_SEGMENTS_MOST: usize = 64;
 ///
 /// ```
 /// # extern crate esker_lsm as esker;
-/// use esker::{Log, Settings, Sync};
+/// use esker::{Log, Settings, SyncPolicy};
 ///
 /// let settings = Settings::default()
-///     .log(Log::File { dir: None, sync: Sync::Always })
+///     .log(Log::File { dir: None, sync: SyncPolicy::Always })
 ///     .memory_bytes(256 << 20);
 /// assert!(settings.validate().is_ok());
 ///
@@ -167,7 +167,7 @@ const SEALED_SEGMENTS_MOST: usize = 64;
 )]
 pub struct Settings {
     /// Where the log is stored and when it is synced. Default: files in the database directory,
-    /// [`Sync::Os`].
+    /// [`SyncPolicy::Os`].
     pub log: Log,
     /// What an open does if the log has an invalid frame with whole frames after it. Default:
     /// [`Recovery::Prefix`].
@@ -236,7 +236,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            log: Log::File { dir: None, sync: Sync::Os },
+            log: Log::File { dir: None, sync: SyncPolicy::Os },
             recovery: Recovery::Prefix,
             segment_bytes: 64 << 20,
             sealed_segments: 3,
@@ -327,7 +327,7 @@ impl Settings {
         if let Some(bytes) = self.dram_table_bytes {
             within("dram_table_bytes", bytes, 0, self.memory_bytes / 2)?;
         }
-        if let Log::File { sync: Sync::Every(interval), .. } = self.log
+        if let Log::File { sync: SyncPolicy::Every(interval), .. } = self.log
             && (interval < Duration::from_millis(1) || interval > Duration::from_secs(3600))
         {
             return Err(Error::InvalidSetting {

@@ -177,7 +177,7 @@ impl Engine {
 mod tests {
     use crate::background::steps::step_lane;
     use crate::resources::lanes::JobClass;
-    use crate::{Db, Env, Log, Settings, Sync};
+    use crate::{Db, Env, Log, Settings, SyncPolicy};
     use esker_base::background::Stepped;
     use esker_base::{Error, Rng};
     use esker_memtable::MemTable;
@@ -192,7 +192,7 @@ mod tests {
             let disk = FaultStorage::new(Rng::new(1));
             let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(disk.clone())) };
             let settings = Settings {
-                log: Log::File { dir: None, sync: Sync::Always },
+                log: Log::File { dir: None, sync: SyncPolicy::Always },
                 segment_bytes: 64 << 10,
                 memory_bytes: 8 << 20,
                 ..Settings::default()

@@ -129,7 +129,7 @@ fn assemble(
     settings: Settings,
     opened: OpenResult,
     share: Share,
-    locks: Vec<Box<dyn Send + std::marker::Sync>>,
+    locks: Vec<Box<dyn Send + Sync>>,
     meter: Option<Arc<DiskUsageTracker>>,
 ) -> Arc<EngineHandle> {
     let OpenResult { installer, version, recovered, set_aside, table_memory: _ } = opened;

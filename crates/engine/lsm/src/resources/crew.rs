@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use crate::compaction::plan::CompactionReason;
     use crate::db::Db;
-    use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
+    use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape, SyncPolicy};
     use crate::recovery::env::Env;
     use crate::resources::Resources;
     use esker_base::Clock;
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn only_the_sync_lane_wakes_at_the_interval_of_syncs() {
         let interval = Duration::from_millis(1);
-        let log = Log::File { dir: None, sync: Sync::Every(interval) };
+        let log = Log::File { dir: None, sync: SyncPolicy::Every(interval) };
         let (_db, member) = member(&Arc::new(Hand::default()), 0, log);
         let pauses = JobClass::ALL.map(|lane| pause(std::slice::from_ref(&member), lane));
         assert_eq!(pauses, [IDLE, IDLE, interval, IDLE]);

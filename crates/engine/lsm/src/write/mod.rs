@@ -26,7 +26,7 @@ pub(crate) mod leader;
 pub(crate) mod write_controller;
 
 use crate::log::segment_provider::LogSegment;
-use crate::options::settings::{Log, Sync};
+use crate::options::settings::{Log, SyncPolicy};
 use crate::version::readers::known_empty::{KnownEmpty, PassedKeys};
 use completion_queue::CompletionQueue;
 use esker_api::WriteBatch;
@@ -194,7 +194,7 @@ impl CommitPipeline {
         let durability = match log {
             Log::None => Durability::Memory,
             Log::Pmem { .. } => Durability::Fenced,
-            Log::File { sync: Sync::Always, .. } => Durability::Synced,
+            Log::File { sync: SyncPolicy::Always, .. } => Durability::Synced,
             Log::File { .. } => Durability::Appended,
         };
         CommitPipeline {

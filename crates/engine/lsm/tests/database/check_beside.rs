@@ -1,13 +1,13 @@
 //! A check beside the process that has the database open.
 
 use esker_lsm::inspect::Inspector;
-use esker_lsm::{Db, Log, Settings, Sync};
+use esker_lsm::{Db, Log, Settings, SyncPolicy};
 use scopeguard::defer;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn open(dir: &Path) -> Db {
-    let log = Log::File { dir: None, sync: Sync::Os };
+    let log = Log::File { dir: None, sync: SyncPolicy::Os };
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
     Db::open(
         dir,

@@ -2,7 +2,7 @@
 
 use crate::killed;
 use crate::support::{key, open, pairs, small};
-use esker_lsm::{Db, Log, Sync};
+use esker_lsm::{Db, Log, SyncPolicy};
 
 #[test]
 fn a_database_that_was_never_closed_is_recovered_from_its_log() {
@@ -54,8 +54,9 @@ fn a_reader_sees_what_a_live_writer_has_acknowledged() {
 
 #[test]
 fn every_sync_mode_and_no_log_at_all_keep_what_was_closed() {
-    let every = Sync::Every(std::time::Duration::from_millis(5));
-    let logs = [Sync::Always, every, Sync::Os].map(|sync| Log::File { dir: None, sync });
+    let every = SyncPolicy::Every(std::time::Duration::from_millis(5));
+    let logs =
+        [SyncPolicy::Always, every, SyncPolicy::Os].map(|sync| Log::File { dir: None, sync });
     for log in logs.into_iter().chain([Log::None]) {
         let dir = tempfile::tempdir().unwrap();
         let settings = small().log(log);
@@ -110,7 +111,9 @@ fn a_damaged_last_edit_that_listed_a_log_in_use_is_reported_and_nothing_is_remov
 
 #[test]
 fn what_was_acknowledged_while_the_database_closed_is_there() {
-    for (round, sync) in [Sync::Os, Sync::Always].into_iter().cycle().take(12).enumerate() {
+    for (round, sync) in
+        [SyncPolicy::Os, SyncPolicy::Always].into_iter().cycle().take(12).enumerate()
+    {
         let dir = tempfile::tempdir().unwrap();
         let settings = small().log(Log::File { dir: None, sync });
         let db = Db::open(dir.path(), settings.clone()).unwrap();
@@ -185,7 +188,7 @@ fn log_files_that_are_done_with_are_not_kept_open() {
 fn a_checkpoint_is_no_heir_to_the_original_s_log_directory() {
     let dir = tempfile::tempdir().unwrap();
     let logs = dir.path().join("logs");
-    let log = Log::File { dir: Some(logs.clone()), sync: Sync::Os };
+    let log = Log::File { dir: Some(logs.clone()), sync: SyncPolicy::Os };
     let settings = small().log(log);
     let db = Db::open(dir.path().join("db"), settings.clone()).unwrap();
     db.put(&db.default_keyspace(), b"k", b"v").unwrap();
@@ -203,7 +206,7 @@ fn a_synced_batch_survives_even_without_a_log() {
     let db = Db::open(dir.path(), settings.clone()).unwrap();
     let mut batch = db.batch();
     batch.put(&db.default_keyspace(), b"k", b"v");
-    batch.sync();
+    batch.set_sync(true);
     db.write(&batch).unwrap();
     db.put(&db.default_keyspace(), b"l", b"v").unwrap();
     killed::copy_files(dir.path(), copy.path());

@@ -6,7 +6,7 @@ use esker_base::{Error, Rng};
 use esker_lsm::inspect::Inspector;
 use esker_lsm::inspect::repair::MissingLogPolicy;
 use esker_lsm::manifest::manifest_file::read_current;
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Recovery, Settings, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Recovery, Settings, SyncPolicy};
 use esker_memtable::{SegmentHeader, scan};
 use esker_storage::fault::FaultKind;
 use esker_storage::{FaultStorage, FileSystemWrapper, MemoryStorage, PosixStorage, Storage};
@@ -23,7 +23,7 @@ fn settings(log: Log) -> Settings {
 }
 
 fn in_files() -> Settings {
-    settings(Log::File { dir: None, sync: Sync::Os })
+    settings(Log::File { dir: None, sync: SyncPolicy::Os })
 }
 
 fn open(dir: &Path) -> Db {
@@ -248,7 +248,7 @@ fn a_batch_with_a_damaged_frame_is_left_out_whole_and_kept_aside() {
 }
 
 /// A database on a disk that can fail, in which a batch of 30 keys was flushed.
-fn on_faulty_disk(seed: u64, sync: Sync) -> (FaultStorage, Db) {
+fn on_faulty_disk(seed: u64, sync: SyncPolicy) -> (FaultStorage, Db) {
     let disk = FaultStorage::new(Rng::new(seed));
     let db = reopen(&disk, sync);
     write(&db, 1, 30).unwrap();
@@ -256,7 +256,7 @@ fn on_faulty_disk(seed: u64, sync: Sync) -> (FaultStorage, Db) {
     (disk, db)
 }
 
-fn reopen(disk: &FaultStorage, sync: Sync) -> Db {
+fn reopen(disk: &FaultStorage, sync: SyncPolicy) -> Db {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(disk.clone())) };
     Db::open_with(env, settings(Log::File { dir: None, sync })).unwrap()
 }
@@ -264,13 +264,13 @@ fn reopen(disk: &FaultStorage, sync: Sync) -> Db {
 #[test]
 fn a_power_loss_at_any_call_of_a_batch_or_its_flush_leaves_all_of_it_or_nothing() {
     for calls in 0.. {
-        let (disk, db) = on_faulty_disk(calls, Sync::Always);
+        let (disk, db) = on_faulty_disk(calls, SyncPolicy::Always);
         disk.crash_after(calls);
         let written = write(&db, 2, 30);
         let flushed = db.flush();
         let is_over = !disk.has_lost_power();
         drop(db);
-        let found = mark(&reopen(&disk.crash(), Sync::Always), 30);
+        let found = mark(&reopen(&disk.crash(), SyncPolicy::Always), 30);
         if written.is_ok() {
             assert_eq!(found, Some(2), "call {calls}: an acknowledged batch is lost");
         } else {
@@ -293,7 +293,7 @@ fn batch_after_a_segment_that_could_not_grow() {
     let mut refused = 0;
     for calls in 0..20 {
         let disk = FaultStorage::new(Rng::new(calls));
-        let db = reopen(&disk, Sync::Os);
+        let db = reopen(&disk, SyncPolicy::Os);
         disk.fail_after(calls, FaultKind::NoSpace);
         let put = db.put(&db.default_keyspace(), b"grows", [7; 10_000]);
         if put.is_ok() {
@@ -308,7 +308,7 @@ fn batch_after_a_segment_that_could_not_grow() {
         db.flush().unwrap();
         assert_eq!(mark(&db, 30), Some(2), "call {calls}");
         db.close().unwrap();
-        assert_eq!(mark(&reopen(&disk, Sync::Os), 30), Some(2), "call {calls}");
+        assert_eq!(mark(&reopen(&disk, SyncPolicy::Os), 30), Some(2), "call {calls}");
     }
     assert!(refused > 0);
 }
@@ -316,13 +316,13 @@ fn batch_after_a_segment_that_could_not_grow() {
 #[test]
 fn a_batch_that_fails_at_any_call_is_seen_by_no_reader() {
     for calls in 0.. {
-        let (disk, db) = on_faulty_disk(calls, Sync::Os);
+        let (disk, db) = on_faulty_disk(calls, SyncPolicy::Os);
         disk.fail_after(calls, FaultKind::Io);
         let written = write(&db, 2, 30);
         let expected = if written.is_ok() { 2 } else { 1 };
         assert_eq!(mark(&db, 30), Some(expected), "call {calls}: {written:?}");
         drop(db);
-        let found = mark(&reopen(&disk.kill(), Sync::Os), 30);
+        let found = mark(&reopen(&disk.kill(), SyncPolicy::Os), 30);
         assert!(found == Some(expected) || written.is_err() && found == Some(2), "call {calls}");
         if written.is_ok() && calls > 30 {
             break;
@@ -333,7 +333,7 @@ fn a_batch_that_fails_at_any_call_is_seen_by_no_reader() {
 /// The segments of a batch are prepared before any part of it is reserved.
 #[test]
 fn a_full_disk_refuses_a_batch_before_a_part_is_written() {
-    let (disk, db) = on_faulty_disk(1, Sync::Os);
+    let (disk, db) = on_faulty_disk(1, SyncPolicy::Os);
     let (before, used) = (db.stats(), disk.used_bytes());
     disk.set_space_limit(Some(used + 5 * SEGMENT_BYTES as u64 / 2));
     let refused = write(&db, 2, 90).unwrap_err();
@@ -398,7 +398,7 @@ impl FileSystemWrapper for SlowRemoval {
 /// Until then another process must not open the directory.
 #[test]
 fn a_close_waits_for_a_refused_batch_that_removes_its_logs() {
-    let (disk, db) = on_faulty_disk(1, Sync::Os);
+    let (disk, db) = on_faulty_disk(1, SyncPolicy::Os);
     db.close().unwrap();
     let state = Arc::new((Mutex::new(Removal::NotBegun), Condvar::new()));
     let slow = SlowRemoval { disk: disk.clone(), state: state.clone() };
@@ -448,7 +448,7 @@ fn a_full_disk_that_refuses_a_batch_refuses_no_small_write_beside_it() {
 
 #[test]
 fn tables_never_hold_a_part_of_a_batch() {
-    for log in [Log::None, Log::File { dir: None, sync: Sync::Os }] {
+    for log in [Log::None, Log::File { dir: None, sync: SyncPolicy::Os }] {
         let env =
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
         let db = Db::open_with(env, settings(log)).unwrap();
@@ -469,7 +469,7 @@ fn tables_never_hold_a_part_of_a_batch() {
 #[test]
 fn readers_beside_a_writer_see_whole_batches() {
     let dir = tempfile::tempdir().unwrap();
-    for sync in [Sync::Os, Sync::Always] {
+    for sync in [SyncPolicy::Os, SyncPolicy::Always] {
         let dir = dir.path().join(format!("{sync:?}"));
         let db = Db::open(dir, settings(Log::File { dir: None, sync })).unwrap();
         write(&db, 0, 40).unwrap();

@@ -5,7 +5,7 @@ use crate::pool_place::{POOL_BYTES, Place, assert_all, put_all};
 use esker_api::WriteBatch;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Entry, Error, KeyspaceId, Kind};
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_memtable::{FrameMode, MemTable, Memory, SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::{Accept, InjectedLatency, Pool};
 use esker_storage::{MemoryStorage, PosixStorage};
@@ -233,7 +233,7 @@ fn a_database_with_writes_in_its_pool_is_not_opened_without_it() {
     put_all(&db, 0..10);
     let copy = place.copy_dir();
     drop(db);
-    let settings = Settings::default().log(Log::File { dir: None, sync: Sync::Os });
+    let settings = Settings::default().log(Log::File { dir: None, sync: SyncPolicy::Os });
     let error = Db::open(copy.path(), settings).err().unwrap();
     assert!(error.is_corruption() && error.to_string().contains("pool"), "{error}");
 

@@ -1,13 +1,13 @@
 //! Checkpoints that another process asks for while this one has the database open.
 
 use esker_base::{Clock, Error, Rng, SystemClock};
-use esker_lsm::{Db, Log, Requested, Settings, Sync, request_checkpoint};
+use esker_lsm::{Db, Log, Requested, Settings, SyncPolicy, request_checkpoint};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn settings(answers_requests: bool) -> Settings {
-    let log = Log::File { dir: None, sync: Sync::Os };
+    let log = Log::File { dir: None, sync: SyncPolicy::Os };
     let (segment_bytes, memory_bytes) = (256 << 10, 8 << 20);
     Settings::default()
         .log(log)
@@ -93,7 +93,7 @@ fn a_request_that_nobody_takes_is_given_up() {
 }
 
 /// What a test does once a requester has waited for so many times 100 ms.
-type Act = Box<dyn Fn(u32) + Send + std::marker::Sync>;
+type Act = Box<dyn Fn(u32) + Send + Sync>;
 
 /// A clock whose waits are counted, and during which the test acts.
 struct Acting {

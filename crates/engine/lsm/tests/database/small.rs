@@ -2,7 +2,7 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Result, Rng};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Log, Settings, SyncPolicy};
 use esker_storage::FaultStorage;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ fn a_log_that_is_not_whole_is_not_used_again() {
 
 fn over(storage: &FaultStorage) -> Db {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
-    let log = Log::File { dir: None, sync: Sync::Always };
+    let log = Log::File { dir: None, sync: SyncPolicy::Always };
     let settings = Settings::default().log(log).segment_bytes(1 << 20);
     Db::open_with(env, settings).unwrap()
 }

@@ -3,7 +3,7 @@
 use esker_api::WriteBatch;
 use esker_base::background::Stepped;
 use esker_base::{Error, Result};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Log, Settings, SyncPolicy};
 use esker_storage::{FileSystemWrapper, LogFile, MemoryStorage, Pace, Storage};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -45,16 +45,16 @@ impl Gated {
         Arc::new(GatedLog { log, gate: self.gate.clone(), has_frames: false.into() })
     }
 
-    fn open(&self, sync: Sync) -> Db {
+    fn open(&self, sync: SyncPolicy) -> Db {
         self.open_in(Env::over(Arc::new(self.clone())), sync)
     }
 
-    fn open_stepped(&self, sync: Sync) -> Db {
+    fn open_stepped(&self, sync: SyncPolicy) -> Db {
         let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(self.clone())) };
         self.open_in(env, sync)
     }
 
-    fn open_in(&self, env: Env, sync: Sync) -> Db {
+    fn open_in(&self, env: Env, sync: SyncPolicy) -> Db {
         let log = Log::File { sync, dir: None };
         let settings = Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20);
         Db::open_with(env, settings).unwrap()
@@ -113,14 +113,14 @@ impl LogFile for GatedLog {
 fn synced(db: &Db, key: &[u8]) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(db.default_keyspace().id(), key, b"value");
-    batch.sync();
+    batch.set_sync(true);
     db.write(&batch)
 }
 
 #[test]
 fn a_write_is_not_seen_before_its_sync_ends() {
     let storage = Gated::new();
-    let db = storage.open(Sync::Always);
+    let db = storage.open(SyncPolicy::Always);
     let keyspace = db.default_keyspace();
     storage.set(Gate::Shut);
     std::thread::scope(|scope| {
@@ -140,7 +140,7 @@ fn a_write_is_not_seen_before_its_sync_ends() {
 
 #[test]
 fn a_write_whose_sync_failed_is_never_seen_in_any_mode() {
-    for sync in [Sync::Always, Sync::Os] {
+    for sync in [SyncPolicy::Always, SyncPolicy::Os] {
         let storage = Gated::new();
         let db = storage.open(sync);
         let keyspace = db.default_keyspace();
@@ -156,7 +156,7 @@ fn a_write_whose_sync_failed_is_never_seen_in_any_mode() {
 fn after_the_log_failed_background_work_comes_to_rest() {
     for open in [Gated::open_stepped, Gated::open] {
         let storage = Gated::new();
-        let db = open(&storage, Sync::Always);
+        let db = open(&storage, SyncPolicy::Always);
         synced(&db, b"before").unwrap();
         storage.set(Gate::Broken);
         assert!(matches!(synced(&db, b"failed"), Err(Error::LogFailed { .. })));
@@ -173,7 +173,7 @@ fn after_the_log_failed_background_work_comes_to_rest() {
 fn a_multi_get_begins_after_the_last_of_its_keys() {
     let storage = Gated::new();
     for open in [Gated::open_stepped, Gated::open] {
-        let db = open(&storage, Sync::Os);
+        let db = open(&storage, SyncPolicy::Os);
         let keyspace = db.default_keyspace();
         let write_all = |mark: u8| {
             let mut batch = db.batch();

@@ -4,7 +4,7 @@
 use crate::support::*;
 use esker_base::{Result, Rng};
 use esker_lsm::inspect::Inspector;
-use esker_lsm::{Db, Log, Settings, Sync};
+use esker_lsm::{Db, Log, Settings, SyncPolicy};
 use esker_storage::FaultStorage;
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ fn a_power_loss_leaves_an_ingest_whole_or_not_at_all() {
 
 #[test]
 fn a_power_loss_with_a_log_that_is_synced_late_leaves_a_prefix() {
-    crash_in_every_call(settings(Log::File { dir: None, sync: Sync::Os }), false);
+    crash_in_every_call(settings(Log::File { dir: None, sync: SyncPolicy::Os }), false);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_power_loss_without_a_log_leaves_a_prefix() {
 #[test]
 fn a_process_that_dies_leaves_every_step_that_it_took() {
     let steps = steps();
-    let settings = settings(Log::File { dir: None, sync: Sync::Os });
+    let settings = settings(Log::File { dir: None, sync: SyncPolicy::Os });
     for taken in 0..=steps.len() {
         let disk = disk();
         let db = open(&disk, settings.clone());
@@ -158,7 +158,7 @@ fn a_process_that_dies_leaves_every_step_that_it_took() {
 /// Power loss takes the mark of the ingest from the log, and the next log goes on behind its seqno.
 #[test]
 fn what_is_written_after_the_recovery_of_an_ingest_survives_the_next_power_loss() {
-    let settings = settings(Log::File { dir: None, sync: Sync::Os });
+    let settings = settings(Log::File { dir: None, sync: SyncPolicy::Os });
     for seed in 0..20 {
         let disk = FaultStorage::new(Rng::new(seed));
         let db = open(&disk, settings.clone());

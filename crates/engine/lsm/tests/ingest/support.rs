@@ -2,7 +2,7 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Result, Rng};
-use esker_lsm::{Db, Env, Keyspace, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Keyspace, Log, Settings, SyncPolicy};
 use esker_storage::FaultStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub fn settings(log: Log) -> Settings {
 }
 
 pub fn logged() -> Settings {
-    settings(Log::File { dir: None, sync: Sync::Always })
+    settings(Log::File { dir: None, sync: SyncPolicy::Always })
 }
 
 pub fn disk() -> FaultStorage {

@@ -2,11 +2,11 @@
 
 use crate::support::{entries, key};
 use esker_base::Error;
-use esker_lsm::{Db, Log, Settings, Sync};
+use esker_lsm::{Db, Log, Settings, SyncPolicy};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn open(dir: &tempfile::TempDir) -> Db {
-    let log = Log::File { dir: None, sync: Sync::Os };
+    let log = Log::File { dir: None, sync: SyncPolicy::Os };
     let settings = Settings::default().log(log).segment_bytes(64 << 10).memory_bytes(8 << 20);
     Db::open(dir.path(), settings).unwrap()
 }

@@ -1,7 +1,7 @@
 //! What the traced program does, what it acknowledges by a line on its output, and whether that is
 //! found again.
 
-use esker_lsm::{Db, KeyspaceSettings, Log, Settings, Sync};
+use esker_lsm::{Db, KeyspaceSettings, Log, Settings, SyncPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -73,7 +73,7 @@ fn tell(pairs: &str, number: u32) {
     }
 }
 
-fn settings(database: &Path, sync: Sync) -> Settings {
+fn settings(database: &Path, sync: SyncPolicy) -> Settings {
     let logs = database.with_file_name("logs");
     let dir = database.file_name().is_some_and(|name| name == "split").then_some(logs);
     let log = Log::File { dir, sync };
@@ -103,7 +103,7 @@ fn put(db: &Db, number: u32) {
 /// Puts with each write acknowledged, through several segments, flushes and a compaction.
 fn always(place: &Path) {
     let path = place.join("new/parents/always");
-    let settings = settings(&path, Sync::Always);
+    let settings = settings(&path, SyncPolicy::Always);
     let db = Db::open(&path, settings.clone()).unwrap();
     acknowledge("pairs new/parents/always 0");
     for number in 0..120 {
@@ -132,7 +132,7 @@ fn always(place: &Path) {
 /// Puts that are acknowledged for power loss by a sync, a flush, or a batch that asks for it.
 fn synced_later(place: &Path) {
     let path = place.join("later");
-    let db = Db::open(&path, settings(&path, Sync::Os)).unwrap();
+    let db = Db::open(&path, settings(&path, SyncPolicy::Os)).unwrap();
     for round in 0..9_u32 {
         let first = round * 10;
         (first..first + 9).for_each(|number| put(&db, number));
@@ -149,7 +149,7 @@ fn synced_later(place: &Path) {
             _ => {
                 let mut batch = db.batch();
                 batch.put(&db.default_keyspace(), key(last), value(last));
-                batch.sync();
+                batch.set_sync(true);
                 db.write(&batch).unwrap();
             }
         }
@@ -162,7 +162,7 @@ fn synced_later(place: &Path) {
 /// Logs in a directory of their own.
 fn logs_elsewhere(place: &Path) {
     let path = place.join("split");
-    let db = Db::open(&path, settings(&path, Sync::Always)).unwrap();
+    let db = Db::open(&path, settings(&path, SyncPolicy::Always)).unwrap();
     for number in 0..60 {
         put(&db, number);
         tell(&format!("split {}", number + 1), number);
@@ -175,7 +175,7 @@ fn logs_elsewhere(place: &Path) {
 fn directory_made_before(place: &Path) {
     let path = place.join("made");
     std::fs::create_dir(&path).unwrap();
-    let db = Db::open(&path, settings(&path, Sync::Always)).unwrap();
+    let db = Db::open(&path, settings(&path, SyncPolicy::Always)).unwrap();
     for number in 0..5 {
         put(&db, number);
         acknowledge(&format!("pairs made {}", number + 1));
@@ -200,7 +200,7 @@ fn traced() {
 pub fn check(place: &Path, acknowledged: &Acknowledged) {
     for (name, &pairs) in &acknowledged.pairs {
         let path = place.join(name);
-        let opened = Db::open_existing(&path, settings(&path, Sync::Always));
+        let opened = Db::open_existing(&path, settings(&path, SyncPolicy::Always));
         let db = opened.unwrap_or_else(|error| panic!("{name}, with {pairs} pairs: {error}"));
         let found: Vec<_> = db.range(&db.default_keyspace(), ..).collect();
         let found: Vec<_> = found.into_iter().map(|pair| pair.unwrap()).collect();

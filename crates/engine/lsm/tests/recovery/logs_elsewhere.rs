@@ -7,11 +7,11 @@ use crate::pool_place::{Place, assert_all, put_all};
 use esker_base::Error;
 use esker_lsm::inspect::Inspector;
 use esker_lsm::inspect::repair::MissingLogPolicy;
-use esker_lsm::{Db, Log, Settings, Sync};
+use esker_lsm::{Db, Log, Settings, SyncPolicy};
 use std::path::Path;
 
 fn files(dir: Option<&Path>) -> Settings {
-    let log = Log::File { dir: dir.map(Path::to_owned), sync: Sync::Always };
+    let log = Log::File { dir: dir.map(Path::to_owned), sync: SyncPolicy::Always };
     Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 

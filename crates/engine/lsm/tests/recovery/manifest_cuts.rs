@@ -8,7 +8,7 @@ use esker_base::{Clock, Error, FileKind, WriteHint};
 use esker_lsm::inspect::Inspector;
 use esker_lsm::inspect::repair::MissingLogPolicy;
 use esker_lsm::manifest::manifest_file::read_current;
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, SyncPolicy};
 use esker_storage::{MemoryStorage, Storage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn settings(log: Log) -> Settings {
 }
 
 fn logged() -> Settings {
-    settings(Log::File { dir: None, sync: Sync::Always })
+    settings(Log::File { dir: None, sync: SyncPolicy::Always })
 }
 
 fn open(storage: &Arc<MemoryStorage>, settings: Settings) -> esker_base::Result<Db> {

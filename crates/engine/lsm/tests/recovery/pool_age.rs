@@ -5,7 +5,7 @@ use crate::pool_place::{POOL_BYTES, Place, assert_all, put_all};
 use esker_base::Error;
 use esker_lsm::inspect::Inspector;
 use esker_lsm::inspect::repair::MissingLogPolicy;
-use esker_lsm::{Db, Log, Settings, Sync};
+use esker_lsm::{Db, Log, Settings, SyncPolicy};
 use esker_pmem::{Accept, Pool};
 
 /// A database with writes in its pool, and its directory as it was before them.
@@ -57,7 +57,7 @@ fn an_older_copy_goes_on_without_the_pool() {
 #[test]
 fn an_older_copy_of_the_directory_removes_nothing_from_its_log_directory() {
     let (dir, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let log = Log::File { dir: Some(logs.path().to_owned()), sync: Sync::Always };
+    let log = Log::File { dir: Some(logs.path().to_owned()), sync: SyncPolicy::Always };
     let settings = Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20);
     let older = Place::new();
     Db::open(older.dir(), settings.clone()).unwrap().close().unwrap();
@@ -77,7 +77,7 @@ fn an_older_copy_of_the_directory_removes_nothing_from_its_log_directory() {
         names
     };
     let before = names();
-    let log = Log::File { dir: Some(left.path().to_owned()), sync: Sync::Always };
+    let log = Log::File { dir: Some(left.path().to_owned()), sync: SyncPolicy::Always };
     let refused = Db::open(older.dir(), settings.log(log)).err().unwrap();
     assert!(refused.to_string().contains("older copy"), "{refused}");
     assert_eq!(names(), before);

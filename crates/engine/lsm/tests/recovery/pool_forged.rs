@@ -5,7 +5,7 @@ use crate::pool_place::{Place, assert_all, put_all};
 use esker_base::background::Stepped;
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::{Entry, KeyspaceId, Kind};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Log, Settings, SyncPolicy};
 use esker_storage::PosixStorage;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn a_value_made_of_frames_keeps_no_database_with_a_pool_from_opening() {
 #[test]
 fn a_value_made_of_frames_keeps_no_database_with_log_files_from_opening() {
     let settings = Settings::default()
-        .log(Log::File { dir: None, sync: Sync::Os })
+        .log(Log::File { dir: None, sync: SyncPolicy::Os })
         .segment_bytes(1 << 20)
         .memory_bytes(8 << 20);
     let open = |dir: &Path| {

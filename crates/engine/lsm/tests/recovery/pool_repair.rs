@@ -312,7 +312,7 @@ fn a_pool_that_was_forgotten_is_asked_for() {
     assert!(text.contains("--pool"), "{text}");
     let elsewhere = tempfile::tempdir().unwrap();
     let dir = Some(elsewhere.path().to_owned());
-    let log = Log::File { dir, sync: esker_lsm::Sync::Os };
+    let log = Log::File { dir, sync: esker_lsm::SyncPolicy::Os };
     let text = Db::open(place.dir(), Settings::default().log(log)).err().unwrap();
     assert!(text.to_string().contains("the pool"), "{text}");
 }

@@ -4,7 +4,7 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Result, Rng};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Log, Settings, SyncPolicy};
 use esker_storage::{FaultStorage, FileSystemWrapper, LogFile, Storage};
 use scopeguard::defer;
 use std::array;
@@ -68,7 +68,7 @@ impl FileSystemWrapper for SlowSyncs {
     }
 }
 
-fn settings(sync: Sync) -> Settings {
+fn settings(sync: SyncPolicy) -> Settings {
     Settings::default()
         .log(Log::File { dir: None, sync })
         .segment_bytes(256 << 10)
@@ -128,7 +128,7 @@ impl Run {
             (0..KEYS).for_each(|place| batch.put(&keyspace, key(writer, place), &value));
             let syncs = self.syncs_each && rng.one_in(4);
             if syncs {
-                batch.sync();
+                batch.set_sync(true);
             }
             self.db.write(&batch).unwrap();
             if !self.syncs_each || syncs {
@@ -152,7 +152,7 @@ impl Run {
             array::from_fn(|writer| self.durable[writer].load(Ordering::SeqCst).max(read[writer]));
         let image = self.disk.crash_image(Rng::new(seed));
         let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(image)) };
-        let db = Db::open_with(env, settings(Sync::Always)).unwrap();
+        let db = Db::open_with(env, settings(SyncPolicy::Always)).unwrap();
         let keyspace = db.default_keyspace();
         let get = |writer, place| db.get(&keyspace, key(writer, place)).unwrap();
         let found: Numbers = array::from_fn(|writer| seen(&db, writer));
@@ -180,7 +180,7 @@ impl Run {
     }
 }
 
-fn run(sync: Sync, syncs_each: bool) {
+fn run(sync: SyncPolicy, syncs_each: bool) {
     for seed in 0..2 {
         let disk = FaultStorage::new(Rng::new(seed));
         let rng = Arc::new(Mutex::new(Rng::new(seed)));
@@ -211,10 +211,10 @@ fn run(sync: Sync, syncs_each: bool) {
 
 #[test]
 fn every_acknowledged_write_survives_when_each_is_synced() {
-    run(Sync::Always, false);
+    run(SyncPolicy::Always, false);
 }
 
 #[test]
 fn a_synced_batch_survives_with_all_before_it_when_others_are_not_synced() {
-    run(Sync::Os, true);
+    run(SyncPolicy::Os, true);
 }

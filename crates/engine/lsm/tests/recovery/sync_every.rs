@@ -1,8 +1,8 @@
-//! `Sync::Every`: power loss takes about one interval of writes at most, and leaves a prefix.
+//! `SyncPolicy::Every`: power loss takes about one interval of writes at most, and leaves a prefix.
 
 use esker_base::background::Stepped;
 use esker_base::{Clock, Rng};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, Log, Settings, SyncPolicy};
 use esker_storage::FaultStorage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ impl Clock for TestClock {
     }
 }
 
-fn settings(sync: Sync) -> Settings {
+fn settings(sync: SyncPolicy) -> Settings {
     Settings::default()
         .log(Log::File { dir: None, sync })
         .segment_bytes(256 << 10)
@@ -38,7 +38,7 @@ fn open(disk: &FaultStorage, clock: &Arc<TestClock>) -> Db {
         clock: clock.clone(),
         ..Env::over(Arc::new(disk.clone()))
     };
-    Db::open_with(env, settings(Sync::Every(INTERVAL))).unwrap()
+    Db::open_with(env, settings(SyncPolicy::Every(INTERVAL))).unwrap()
 }
 
 fn pass(db: &Db, clock: &TestClock, time: Duration) {

@@ -5,7 +5,7 @@ use crate::support::{
 };
 use esker_api::{Keyspaces, TransactionOptions, Transactional};
 use esker_base::{Error, Rng};
-use esker_lsm::{Db, KeyspaceSettings, Log, Sync};
+use esker_lsm::{Db, KeyspaceSettings, Log, SyncPolicy};
 use esker_storage::FaultStorage;
 use esker_storage::fault::FaultKind;
 use esker_txn::TransactionDb;
@@ -68,7 +68,7 @@ fn a_commit_after_the_database_was_closed_fails_and_leaves_no_lock() {
 fn a_commit_whose_log_fails_leaves_no_lock() {
     for options in all_options() {
         let disk = FaultStorage::new(Rng::new(1));
-        let db = db_on(Arc::new(disk.clone()), Log::File { dir: None, sync: Sync::Always });
+        let db = db_on(Arc::new(disk.clone()), Log::File { dir: None, sync: SyncPolicy::Always });
         // Some may strike what goes on in the background.
         let fail = || (0..100).for_each(|calls| disk.fail_after(calls, FaultKind::Io));
         commit_fails(db, options, fail, |error| matches!(error, Error::LogFailed { .. }));

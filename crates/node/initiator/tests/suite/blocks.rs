@@ -6,7 +6,7 @@ use crate::{blocks as connect, blocks_by, serve, serve_at, settings};
 use esker_base::background::Stepped;
 use esker_base::{Background, Clock, FileKind, SystemClock, Threads, WriteHint};
 use esker_initiator::{BlockClient, RemoteError};
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings as DbSettings, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings as DbSettings, SyncPolicy};
 use esker_storage::blocks::BlockDevice;
 use esker_storage::{BlockStorage, Storage};
 use esker_target::{Description, MemoryBlocks, MemoryKeys, Namespace, Reply, Request, Target};
@@ -102,7 +102,7 @@ fn database(target: &Target, background: Arc<dyn Background>) -> Db {
         seed: 1,
     };
     let settings = DbSettings::default()
-        .log(Log::File { dir: None, sync: Sync::Always })
+        .log(Log::File { dir: None, sync: SyncPolicy::Always })
         .segment_bytes(1 << 20);
     Db::open_with(env, settings).unwrap()
 }

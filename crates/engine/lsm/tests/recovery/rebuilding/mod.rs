@@ -11,13 +11,13 @@ use esker_base::{FileKind, Rng, WriteHint};
 use esker_lsm::inspect::Inspector;
 use esker_lsm::inspect::repair::{MissingLogPolicy, RepairReport};
 use esker_lsm::manifest::manifest_file::read_current;
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, SyncPolicy};
 use esker_storage::{MemoryStorage, Storage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn settings() -> Settings {
-    let log = Log::File { dir: None, sync: Sync::Always };
+    let log = Log::File { dir: None, sync: SyncPolicy::Always };
     Settings::default().log(log).segment_bytes(64 << 10).memory_bytes(4 << 20)
 }
 
