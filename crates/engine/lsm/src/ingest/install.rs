@@ -110,8 +110,7 @@ struct Barrier<'a> {
 impl<'a> Barrier<'a> {
     fn begin(inner: &'a Engine, keyspace: KeyspaceId) -> Result<Self> {
         let announce = |seqno| inner.tree.view.change(|view| view.ingesting = seqno);
-        let begun = inner.commit.begin_ingest(keyspace, inner, announce);
-        let slot = begun.inspect_err(|_| announce(None))?;
+        let slot = inner.commit.begin_ingest(keyspace, inner, announce)?;
         update_debt(inner);
         inner.schedule.wake();
         Ok(Barrier { inner, seqno: slot.seqno(), slot: Some(slot) })

@@ -23,8 +23,8 @@ impl CommitPipeline {
     /// Begins a segment with the mark of an ingest into `keyspace`, and returns the slot of its seqno. The
     /// mark is as durable as a write.
     ///
-    /// `announce` is called under the lock with the seqno, before any reader can find the segment;
-    /// and with `None` if that has to be tried again.
+    /// `announce` is called under the lock with the seqno, before any reader can find the segment. If that
+    /// has to be tried again, or fails, it is called with `None` before a later write is visible.
     pub(crate) fn begin_ingest(
         &self,
         keyspace: KeyspaceId,
@@ -60,11 +60,12 @@ impl CommitPipeline {
         }
         let given_up = || self.group.has_failed();
         if !self.ring.has_room(ticket) && !self.ring.wait_room(ticket, &given_up) {
+            announce(None);
             return Err(self.log_failed());
         }
         let filled = memtable.fill(reservation, self.synced(), mark.encoded()).fence();
         memtable.insert(&filled);
-        self.make_durable(last_seqno, self.durability)?;
+        self.make_durable(last_seqno, self.durability).inspect_err(|_| announce(None))?;
         Ok(slot)
     }
 }
