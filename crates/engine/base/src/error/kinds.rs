@@ -71,3 +71,26 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn the_chain_of_sources_ends_at_the_system_error() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let cause = Arc::new(Error::io("sync", "1.log", full()));
+        let keys = || String::from("a");
+        let errors = [
+            Error::LogFailed { cause: cause.clone() },
+            Error::DropUndecided { keyspace: keys(), cause: cause.clone() },
+            Error::TableUnreadable { file: keys(), smallest: keys(), largest: keys(), cause },
+        ];
+        for error in errors {
+            assert!(error.is_out_of_space());
+            let root = error.source().and_then(|cause| cause.source()).expect("two sources");
+            assert_eq!(root.to_string(), full().to_string());
+        }
+    }
+}

@@ -111,6 +111,7 @@ pub enum Error {
         /// The largest key of the table, with unprintable bytes escaped.
         largest: String,
         /// The error of the read.
+        #[source]
         cause: Arc<Error>,
     },
 
@@ -486,6 +487,7 @@ pub enum Error {
     )]
     LogFailed {
         /// The first failure.
+        #[source]
         cause: Arc<Error>,
     },
 
@@ -501,6 +503,7 @@ pub enum Error {
         /// The name of the keyspace.
         keyspace: String,
         /// Why the last attempt to restore the manifest failed.
+        #[source]
         cause: Arc<Error>,
     },
 
