@@ -56,7 +56,7 @@ impl KeyspaceOptions {
             let kept = describe(existing.settings);
             tell(format_args!("keyspace {name} exists already and stays as it is: {kept}"));
         }
-        match db.existing_keyspace(name) {
+        match db.open_keyspace(name) {
             Err(esker::Error::UnknownKeyspace { .. }) => Ok(db.keyspace(name, settings)?),
             existing => Ok(existing?),
         }

@@ -283,7 +283,7 @@ impl Place {
     /// Opens it for reading, which works beside a writer.
     pub fn open_for_reading(&self) -> Outcome<(Db, Keyspace)> {
         let db = self.home.open_for_reading()?;
-        let keyspace = db.existing_keyspace(&self.keyspace)?;
+        let keyspace = db.open_keyspace(&self.keyspace)?;
         Ok((db, keyspace))
     }
 }

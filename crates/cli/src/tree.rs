@@ -148,44 +148,24 @@ mod tests {
     use esker_base::KeyspaceId;
 
     fn table(file: u64, smallest: &str, largest: &str) -> TableMeta {
-        TableMeta {
-            id: TableId { file, offset: 0 },
-            bytes: 2048,
-            smallest: smallest.into(),
-            largest: largest.into(),
-            largest_is_exclusive: false,
-            entries: 1,
-            deletes: 0,
-            range_tombstones: 0,
-            raw_bytes: 4096,
-            min_seqno: 1,
-            max_seqno: 9,
-            global_seqno: None,
-        }
+        let mut table = TableMeta::new(TableId { file, offset: 0 }, smallest, largest);
+        (table.bytes, table.raw_bytes, table.entries) = (2048, 4096, 1);
+        (table.min_seqno, table.max_seqno) = (1, 9);
+        table
     }
 
-    fn run(id: u64, tables: Vec<TableMeta>) -> RunInfo {
-        RunInfo { id, tables }
+    fn level(level: usize, duplicate_rate: f64, runs: Vec<RunInfo>) -> LevelInfo {
+        let mut level = LevelInfo::new(level, runs);
+        level.duplicate_rate = Some(duplicate_rate);
+        level
     }
 
     fn sample() -> KeyspaceLevels {
-        KeyspaceLevels {
-            id: KeyspaceId(0),
-            name: "default".into(),
-            settings: KeyspaceSettings::default(),
-            levels: vec![
-                LevelInfo {
-                    level: 0,
-                    duplicate_rate: Some(1.5),
-                    runs: vec![run(12, vec![table(7, "a", "q")]), run(9, vec![table(5, "b", "z")])],
-                },
-                LevelInfo {
-                    level: 3,
-                    duplicate_rate: Some(1.0),
-                    runs: vec![run(4, vec![table(1, "a", "m"), table(2, "n", "z")])],
-                },
-            ],
-        }
+        let runs = [(12, vec![table(7, "a", "q")]), (9, vec![table(5, "b", "z")])];
+        let top = runs.map(|(id, tables)| RunInfo::new(id, tables)).to_vec();
+        let bottom = vec![RunInfo::new(4, vec![table(1, "a", "m"), table(2, "n", "z")])];
+        let levels = vec![level(0, 1.5, top), level(3, 1.0, bottom)];
+        KeyspaceLevels::new(KeyspaceId(0), "default", KeyspaceSettings::default(), levels)
     }
 
     fn drawn(with_tables: bool) -> String {

@@ -23,7 +23,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     db.flush()?;
-    db.settle()?;
+    db.wait_for_compactions()?;
     for goal in db.space_amp_status() {
         println!("{}: {goal:?}", pages.name());
     }

@@ -140,7 +140,7 @@ impl OpenTyped for Db {
         &self,
         name: &str,
     ) -> crate::Result<TypedKeyspace<K, V>> {
-        let opened = match self.existing_keyspace(name) {
+        let opened = match self.open_keyspace(name) {
             Err(Error::UnknownKeyspace { .. }) => self.keyspace(name, KeyspaceSettings::default()),
             existing => existing,
         };

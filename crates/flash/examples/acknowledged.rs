@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // A full device has no room for another log.
         "check" => {
             let db = place.open_read_only()?;
-            check(&db, &db.existing_keyspace("load")?, number)
+            check(&db, &db.open_keyspace("load")?, number)
         }
         _ => Err("load or check".into()),
     }

@@ -72,7 +72,7 @@ fn load(storage: Arc<dyn Storage>, parts: &[Part], seed: u64) -> Result<u64> {
         rng.fill(&mut value);
         let key = record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         db.put(&keyspaces[part], key, value)?;
-        while db.step() {}
+        while db.run_background_job() {}
         Ok(())
     };
     for (number, part) in parts.iter().enumerate() {

@@ -137,7 +137,7 @@ fn trace(parts: &[Part], updates: u64) -> Vec<Event> {
         let (db, keyspace) = &databases[database];
         let key = record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         db.put(keyspace, key, value).expect("memory does not fail");
-        while db.step() {}
+        while db.run_background_job() {}
     };
     for (database, part) in parts.iter().enumerate() {
         (0..part.records).for_each(|record| put(database, record, &mut rng));

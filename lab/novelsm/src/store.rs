@@ -122,6 +122,6 @@ impl Engine for NoveLsm {
 
     fn settle(&self) -> Result<()> {
         self.flush_memtables()?;
-        self.shared.tree.db.settle()
+        self.shared.tree.db.wait_for_compactions()
     }
 }

@@ -224,7 +224,7 @@ fn check(
     }
     (before + 1..=number).for_each(|number| world.apply(&batch(number)));
     compare(&db, &db.default_keyspace(), &world.pairs(0))?;
-    match db.existing_keyspace(OTHER) {
+    match db.open_keyspace(OTHER) {
         Ok(other) => compare(&db, &other, &world.pairs(OTHER_ID))?,
         Err(_) if number == 0 => {}
         Err(error) => return Err(fails(error)),

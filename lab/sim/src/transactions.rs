@@ -185,7 +185,7 @@ impl World<'_> {
             let stepped = workers[client].step();
             let step = stepped.map_err(|error| self.end("a transaction", &error))?;
             let background = self.rng.below(4);
-            let _ = (0..background).take_while(|_| store.store().step()).count();
+            let _ = (0..background).take_while(|_| store.store().run_background_job()).count();
             if self.machine.is_over() {
                 // What was acknowledged since the last step may have come after the end.
                 return Err(End::Power);

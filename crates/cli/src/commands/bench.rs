@@ -241,7 +241,7 @@ impl Load {
 
     /// Waits for compactions, so that one phase does not pay for another's writes.
     fn compact(&self) -> Outcome {
-        Ok(Progress::during("waiting for compactions", || self.db.settle())?)
+        Ok(Progress::during("waiting for compactions", || self.db.wait_for_compactions())?)
     }
 
     /// Reads [`SCANNED_PAIRS`] pairs in order.

@@ -23,7 +23,7 @@ pub struct Compact {
 impl Compact {
     pub fn run(self) -> Outcome {
         let db = self.home.open_existing(self.database.settings(&self.home)?)?;
-        let keyspace = self.keyspace.map(|name| db.existing_keyspace(&name)).transpose()?;
+        let keyspace = self.keyspace.map(|name| db.open_keyspace(&name)).transpose()?;
         Progress::during("merging tables", || match &keyspace {
             Some(keyspace) => db.compact_keyspace(keyspace),
             None => db.compact(),

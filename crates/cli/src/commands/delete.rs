@@ -46,7 +46,7 @@ impl Delete {
             return Err(Failure::Usage(what.into()));
         }
         let db = self.place.home.open_existing(self.database.settings(&self.place.home)?)?;
-        let keyspace = db.existing_keyspace(&self.place.keyspace)?;
+        let keyspace = db.open_keyspace(&self.place.keyspace)?;
         let (deletes, range_deletes) = (keys.len(), u64::from(range.is_some()));
         let mut batch = db.batch();
         for key in &keys {

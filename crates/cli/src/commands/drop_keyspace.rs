@@ -28,7 +28,7 @@ impl DropKeyspace {
             return Err(Failure::Usage(what.to_owned()));
         }
         let db = self.home.open_existing(self.database.settings(&self.home)?)?;
-        db.drop_keyspace(&self.name)?;
+        db.drop_keyspace(&db.open_keyspace(&self.name)?)?;
         self.home.close(db)?;
         show(|| json!({ "dropped": self.name }), String::new)
     }

@@ -64,7 +64,7 @@ pub fn import(db: &Db, show: &mut Show) -> Outcome {
 /// Checks that the keyspace holds exactly the records of the file, by a point read of each and a
 /// scan of all.
 pub fn verify(db: &Db, show: &mut Show) -> Outcome {
-    let keyspace = db.existing_keyspace(KEYSPACE)?;
+    let keyspace = db.open_keyspace(KEYSPACE)?;
     let columns = columns();
     let (mut total, mut equal) = (0u64, 0u64);
     for line in records() {
@@ -94,7 +94,7 @@ fn holds(value: &[u8], columns: &[&str], fields: &[&str]) -> bool {
 
 /// Reads in all ways, and shows some of it.
 pub fn read(db: &Db, show: &mut Show) -> Outcome {
-    let keyspace = db.existing_keyspace(KEYSPACE)?;
+    let keyspace = db.open_keyspace(KEYSPACE)?;
     for code in ["20AC", "1F980"] {
         let value = db.get(&keyspace, code.as_bytes())?;
         let name = value.as_deref().map_or_else(|| "missing".to_owned(), name_of);

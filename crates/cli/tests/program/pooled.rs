@@ -39,7 +39,7 @@ impl Pooled {
         db.put(&keyspace, b"a", b"1").unwrap();
         db.flush().unwrap();
         // The flush gives its extent back after it is over for who waits for it.
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         db.put(&keyspace, b"b", b"0").unwrap();
         db.put(&keyspace, b"b", b"2").unwrap();
         // The next segment is listed, and nothing changes any more.

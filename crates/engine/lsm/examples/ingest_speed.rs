@@ -64,7 +64,7 @@ fn main() -> esker_base::Result<()> {
     }
     let loaded = started.elapsed();
     db.flush()?;
-    db.settle()?;
+    db.wait_for_compactions()?;
     let settled = started.elapsed();
     let bytes = pairs * (VALUE_BYTES as u64 + 8);
     let rate = |time: std::time::Duration| bytes as f64 / 1e6 / time.as_secs_f64();

@@ -45,7 +45,7 @@ fn load(db: &Db, records: u64, value_bytes: usize) {
         keyspace.put(key(number), &value).expect("a put");
     }
     db.flush().expect("flushed");
-    db.settle().expect("settled");
+    db.wait_for_compactions().expect("settled");
 }
 
 fn read_on(cursor: &mut DbCursor, entries: usize) -> usize {

@@ -120,15 +120,15 @@ fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm
     expect_forked(cursor.next(), dir);
     expect_forked(db.cursor(&default, esker_api::KeyRange::all()), dir);
     expect_forked(db.keyspace("new", KeyspaceSettings::default()), dir);
-    expect_forked(db.existing_keyspace("default"), dir);
-    expect_forked(db.drop_keyspace("other"), dir);
+    expect_forked(db.open_keyspace("default"), dir);
+    expect_forked(db.drop_keyspace(&default), dir);
     expect_forked(db.sync(), dir);
     expect_forked(db.flush(), dir);
     expect_forked(db.compact(), dir);
     expect_forked(db.compact_keyspace(&default), dir);
-    expect_forked(db.settle(), dir);
+    expect_forked(db.wait_for_compactions(), dir);
     expect_forked(db.checkpoint(dir.join("copy")), dir);
-    assert!(!db.step());
+    assert!(!db.run_background_job());
     expect_forked(db.background_error().map_or(Ok(()), Err), dir);
     assert!(db.stats().background_error.is_some());
     assert!(

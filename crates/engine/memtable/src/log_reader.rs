@@ -23,7 +23,8 @@ use esker_base::coding::u32_at;
 use esker_base::{Entry, MAX_SEQNO, Seqno};
 
 /// An accepted frame of a log segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct FrameInfo {
     /// The offset in the segment, in bytes.
     pub offset: u64,
@@ -47,7 +48,8 @@ impl FrameInfo {
 }
 
 /// The frames of a log segment.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct ScanResult {
     /// The accepted frames: whole, adjacent, and without gaps in their sequence numbers.
     pub frames: Vec<FrameInfo>,
@@ -81,11 +83,12 @@ impl ScanResult {
 }
 
 /// Why a scan accepted no further frame.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum ScanEnd {
     /// No further frame header fits the segment.
     Full,
     /// No frame of this use of the segment starts here, and no valid one follows.
+    #[default]
     Blank,
     /// An invalid frame is here; or no frame is here although valid frames follow.
     Bad {
@@ -98,6 +101,7 @@ pub enum ScanEnd {
 
 /// Valid frames of this use of the segment beyond the accepted ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct FramesPastGap {
     /// The offset of the first of them, in bytes.
     pub offset: u64,

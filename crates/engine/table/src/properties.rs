@@ -75,6 +75,7 @@ fn tables(list: &[(u64, u64)]) -> Vec<u8> {
 
 /// Counts and bounds of a table.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Properties {
     /// The keyspace of all keys.
     pub keyspace: KeyspaceId,

@@ -26,6 +26,7 @@ use std::sync::Arc;
 /// A range of keys in which versions are lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct LostKeys {
     /// The lower bound of the lost keys. Empty if there is none.
     pub from: Vec<u8>,
@@ -33,6 +34,13 @@ pub struct LostKeys {
     pub to: Option<Vec<u8>>,
     /// The first damage found there.
     pub error: String,
+}
+
+impl LostKeys {
+    /// Returns the range from `from` to `to`, with the first damage found there.
+    pub fn new(from: Vec<u8>, to: Option<Vec<u8>>, error: String) -> Self {
+        LostKeys { from, to, error }
+    }
 }
 
 /// What can be read of a table.

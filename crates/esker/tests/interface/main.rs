@@ -31,11 +31,11 @@ fn a_keyspace_with_other_settings_is_not_opened_as_if_it_had_those_asked_for() {
     assert!(difference("default", default.compression(Compression::Zstd)).is_some());
 
     // Nothing was changed, and callers that do not care get it.
-    let events = db.existing_keyspace("events").unwrap();
+    let events = db.open_keyspace("events").unwrap();
     assert_eq!(events.settings().unwrap(), tiered);
     let by_trait = api::Transactional::keyspace(&TransactionDb::new(db.clone()), "events").unwrap();
     assert_eq!(by_trait, api::KeyspaceRef::from(&events));
-    db.drop_keyspace("events").unwrap();
+    db.drop_keyspace(&events).unwrap();
     assert!(matches!(events.settings(), Err(Error::UnknownKeyspace { .. })));
     assert_eq!(difference("events", default), None);
 }
@@ -81,7 +81,7 @@ fn the_length_is_estimated_from_tables_and_memtables() {
     assert!((1_900..=2_100).contains(&flushed), "{flushed}");
     (0..50u32).for_each(|number| users.put((9_000 + number).to_be_bytes(), "").unwrap());
     assert_eq!(users.approximate_len().unwrap(), flushed + 50);
-    db.drop_keyspace("users").unwrap();
+    db.drop_keyspace(&users).unwrap();
     assert!(matches!(users.approximate_len(), Err(Error::UnknownKeyspace { .. })));
 }
 

@@ -56,7 +56,7 @@ fn load(device: &impl Device, rng: &mut Rng, known: &mut Known) -> Result<u64> {
         }
         acknowledged += 1;
         known.insert(key, vec![value]);
-        while db.step() {}
+        while db.run_background_job() {}
     }
     Ok(acknowledged)
 }

@@ -57,7 +57,7 @@ fn load(
             return true;
         }
         known.insert(key, vec![value]);
-        while db.step() {}
+        while db.run_background_job() {}
     }
     false
 }
@@ -129,7 +129,7 @@ fn deep_merges_come_into_force_when_others_have_followed_and_nothing_is_lost_at_
                 break;
             }
             known.insert(key, vec![value]);
-            while db.step() {}
+            while db.run_background_job() {}
             let now = db.stats().compactions_deferred;
             settled += u64::from(now < deferred);
             deferred = now;
@@ -145,7 +145,7 @@ fn deep_merges_come_into_force_when_others_have_followed_and_nothing_is_lost_at_
 fn put_large(db: &Db, number: u64) -> esker_base::Result<()> {
     let keyspace = db.keyspace("load", KeyspaceSettings::default())?;
     db.put(&keyspace, number.to_be_bytes(), [number as u8; 12_000])?;
-    while db.step() {}
+    while db.run_background_job() {}
     Ok(())
 }
 
@@ -203,7 +203,7 @@ fn fill(db: &Db, first: u64) -> u64 {
             assert!(full.is_out_of_space(), "{full}");
             return number;
         }
-        while db.step() {}
+        while db.run_background_job() {}
     }
     unreachable!("a device has an end")
 }
@@ -272,7 +272,7 @@ fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
         // A handle to a keyspace keeps the storage, and that keeps the device.
         drop((db, keyspace));
         let db = open_with(&device, SEGMENT_OF_SMALLEST).unwrap();
-        let keyspace = db.existing_keyspace("load").unwrap();
+        let keyspace = db.open_keyspace("load").unwrap();
         db.flush().unwrap();
         for number in 0..number {
             assert!(db.get(&keyspace, key(number)).unwrap().is_some(), "round {round}: {number}");
@@ -339,10 +339,10 @@ fn with_tables() -> MemoryChunkDevice {
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for key in 0..KEYS {
         db.put(&keyspace, key.to_be_bytes(), random_value(key)).unwrap();
-        while db.step() {}
+        while db.run_background_job() {}
     }
     db.flush().unwrap();
-    while db.step() {}
+    while db.run_background_job() {}
     device
 }
 

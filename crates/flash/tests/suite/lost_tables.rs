@@ -35,7 +35,7 @@ const TABLES: [&str; 2] = ["00000003.tables", "00000005.tables"];
 /// A key behind those of the tables.
 const NEW: u32 = 2 * KEYS;
 
-/// Nothing is done in the background but by [`Db::step`].
+/// Nothing is done in the background but by [`Db::run_background_job`].
 fn open(device: &MemoryChunkDevice) -> Result<Db> {
     let env = Env {
         storage: Arc::new(FlashStorage::open(Arc::new(device.clone()))?),
@@ -162,7 +162,7 @@ fn of_tables_with_a_bad_chunk_what_lay_there_is_lost_and_nothing_else() {
         let most = there.difference(&unknown).count() + 2 * KEYS_OF_BLOCK;
         assert!(lost.difference(&unknown).count() <= most, "chunk {place}: {there:?}, {lost:?}");
         // A merge would meet it now, if the open has not.
-        (0..20).for_each(|_| _ = db.step());
+        (0..20).for_each(|_| _ = db.run_background_job());
         assert_told(&db, &files);
         assert_eq!(lost_keys(&db, &files), lost, "chunk {place}");
         // It is written on, and no later open finds more or less.

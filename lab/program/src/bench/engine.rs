@@ -68,7 +68,7 @@ impl EskerEngine {
         let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open_with(env, settings)?;
         // With its log elsewhere a database has its first segment when it is open.
-        db.settle()?;
+        db.wait_for_compactions()?;
         let engine = EskerEngine::new(name, dir, db, named, keyspace)?;
         Ok(EskerEngine { pool: Some(made), has_dram_table, ..engine })
     }
@@ -227,7 +227,7 @@ impl Engine for EskerEngine {
     }
 
     fn settle(&self) -> Result<()> {
-        self.db.settle()
+        self.db.wait_for_compactions()
     }
 }
 

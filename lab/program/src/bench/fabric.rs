@@ -215,7 +215,7 @@ impl Engine for FabricEngine {
                 Error::io("settle", "the storage node", io::Error::other(format!("{failure:?}")))
             }),
             Side::RocksDb { peer } => peer.settle(),
-            Side::Own { db, .. } => db.settle(),
+            Side::Own { db, .. } => db.wait_for_compactions(),
         }
     }
 }

@@ -116,7 +116,7 @@ impl Node {
                 && let Held::Database(db) = &held
             {
                 db.flush()?;
-                db.settle()?;
+                db.wait_for_compactions()?;
             }
             let totals = target.totals();
             tell(&NodeMessage::Done(NodeCosts {

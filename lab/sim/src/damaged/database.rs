@@ -150,7 +150,7 @@ fn make_tables(db: &Db, history: &mut History) -> Result<()> {
             history.writes.push((key, value));
         }
         match round {
-            2 => db.drop_keyspace(DROPPED)?,
+            2 => db.drop_keyspace(&dropped)?,
             _ => db.put(&dropped, b"key", [round])?,
         }
         db.flush()?;
@@ -172,7 +172,7 @@ fn round_of(round: u8) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
 
 pub fn write(db: &Db, key: &[u8], value: Option<&[u8]>) -> Result<()> {
     let (keyspace, key) = split(key);
-    let keyspace = db.existing_keyspace(keyspace)?;
+    let keyspace = db.open_keyspace(keyspace)?;
     match value {
         Some(value) => db.put(&keyspace, key, value),
         None => db.delete(&keyspace, key),

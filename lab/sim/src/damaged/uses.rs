@@ -54,7 +54,7 @@ impl Opened<'_> {
         keys.extend(self.later.written.keys().cloned());
         let got = Reading::of(keys.clone(), |key| {
             let (keyspace, key) = split(key);
-            match self.db.existing_keyspace(keyspace) {
+            match self.db.open_keyspace(keyspace) {
                 Ok(keyspace) => Ok(self.db.get(&keyspace, key)?.map(|value| value.to_vec())),
                 // A missing keyspace is no report of damage.
                 Err(Error::UnknownKeyspace { .. }) => Ok(None),
@@ -70,7 +70,7 @@ impl Opened<'_> {
         let mut reading = Reading::default();
         let mut stops = BTreeMap::new();
         for name in KEYSPACES {
-            let Ok(keyspace) = self.db.existing_keyspace(name) else { continue };
+            let Ok(keyspace) = self.db.open_keyspace(name) else { continue };
             let mut last = full_key(name, b"");
             for pair in self.db.range(&keyspace, KeyRange::all()) {
                 match pair {
@@ -271,11 +271,8 @@ fn excuses_of_repaired(repaired: &RepairReport, history: &History, kept: usize) 
     let mut excuses = Excuses::kept(if is_cut { kept.min(history.flushed) } else { kept });
     excuses.may_fail = false;
     for table in &repaired.lost_tables {
-        let whole = LostKeys {
-            from: table.smallest.clone(),
-            to: Some(table.largest.clone()),
-            error: String::new(),
-        };
+        let to = Some(table.largest.clone());
+        let whole = LostKeys::new(table.smallest.clone(), to, String::new());
         let lost = if table.kept == 0 { std::slice::from_ref(&whole) } else { &table.lost_keys };
         for keyspace in KEYSPACES {
             excuses.ranges.extend(lost.iter().map(|keys| range_of(keyspace, keys)));
@@ -296,7 +293,7 @@ mod tests {
     }
 
     fn lost(from: &str, to: Option<&str>) -> LostKeys {
-        LostKeys { from: from.into(), to: to.map(Into::into), error: String::new() }
+        LostKeys::new(from.into(), to.map(Into::into), String::new())
     }
 
     fn range(from: &str, to: &str) -> Range {
@@ -304,7 +301,7 @@ mod tests {
     }
 
     fn skipped(file: &str, keys: LostKeys) -> (&'static str, Skipped) {
-        ("default", Skipped { file: file.into(), keys, are_range_deletes: false })
+        ("default", Skipped::new(file, keys))
     }
 
     #[test]
@@ -334,38 +331,34 @@ mod tests {
         let excuses = Excuses { may_fail: false, ..Excuses::kept(5) };
         assert_eq!(excuses_of_repaired(&RepairReport::default(), &history(), 5), excuses);
         // What it says of manifests names no key.
-        let given_up_manifests = vec!["1.manifest is damaged".to_owned()];
-        let rebuilt = vec!["rebuilt the manifest".to_owned()];
-        let repaired = RepairReport { given_up_manifests, rebuilt, ..RepairReport::default() };
+        let mut repaired = RepairReport::default();
+        repaired.given_up_manifests.push("1.manifest is damaged".to_owned());
+        repaired.rebuilt.push("rebuilt the manifest".to_owned());
         assert_eq!(excuses_of_repaired(&repaired, &history(), 5), excuses);
     }
 
     #[test]
     fn a_repair_that_cuts_a_log_keeps_what_is_in_tables() {
-        let cut_logs = vec!["1.log: cut short".to_owned()];
-        let repaired = RepairReport { cut_logs, ..RepairReport::default() };
+        let mut repaired = RepairReport::default();
+        repaired.cut_logs.push("1.log: cut short".to_owned());
         let excuses = Excuses { may_fail: false, ..Excuses::kept(3) };
         assert_eq!(excuses_of_repaired(&repaired, &history(), 5), excuses);
     }
 
     #[test]
     fn a_salvaged_table_excuses_only_the_keys_that_it_lost() {
-        let table = DroppedTable {
-            file: "1.tables".into(),
-            error: String::new(),
-            smallest: b"a".to_vec(),
-            largest: b"z".to_vec(),
-            kept: 0,
-            lost_keys: vec![lost("b", Some("c"))],
-            lost_range_deletes: false,
-        };
+        let mut table = DroppedTable::default();
+        (table.smallest, table.largest) = (b"a".to_vec(), b"z".to_vec());
+        table.lost_keys.push(lost("b", Some("c")));
         let ranges_of = |table: DroppedTable| {
-            let repaired = RepairReport { lost_tables: vec![table], ..RepairReport::default() };
+            let mut repaired = RepairReport::default();
+            repaired.lost_tables.push(table);
             excuses_of_repaired(&repaired, &history(), 5).ranges
         };
         let whole = [range("default/a", "default/z"), range("another/a", "another/z")];
         assert_eq!(ranges_of(table.clone()), whole);
         let part = [range("default/b", "default/c"), range("another/b", "another/c")];
-        assert_eq!(ranges_of(DroppedTable { kept: 7, ..table }), part);
+        table.kept = 7;
+        assert_eq!(ranges_of(table), part);
     }
 }

@@ -16,7 +16,7 @@ impl Harness {
     pub(super) fn keyspace(&self, space: u8) -> Check<Option<(Keyspace, u32)>> {
         let name = SPACES[usize::from(space)];
         let Some(id) = self.model.space(name) else { return Ok(None) };
-        match self.db().existing_keyspace(name) {
+        match self.db().open_keyspace(name) {
             Ok(keyspace) if keyspace.id().0 == id => Ok(Some((keyspace, id))),
             Ok(keyspace) => {
                 Err(Halt::Wrong(format!("keyspace {name} has id {}, not {id}", keyspace.id())))

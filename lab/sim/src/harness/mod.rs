@@ -182,10 +182,10 @@ impl Harness {
             Operation::Sync => self.sync(),
             Operation::Flush => self.upkeep("flush", |db| db.flush(), true),
             Operation::Compact => self.upkeep("compact", |db| db.compact(), true),
-            Operation::Settle => self.upkeep("settle", |db| db.settle(), false),
+            Operation::Settle => self.upkeep("settle", |db| db.wait_for_compactions(), false),
             Operation::Step(most) => {
                 let db = self.db();
-                let _ = (0..*most).take_while(|_| db.step()).count();
+                let _ = (0..*most).take_while(|_| db.run_background_job()).count();
                 Ok(())
             }
             Operation::Sleep(milliseconds) => {

@@ -38,7 +38,7 @@ impl Harness {
         let known = self.model.space(name);
         let opened = match self.db().keyspace(name, settings) {
             // It was created with what another draw gave.
-            Err(Error::KeyspaceSettingsDiffer { .. }) => self.db().existing_keyspace(name),
+            Err(Error::KeyspaceSettingsDiffer { .. }) => self.db().open_keyspace(name),
             opened => opened,
         };
         match (opened, known) {
@@ -64,7 +64,9 @@ impl Harness {
         let name = SPACES[usize::from(space)];
         let calls = self.machine.calls();
         let known = self.model.space(name);
-        match (self.db().drop_keyspace(name), known) {
+        let opened = self.db().open_keyspace(name);
+        let dropped = opened.and_then(|keyspace| self.db().drop_keyspace(&keyspace));
+        match (dropped, known) {
             (Err(Error::BadKeyspaceName { .. }), Some(0)) => Ok(()),
             (Err(Error::UnknownKeyspace { .. }), None) => Ok(()),
             (Ok(()), Some(id)) if id != 0 => {
@@ -131,7 +133,7 @@ impl Harness {
         world: &World,
     ) -> std::result::Result<(), Mismatch> {
         for name in SPACES {
-            match (self.model.space(name), copy.existing_keyspace(name)) {
+            match (self.model.space(name), copy.open_keyspace(name)) {
                 (Some(id), Ok(keyspace)) if keyspace.id().0 == id => {
                     check_pairs(copy, &keyspace, &world.pairs(id), None).map_err(|mismatch| {
                         match mismatch {

@@ -122,7 +122,7 @@ fn a_flipped_bit_of_the_last_frame_is_told() {
     let recycled = disk_after(|db, pairs| {
         for number in 0..100 {
             put(db, pairs, number, 3000);
-            while db.step() {}
+            while db.run_background_job() {}
         }
         db.flush().unwrap();
         (100..103).for_each(|number| put(db, pairs, number, 60));
@@ -181,7 +181,7 @@ fn every_byte_of_a_manifest_is_guarded() {
         db.flush().unwrap();
         let other = db.keyspace("other", Default::default()).unwrap();
         db.put(&other, b"k", b"v").unwrap();
-        db.drop_keyspace("other").unwrap();
+        db.drop_keyspace(&other).unwrap();
         (20..40).for_each(|number| put(db, pairs, number, 60));
         db.flush().unwrap();
         db.compact().unwrap();

@@ -49,7 +49,7 @@ fn a_keyspace_whose_drop_is_undecided_takes_no_writes_until_it_is_decided() {
         // The sync of the edit, and the creation of the manifest that would undo it.
         disk.fail_after(1, FaultKind::Io);
         disk.fail_after(2, FaultKind::Io);
-        db.drop_keyspace("x").unwrap_err();
+        db.drop_keyspace(&keyspace).unwrap_err();
         disk.fail_after(0, FaultKind::Io);
         let refused = db.put(&keyspace, b"key", b"value");
         assert!(matches!(refused, Err(Error::DropUndecided { .. })), "seed {seed}: {refused:?}");
@@ -62,8 +62,7 @@ fn a_keyspace_whose_drop_is_undecided_takes_no_writes_until_it_is_decided() {
         }
         let disk = lose_power(&disk, db);
         let db = open(&disk, SyncPolicy::Always).unwrap();
-        let keyspace =
-            db.existing_keyspace("x").unwrap_or_else(|_| panic!("seed {seed}: it is gone"));
+        let keyspace = db.open_keyspace("x").unwrap_or_else(|_| panic!("seed {seed}: it is gone"));
         assert!(db.get(&keyspace, b"key").unwrap().is_some(), "seed {seed}");
     }
 }
@@ -122,12 +121,12 @@ fn a_keyspace_that_could_not_be_dropped_stays() {
             let keyspace = db.keyspace("other", Default::default()).unwrap();
             db.put(&keyspace, b"before", b"1").unwrap();
             disk.fail_after(call, FaultKind::Io);
-            db.drop_keyspace("other").unwrap_err();
+            db.drop_keyspace(&keyspace).unwrap_err();
             db.put(&keyspace, b"after", b"2").unwrap();
             let disk = lose_power(&disk, db);
             let db = open(&disk, SyncPolicy::Always).unwrap();
             let keyspace = db
-                .existing_keyspace("other")
+                .open_keyspace("other")
                 .unwrap_or_else(|error| panic!("seed {seed}, call {call}: {error}"));
             for (key, value) in [(b"before".as_slice(), b"1"), (b"after", b"2")] {
                 assert_eq!(db.get(&keyspace, key).unwrap().as_deref(), Some(value.as_slice()));

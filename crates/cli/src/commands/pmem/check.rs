@@ -249,21 +249,18 @@ mod tests {
     /// A segment of frames with these first seqnos, each of ten writes. The writer of each knew those through
     /// `durable` durable.
     fn segment(epoch: u32, first_seqnos: &[u64], durable: Seqno, continues: bool) -> Segment {
-        let frame = |(at, &first_seqno): (usize, &u64)| FrameInfo {
-            offset: 64 + 640 * at as u64,
-            bytes: 640,
-            first_seqno,
-            count: 10,
-            durable_through: durable,
-            continues,
+        let frame = |(at, &first_seqno): (usize, &u64)| {
+            let mut frame = FrameInfo::default();
+            (frame.offset, frame.bytes) = (64 + 640 * at as u64, 640);
+            (frame.first_seqno, frame.count) = (first_seqno, 10);
+            (frame.durable_through, frame.continues) = (durable, continues);
+            frame
         };
         let frames: Vec<_> = first_seqnos.iter().enumerate().map(frame).collect();
         let end = 64 + 640 * frames.len() as u64;
-        Segment {
-            epoch,
-            offset: 0,
-            scan: ScanResult { frames, end, stop: ScanEnd::Blank, later: None },
-        }
+        let mut scan = ScanResult::default();
+        (scan.frames, scan.end) = (frames, end);
+        Segment { epoch, offset: 0, scan }
     }
 
     fn judge(segments: &[Segment]) -> (usize, Vec<String>) {

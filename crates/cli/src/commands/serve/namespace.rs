@@ -104,7 +104,7 @@ fn in_database(path: &Path, create: bool, nqn: &Nqn, capacity: u64) -> Outcome<S
         true => Db::open(path, settings)?,
         false => Db::open_existing(path, settings)?,
     };
-    let keyspace = match db.existing_keyspace(KEYSPACE) {
+    let keyspace = match db.open_keyspace(KEYSPACE) {
         Err(esker::Error::UnknownKeyspace { .. }) => {
             db.keyspace(KEYSPACE, KeyspaceSettings::default())?
         }

@@ -163,26 +163,21 @@ mod tests {
     use esker::stats::{SpaceAmpSamples, TableReadStats};
 
     fn cost(table_gets: TableReadStats) -> Cost {
-        let account = CumulativeStats { table_gets, ..CumulativeStats::default() };
+        let mut account = CumulativeStats::default();
+        account.table_gets = table_gets;
         Cost { account, live: None, table_bytes: 0, raw_bytes: 0 }
     }
 
     #[test]
     fn the_distance_from_the_limit_line_is_the_line_s_own() {
         let space = SpaceAmpSamples::look(1_200_000, 1_300_000, 1e6, 0.0);
-        let (user_bytes, flushes) = (9_000_000, 90);
-        let (flush_bytes, compaction_bytes) = (9_000_000, 22_500_000);
-        let account = CumulativeStats {
-            user_bytes,
-            flushes,
-            flush_bytes,
-            compactions: 1,
-            compaction_bytes,
-            space,
-            ..CumulativeStats::default()
-        };
-        let live = Some(LiveData { bytes: 1e6, keys: 1e4, pinned_bytes: 0.0 });
-        let cost = Cost { account, live, table_bytes: 1_100_000, raw_bytes: 1_100_000 };
+        let mut account = CumulativeStats::default();
+        (account.user_bytes, account.flush_bytes, account.flushes) = (9_000_000, 9_000_000, 90);
+        (account.compaction_bytes, account.compactions) = (22_500_000, 1);
+        account.space = space;
+        let mut live = LiveData::default();
+        (live.bytes, live.keys) = (1e6, 1e4);
+        let cost = Cost { account, live: Some(live), table_bytes: 1_100_000, raw_bytes: 1_100_000 };
         let line = LimitLine {
             live_bytes: 1_000_000,
             memtable_bytes: 100_000,
@@ -191,8 +186,8 @@ mod tests {
         };
         assert_eq!(cost.distance(), line.distance(3.5, 1.2));
         assert!(cost.distance().is_some());
-        let unmerged = CumulativeStats { compactions: 0, ..account };
-        assert_eq!(Cost { account: unmerged, ..cost }.distance(), None);
+        account.compactions = 0;
+        assert_eq!(Cost { account, ..cost }.distance(), None);
     }
 
     #[test]
@@ -200,14 +195,9 @@ mod tests {
         let nothing = cost(TableReadStats::default());
         assert_eq!(nothing.json()["table_runs_per_get"], Json::Null);
         assert_eq!(nothing.json()["table_blocks_read_per_get"], Json::Null);
-        let gets = TableReadStats {
-            hits: 6,
-            misses: 2,
-            runs: 20,
-            blocks: 4,
-            block_bytes: 16_000,
-            ..TableReadStats::default()
-        };
+        let mut gets = TableReadStats::default();
+        (gets.hits, gets.misses, gets.runs) = (6, 2, 20);
+        (gets.blocks, gets.block_bytes) = (4, 16_000);
         let (some, json) = (cost(gets), cost(gets).json());
         assert_eq!(
             (&json["table_runs_per_get"], &json["table_blocks_read_per_get"]),

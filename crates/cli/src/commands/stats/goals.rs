@@ -44,14 +44,10 @@ mod tests {
     use super::*;
 
     fn goal(bytes: u64) -> SpaceAmpStatus {
-        SpaceAmpStatus {
-            keyspace: "default".into(),
-            amp: esker::Ratio::of_hundredths(120),
-            live_bytes: 1000.0,
-            pinned_bytes: 50.0,
-            ceiling_bytes: Some(1650.0),
-            bytes,
-        }
+        let mut goal = SpaceAmpStatus::new("default", esker::Ratio::of_hundredths(120));
+        (goal.live_bytes, goal.pinned_bytes) = (1000.0, 50.0);
+        (goal.ceiling_bytes, goal.bytes) = (Some(1650.0), bytes);
+        goal
     }
 
     #[test]
@@ -65,7 +61,8 @@ mod tests {
 
     #[test]
     fn of_a_ceiling_that_is_not_known_nothing_is_told() {
-        let unknown = [SpaceAmpStatus { ceiling_bytes: None, ..goal(1700) }];
+        let mut unknown = [goal(1700)];
+        unknown[0].ceiling_bytes = None;
         assert_eq!(json(&unknown)["default"]["ceiling_bytes"], Json::Null);
         assert_eq!(json(&unknown)["default"]["above_bytes"], Json::Null);
         assert!(text(&unknown).contains(" of what is not known"), "{}", text(&unknown));

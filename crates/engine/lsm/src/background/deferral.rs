@@ -243,7 +243,7 @@ mod tests {
                 let (key, value) = (self.rng.below(10_000) as u32, self.rng.below(256) as u8);
                 self.db.put(&self.keyspace, key.to_be_bytes(), [value; 400]).unwrap();
                 self.written.insert(key, value);
-                while self.db.step() {}
+                while self.db.run_background_job() {}
             }
         }
 
@@ -286,7 +286,7 @@ mod tests {
         let (outputs, tables) = (world.outputs(), world.tables_in_force().len());
         assert!(world.told.tables() > tables, "what was written is there beside what is read");
         assert_eq!(world.claims(), world.deferred());
-        assert!(!world.db.step());
+        assert!(!world.db.run_background_job());
         world.check();
         world.told.settle();
         while step_lane(world.db.inner(), JobClass::Compaction) {}
@@ -334,7 +334,7 @@ mod tests {
         assert!(!step_lane(world.db.inner(), JobClass::Compaction));
         world.clock.sleep(LATEST);
         assert!(step_lane(world.db.inner(), JobClass::Compaction));
-        while world.db.step() {}
+        while world.db.run_background_job() {}
         // What follows from it may be put off in its turn.
         let latest = world.clock.now() + LATEST;
         let jobs = world.db.inner().schedule.jobs.lock();
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn whoever_waits_for_all_merges_waits_for_none_to_settle() {
         let world = World::with_deferred();
-        world.db.settle().unwrap();
+        world.db.wait_for_compactions().unwrap();
         assert_eq!((world.deferred(), world.claims()), (0, 0));
         world.check();
         let world = World::with_deferred();
@@ -372,8 +372,8 @@ mod tests {
     #[test]
     fn the_merges_of_a_dropped_keyspace_leave_nothing() {
         let world = World::with_deferred();
-        world.db.drop_keyspace("keyspace").unwrap();
-        while world.db.step() {}
+        world.db.drop_keyspace(&world.db.open_keyspace("keyspace").unwrap()).unwrap();
+        while world.db.run_background_job() {}
         assert_eq!((world.deferred(), world.claims(), world.told.tables()), (0, 0, 0));
     }
 
@@ -384,7 +384,7 @@ mod tests {
         let (&key, &value) = world.written.iter().next().unwrap();
         world.db.delete(&world.keyspace, key.to_be_bytes()).unwrap();
         world.written.remove(&key);
-        world.db.settle().unwrap();
+        world.db.wait_for_compactions().unwrap();
         world.check();
         assert!(world.db.get(&world.keyspace, key.to_be_bytes()).unwrap().is_none());
         let then = snapshot.get(&world.keyspace, key.to_be_bytes()).unwrap();
@@ -435,7 +435,7 @@ mod tests {
         for _ in 0..8_000 {
             let key = [&world.rng.below(10_000).to_be_bytes()[4..], b"new"].concat();
             world.db.put(&world.keyspace, &key, [1; 400]).unwrap();
-            while world.db.step() {
+            while world.db.run_background_job() {
                 let jobs = world.db.inner().schedule.jobs.lock();
                 deferred += jobs.deferred.merges.len();
                 assert!(jobs.deferred.merges.iter().all(|waiting| !waiting.merged.frees_much()));
@@ -452,7 +452,7 @@ mod tests {
         for _ in 0..8_000 {
             let key = world.rng.below(10_000) as u32;
             world.db.put(&world.keyspace, key.to_be_bytes(), [1; 400]).unwrap();
-            while world.db.step() {
+            while world.db.run_background_job() {
                 assert_eq!(world.deferred(), 0);
             }
         }

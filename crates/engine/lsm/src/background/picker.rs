@@ -386,7 +386,7 @@ mod tests {
         let goal = || Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
         let (tight, roomy) = (keyspace(&db, "tight", 8, goal()), keyspace(&db, "roomy", 8, goal()));
         put_and_flush(&db, &tight, 200);
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         let inner = db.inner();
         let admits = |bytes| {
             let view = inner.tree.view.load();
@@ -421,11 +421,11 @@ mod tests {
         let short = keyspace(&db, "short", 8, goal);
         let other = keyspace(&db, "other", 2, Dedup::None);
         put_and_flush(&db, &short, 1000);
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         // Its files stay, whatever is merged.
         let held = db.inner().tree.view.load();
         put_and_flush(&db, &short, 1000);
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         put_and_flush(&db, &other, 10);
         put_and_flush(&db, &other, 10);
         db.put(&short, b"key", b"value").unwrap();

@@ -461,7 +461,7 @@ mod tests {
                     }
                     6 => {
                         db.flush().unwrap();
-                        while rng.one_in(2) && db.step() {}
+                        while rng.one_in(2) && db.run_background_job() {}
                     }
                     7 if rng.one_in(2) => snapshots.push((db.snapshot(), models.clone())),
                     _ => {

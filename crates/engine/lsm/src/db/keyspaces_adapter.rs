@@ -15,7 +15,7 @@ impl Keyspaces for Db {
 
     fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
         let opened = match Db::keyspace(self, name, KeyspaceSettings::default()) {
-            Err(Error::KeyspaceSettingsDiffer { .. }) => self.existing_keyspace(name),
+            Err(Error::KeyspaceSettingsDiffer { .. }) => self.open_keyspace(name),
             opened => opened,
         };
         Ok((&opened?).into())

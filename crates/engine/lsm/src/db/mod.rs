@@ -89,7 +89,7 @@ impl Db {
     /// Returns the keyspace called `name`, and creates it with `settings` if it does not exist.
     ///
     /// Settings are fixed when a keyspace is created, so those of an existing keyspace must be the
-    /// same. [`Db::existing_keyspace`] opens a keyspace whatever its settings. The creation is durable
+    /// same. [`Db::open_keyspace`] opens a keyspace whatever its settings. The creation is durable
     /// when this returns.
     ///
     /// # Examples
@@ -107,7 +107,7 @@ impl Db {
     ///
     /// let error = db.keyspace("events", KeyspaceSettings::default()).unwrap_err();
     /// assert!(error.to_string().contains("shape is tiered:8, not leveled:10"));
-    /// assert_eq!(db.existing_keyspace("events")?.settings()?, tiered);
+    /// assert_eq!(db.open_keyspace("events")?.settings()?, tiered);
     /// # Ok(())
     /// # }
     /// ```
@@ -121,7 +121,7 @@ impl Db {
     /// * [`Error::Io`] if the manifest cannot be written; [`Error::Closed`] and [`Error::Forked`]
     ///   as for every call.
     pub fn keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<Keyspace> {
-        if let Ok(found) = self.existing_keyspace_with(name, &settings) {
+        if let Ok(found) = self.open_keyspace_with(name, &settings) {
             return found;
         }
         check_name(name)?;
@@ -143,12 +143,12 @@ impl Db {
             |_| {},
         )?;
         // Another thread may have created it in the meantime, with its own settings.
-        self.existing_keyspace_with(name, &settings)?
+        self.open_keyspace_with(name, &settings)?
     }
 
     /// The keyspace `name`: an outer error if it does not exist, and an inner one if its settings
     /// differ from `settings`.
-    fn existing_keyspace_with(
+    fn open_keyspace_with(
         &self,
         name: &str,
         settings: &KeyspaceSettings,
@@ -170,7 +170,7 @@ impl Db {
     /// # Errors
     /// [`Error::UnknownKeyspace`] if it does not exist, [`Error::Closed`] once the database is
     /// closed.
-    pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
+    pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
         let view = self.usable()?.tree.view.pin();
         match view.version.keyspace_named(name) {
             Some(found) => Ok(self.handle_of(found.id, &found.name)),
@@ -199,13 +199,15 @@ impl Db {
         inner.tree.view.pin().version.keyspaces.values().map(info).collect()
     }
 
-    /// Drops the keyspace called `name` with all its entries.
+    /// Drops `keyspace` with all its entries.
     ///
     /// The drop is durable when this returns. Disk space is freed once no cursor reads the
-    /// keyspace. The default keyspace cannot be dropped.
+    /// keyspace. Its handles are useless from then on, also after a keyspace of the same name is
+    /// created. The default keyspace cannot be dropped.
     ///
     /// # Errors
-    /// * [`Error::UnknownKeyspace`] if it does not exist.
+    /// * [`Error::UnknownKeyspace`] if it was dropped.
+    /// * [`Error::ForeignHandle`] if another database made the handle.
     /// * [`Error::BadKeyspaceName`] for the default keyspace; [`Db::clear`] deletes its keys
     ///   instead.
     /// * [`Error::ReadOnly`] if the database is read-only.
@@ -214,12 +216,13 @@ impl Db {
     /// After an error the keyspace still exists. If the manifest could not be restored either, the
     /// next open may find the keyspace dropped. Until it is restored, each write to the keyspace
     /// tries again, and fails with [`Error::DropUndecided`] if it cannot.
-    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+    pub fn drop_keyspace(&self, keyspace: &Keyspace) -> Result<()> {
         let inner = self.upkeep()?;
-        let id = self.existing_keyspace(name)?.id();
+        let id = inner.tree.resolve(keyspace)?;
+        let name = || keyspace.name().to_owned();
         if id == KeyspaceId::DEFAULT {
             return Err(Error::BadKeyspaceName {
-                name: name.to_owned(),
+                name: name(),
                 reason: "the default keyspace can't be dropped; delete its keys instead",
             });
         }
@@ -227,7 +230,7 @@ impl Db {
             CumulativeStats::default(),
             |state| match state.version.keyspaces.contains_key(&id) {
                 true => Ok(VersionEdit::of([VersionChange::DropKeyspace(id)])),
-                false => Err(Error::UnknownKeyspace { name: name.to_owned() }),
+                false => Err(Error::UnknownKeyspace { name: name() }),
             },
             |_| {},
         )?;

@@ -60,7 +60,7 @@ impl Db {
     /// # Errors
     /// The error of a flush or a compaction that failed; [`Error::ReadOnly`], [`Error::Closed`],
     /// [`Error::Forked`] if the handle cannot write.
-    pub fn settle(&self) -> Result<()> {
+    pub fn wait_for_compactions(&self) -> Result<()> {
         self.upkeep()?.settle()
     }
 
@@ -68,7 +68,7 @@ impl Db {
     /// failed.
     ///
     /// This is for a database whose [`Background`](esker_base::Background) has no threads.
-    pub fn step(&self) -> bool {
+    pub fn run_background_job(&self) -> bool {
         self.upkeep().is_ok_and(|inner| steps::step(&inner))
     }
 

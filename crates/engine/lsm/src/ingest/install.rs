@@ -70,7 +70,7 @@ pub(super) fn install(
                     keyspace: part.keyspace,
                     level: place.level,
                     run: place.run,
-                    meta: at_seqno(meta, seqno),
+                    meta: meta.clone().ingested_at(seqno),
                 }));
             }
             Ok(VersionEdit { changes })
@@ -84,11 +84,6 @@ pub(super) fn install(
     update_debt(inner);
     inner.schedule.wake();
     Ok(Installed { seqno, levels })
-}
-
-fn at_seqno(meta: &TableMeta, seqno: Seqno) -> TableMeta {
-    let global_seqno = Some(seqno);
-    TableMeta { min_seqno: seqno, max_seqno: seqno, global_seqno, ..meta.clone() }
 }
 
 fn cost_of(parts: &[IngestPart]) -> CumulativeStats {
@@ -315,20 +310,8 @@ mod tests {
     fn a_dropped_keyspace_is_found_before_anything_is_written_and_holds_up_nobody() {
         let (db, _watch) = watched();
         let inner = db.inner();
-        let meta = crate::version::TableMeta {
-            id: crate::version::TableId { file: 9, offset: 0 },
-            bytes: 1,
-            smallest: b"a".to_vec(),
-            largest: b"b".to_vec(),
-            largest_is_exclusive: false,
-            entries: 2,
-            deletes: 0,
-            range_tombstones: 0,
-            raw_bytes: 2,
-            min_seqno: 0,
-            max_seqno: 0,
-            global_seqno: None,
-        };
+        let id = crate::version::TableId { file: 9, offset: 0 };
+        let meta = TableMeta { bytes: 1, entries: 2, ..TableMeta::new(id, "a", "b") };
         let part = IngestPart { keyspace: KeyspaceId(77), tables: vec![meta] };
         let failed = install(inner, &[part]).err().unwrap();
         assert!(matches!(failed.error, Error::UnknownKeyspace { .. }) && !failed.is_undecided);

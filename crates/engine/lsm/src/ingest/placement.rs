@@ -70,20 +70,8 @@ mod tests {
     use std::sync::Arc;
 
     fn table(file: u64, smallest: &str, largest: &str) -> TableMeta {
-        TableMeta {
-            id: TableId { file, offset: 0 },
-            bytes: 1000,
-            smallest: smallest.into(),
-            largest: largest.into(),
-            largest_is_exclusive: false,
-            entries: 10,
-            deletes: 0,
-            range_tombstones: 0,
-            raw_bytes: 1000,
-            min_seqno: 1,
-            max_seqno: 9,
-            global_seqno: None,
-        }
+        let meta = TableMeta::new(TableId { file, offset: 0 }, smallest, largest);
+        TableMeta { bytes: 1000, entries: 10, raw_bytes: 1000, min_seqno: 1, max_seqno: 9, ..meta }
     }
 
     fn keyspace(shape: Shape, levels: &[(usize, u64, Vec<TableMeta>)]) -> KeyspaceVersion {

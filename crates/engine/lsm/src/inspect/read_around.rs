@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 /// Damage that a read skipped.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Skipped {
     /// The path of the damaged file.
     pub file: String,
@@ -24,6 +25,13 @@ pub struct Skipped {
     pub keys: LostKeys,
     /// Whether range deletes are missing. Then reads return entries that these had deleted.
     pub are_range_deletes: bool,
+}
+
+impl Skipped {
+    /// Returns the damage of `file` through which versions in the range `keys` are missing.
+    pub fn new(file: impl Into<String>, keys: LostKeys) -> Self {
+        Skipped { file: file.into(), keys, are_range_deletes: false }
+    }
 }
 
 /// The sources of a keyspace, the oldest first, each with its file; and all range tombstones.
@@ -118,11 +126,9 @@ impl Inspector {
         tables.reverse();
         for table in tables {
             let file = path(&*self.storage, &table_file_name(table.meta.id.file));
-            let lost = |error: &str| LostKeys {
-                from: table.meta.smallest.clone(),
-                to: Some(table.meta.largest.clone()),
-                error: error.into(),
-            };
+            let (smallest, largest) = (&table.meta.smallest, &table.meta.largest);
+            let lost =
+                |error: &str| LostKeys::new(smallest.clone(), Some(largest.clone()), error.into());
             let mut skip = |keys, are_range_deletes| {
                 skipped(Skipped { file: file.clone(), keys, are_range_deletes });
             };
@@ -193,8 +199,8 @@ impl Inspector {
 
 /// Nobody knows between which keys versions are missing.
 fn all_keys(file: String, error: String) -> Skipped {
-    let keys = LostKeys { from: Vec::new(), to: None, error };
-    Skipped { file, keys, are_range_deletes: false }
+    let keys = LostKeys::new(Vec::new(), None, error);
+    Skipped::new(file, keys)
 }
 
 fn version_at(cursor: &impl EntryCursor) -> Version {

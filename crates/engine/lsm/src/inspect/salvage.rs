@@ -16,8 +16,9 @@ use esker_table::{LostKeys, Origin, SalvagedTable, TableOptions, TableWriter};
 use std::sync::Arc;
 
 /// A table that could not be kept as it was.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct DroppedTable {
     /// The file of the table.
     pub file: String,
@@ -164,11 +165,8 @@ pub(super) fn options_for(keyspace: &KeyspaceVersion, level: usize, file_id: u64
 
 /// Lost keys, as users know them.
 pub(super) fn told(keys: KeyFormat, lost: &LostKeys) -> LostKeys {
-    LostKeys {
-        from: keys.user(&lost.from).into_owned(),
-        to: lost.to.as_ref().map(|to| keys.user(to).into_owned()),
-        error: lost.error.clone(),
-    }
+    let to = lost.to.as_ref().map(|to| keys.user(to).into_owned());
+    LostKeys::new(keys.user(&lost.from).into_owned(), to, lost.error.clone())
 }
 
 /// What such a table says of where it comes from.

@@ -232,6 +232,7 @@ pub fn read_pointer(storage: &dyn Storage) -> Result<Current> {
 
 /// One edit in a manifest file.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Record {
     /// The offset of the record in the file, in bytes.
     pub offset: u64,

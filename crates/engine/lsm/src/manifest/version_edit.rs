@@ -18,6 +18,7 @@ use esker_table::Compression;
 
 /// The end of a log segment as found by recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LogEnd {
     /// The offset after the last accepted frame.
     pub offset: u64,
@@ -103,6 +104,7 @@ pub enum VersionChange {
 
 /// An atomic change of the manifest.
 #[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct VersionEdit {
     /// The changes, in order.
     pub changes: Vec<VersionChange>,

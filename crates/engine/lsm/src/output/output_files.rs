@@ -129,21 +129,8 @@ pub(crate) fn finish(
 
 /// What the manifest keeps of a table whose last version is of `last_key`.
 pub(crate) fn table_meta(info: TableInfo, last_key: &[u8]) -> TableMeta {
-    let properties = info.properties;
-    TableMeta {
-        id: TableId { file: properties.file_id, offset: info.offset },
-        bytes: info.bytes,
-        largest_is_exclusive: &properties.largest[..] > last_key,
-        smallest: properties.smallest,
-        largest: properties.largest,
-        entries: properties.entries,
-        deletes: properties.deletes,
-        range_tombstones: properties.range_tombstones,
-        raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
-        min_seqno: properties.smallest_seqno,
-        max_seqno: properties.largest_seqno,
-        global_seqno: None,
-    }
+    let id = TableId { file: info.properties.file_id, offset: info.offset };
+    TableMeta::of(id, info.bytes, info.properties, last_key)
 }
 
 /// The output files of a compaction. Those that were not kept when this is dropped are removed.

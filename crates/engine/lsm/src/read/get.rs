@@ -396,12 +396,12 @@ mod tests {
         keys.iter().for_each(|key| db.put(&keyspace, key, b"old").unwrap());
         // The next segment is prepared, and then one is flushed. The segment after the next gets its
         // memory, and so is whole.
-        while db.step() {}
+        while db.run_background_job() {}
         db.flush().unwrap();
         for filler in 0..9_u8 {
             db.put(&keyspace, [1, filler], [0; 4_000]).unwrap();
         }
-        while db.step() {}
+        while db.run_background_job() {}
         let view = inner.tree.view.load();
         let mut batch = db.batch();
         keys.iter().for_each(|key| batch.put(&keyspace, key, [2; 4_000]));

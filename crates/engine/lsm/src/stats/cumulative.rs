@@ -18,6 +18,7 @@ use std::time::Duration;
 /// compaction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CumulativeStats {
     /// Bytes of keys and values that users wrote, without those not yet flushed.
     pub user_bytes: u64,

@@ -150,6 +150,7 @@ impl Stats {
 /// An estimate of what a full compaction would keep, from samples of keys. In bytes of table files.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct LiveData {
     /// Bytes of the newest versions of live keys.
     pub bytes: f64,
@@ -174,6 +175,7 @@ pub(crate) fn live_data(version: &Version, snapshots: &[Seqno]) -> Option<LiveDa
 /// The space usage of a keyspace with a space-amplification limit. In bytes of table files.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct SpaceAmpStatus {
     /// The name of the keyspace.
     pub keyspace: String,
@@ -198,6 +200,7 @@ pub struct SpaceAmpStatus {
 /// The LSM tree of one keyspace.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct KeyspaceLevels {
     /// The id of the keyspace.
     pub id: KeyspaceId,
@@ -212,6 +215,7 @@ pub struct KeyspaceLevels {
 /// One level of an LSM tree.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct LevelInfo {
     /// The number of the level. Flushes write to level 0.
     pub level: usize,
@@ -224,6 +228,7 @@ pub struct LevelInfo {
 /// One sorted run of a level.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct RunInfo {
     /// The id of the run; higher is newer.
     pub id: u64,
@@ -231,7 +236,45 @@ pub struct RunInfo {
     pub tables: Vec<TableMeta>,
 }
 
+impl SpaceAmpStatus {
+    /// Returns the status of a keyspace with the limit `amp` and without data.
+    pub fn new(keyspace: impl Into<String>, amp: Ratio) -> Self {
+        SpaceAmpStatus {
+            keyspace: keyspace.into(),
+            amp,
+            live_bytes: 0.0,
+            pinned_bytes: 0.0,
+            ceiling_bytes: None,
+            bytes: 0,
+        }
+    }
+}
+
+impl KeyspaceLevels {
+    /// Returns the tree of a keyspace with these levels, from the top.
+    pub fn new(
+        id: KeyspaceId,
+        name: impl Into<String>,
+        settings: KeyspaceSettings,
+        levels: Vec<LevelInfo>,
+    ) -> Self {
+        KeyspaceLevels { id, name: name.into(), settings, levels }
+    }
+}
+
+impl LevelInfo {
+    /// Returns a level with these runs, newest first, whose duplicates are unknown.
+    pub fn new(level: usize, runs: Vec<RunInfo>) -> Self {
+        LevelInfo { level, duplicate_rate: None, runs }
+    }
+}
+
 impl RunInfo {
+    /// Returns the run with these tables, in key order.
+    pub fn new(id: u64, tables: Vec<TableMeta>) -> Self {
+        RunInfo { id, tables }
+    }
+
     /// Returns the bytes of all tables of the run.
     pub fn bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.bytes).sum()

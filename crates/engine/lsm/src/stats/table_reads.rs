@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// without the key. Otherwise the get reads the table: one block, from the cache or from the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct TableReadStats {
     /// Gets that a table answered, with a value or a delete.
     pub hits: u64,

@@ -5,7 +5,7 @@ use super::table_lifetimes::TableBirth;
 use esker_api::KeyRange;
 use esker_base::{FragmentedTombstones, Result, Seqno};
 use esker_storage::Storage;
-use esker_table::{BlockCache, Sketches, Table};
+use esker_table::{BlockCache, Properties, Sketches, Table};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,6 +23,7 @@ pub struct TableId {
 /// The description of a table in the manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct TableMeta {
     /// The id of the table.
     pub id: TableId,
@@ -54,6 +55,44 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
+    /// Returns the description of a table with these key bounds and without entries.
+    pub fn new(id: TableId, smallest: impl Into<Vec<u8>>, largest: impl Into<Vec<u8>>) -> Self {
+        TableMeta {
+            id,
+            bytes: 0,
+            smallest: smallest.into(),
+            largest: largest.into(),
+            largest_is_exclusive: false,
+            entries: 0,
+            deletes: 0,
+            range_tombstones: 0,
+            raw_bytes: 0,
+            min_seqno: 0,
+            max_seqno: 0,
+            global_seqno: None,
+        }
+    }
+
+    /// Returns the description of a table of `bytes` bytes whose last version is of `last_key`.
+    pub(crate) fn of(id: TableId, bytes: u64, properties: Properties, last_key: &[u8]) -> Self {
+        TableMeta {
+            bytes,
+            largest_is_exclusive: &properties.largest[..] > last_key,
+            entries: properties.entries,
+            deletes: properties.deletes,
+            range_tombstones: properties.range_tombstones,
+            raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+            min_seqno: properties.smallest_seqno,
+            max_seqno: properties.largest_seqno,
+            ..TableMeta::new(id, properties.smallest, properties.largest)
+        }
+    }
+
+    /// Returns the description once all entries have the sequence number of an ingest.
+    pub(crate) fn ingested_at(self, seqno: Seqno) -> Self {
+        TableMeta { min_seqno: seqno, max_seqno: seqno, global_seqno: Some(seqno), ..self }
+    }
+
     /// Whether the table may hold or delete keys in `[smallest, largest]`.
     pub fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
         &self.smallest[..] <= largest && !self.ends_before(smallest)

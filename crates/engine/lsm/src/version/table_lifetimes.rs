@@ -36,6 +36,7 @@ const SEEN_LEAST: u64 = 4;
 
 /// When a table was written, and to which level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct TableBirth {
     /// Bytes that the database had written to tables.
     pub at: u64,

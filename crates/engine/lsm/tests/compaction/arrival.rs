@@ -86,7 +86,7 @@ impl World {
     }
 
     fn step(&self) {
-        while self.db.step() {}
+        while self.db.run_background_job() {}
     }
 }
 
@@ -121,7 +121,7 @@ fn whoever_waits_for_all_merges_waits_for_no_run() {
     (0..5).for_each(|_| world.flush());
     world.step();
     assert_eq!(world.runs("k"), 5);
-    world.db.settle().unwrap();
+    world.db.wait_for_compactions().unwrap();
     assert_eq!(world.runs("k"), 0);
 }
 

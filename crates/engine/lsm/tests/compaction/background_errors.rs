@@ -74,7 +74,7 @@ fn a_compaction_by_hand_does_not_wait_for_a_thread_that_panicked() {
     storage.panics_at_merges.store(true, Ordering::Relaxed);
     flush_to(&db, &keyspace);
     flush_to(&db, &keyspace);
-    assert!(matches!(db.settle(), Err(Error::Closed)));
+    assert!(matches!(db.wait_for_compactions(), Err(Error::Closed)));
     assert!(matches!(db.compact_keyspace(&keyspace), Err(Error::Closed)));
 }
 
@@ -91,7 +91,7 @@ fn a_keyspace_that_cannot_be_merged_does_not_keep_others_from_it() {
     flush_to(&db, &sound);
     // Each step tries one.
     for _ in 0..20 {
-        db.step();
+        db.run_background_job();
     }
     assert!(db.background_error().is_some(), "what is lost cannot be merged");
     assert_eq!(db.stats().compactions, 1);
@@ -164,7 +164,7 @@ fn a_database_settles_where_only_its_flush_makes_room_for_a_segment() {
     assert_eq!((db.stats().memtables, db.stats().flushes), (2, 0));
     let (done, settled) = std::sync::mpsc::channel();
     let settling = db.clone();
-    std::thread::spawn(move || done.send(settling.settle()));
+    std::thread::spawn(move || done.send(settling.wait_for_compactions()));
     let settled = settled.recv_timeout(Duration::from_secs(60));
     settled.expect("it does not wait for ever").unwrap();
     assert_eq!((db.stats().memtables, db.stats().flushes), (1, 1));
@@ -196,7 +196,7 @@ fn a_reader_that_is_stepped_writes_nothing() {
     let reader = Db::open_read_only_with(env(), Settings::default()).unwrap();
     let names = || storage.list().unwrap().into_iter().collect::<BTreeSet<_>>();
     let before = names();
-    assert!(!reader.step());
+    assert!(!reader.run_background_job());
     assert_eq!(names(), before);
 }
 

@@ -133,7 +133,7 @@ impl World {
     /// would go on forever.
     fn work(&self) {
         const STEPS_MAX: usize = 1_000;
-        let steps = (0..STEPS_MAX).take_while(|_| self.db.step()).count();
+        let steps = (0..STEPS_MAX).take_while(|_| self.db.run_background_job()).count();
         assert!(steps < STEPS_MAX, "background work does not come to an end");
     }
 
@@ -277,7 +277,7 @@ fn the_table_and_its_keys_are_reported_and_the_lane_does_not_fail() {
         world.damage(&victim, Fault::Flip);
         assert!(world.db.unreadable_tables().is_empty(), "nothing has read it");
         (1..=16).for_each(|round| world.update(round));
-        world.db.settle().unwrap();
+        world.db.wait_for_compactions().unwrap();
         let tables = world.db.unreadable_tables();
         let [table] = &tables[..] else { panic!("{tables:?}") };
         assert_eq!((&table.file, &table.keyspace[..]), (&victim, "k"));

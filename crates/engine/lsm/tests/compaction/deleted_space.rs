@@ -67,7 +67,7 @@ impl World {
     /// Does background work until there is none. A compaction that frees nothing could go on forever.
     fn work(&self) {
         const STEPS_MAX: usize = 1_000;
-        let steps = (0..STEPS_MAX).take_while(|_| self.db.step()).count();
+        let steps = (0..STEPS_MAX).take_while(|_| self.db.run_background_job()).count();
         assert!(steps < STEPS_MAX, "background work does not come to an end");
     }
 
@@ -273,7 +273,7 @@ fn nothing_is_rewritten_for_deletes_while_flushes_follow_each_other() {
     world.clock.sleep(Duration::from_millis(900));
     world.work();
     assert_eq!(for_deletes(), 0);
-    world.db.settle().unwrap();
+    world.db.wait_for_compactions().unwrap();
     assert!(for_deletes() > 0 && world.bytes() < 100_000, "a caller waits for all");
 }
 

@@ -19,13 +19,13 @@ fn open(storage: &MemoryStorage) -> Db {
 
 /// Writes a run of `writes` keys at random, and gives them.
 fn add_run(db: &Db, rng: &mut Rng, writes: u64) -> BTreeSet<u64> {
-    let keyspace = db.existing_keyspace("load").unwrap();
+    let keyspace = db.open_keyspace("load").unwrap();
     let keys: BTreeSet<u64> = (0..writes).map(|_| rng.below(KEYS)).collect();
     for key in &keys {
         db.put(&keyspace, key.to_be_bytes(), [7; 50]).unwrap();
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     keys
 }
 

@@ -67,7 +67,7 @@ fn put(db: &Db, keyspace: &Keyspace, record: u64, rng: &mut Rng) {
     let mut value = [0; 400];
     rng.fill(&mut value);
     db.put(keyspace, record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), value).unwrap();
-    while db.step() {}
+    while db.run_background_job() {}
 }
 
 /// Fills both keyspaces alike, and updates the hot one twenty times as often.
@@ -167,7 +167,7 @@ fn told_of_flushes(settings: KeyspaceSettings) -> [BTreeMap<u64, WriteHint>; 2] 
         let new = files.range(before + 1..).filter(|(_, hint)| hint.level == 0);
         told[usize::from(has_both)] = new.map(|(file, hint)| (*file, *hint)).collect();
         drop(files);
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
     }
     told
 }
@@ -202,7 +202,7 @@ fn what_was_learnt_outlasts_an_open() {
     db.close().unwrap();
 
     let db = open(&storage);
-    let cold = db.existing_keyspace("cold").unwrap();
+    let cold = db.open_keyspace("cold").unwrap();
     let first = *storage.told.lock().unwrap().last_key_value().unwrap().0;
     db.compact_keyspace(&cold).unwrap();
     let hints: Vec<WriteHint> =

@@ -28,7 +28,7 @@ fn keyspace(db: &Db, name: &str) -> Keyspace {
 fn put(db: &Db, keyspace: &Keyspace, keys: std::ops::Range<u32>) {
     keys.for_each(|n| db.put(keyspace, n.to_be_bytes(), [7; 400]).unwrap());
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
 }
 
 /// Deletes in tables of the keyspace called `name`.
@@ -68,7 +68,7 @@ fn deletes_that_an_earlier_process_wrote_are_not_taken_for_young() {
     put(&db, &busy, 0..2 * KEYS);
     db.close().unwrap();
     let db = open(&storage);
-    put(&db, &db.existing_keyspace("quiet").unwrap(), 20..21);
+    put(&db, &db.open_keyspace("quiet").unwrap(), 20..21);
     assert_eq!(deletes(&db, "quiet"), 0, "nobody knows whose the writes since were");
 }
 
@@ -110,7 +110,7 @@ fn snapshots_that_follow_each_other_have_no_table_rewritten_for_each_of_them() {
             db.put(&quiet, n.to_be_bytes(), [7; 400]).unwrap();
         }
         db.flush().unwrap();
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         held.push_back(db.snapshot());
         if held.len() > HELD {
             held.pop_front();

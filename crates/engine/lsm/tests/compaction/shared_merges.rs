@@ -112,7 +112,7 @@ fn fill(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
         model.retain(|key, _| *key < from || to <= *key);
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     model
 }
 

@@ -35,7 +35,7 @@ fn the_account_goes_on_where_the_process_before_left_it() {
     let written = put(&db, 3_000) + put(&db, 3_000);
     db.compact().unwrap();
     // A flush is over for who waits for it before it has counted itself and looked at space.
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     let keyspace = db.default_keyspace();
     for n in 0..10u64 {
         db.get(&keyspace, n.to_be_bytes()).unwrap().unwrap();
@@ -56,7 +56,7 @@ fn the_account_goes_on_where_the_process_before_left_it() {
     assert_eq!(db.stats().account, account);
     let more = put(&db, 1_000);
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     assert_eq!(db.stats().account.user_bytes, written + more);
     assert_eq!(db.stats().account.flush_bytes, account.flush_bytes + db.stats().flush_bytes);
     db.close().unwrap();
@@ -86,7 +86,7 @@ fn space_is_told_by_what_is_live() {
     for _ in 0..4 {
         put(&db, 1_000);
         db.flush().unwrap();
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
     }
     let live = db.estimate_live_data().unwrap();
     let tables = db.stats().table_bytes as f64;

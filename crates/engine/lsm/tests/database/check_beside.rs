@@ -71,7 +71,7 @@ fn damage_is_found_and_nothing_is_written() {
     let db = open(dir.path());
     put_all(&db, 0);
     db.compact().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     let files = || {
         let entries = dir.path().read_dir().unwrap().map(Result::unwrap);
         let mut files: Vec<_> = entries

@@ -24,7 +24,7 @@ fn a_cursor_that_rests_holds_neither_memory_nor_files() {
         write(round);
         db.flush().unwrap();
         db.compact().unwrap();
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         // A lane that was just at work may hold an old view for a moment longer.
         while table_files(dir.path()) != files_of_the_tree(&db) {
             std::thread::yield_now();
@@ -75,7 +75,7 @@ fn a_cursor_over_a_dropped_keyspace_says_so() {
     db.put(&keyspace, b"b", b"2").unwrap();
     let mut cursor = db.cursor(&keyspace, KeyRange::all()).unwrap();
     cursor.seek_first().unwrap();
-    db.drop_keyspace("gone").unwrap();
+    db.drop_keyspace(&keyspace).unwrap();
     assert!(matches!(cursor.next(), Err(esker_base::Error::UnknownKeyspace { .. })));
     assert_eq!(cursor.current(), None);
 }

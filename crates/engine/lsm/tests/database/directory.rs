@@ -172,7 +172,7 @@ fn log_files_that_are_done_with_are_not_kept_open() {
     for n in 0..40_000 {
         db.put(&keyspace, key(n), [0; 200]).unwrap();
     }
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     assert!(db.stats().flushes > 30);
     // As the links of /proc have it.
     let dir = dir.path().canonicalize().unwrap();
@@ -252,11 +252,11 @@ fn a_close_gives_up_everything_whoever_still_has_a_handle() {
         other.range(&keyspace, ..).next().unwrap().err(),
         cursor.next().err(),
         snapshot.cursor(&keyspace, KeyRange::all()).err(),
-        other.existing_keyspace("default").err(),
+        other.open_keyspace("default").err(),
         other.flush().err(),
         other.sync().err(),
         other.compact().err(),
-        other.settle().err(),
+        other.wait_for_compactions().err(),
         other.checkpoint(dir.join("copy")).err(),
     ];
     for (number, error) in refused.into_iter().enumerate() {

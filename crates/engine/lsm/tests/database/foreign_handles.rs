@@ -67,6 +67,7 @@ fn refuses_writes(db: &Db, foreign: &Keyspace) {
     refused(db.delete(foreign, b"k"));
     refused(db.delete_range(foreign, b"a"..b"z"));
     refused(db.compact_keyspace(foreign));
+    refused(db.drop_keyspace(foreign));
     refused(db.store(foreign).put(b"k", b"foreign"));
     refused(db.store(foreign).delete(b"k"));
     let own = db.default_keyspace();
@@ -96,7 +97,7 @@ fn refuses_snapshot(db: &Db, foreign: &Snapshot) {
 
 fn values(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     let pairs = |info: &esker_lsm::KeyspaceInfo| {
-        let keyspace = db.existing_keyspace(&info.name).unwrap();
+        let keyspace = db.open_keyspace(&info.name).unwrap();
         let pairs = db.range(&keyspace, ..).map(Result::unwrap);
         pairs.map(|(key, value)| (key.into_vec(), value.into_vec())).collect::<Vec<_>>()
     };
@@ -145,7 +146,7 @@ fn the_handles_from_before_a_close_are_refused() {
     refuses_keyspace(&db, &old);
     refuses_writes(&db, &old);
     refuses_snapshot(&db, &snapshot);
-    let now = db.existing_keyspace(old.name()).unwrap();
+    let now = db.open_keyspace(old.name()).unwrap();
     assert_eq!(db.get(&now, b"k").unwrap().as_deref(), Some(&b"1"[..]));
     assert_ne!(now, old, "a handle is equal to another only if it can take its place");
 }
@@ -156,7 +157,7 @@ fn the_handle_of_a_dropped_keyspace_never_reaches_its_successor() {
     let db = open(dir.path());
     let old = keyspace(&db, "mine");
     db.put(&old, b"k", b"old").unwrap();
-    db.drop_keyspace("mine").unwrap();
+    db.drop_keyspace(&old).unwrap();
     let new = keyspace(&db, "mine");
     let unknown =
         |answer: Result<()>| assert!(matches!(answer, Err(Error::UnknownKeyspace { .. })));
@@ -164,5 +165,6 @@ fn the_handle_of_a_dropped_keyspace_never_reaches_its_successor() {
     unknown(db.put(&old, b"k", b"late"));
     unknown(db.cursor(&old, KeyRange::all()).map(drop));
     unknown(db.compact_keyspace(&old));
+    unknown(db.drop_keyspace(&old));
     assert_eq!(db.get(&new, b"k").unwrap(), None);
 }

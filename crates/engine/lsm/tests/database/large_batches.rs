@@ -459,7 +459,7 @@ fn tables_never_hold_a_part_of_a_batch() {
         };
         write(&db, 1, 60).unwrap();
         assert_eq!(in_tables(), 0);
-        while db.step() {
+        while db.run_background_job() {
             assert!(matches!(in_tables(), 0 | 60), "{} of 60 entries", in_tables());
         }
         assert_eq!(in_tables(), 60, "the whole batch is flushed");

@@ -168,7 +168,7 @@ fn segments_that_are_flushed_and_used_again_add_three_fences_each() {
     let before = db.stats();
     put_all(&db, 0..COMMITS);
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     let after = db.stats();
     let extents = Pool::open_read_only(place.pool(), Accept::Emulated).unwrap().extents() as u64;
     assert!(after.flushes > 2 * extents, "{} flushes, {extents} extents", after.flushes);
@@ -191,7 +191,7 @@ fn many_writers_through_flush_and_recycling_take_one_fence_a_commit() {
         }
     });
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     let after = db.stats();
     let fences = after.log_fences - before.log_fences;
     let most = COMMITS + FENCES_A_SEGMENT * begun(after.flushes);
@@ -294,7 +294,7 @@ fn a_batch_of_several_extents_is_whole_beside_other_writers_and_after_a_kill() {
         db.write(&batch).unwrap();
     };
     let value = |db: &Db| {
-        let pairs = db.range(&db.existing_keyspace("large").unwrap(), ..);
+        let pairs = db.range(&db.open_keyspace("large").unwrap(), ..);
         let values: Vec<u8> = pairs.map(|pair| pair.unwrap().1[0]).collect();
         assert!(values.len() == 300 && values.iter().all(|it| *it == values[0]), "{values:?}");
         values[0]
@@ -385,7 +385,7 @@ fn a_frame_behind_a_missing_one_never_comes_back() {
     let db = open_with_one_seed(&place);
     db.put(&db.default_keyspace(), b"kept", b"").unwrap();
     // Prepares a second segment.
-    while db.step() {}
+    while db.run_background_job() {}
     let place = place.copy();
     let pool = Pool::open(place.pool(), Accept::Emulated).unwrap();
     let [first, next] = pool.used()[..] else { panic!("one is written to, one is prepared") };

@@ -51,7 +51,7 @@ fn overwrites_and_deletes_of_many_rounds_agree_with_a_map() {
         }
         let found = || -> BTreeMap<_, _> { db.range(&keyspace, ..).map(copied).collect() };
         assert_eq!(found(), model);
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         assert_eq!(found(), model);
         db.compact().unwrap();
         assert_eq!(found(), model);
@@ -148,14 +148,14 @@ fn a_dropped_keyspace_is_gone_and_its_name_free_again() {
     let db = open(dir.path());
     let old = db.keyspace("k", Default::default()).unwrap();
     db.put(&old, b"k", b"v").unwrap();
-    db.drop_keyspace("k").unwrap();
+    db.drop_keyspace(&old).unwrap();
     assert!(db.get(&old, b"k").is_err() && db.put(&old, b"k", b"v").is_err());
     let new = db.keyspace("k", Default::default()).unwrap();
     assert_ne!(old.id(), new.id());
     assert_eq!(db.get(&new, b"k").unwrap(), None);
     drop(db);
     let db = open(dir.path());
-    assert_eq!(db.get(&db.existing_keyspace("k").unwrap(), b"k").unwrap(), None);
+    assert_eq!(db.get(&db.open_keyspace("k").unwrap(), b"k").unwrap(), None);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_goal_for_space_is_met_again_after_a_snapshot() {
     drop(snapshot);
     (0..60).for_each(|_| (0..400).for_each(put));
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     let (taken, live) = (db.stats().table_file_bytes, db.estimate_live_data().unwrap().bytes);
     let allowed = 1.2 * live + (4 * SEGMENT_BYTES) as f64;
     assert!(taken as f64 <= allowed, "{taken} bytes taken, {allowed:.0} allowed");
@@ -285,7 +285,7 @@ fn a_queue_that_is_trimmed_from_its_front_stays_small() {
     }
     assert_eq!(pairs(&db), [(key(3_999), b"job".to_vec())]);
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     assert!(db.stats().flushes >= 4, "many range deletes seal a MemTable");
     db.compact().unwrap();
     assert_eq!(pairs(&db), [(key(3_999), b"job".to_vec())]);

@@ -64,7 +64,7 @@ impl Overwritten {
     fn put(&self, n: u64) {
         self.db.put(&self.keyspace, key(2 * n), [b'v'; 50]).unwrap();
         if n.is_multiple_of(64) {
-            while self.db.step() {}
+            while self.db.run_background_job() {}
         }
     }
 
@@ -207,6 +207,6 @@ fn tables_written_in_order_of_their_keys_are_taken_for_one_run() {
     let load = Overwritten::new(shape, Dedup::None, 1 << 20);
     load.put_all();
     load.db.flush().unwrap();
-    load.db.settle().unwrap();
+    load.db.wait_for_compactions().unwrap();
     assert!(load.check(1).bits < 12.0);
 }

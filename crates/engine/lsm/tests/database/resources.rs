@@ -72,7 +72,7 @@ fn databases_that_share_have_the_threads_of_one_until_the_last_closes() {
     for db in &others {
         // The shared threads still work for the databases that are left. A flush is counted when its job ends.
         db.flush().unwrap();
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         assert!(has(db, 0..100));
         assert_eq!(db.stats().flushes, 1);
     }

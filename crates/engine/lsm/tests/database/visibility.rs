@@ -162,8 +162,8 @@ fn after_the_log_failed_background_work_comes_to_rest() {
         assert!(matches!(synced(&db, b"failed"), Err(Error::LogFailed { .. })));
         // It seals the MemTable, whose last write will never be seen.
         assert!(matches!(db.flush(), Err(Error::LogFailed { .. })));
-        assert!(matches!(db.settle(), Err(Error::LogFailed { .. })));
-        assert!((0..100).any(|_| !db.step()), "there is nothing that can be done");
+        assert!(matches!(db.wait_for_compactions(), Err(Error::LogFailed { .. })));
+        assert!((0..100).any(|_| !db.run_background_job()), "there is nothing that can be done");
     }
 }
 

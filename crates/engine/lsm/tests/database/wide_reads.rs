@@ -33,7 +33,7 @@ fn fill(db: &Db, keyspace: &Keyspace, rng: &mut Rng) -> Model {
                 keyspace.put(&key, &value).unwrap();
                 model.insert(key, value);
             }
-            while db.step() {}
+            while db.run_background_job() {}
         }
         let (from, to) = (key(round as u64 * 500), key(round as u64 * 500 + 60));
         keyspace.delete_range(from.as_slice()..to.as_slice()).unwrap();
@@ -98,7 +98,7 @@ fn many_gets_at_once_and_scans_find_what_single_gets_find() {
             }
             let model = fill(&db, &keyspace, &mut rng);
             expect_all(&db, &keyspace, &model, &mut rng);
-            while db.step() {}
+            while db.run_background_job() {}
             expect_all(&db, &keyspace, &model, &mut rng);
             db.close().unwrap();
         }

@@ -146,7 +146,7 @@ fn a_dropped_keyspace_takes_no_ingest() {
     let keyspace = db.keyspace("dropped", KeyspaceSettings::default()).unwrap();
     let mut writer = db.sorted_writer(&keyspace).unwrap();
     writer.put("a", "").unwrap();
-    db.drop_keyspace("dropped").unwrap();
+    db.drop_keyspace(&keyspace).unwrap();
     assert!(matches!(db.sorted_writer(&keyspace), Err(Error::UnknownKeyspace { .. })));
     assert!(matches!(writer.ingest(), Err(Error::UnknownKeyspace { .. })));
     assert_eq!((unfinished(&disk).len(), table_files(&disk)), (0, 0));
@@ -160,7 +160,7 @@ fn a_dropped_keyspace_takes_no_ingest() {
 fn expect_rest(db: &esker_lsm::Db) {
     db.flush().unwrap();
     db.compact().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_full_disk_fails_the_ingest_and_nothing_else() {
         let db = open(&disk, logged());
         let keyspace = db.default_keyspace();
         keyspace.put("before", "1").unwrap();
-        while db.step() {}
+        while db.run_background_job() {}
         disk.set_space_limit(Some(disk.used_bytes() + free));
         match keyspace.ingest(all.iter().map(|(key, value)| (key, value))) {
             Ok(_) => assert_eq!(keyspace.count(..).unwrap(), 601),

@@ -114,7 +114,7 @@ fn a_full_disk_fails_the_load_and_leaves_nothing() {
     let disk = disk();
     let db = open(&disk, logged());
     let keyspace = db.default_keyspace();
-    while db.step() {}
+    while db.run_background_job() {}
     disk.set_space_limit(Some(disk.used_bytes() + (1 << 20)));
     let mut loader = db.bulk_loader(&keyspace).unwrap();
     let all = wide_entries((0..5_000).rev(), "load");

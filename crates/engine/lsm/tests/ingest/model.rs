@@ -68,7 +68,7 @@ impl World {
             }
             25 => self.db.flush().unwrap(),
             26 if rng.one_in(3) => self.db.compact().unwrap(),
-            27..=29 => _ = (0..rng.below(20)).take_while(|_| self.db.step()).count(),
+            27..=29 => _ = (0..rng.below(20)).take_while(|_| self.db.run_background_job()).count(),
             30 if rng.one_in(3) => self.restart(false),
             31 if rng.one_in(3) => self.restart(true),
             32..=34 => self.check(),

@@ -11,7 +11,7 @@ fn moves(db: &Db, how: usize) {
         0 => {}
         1 => db.flush().unwrap(),
         2 => db.compact().unwrap(),
-        _ => while db.step() {},
+        _ => while db.run_background_job() {},
     }
 }
 
@@ -156,7 +156,7 @@ fn an_ingest_into_a_range_without_tables_goes_to_the_last_level() {
     assert_eq!(levels(keyspace.ingest(entries(499..600, "over a put")).unwrap()), Some(0));
     assert_eq!(content(&keyspace).len(), 350 + 101);
     assert_eq!(value(&keyspace, 100).as_deref(), Some("100 of again"));
-    while db.step() {}
+    while db.run_background_job() {}
     db.compact().unwrap();
     assert_eq!(value(&keyspace, 100).as_deref(), Some("100 of again"));
     assert_eq!(content(&keyspace).len(), 350 + 101);
@@ -173,7 +173,7 @@ fn in_tiered_keyspaces_only_the_first_ingest_goes_to_the_last_level() {
     for round in 0..6 {
         let ingested = keyspace.ingest(entries(round * 50..round * 50 + 100, "later")).unwrap();
         assert_eq!(ingested.level, Some(0));
-        while db.step() {}
+        while db.run_background_job() {}
         assert_eq!(value(&keyspace, round * 50).unwrap(), format!("{} of later", round * 50));
         assert_eq!(content(&keyspace).len(), 500);
     }

@@ -211,7 +211,7 @@ pub fn check(place: &Path, acknowledged: &Acknowledged) {
             assert!(pair.0 == key(number)[..] && pair.1 == value(number), "{name}: pair {number}");
         }
         for (_, keyspace) in acknowledged.keyspaces.iter().filter(|(of, _)| of == name) {
-            db.existing_keyspace(keyspace).unwrap();
+            db.open_keyspace(keyspace).unwrap();
         }
     }
 }

@@ -160,7 +160,7 @@ fn leveled() -> KeyspaceSettings {
 fn assert_serves_all_but_the_first(storage: &Losing, file: &str, settings: KeyspaceSettings) {
     for background in [Arc::new(Stepped) as Arc<dyn Background>, Arc::new(Threads)] {
         let db = storage.open(background);
-        db.settle().unwrap();
+        db.wait_for_compactions().unwrap();
         assert_lost(db.background_error().map_or(Ok(()), Err), file);
         assert!(db.stats().background_error.is_some_and(|error| error.contains(file)));
         assert_eq!(read(&db, settings, 1, 7).unwrap(), Some(vec![1; 400]));
@@ -192,7 +192,7 @@ fn so_does_one_that_is_opened_to_be_read() {
     storage.lose_end(&files[0], lost);
     let db = Db::open_read_only_with(storage.env(Arc::new(Stepped)), settings()).unwrap();
     assert_lost(db.background_error().map_or(Ok(()), Err), &files[0]);
-    let one = db.existing_keyspace("one").unwrap();
+    let one = db.open_keyspace("one").unwrap();
     assert_lost(db.get(&one, key(0, 7)), &files[0]);
     assert_eq!(db.get(&one, key(1, 7)).unwrap().as_deref(), Some(&[1; 400][..]));
 }
@@ -282,14 +282,14 @@ fn no_merge_takes_a_table_whose_end_is_lost_and_nothing_is_lost_but_it() {
     let db = storage.open(Arc::new(Stepped));
     let made = || storage.made.load(Ordering::Relaxed);
     let before = made();
-    (0..20).for_each(|_| _ = db.step());
+    (0..20).for_each(|_| _ = db.run_background_job());
     assert_eq!(made(), before, "nothing is begun");
     assert_lost(db.compact_keyspace(&keyspace(&db, tiered())), &files[0]);
     assert!(storage.table_files().contains(&files[0]));
     assert_eq!(read(&db, tiered(), 1, 7).unwrap(), Some(vec![1; 400]));
     db.close().unwrap();
     let db = storage.open(Arc::new(Threads));
-    db.settle().expect("nothing is left that could be done");
+    db.wait_for_compactions().expect("nothing is left that could be done");
     db.close().unwrap();
     // Had it been lost for a while only, all would be there.
     storage.holes.lock().unwrap().clear();
@@ -304,12 +304,12 @@ fn a_merge_that_meets_a_lost_part_fails_once_and_loses_nothing_and_other_parts_a
     storage.lose(&files[0], 10..20, lost);
     let db = storage.open(Arc::new(Stepped));
     assert!(db.background_error().is_none(), "nobody has read it");
-    (0..20).for_each(|_| _ = db.step());
+    (0..20).for_each(|_| _ = db.run_background_job());
     assert_eq!(db.stats().compactions, 0);
     assert_lost(db.background_error().map_or(Ok(()), Err), &files[0]);
     let counts = || [&storage.met, &storage.made].map(|count| count.load(Ordering::Relaxed));
     let before = counts();
-    (0..20).for_each(|_| _ = db.step());
+    (0..20).for_each(|_| _ = db.run_background_job());
     assert_eq!(counts(), before, "it is not tried again");
     assert_eq!(storage.table_files(), files);
     assert_lost(read(&db, tiered(), 0, 0), &files[0]);
@@ -323,8 +323,11 @@ fn what_a_merge_met_is_told_by_the_table_alone_and_goes_with_it() {
     storage.lose(&files[0], 10..20, lost);
     let db = storage.open(Arc::new(Stepped));
     let is_told = || db.background_error().is_some();
-    assert!((0..20).any(|_| db.step() && is_told()), "a merge is due, and its lane does not fail");
-    db.drop_keyspace("one").unwrap();
+    assert!(
+        (0..20).any(|_| db.run_background_job() && is_told()),
+        "a merge is due, and its lane does not fail"
+    );
+    db.drop_keyspace(&db.open_keyspace("one").unwrap()).unwrap();
     assert!(!is_told(), "{:?}", db.background_error());
 }
 
@@ -334,7 +337,7 @@ fn background_work_comes_to_rest_beside_a_lost_part_that_a_merge_meets() {
         let (storage, files) = tables::<2>(tiered());
         storage.lose(&files[0], 10..20, lost);
         let db = storage.open(background);
-        db.settle().expect("what is left can't be done");
+        db.wait_for_compactions().expect("what is left can't be done");
         assert_lost(db.background_error().map_or(Ok(()), Err), &files[0]);
     }
 }
@@ -397,7 +400,7 @@ fn many_flushes_over_all_keys_of_a_lost_table_end_in_few_runs() {
         for round in 0..50 {
             (0..100).for_each(|number| db.put(&one, key(0, number), [round; 400]).unwrap());
             db.flush().unwrap();
-            db.settle().unwrap();
+            db.wait_for_compactions().unwrap();
         }
         let left = storage.table_files();
         assert!(left.contains(&files[0]) && left.len() <= 8, "{left:?}");

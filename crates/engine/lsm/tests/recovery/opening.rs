@@ -284,7 +284,7 @@ fn a_table_that_cannot_be_opened_keeps_other_keyspaces_from_no_merge() {
     db.close().unwrap();
     damage_index(&storage, &table_files(&storage)[0]);
     let db = open(&storage, Arc::new(Threads));
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     assert_eq!(db.stats().compactions, 1);
     assert!(db.background_error().is_some_and(|error| error.is_corruption()));
     let keyspace = db.keyspace("other", settings()).unwrap();

@@ -340,7 +340,7 @@ fn an_entry_that_is_damaged_where_writes_go_on_is_reported_by_reads_and_by_sorti
     damage_in_place(&place, extent(&place).1 + 64 + 64 * 7 + 32 + 1);
     assert_eq!(db.get(&keyspace, 8_u64.to_be_bytes()).unwrap().as_deref(), Some(&b""[..]));
     assert_eq!(db.background_error().map(|error| error.to_string()), None);
-    while db.step() {}
+    while db.run_background_job() {}
     assert!(db.background_error().unwrap().is_corruption());
     let error = db.get(&keyspace, 7_u64.to_be_bytes()).unwrap_err();
     assert!(error.is_corruption() && error.to_string().contains("offset 544"), "{error}");

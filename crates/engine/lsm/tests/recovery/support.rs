@@ -10,7 +10,7 @@ pub type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 pub fn pairs(db: &Db) -> Pairs {
     let mut all = Pairs::new();
     for keyspace in db.keyspaces() {
-        let keyspace = db.existing_keyspace(&keyspace.name).unwrap();
+        let keyspace = db.open_keyspace(&keyspace.name).unwrap();
         for pair in db.range(&keyspace, ..) {
             let (key, value) = pair.unwrap();
             all.insert([keyspace.name().as_bytes(), b"/", &key].concat(), value.into_vec());

@@ -43,7 +43,7 @@ fn open(disk: &FaultStorage, clock: &Arc<TestClock>) -> Db {
 
 fn pass(db: &Db, clock: &TestClock, time: Duration) {
     clock.sleep(time);
-    while db.step() {}
+    while db.run_background_job() {}
 }
 
 /// How many writes survive a power loss now. They must be the first ones.

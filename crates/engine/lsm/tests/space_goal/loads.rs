@@ -90,7 +90,7 @@ pub fn table_files_beside_a_slow_flush() -> usize {
     let meanwhile = {
         let (db, storage, files) = (db.clone(), storage.clone(), files.clone());
         move || {
-            while db.step() {}
+            while db.run_background_job() {}
             assert_eq!(db.stats().compactions, 1);
             files.store(storage.table_files(), Ordering::Relaxed);
         }
@@ -114,7 +114,7 @@ pub fn table_files_beside_a_look(look: fn(&Db)) -> usize {
     let merge = {
         let (db, storage, files) = (db.clone(), storage.clone(), files.clone());
         move || {
-            while db.step() {}
+            while db.run_background_job() {}
             assert_eq!(db.stats().compactions, 1);
             files.store(storage.table_files(), Ordering::Relaxed);
         }
@@ -140,8 +140,8 @@ pub fn table_files_after_a_drop_during(work: fn(&Db, &Keyspace)) -> usize {
     flush_one(&db, &keyspace);
     flush_one(&db, &keyspace);
     let meanwhile = {
-        let db = db.clone();
-        move || db.drop_keyspace("load").unwrap()
+        let (db, keyspace) = (db.clone(), keyspace.clone());
+        move || db.drop_keyspace(&keyspace).unwrap()
     };
     storage.at_next_sync(meanwhile);
     work(&db, &keyspace);
@@ -239,7 +239,7 @@ impl Load {
     pub fn reopen(&mut self) {
         self.db.take().expect("it is open").close().unwrap();
         let db = open(&self.storage, self.clock.clone(), self.background.clone());
-        self.keyspace = db.existing_keyspace("load").unwrap();
+        self.keyspace = db.open_keyspace("load").unwrap();
         self.db = Some(db);
     }
 
@@ -385,7 +385,7 @@ impl Load {
         let allowed = data * self.table_share + 4.0 * SEGMENT_BYTES as f64;
         let now = Moment { written: self.written, allowed, grace: self.live_bytes };
         self.storage.ceiling().set(now);
-        while self.diligent && self.db().step() {}
+        while self.diligent && self.db().run_background_job() {}
     }
 
     /// Merges everything, and looks whether that is so.
@@ -402,7 +402,7 @@ impl Load {
     /// As [`Load::expect_no_old_deletes_now`], once all that is due is done.
     pub fn expect_no_old_deletes(&mut self) {
         self.db().flush().unwrap();
-        self.db().settle().unwrap();
+        self.db().wait_for_compactions().unwrap();
         self.expect_no_old_deletes_now();
     }
 
@@ -421,7 +421,7 @@ impl Load {
     /// Checks the ceiling and the data.
     pub fn finish(mut self) {
         self.db().flush().unwrap();
-        self.db().settle().unwrap();
+        self.db().wait_for_compactions().unwrap();
         let excess = self.storage.ceiling().excess_most / SEGMENT_BYTES as f64;
         let context = format!("amp {}, diligent {}", self.amp, self.diligent);
         println!("{context}: {excess:+.2} segments above");

@@ -199,7 +199,7 @@ fn a_keyspace_with_a_goal_shares_no_file_with_others() {
 #[test]
 fn what_is_written_for_a_keyspace_that_is_dropped_meanwhile_goes_at_once() {
     assert_eq!(table_files_after_a_drop_during(flush_one), 0, "by a flush");
-    let merge = |db: &Db, _: &Keyspace| while db.step() {};
+    let merge = |db: &Db, _: &Keyspace| while db.run_background_job() {};
     assert_eq!(table_files_after_a_drop_during(merge), 0, "by a merge");
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Waits until no file of `db` changes any more without a write: nothing is left to flush or merge, and one
 /// log at least is there to be written to. To be called after a write, and of a database with a log.
 pub fn rest(db: &Db) {
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     while db.stats().logs < 1 {
         assert!(db.background_error().is_none(), "{:?}", db.background_error());
         std::thread::yield_now();

@@ -20,7 +20,7 @@ fn a_failed_commit_ends_the_transaction_and_writes_nothing() {
         let mut transaction = store.begin(&options).unwrap();
         transaction.write("x", "1").unwrap();
         transaction.put((&dropped).into(), b"y", b"2").unwrap();
-        store.store().drop_keyspace("dropped").unwrap();
+        store.store().drop_keyspace(&dropped).unwrap();
         assert!(matches!(transaction.commit(), Err(Error::UnknownKeyspace { .. })));
         assert!(matches!(transaction.commit(), Err(Error::TransactionEnded { .. })));
         assert_eq!(committed(&store, "x"), None);

@@ -155,7 +155,7 @@ impl Device {
     pub(super) fn settle(&self) -> Result<(), Error> {
         self.host.set_timeless(true);
         match &self.store {
-            AnyStore::Esker { db, .. } => db.settle(),
+            AnyStore::Esker { db, .. } => db.wait_for_compactions(),
             AnyStore::Peer(peer) => peer.settle(),
         }
     }

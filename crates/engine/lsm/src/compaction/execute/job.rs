@@ -520,7 +520,8 @@ mod tests {
         fn is_busy(&self) -> bool {
             if let Some(db) = self.db.get() {
                 // The first time; later there is none.
-                let _ = db.drop_keyspace("keyspace");
+                let _ =
+                    db.open_keyspace("keyspace").and_then(|keyspace| db.drop_keyspace(&keyspace));
             }
             false
         }

@@ -42,19 +42,15 @@ impl Tree {
     fn meta(&mut self, keys: &Range<u32>, seqnos: Range<Seqno>) -> TableMeta {
         self.next_file += 1;
         let entries = keys.len() as u64;
+        let id = TableId { file: self.next_file, offset: 0 };
+        let (smallest, largest) = (keys.start.to_be_bytes(), (keys.end - 1).to_be_bytes());
         TableMeta {
-            id: TableId { file: self.next_file, offset: 0 },
             bytes: entries * ENTRY_BYTES,
-            smallest: keys.start.to_be_bytes().to_vec(),
-            largest: (keys.end - 1).to_be_bytes().to_vec(),
-            largest_is_exclusive: false,
             entries,
-            deletes: 0,
-            range_tombstones: 0,
             raw_bytes: entries * ENTRY_BYTES,
             min_seqno: seqnos.start,
             max_seqno: seqnos.end,
-            global_seqno: None,
+            ..TableMeta::new(id, smallest, largest)
         }
     }
 

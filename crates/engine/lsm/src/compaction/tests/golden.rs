@@ -17,7 +17,7 @@
 //! * `merge`: the last plan is done: each key of its inputs stays once. The output is the tree, with
 //!   the duplicate rate of each level.
 
-use super::lose;
+use super::{lose, table_of};
 use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::pick::l0_delay::FlushCadence;
 use crate::compaction::pick::manual::full;
@@ -159,19 +159,16 @@ impl Script {
         }
         let bytes = numbers.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
         self.next_file += 1;
+        let id = TableId { file: letter('f').unwrap_or(self.next_file), offset: 0 };
         let table = TableHandle::detached(TableMeta {
-            id: TableId { file: letter('f').unwrap_or(self.next_file), offset: 0 },
             bytes,
-            smallest: smallest.into(),
-            largest: largest.trim_end_matches(')').into(),
             largest_is_exclusive: largest.ends_with(')'),
             entries: 100,
             deletes: letter('d').unwrap_or(0),
             range_tombstones: letter('t').unwrap_or(0),
             raw_bytes: bytes,
-            min_seqno: 0,
             max_seqno: letter('s').unwrap_or(0),
-            global_seqno: None,
+            ..TableMeta::new(id, smallest, largest.trim_end_matches(')'))
         });
         if is_lost {
             lose(&table);
@@ -186,21 +183,7 @@ impl Script {
         keys.iter().for_each(|key| sketches.insert(hash64(&key.to_le_bytes()), 1));
         let count = keys.len() as u64;
         self.keys.insert(id, keys);
-        let meta = TableMeta {
-            id,
-            bytes: count,
-            smallest: smallest.into(),
-            largest: largest.into(),
-            largest_is_exclusive: false,
-            entries: count,
-            deletes: 0,
-            range_tombstones: 0,
-            raw_bytes: count,
-            min_seqno: 0,
-            max_seqno: 0,
-            global_seqno: None,
-        };
-        TableHandle::sketched(meta, sketches)
+        table_of(id, [smallest.into(), largest.into()], count, count, sketches)
     }
 
     /// Does the last plan, with one output table.

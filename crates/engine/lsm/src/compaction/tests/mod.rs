@@ -25,20 +25,8 @@ fn table_of(
     sketches: Sketches,
 ) -> Arc<TableHandle> {
     let [smallest, largest] = ends;
-    let meta = TableMeta {
-        id,
-        bytes,
-        smallest,
-        largest,
-        largest_is_exclusive: false,
-        entries,
-        deletes: 0,
-        range_tombstones: 0,
-        raw_bytes: bytes,
-        min_seqno: 0,
-        max_seqno: 0,
-        global_seqno: None,
-    };
+    let meta = TableMeta::new(id, smallest, largest);
+    let meta = TableMeta { bytes, entries, raw_bytes: bytes, ..meta };
     TableHandle::sketched(meta, sketches)
 }
 

@@ -71,19 +71,13 @@ impl Simulation {
         let id = TableId { file: self.next_file, offset: 0 };
         self.next_file += 1;
         self.shares.insert(id, (first, shares.to_vec()));
+        let bytes = bytes as u64;
         TableHandle::detached(TableMeta {
-            id,
-            bytes: bytes as u64,
-            smallest: key(first),
-            largest: key(first + shares.len()),
+            bytes,
             largest_is_exclusive: true,
-            entries: bytes as u64,
-            deletes: 0,
-            range_tombstones: 0,
-            raw_bytes: bytes as u64,
-            min_seqno: 0,
-            max_seqno: 0,
-            global_seqno: None,
+            entries: bytes,
+            raw_bytes: bytes,
+            ..TableMeta::new(id, key(first), key(first + shares.len()))
         })
     }
 

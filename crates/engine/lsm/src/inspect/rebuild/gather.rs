@@ -122,23 +122,14 @@ impl Inspector {
                 table_file_name(id.file)
             ));
         }
-        let meta = TableMeta {
-            id,
-            bytes,
-            largest_is_exclusive: properties.largest > last,
-            smallest: properties.smallest,
-            largest: properties.largest,
-            entries: properties.entries,
-            deletes: properties.deletes,
-            range_tombstones: properties.range_tombstones,
-            raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
-            min_seqno: ingested_at.unwrap_or(properties.smallest_seqno),
-            max_seqno: ingested_at.unwrap_or(properties.largest_seqno),
-            global_seqno: ingested_at,
-        };
-        let (level, hidden) = (properties.level, Vec::new());
+        let (level, largest_seqno) = (properties.level, properties.largest_seqno);
+        let mut meta = TableMeta::of(id, bytes, properties, &last);
+        if let Some(seqno) = ingested_at {
+            meta = meta.ingested_at(seqno);
+        }
+        let hidden = Vec::new();
         gathered.add_table(keyspace, Found { meta, level, salvaged, damage, hidden });
-        Ok(properties.largest_seqno)
+        Ok(largest_seqno)
     }
 
     /// Takes the tables whose properties are unreadable, if the manifest shows that only one keyspace
@@ -169,20 +160,8 @@ impl Inspector {
                 largest.extend_from_slice(cursor.key());
                 max_seqno = cursor.seqno().max(max_seqno);
             }
-            let meta = TableMeta {
-                id,
-                bytes,
-                smallest,
-                largest,
-                largest_is_exclusive: false,
-                entries,
-                deletes: 0,
-                range_tombstones: 0,
-                raw_bytes: 0,
-                min_seqno: 0,
-                max_seqno,
-                global_seqno: None,
-            };
+            let meta =
+                TableMeta { bytes, entries, max_seqno, ..TableMeta::new(id, smallest, largest) };
             let keys = *gathered.keys.get_or_insert(KeyFormat::AsGiven);
             let what = "properties: unreadable";
             let error = Error::corruption(path(&*self.storage, &name), id.offset, what);

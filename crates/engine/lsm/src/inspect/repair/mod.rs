@@ -61,6 +61,7 @@ pub enum MissingLogPolicy {
 /// The result of a repair: what was kept and what was dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct RepairReport {
     /// The manifest that the repair used.
     pub manifest: String,

@@ -104,7 +104,7 @@ fn an_interrupted_rebuild_knows_what_the_manifest_knew() {
         db.put(&dropped, b"key", b"value").unwrap();
         db.flush().unwrap();
     }
-    db.drop_keyspace("dropped").unwrap();
+    db.drop_keyspace(&dropped).unwrap();
     let at = inspector(&storage).manifest().unwrap().records.len();
     db.flush().unwrap();
     for key in 0..2u32 {

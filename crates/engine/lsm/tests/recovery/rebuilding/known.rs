@@ -42,7 +42,7 @@ fn a_file_with_a_table_of_a_dropped_keyspace_is_kept_for_its_other_tables() {
     db.flush().unwrap();
     let file = tables(&*storage);
     assert_eq!(file.len(), 1, "both are in one file");
-    db.drop_keyspace("dropped").unwrap();
+    db.drop_keyspace(&db.open_keyspace("dropped").unwrap()).unwrap();
     fill(&db, "later", b"kept");
     db.flush().unwrap();
     fill(&db, "default", b"in the log");
@@ -66,7 +66,7 @@ fn a_keyspace_that_the_snapshot_does_not_list_stays_dropped_and_its_id_is_not_us
     fill(&db, "default", b"kept");
     fill(&db, "dropped", b"gone");
     db.flush().unwrap();
-    db.drop_keyspace("dropped").unwrap();
+    db.drop_keyspace(&db.open_keyspace("dropped").unwrap()).unwrap();
     db.close().unwrap();
     let db = open(&storage).unwrap();
     (0..2).for_each(|_| {
@@ -93,7 +93,7 @@ fn a_drop_that_an_older_manifest_tells_and_a_newer_one_does_not_was_undone() {
     db.flush().unwrap();
     let undone = copy(&*storage);
     let older = read_current(&*storage).unwrap();
-    db.drop_keyspace("other").unwrap();
+    db.drop_keyspace(&db.open_keyspace("other").unwrap()).unwrap();
     let with_drop = read(&*storage, &older);
 
     let db = open(&undone).unwrap();
@@ -121,7 +121,7 @@ fn no_two_keyspaces_get_one_name() {
     fill(&db, "default", b"kept");
     fill(&db, "a", b"dropped");
     db.flush().unwrap();
-    db.drop_keyspace("a").unwrap();
+    db.drop_keyspace(&db.open_keyspace("a").unwrap()).unwrap();
     fill(&db, "a-3", b"kept");
     fill(&db, "a", b"kept");
     db.flush().unwrap();
@@ -211,7 +211,7 @@ fn an_old_log_is_left_out_where_all_tables_were_dropped() {
     db.flush().unwrap();
     db.delete_range(&db.default_keyspace(), &[][..]..).unwrap();
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     assert_eq!(tables(&*storage), [""; 0], "all tables were dropped");
     db.put(&db.default_keyspace(), b"key", b"in the log").unwrap();
     let expected = pairs(&db);
@@ -232,10 +232,10 @@ fn with_dropped_table() -> (Arc<MemoryStorage>, Db) {
     fill(&db, "default", b"kept");
     fill(&db, "emptied", b"deleted");
     db.flush().unwrap();
-    let emptied = db.existing_keyspace("emptied").unwrap();
+    let emptied = db.open_keyspace("emptied").unwrap();
     db.delete_range(&emptied, &[][..]..).unwrap();
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_for_compactions().unwrap();
     assert_eq!(tables(&*storage).len(), 1, "the other table keeps the file");
     (storage, db)
 }

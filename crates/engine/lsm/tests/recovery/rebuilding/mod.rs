@@ -93,7 +93,7 @@ fn random_work(storage: &Arc<MemoryStorage>, seed: u64, steps: u64) -> Db {
                 db.delete_range(keyspace, from.to_be_bytes()..(from + to).to_be_bytes())
             }
             35..38 => db.flush(),
-            38 => db.settle(),
+            38 => db.wait_for_compactions(),
             _ => db.compact_keyspace(keyspace).map(drop),
         }
         .unwrap();
@@ -258,7 +258,7 @@ fn sound_tables_in_a_damaged_file_are_kept_whole() {
     assert_eq!((repaired.tables, repaired.lost_tables.len()), (1, 1));
     assert_eq!(repaired.set_aside, names);
     let db = open(&storage).unwrap();
-    let other = db.existing_keyspace("other").unwrap();
+    let other = db.open_keyspace("other").unwrap();
     assert_eq!(db.range(&other, ..).count(), 100);
 }
 
