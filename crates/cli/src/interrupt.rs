@@ -62,7 +62,7 @@ impl Interrupt {
     }
 }
 
-/// Whether the process was started with `signal` ignored, where the system tells.
+/// Whether the process was started with `signal` ignored, where the system reports it.
 fn is_ignored(signal: i32) -> bool {
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
 }

@@ -41,13 +41,13 @@ pub fn check_key(key: &[u8]) -> Outcome {
     }
 }
 
-/// Fails if a database with these settings can't take this pair.
+/// Fails if a database with these settings can't take this entry.
 pub fn check_pair(settings: &Settings, key: &[u8], value: &[u8]) -> Outcome {
     check_key(key)?;
     check_sizes(settings, key.len(), value.len(), 1)
 }
 
-/// Fails if a database with these settings can't take batches of `count` pairs of these sizes.
+/// Fails if a database with these settings can't take batches of `count` entries of these sizes.
 pub fn check_sizes(
     settings: &Settings,
     key_bytes: usize,

@@ -109,7 +109,7 @@ pub fn tell_error(kind: &str, message: &str, status: u8) {
 }
 
 impl Failure {
-    /// Tells the user, and gives the exit status.
+    /// Informs the user, and gives the exit status.
     pub fn report(self) -> ExitCode {
         let (kind, message, status) = match self {
             Failure::No(answer, message) => (answer.kind(), message, 1),

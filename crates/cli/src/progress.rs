@@ -28,7 +28,7 @@ impl Progress {
         Self::on_terminal(bar, template, 64 << 10)
     }
 
-    /// A display of how many pairs there were, if standard error is a terminal.
+    /// A display of how many entries there were, if standard error is a terminal.
     pub fn of_pairs() -> Self {
         Self::on_terminal(
             ProgressBar::new_spinner(),

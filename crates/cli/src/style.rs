@@ -9,7 +9,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// Colour if standard output is a terminal and nobody objects (`NO_COLOR`).
+    /// Colour if standard output is a terminal and `NO_COLOR` is not set.
     pub fn of_stdout() -> Self {
         let objected = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Style { colour: !objected && std::io::stdout().is_terminal() }
@@ -34,7 +34,7 @@ impl Style {
         self.paint("1;31", text)
     }
 
-    /// Something beside the point.
+    /// Something of less importance.
     pub fn faint(self, text: &str) -> String {
         self.paint("2", text)
     }

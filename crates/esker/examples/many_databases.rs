@@ -1,4 +1,4 @@
-//! Opens 20 databases that share memory and threads, and puts 1,000 small pairs into each. Prints what
+//! Opens 20 databases that share memory and threads, and puts 1,000 small entries into each. Prints what
 //! that took.
 //!
 //! `cargo run --release -p esker --example many_databases [DIR]`

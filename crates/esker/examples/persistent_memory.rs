@@ -6,7 +6,7 @@ use esker::pmem::{Accept, Pool};
 use esker::{Db, Log, Settings};
 use std::path::Path;
 
-/// A pool is a file. With persistent memory it lies on a file system mounted with DAX, and is made with
+/// A pool is a file. With persistent memory it is on a file system mounted with DAX, and is made with
 /// `Accept::Persistent`. An emulated one wants a file system in memory.
 fn settings(file: &Path) -> Settings {
     Settings::default().log(Log::Pmem { pool: file.to_owned(), emulated: true })

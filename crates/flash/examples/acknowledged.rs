@@ -8,7 +8,7 @@
 //! PLACE is a device that was laid out by `esker flash create`, or a directory, which is made if there is none; with a POOL
 //! of persistent memory that has the log, a directory.
 //!
-//! Two keys of three are overwritten by later ones, so that flushes and compactions are under way all the time. It goes
+//! Two keys of three are overwritten by later ones, so that flushes and compactions are in progress all the time. It goes
 //! on until it is killed, or something fails.
 
 use esker_base::{Rng, SystemClock, Threads};
@@ -22,7 +22,7 @@ const SEGMENT_BYTES: usize = 1 << 20;
 /// Numbers of puts that go to one key, and how far apart they are.
 const VERSIONS: u64 = 3;
 const APART: u64 = 500;
-/// Lines that a serial port's buffer, a page, has taken and that nobody has seen when the machine is reset.
+/// Lines that a serial port's buffer, a page, has taken and that were not seen when the machine is reset.
 const UNSEEN_MAX: u64 = 4096 / "acknowledged 0\n".len() as u64;
 
 fn main() -> Result<(), Box<dyn Error>> {

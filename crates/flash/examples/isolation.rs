@@ -1,4 +1,4 @@
-//! What reads lose beside writes under each policy, on the model: a table, and how fast the model is.
+//! What reads lose next to writes under each policy, on the model: a table, and how fast the model is.
 //!
 //! `cargo run --release -p esker-flash --example isolation [SECONDS] [FILL] [POLICY]`
 

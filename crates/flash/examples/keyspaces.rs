@@ -1,10 +1,10 @@
-//! What it is worth that the engine tells how long it expects tables to live: one database with a hot and a cold keyspace on
-//! a device of large chunks, told and not told, and what is moved to make room.
+//! What it is worth that the engine says how long it expects tables to live: one database with a hot and a cold keyspace on
+//! a device of large chunks, with hints and without, and what is moved to make space.
 //!
 //! `cargo run --release -p esker-flash --example keyspaces [FILL] [CHUNK_MIB] [SEEDS] [ACTIVE]`
 //!
 //! `FILL` of the device is alive at the most; `ACTIVE` chunks may be written in part at a time, as on zoned disks. Nothing
-//! takes time, and one thread does everything: what differs between two runs of a seed is what was told.
+//! takes time, and one thread does everything: what differs between two runs of a seed is the hints.
 
 use esker_base::background::Stepped;
 use esker_base::{Clock, Result, Rng, WriteHint};
@@ -26,7 +26,7 @@ struct Part {
     percent: u64,
 }
 
-/// Passes on what the engine tells, or leaves out what it expects.
+/// Passes on the engine's hints, or leaves out what it expects.
 struct Told {
     below: Arc<dyn Storage>,
     is_told: bool,

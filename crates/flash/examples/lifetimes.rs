@@ -1,14 +1,14 @@
 //! What it is worth to know how long a table lives: the tables that the engine writes and removes are written again on a device of
-//! large chunks, with lifetimes told in several ways. What is moved to make room shows how well they are grouped.
+//! large chunks, with lifetimes estimated in several ways. What is moved to make space shows how well they are grouped.
 //!
 //! `cargo run --release -p esker-flash --example lifetimes [FILL] [CHUNK_MIB]`
 //!
 //! * `alike`: all tables are of one lifetime;
 //! * `level`: the engine's hint;
-//! * `learnt`: the level, and beside it what the engine learns of tables of the same database and level, in bytes that all
+//! * `learnt`: the level, and in addition what the engine records of tables of the same database and level, in bytes that all
 //!   databases wrote;
 //! * `seen`: by the mean of what these lived so far, in place of the level;
-//! * `known`: by how long the table will live, as nobody can know: the most that a hint of lifetime can give.
+//! * `known`: by how long the table will live, which is unknown in practice: the most that a hint of lifetime can give.
 //!
 //! Nothing takes time, and one thread does everything, so that runs are the same each time.
 
@@ -156,7 +156,7 @@ fn trace(parts: &[Part], updates: u64) -> Vec<Event> {
     Arc::try_unwrap(trace).ok().expect("the databases are closed").into_inner().expect("no panic")
 }
 
-/// How lifetimes are told.
+/// How lifetimes are estimated.
 #[derive(Clone, Copy, PartialEq)]
 enum Told {
     Alike,
@@ -207,7 +207,7 @@ fn class(life: u64) -> u8 {
 }
 
 /// Writes a trace's tables on a device of which `fill` is alive at most. Returns bytes that were moved, and all that were
-/// written, for each byte of tables; `None` if there was no room.
+/// written, for each byte of tables; `None` if there was no space.
 fn replay(events: &[Event], told: Told, fill: f64, chunk_bytes: u32) -> Option<(f64, f64)> {
     const UNITS: u16 = 8;
     let bytes = peak(events).0 as f64 / fill;

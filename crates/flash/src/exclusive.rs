@@ -18,7 +18,7 @@ impl ExclusiveUse {
         Ok(Box::new(ExclusiveGuard(self.0.clone())))
     }
 
-    /// Releases the flag, whoever owns it: power was lost.
+    /// Releases the flag, whichever process owns it: power was lost.
     pub(crate) fn free(&self) {
         self.0.store(false, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Writes a report page of made-up results, to look at while working on the page:
+//! Writes a report page of made-up results, to inspect while working on the page:
 //!
 //! ```text
 //! cargo run -p esker-bench --example sample_report -- /tmp/report.html
@@ -11,7 +11,7 @@ use esker_bench::Row;
 use esker_bench::results::{Distribution, Machine, Results, Series};
 use std::collections::BTreeMap;
 
-/// With how fast it is beside the first, in each kind of work.
+/// With how fast it is compared with the first, in each kind of work.
 const ENGINES: [(&str, f64, f64); 4] = [
     ("esker-wal", 1.0, 1.0),
     ("esker-nolog", 1.5, 1.0),

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// Totals of a store since it was opened. They only grow. What a store does not tell is `None`.
+/// Totals of a store since it was opened. They only grow. What a store does not report is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Bytes of keys and values that users wrote, as a batch holds them: some five more for each pair, of
+    /// Bytes of keys and values that users wrote, as a batch holds them: some five more for each entry, of
     /// all engines alike.
     pub user_bytes: u64,
     /// Bytes written to the log.
@@ -19,7 +19,7 @@ pub struct Counters {
     pub flush_bytes: Option<u64>,
     /// Bytes written to tables by compactions.
     pub compaction_bytes: Option<u64>,
-    /// Time that writers were held back, summed over them, in microseconds.
+    /// Time that writers were throttled, summed over them, in microseconds.
     pub stall_us: Option<u64>,
     /// Point reads that a MemTable or another copy in DRAM answered, the block cache apart.
     pub dram_hits: Option<u64>,
@@ -27,7 +27,7 @@ pub struct Counters {
     pub dram_misses: Option<u64>,
     /// What became of the copies there, if they are a table of their own.
     pub copies: Option<Copies>,
-    /// Writes by the memory that their MemTable lies in, of a store that has some in either.
+    /// Writes by the memory that their MemTable is in, of a store that has some in either.
     pub placed: Option<Placed>,
     /// Blocks that were found in the block cache.
     pub cache_hits: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Copies {
     pub fills: u64,
     /// Dropped because something newer was written.
     pub invalidations: u64,
-    /// Dropped for want of room.
+    /// Dropped for want of space.
     pub evictions: u64,
 }
 
@@ -63,7 +63,7 @@ impl Copies {
     }
 }
 
-/// Entries written to MemTables, of which some lie in DRAM and some in persistent memory.
+/// Entries written to MemTables, of which some are in DRAM and some in persistent memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Placed {
     /// To those in DRAM.
@@ -190,7 +190,7 @@ impl Counters {
         (self.user_bytes > 0).then(|| written as f64 / self.user_bytes as f64)
     }
 
-    /// Bytes written to tables for each byte that a user wrote. Of a store that does not tell, all
+    /// Bytes written to tables for each byte that a user wrote. Of a store that does not report, all
     /// that the process `written`, but for what users wrote, which a log holds at least. `None` if no
     /// user wrote.
     pub fn table_write_amp(&self, written: Option<u64>) -> Option<f64> {
@@ -205,7 +205,7 @@ impl Counters {
 pub struct TableDiskUsage {
     /// Now.
     pub bytes: u64,
-    /// The most that they took at any moment since the store was opened, if it keeps that.
+    /// The most that they took at any time since the store was opened, if it keeps that.
     pub peak_bytes: Option<u64>,
 }
 
@@ -248,7 +248,7 @@ pub(crate) struct Costs {
     pub(crate) cpu: Duration,
 }
 
-/// What a load cost without the settling after it.
+/// What a load cost without the compactions after it.
 pub(crate) struct LoadCosts {
     /// What the store wrote meanwhile.
     pub(crate) during: Counters,
@@ -293,7 +293,7 @@ const TABLE_EXTENSIONS: [&str; 3] = ["tables", "sst", "ldb"];
 const TABLE_FOLDER: &str = "tables";
 
 /// The bytes that this process has given the system to write, to whatever: `None` where the system
-/// doesn't tell. What is written through mapped memory is not among them.
+/// doesn't report. What is written through mapped memory is not among them.
 pub fn written_bytes() -> Option<u64> {
     parse_written(&std::fs::read_to_string("/proc/self/io").ok()?)
 }
@@ -317,7 +317,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Now, or `None` where the system doesn't tell.
+    /// Now, or `None` where the system doesn't report.
     pub fn now() -> Option<Resident> {
         Resident::parse(&std::fs::read_to_string("/proc/self/status").ok()?)
     }
@@ -350,8 +350,8 @@ pub(crate) fn look_at_memory(peak: &mut Option<Resident>) {
 }
 
 /// Processor time that is on the account of a load: that of all threads of this process but the
-/// calling one, which runs no load, and looks at the store ten times a second. Such a look, at every
-/// file of a large store, is no small thing.
+/// calling one, which runs no load, and inspects the store ten times a second. To inspect every
+/// file of a large store takes time.
 pub struct CpuAccount {
     process: Duration,
     caller: Duration,

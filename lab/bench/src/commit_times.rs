@@ -1,7 +1,7 @@
 //! How long commits take, by themselves: a store with transactions that times them and passes all else on.
 //!
 //! A request of a workload of transactions reads, waits for locks, writes to memory, and commits. What a
-//! log adds, it adds to the commit; so [`CommitTimes`] stands between the workload and the store, and the
+//! log adds, it adds to the commit; so [`CommitTimes`] is between the workload and the store, and the
 //! workload is bound to it. A plain write is a commit as well.
 
 use crate::Latencies;

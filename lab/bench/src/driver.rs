@@ -7,8 +7,8 @@
 //! (`pace`). Steps that were due before the end are done after it, within limits. A thread fills histograms of its own, one for each kind of operation, and others from
 //! the middle of the load on; they are merged at the end, and where [`Load::intervals`] are wanted, each piece of time as well (`intervals`).
 //!
-//! The calling thread runs no load. It ticks, ten times a second or as it is told, for progress and for samples, until
-//! the threads have ended. A workload's companion gets one thread more; it is told to stop when the
+//! The calling thread runs no load. It ticks, ten times a second or as it is configured, for progress and for samples, until
+//! the threads have ended. A workload's companion gets one thread more; it is stopped when the
 //! measured ones are done.
 
 mod intervals;
@@ -31,7 +31,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// How often the calling thread ticks, unless it is told otherwise. Often enough to look alive, and to
+/// How often the calling thread ticks, unless it is configured otherwise. Often enough to look alive, and to
 /// see a peak of space that a large compaction causes.
 pub const TICK: Duration = Duration::from_millis(100);
 
@@ -51,7 +51,7 @@ pub struct Load<'a> {
     pub intervals: Option<Duration>,
     /// How often the calling thread ticks.
     pub tick: Duration,
-    /// What chance follows from, together with the label.
+    /// The seed of all randomness, together with the label.
     pub seed: u64,
     /// The load's name within the run.
     pub label: &'a str,
@@ -205,7 +205,7 @@ impl Limit {
     }
 }
 
-/// A thread's count of operations, for the calling thread to look at. Each on a cache line (and its
+/// A thread's count of operations, for the calling thread to inspect. Each on a cache line (and its
 /// prefetched neighbour) of its own, so that threads do not slow each other down by counting.
 #[derive(Default)]
 #[repr(align(128))]
@@ -223,7 +223,7 @@ struct Shared<'a> {
     intervals: Option<Intervals>,
 }
 
-/// Waits for the other threads when dropped, so that one that panics early keeps nobody waiting.
+/// Waits for the other threads when dropped, so that one that panics early keeps no other waiting.
 struct Ready<'a>(&'a Barrier);
 
 impl Drop for Ready<'_> {

@@ -2,12 +2,12 @@
 //! account of what it cost in bytes written, space, memory and processor time.
 //!
 //! [`Bench::run`] takes an [`Engine`] and a list of [`Stage`]s and gives back [`Row`]s, one a metric.
-//! [`report`] makes JSON of them, and [`table()`] something to look at.
+//! [`report`] makes JSON of them, and [`table()`] something to inspect.
 //!
 //! [`Trial::run`] measures one workload on one engine more closely, with curves over time and whole
 //! distributions. Many trials, of several engines in several rounds, make [`Results`].
 //!
-//! Whoever owns a store implements [`Engine`] for it; nothing here knows which store it is.
+//! The owner of a store implements [`Engine`] for it; nothing here knows which store it is.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! How far a run has come, for whoever watches it.
+//! How far a run has come, for an observer.
 
 use std::time::Duration;
 
-/// A moment of a run.
+/// A point in time of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// The stage that runs.

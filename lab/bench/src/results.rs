@@ -1,4 +1,4 @@
-//! All that a run gives: numbers, curves, and what somebody else needs to judge them.
+//! All that a run gives: numbers, curves, and what a reader needs to judge them.
 //!
 //! The JSON is an object with the fields of [`Results`] in their order. The lists have one element a
 //! line, so that two results can be compared with plain tools. Fields may be added, never renamed.
@@ -19,7 +19,7 @@ use crate::Row;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The key of [`Results::settings`] for what the run itself was told, whatever the engine.
+/// The key of [`Results::settings`] for what the run itself was configured with, whatever the engine.
 pub const RUN: &str = "run";
 
 /// The settings of one engine or of the run, by name.
@@ -38,7 +38,7 @@ pub struct Results {
     pub machine: Machine,
     /// When it started, in UTC, as RFC 3339 has it.
     pub started: String,
-    /// What only stood in for the real thing: to be said wherever results are shown.
+    /// What only replaced the real thing: to be said wherever results are shown.
     pub emulated: Vec<String>,
     /// Settings of each engine by its name, and under [`RUN`] those of the run.
     pub settings: BTreeMap<String, Settings>,
@@ -80,7 +80,7 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The kernel's name and release.
     pub kernel: String,
-    /// The type of the file system that the data lay on.
+    /// The type of the file system that the data was on.
     pub filesystem: String,
     /// The device under it.
     pub disk: String,

@@ -164,7 +164,7 @@ impl Rows {
         self.add_costs_but_amplification(costs);
     }
 
-    /// What a load cost, for whoever knows better how much was written.
+    /// What a load cost, for a caller that knows better how much was written.
     pub(crate) fn add_costs_but_amplification(&mut self, costs: &Costs) {
         let during = &costs.during;
         self.add_bytes("user_bytes", Some(during.user_bytes));

@@ -5,7 +5,7 @@
 //! `writer_*`, where one more thread writes. Of every stage: `seconds`, `user_bytes`, `log_bytes`,
 //! `flush_bytes`, `compaction_bytes`, `write_amp` (log included) where users wrote, `stall_us`,
 //! `disk_peak_bytes`, `rss_peak_mib`, `mapped_peak_mib`, `cpu_s`. Of `settle`, when it follows a load that writes:
-//! `total_seconds` and `total_write_amp`, from the start of that load until all is settled.
+//! `total_seconds` and `total_write_amp`, from the start of that load until all is compacted.
 
 use crate::accounting::{Costs, CpuAccount, Resident, look_at_memory};
 use crate::driver::{Load, TICK, run_watched};
@@ -29,7 +29,7 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs `stages` in order. `progress` is told about ten times a second, and at each stage's end.
+    /// Runs `stages` in order. `progress` is notified about ten times a second, and at each stage's end.
     pub fn run(
         &self,
         stages: &[Stage],

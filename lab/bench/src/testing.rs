@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Each look at this clock takes a millisecond, in the time of the thread that looks: so threads
+/// Each inspection of this clock takes a millisecond, in the time of the thread that looks: so threads
 /// that merely watch take no time from those that are measured.
 pub(crate) struct Ticking;
 
@@ -25,7 +25,7 @@ impl Clock for Ticking {
 }
 
 /// A model that counts bytes as an engine would: each user byte once to the log, once again at the
-/// flush, and twice more until all is settled. A quarter of its reads are called hits.
+/// flush, and twice more until all is compacted. A quarter of its reads are called hits.
 #[derive(Default)]
 pub(crate) struct Counting {
     pub(crate) model: Model,

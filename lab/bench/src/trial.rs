@@ -11,35 +11,35 @@
 //! look for something which found it; where kinds of operation are mixed, `KIND_operations` and
 //! `KIND_latency_…` for `read`, `update`, `insert`, `scan`, `rmw`; in an open loop, `rate`,
 //! `rate_reached`, the part of it that the engine kept up with, `unstarted`, operations that were
-//! due and given up, and `idle_latency_…`, those of operations that do nothing at the same rate before
+//! due and dropped, and `idle_latency_…`, those of operations that do nothing at the same rate before
 //! it all: what the machine alone is late by.
 //!
 //! What the workload is known by, a minute: `new_orders_per_minute`, `tpmc`.
 //! Of a workload of transactions: its kinds of operation by its own names; `commits`, `rollbacks` and
 //! `retries`; `client_us_per_commit` (the clients' time, all that is no commit included),
-//! `cpu_us_per_commit` (the process's, the looker-on apart), and where the engine tells them
+//! `cpu_us_per_commit` (the process's, the looker-on apart), and where the engine reports them
 //! `syncs_per_commit` and `log_bytes_per_commit`; `commit_latency_…`, if commits are timed ([`CommitTimes`]).
 //!
-//! `dram_hit_ratio` is the part of the point reads that DRAM answered, MemTables that lie there and
-//! copies of what lies elsewhere, but not the block cache, whose `cache_hit_ratio` is that of the
-//! blocks asked for. Both stand where the engine counts them. `pmem_writes` is the part of the writes
+//! `dram_hit_ratio` is the part of the point reads that DRAM answered, MemTables that are there and
+//! copies of what is elsewhere, but not the block cache, whose `cache_hit_ratio` is that of the
+//! blocks asked for. Both are where the engine counts them. `pmem_writes` is the part of the writes
 //! that went to MemTables in persistent memory, of an engine that has some there and some in DRAM.
 //!
-//! Of load and settling together: `settle_seconds`, `sustained_throughput` (the operations by the
+//! Of load and the compactions after it together: `settle_seconds`, `sustained_throughput` (the operations by the
 //! time of both), `user_bytes`, `written_bytes` (all that the
 //! process wrote, as the system counts it, and what it stored in persistent memory), `log_bytes`, `flush_bytes`, `compaction_bytes`, `stall_us`
-//! (where the engine tells them), `write_amp` (`written_bytes` by `user_bytes`), `live_bytes`,
-//! `disk_peak_bytes`, `space_amp_mean` (during the load: space by live bytes of the same moments),
+//! (where the engine reports them), `write_amp` (`written_bytes` by `user_bytes`), `live_bytes`,
+//! `disk_peak_bytes`, `space_amp_mean` (during the load: space by live bytes of the same points in time),
 //! `space_amp_peak` (the peak by the live bytes at the end), `table_write_amp` (`flush_bytes` and
-//! `compaction_bytes` by `user_bytes`; where the engine does not tell, `written_bytes` less the users'),
+//! `compaction_bytes` by `user_bytes`; where the engine does not report, `written_bytes` less the users'),
 //! `table_space_amp_mean` and `table_space_amp_peak` (of the tables alone, once the live bytes grow no
-//! more: the mean over the load, the peak with settling), `table_space_amp_settled` (when all is settled), `predicted_reclaim_error` and
+//! more: the mean over the load, the peak with the compactions after it), `table_space_amp_settled` (when all is compacted), `predicted_reclaim_error` and
 //! `reclaims_within_tenth` (what compactions were expected to free, by what they freed: in all, and
-//! the part of them that was expected right, where the engine tells), `cpu_s` (of all threads but the one that
+//! the part of them that was expected right, where the engine reports it), `cpu_s` (of all threads but the one that
 //! looks on), `rss_peak_mib` (memory of the process's own, by ten looks a second) and
 //! `mapped_peak_mib` (pages of mapped files and shared memory, likewise).
 //!
-//! A trial that does not settle is over with its last operation. What it wrote is then not yet all
+//! A trial that does not wait for compactions is over with its last operation. What it wrote is then not yet all
 //! that it will have cost, so there is no `sustained_throughput`, and `write_amp_so_far` in place of
 //! `write_amp`.
 //!
@@ -86,12 +86,12 @@ pub struct Trial<'a> {
     pub rate: Option<f64>,
     /// How long the workload runs before it counts, if it is endless.
     pub warm_up: WarmUp,
-    /// Whether the time and the cost of settling are measured.
+    /// Whether the time and the cost of the compactions after a load are measured.
     pub settles: bool,
-    /// The distance of the points of series: 20 ms or more. Those of `disk_bytes` lie a tenth of a second
+    /// The distance of the points of series: 20 ms or more. Those of `disk_bytes` are a tenth of a second
     /// apart at least.
     pub interval: Duration,
-    /// What chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
 }
 
@@ -128,7 +128,7 @@ fn point_reads(measured: &Measurement) -> u64 {
 }
 
 impl Trial<'_> {
-    /// Runs it. `progress` is told about ten times a second.
+    /// Runs it. `progress` is notified about ten times a second.
     pub fn run(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Outcome> {
         let idle = self.rate.is_some().then(|| self.idle()).transpose()?;
         if self.workload.endless() && self.warm_up != WarmUp::NONE {

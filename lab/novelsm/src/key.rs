@@ -45,7 +45,7 @@ impl KeyWords {
         self.bytes
     }
 
-    /// How a key of `bytes` bytes, whose words `word` gives, stands to this one.
+    /// How a key of `bytes` bytes, whose words `word` gives, compares with this one.
     #[inline]
     pub(super) fn order_of(&self, bytes: usize, word: impl Fn(usize) -> u64) -> Ordering {
         for (index, own) in self.words().iter().take(words_of(bytes)).enumerate() {

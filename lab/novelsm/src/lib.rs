@@ -11,13 +11,13 @@
 //! | `write` | the writer: which MemTable, and when the next |
 //! | `shared` | MemTables for readers, and the flush |
 //! | `tree` | the tables |
-//! | `store` | what it offers: reads, and what it tells of itself |
+//! | `store` | what it offers: reads, and what it reports itself |
 //!
 //! **A put** goes to a MemTable in DRAM: a checksummed record is appended to its log by one write, not
 //! synced, and a node is linked into its skiplist. There are two such MemTables. When one is full a
 //! background thread flushes it; when the other is full as well, and writers would have to wait, puts
 //! go to a mutable MemTable in persistent memory instead: a skiplist in an extent of a pool, made
-//! durable node by node, without a log. As soon as there is room in DRAM, writes go back there. Full
+//! durable node by node, without a log. As soon as there is space in DRAM, writes go back there. Full
 //! extents are flushed like the others; writers wait only when no extent is free.
 //!
 //! **A get** looks into all MemTables and then into the tables.
@@ -128,7 +128,7 @@ impl NoveLsm {
     }
 
     /// As [`NoveLsm::open`], with threads of `background`. Without any, nothing is flushed until
-    /// somebody calls [`Shared::flush_all`].
+    /// a caller calls [`Shared::flush_all`].
     fn open_with(
         dir: &Path,
         settings: &Settings,

@@ -1,5 +1,5 @@
 //! A skiplist of versions in a [`Memory`], ordered by key and then newest first. In persistent memory
-//! it is right after a crash at any moment, without any repair.
+//! it is right after a crash at any time, without any repair.
 //!
 //! An insert appends the node with its links in it, durably: the first fence. Then it stores the link
 //! to it at the lowest level, which makes it part of the list: the second fence. The links above make
@@ -76,7 +76,7 @@ impl<M: Memory> SkipList<M> {
         SkipList { memory, head, height: AtomicUsize::new(1) }
     }
 
-    /// The first node that is not before `key` as of `seqno`, and the neighbours of that place.
+    /// The first node that is not before `key` at `seqno`, and the neighbours of that place.
     fn seek(&self, key: &KeyWords, seqno: Seqno, mut neighbours: Option<&mut Neighbours>) -> usize {
         let (mut node, mut level) = (self.head, self.height.load(Ordering::Acquire) - 1);
         // Known not to be before the key, from the level above.
@@ -115,16 +115,16 @@ impl<M: Memory> SkipList<M> {
     }
 }
 
-/// A list, wherever it lies.
+/// A list, wherever it is.
 pub(super) trait List: Send + Sync {
     /// Bytes that are left.
     fn room(&self) -> usize;
 
-    /// Inserts a version that is newer than all others of its key; there is room for
+    /// Inserts a version that is newer than all others of its key; there is space for
     /// [`node_bytes_max`](super::node::node_bytes_max). As durable as the memory when this returns. One call at a time.
     fn insert(&self, version: &Version<'_>, scratch: &mut Scratch);
 
-    /// The newest version of `key` as of `seqno`.
+    /// The newest version of `key` at `seqno`.
     fn get(&self, key: &KeyWords, seqno: Seqno) -> Option<Found>;
 
     /// Gives the newest version of each key to `sink`, in order.

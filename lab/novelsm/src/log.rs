@@ -4,7 +4,7 @@
 //! `crc32c u32 | bytes u32 | MemTable u64 | first seqno u64 | entries`
 //!
 //! The checksum covers all that follows it. A file is written again from its front for a later
-//! MemTable; that number tells old records from new ones.
+//! MemTable; that number distinguishes old records from new ones.
 
 use esker_api::WriteBatch;
 use esker_base::checksum::crc32c;

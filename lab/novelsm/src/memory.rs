@@ -19,7 +19,7 @@ pub(super) trait Memory: Send + Sync {
     fn room(&self) -> usize;
 
     /// Appends a piece, which is as durable as the memory when this returns, and gives its place;
-    /// `None` if there is no room.
+    /// `None` if there is no space.
     fn append(&self, piece: &[u8]) -> Option<usize>;
 
     /// The word at a place, and all that was appended before it was stored.
@@ -35,7 +35,7 @@ pub(super) trait Memory: Send + Sync {
     fn before_read(&self, bytes: usize);
 }
 
-/// The block that words lie in.
+/// The block that words are in.
 type Block = Box<[AtomicU64]>;
 
 /// Blocks that wait to be used again: their pages are present, so that no page fault strikes a put.

@@ -39,7 +39,7 @@ pub(super) fn node_bytes_max(key_bytes: usize, value_bytes: usize) -> usize {
     HEADER_BYTES + words * WORD_BYTES + 2 * LINE_BYTES
 }
 
-/// Where the link of a node at a level lies.
+/// Where the link of a node at a level is.
 #[inline]
 pub(super) fn link_at(node: usize, level: usize) -> usize {
     node - (level + 1) * WORD_BYTES
@@ -57,7 +57,7 @@ impl<'a, M: Memory> Node<'a, M> {
         Node { memory, at }
     }
 
-    /// How its key stands to `key`.
+    /// How its key compares with `key`.
     #[inline]
     pub(super) fn order_of(&self, key: &KeyWords) -> Ordering {
         let start = self.at + HEADER_BYTES;

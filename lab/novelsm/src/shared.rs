@@ -36,13 +36,13 @@ pub(super) struct Shared {
     pub(super) has_dram: AtomicBool,
     pub(super) counts: Counts,
     state: Mutex<State>,
-    /// Told of every change of `state`.
+    /// Notified of every change of `state`.
     changed: Condvar,
 }
 
 struct State {
     full: VecDeque<Full>,
-    /// One for each MemTable that DRAM has room for.
+    /// One for each MemTable that DRAM has space for.
     logs: Vec<Log>,
     /// MemTables up to here are in tables.
     flushed: u64,
@@ -65,7 +65,7 @@ pub(super) struct Counts {
     pub(super) dram_hits: AtomicU64,
 }
 
-/// Where the next MemTable lies.
+/// Where the next MemTable is.
 pub(super) enum Next {
     Dram(Log),
     Pmem(MemTable),
@@ -99,7 +99,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The place of MemTable `number`: DRAM if there is room, or else the pool. Waits for the flush if
+    /// The place of MemTable `number`: DRAM if there is space, or else the pool. Waits for the flush if
     /// both are full. There is always something to wait for: a log is in the hands of a full MemTable,
     /// or here.
     pub(super) fn next(&self, number: u64) -> Result<Next> {
@@ -150,7 +150,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Flushes full MemTables, oldest first, until it is told to stop, or one fails.
+    /// Flushes full MemTables, oldest first, until it is stopped, or one fails.
     pub(super) fn flush_all(&self) {
         let _ending = Ending(self);
         while let Some(table) = self.oldest_full() {
@@ -201,7 +201,7 @@ impl Shared {
     }
 }
 
-/// Tells those who wait that nobody flushes any more.
+/// Notifies the waiters that no thread flushes any more.
 struct Ending<'a>(&'a Shared);
 
 impl Drop for Ending<'_> {

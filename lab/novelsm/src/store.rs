@@ -1,4 +1,4 @@
-//! What the store offers, and what it tells of itself.
+//! What the store offers, and what it reports itself.
 
 use crate::NoveLsm;
 use crate::key::KeyWords;

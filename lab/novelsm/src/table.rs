@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) struct MemTable {
     pub(super) number: u64,
     pub(super) list: Box<dyn List>,
-    /// The extent that it lies in, if it is in persistent memory.
+    /// The extent that it is in, if it is in persistent memory.
     pub(super) epoch: Option<u32>,
 }
 

@@ -1,6 +1,6 @@
 //! What LevelDB and RocksDB write to their logs, counted here by the format that they share
 //! (LevelDB's `doc/log_format.md`; RocksDB's wiki, Write Ahead Log File Format), because LevelDB
-//! tells nothing of it, and RocksDB either costs time for counting or rounds to ten megabytes.
+//! says nothing of it, and RocksDB either costs time for counting or rounds to ten megabytes.
 //!
 //! Each write counts as a record of its own, which is right for one thread. Of several threads that
 //! write at once one writes for all, under one header: then it is at most a header a write too much.

@@ -1,4 +1,4 @@
-//! What a peer offers beside the traits that all stores have.
+//! What a peer offers in addition to the traits that all stores have.
 
 use esker_api::Ordered;
 use esker_base::Result;
@@ -21,7 +21,7 @@ pub trait Peer: Ordered {
     fn configuration(&self) -> Vec<(String, String)>;
 }
 
-/// Totals since a store was opened. They only grow. What a peer does not tell, and what can't be
+/// Totals since a store was opened. They only grow. What a peer does not report, and what can't be
 /// known otherwise, is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {
@@ -34,6 +34,6 @@ pub struct Written {
     pub flush_bytes: Option<u64>,
     /// Bytes written to tables by compactions.
     pub compaction_bytes: Option<u64>,
-    /// Time that writers were held back, summed over them, in microseconds.
+    /// Time that writers were throttled, summed over them, in microseconds.
     pub stall_us: Option<u64>,
 }

@@ -76,13 +76,13 @@ impl PeerSettings {
         Ok(())
     }
 
-    /// How many write buffers fit beside a cache of at least one buffer's size, `most` at most.
+    /// How many write buffers fit next to a cache of at least one buffer's size, `most` at most.
     #[cfg(any(test, feature = "rocksdb", feature = "tidesdb"))]
     pub(crate) fn write_buffers_of(&self, most: usize) -> usize {
         (self.memory_bytes / self.write_buffer_bytes).saturating_sub(1).clamp(2, most.max(2))
     }
 
-    /// The block cache beside `write_buffers` buffers.
+    /// The block cache next to `write_buffers` buffers.
     #[cfg(any(test, feature = "rocksdb", feature = "leveldb", feature = "tidesdb"))]
     pub(crate) fn cache_beside(&self, write_buffers: usize) -> usize {
         let left = self.memory_bytes.saturating_sub(write_buffers * self.write_buffer_bytes);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// More threads than this share stripes, which is slower and still right.
 const STRIPES: usize = 16;
 
-/// Two cache lines, because processors fetch them in pairs.
+/// Two cache lines, because processors fetch them two at once.
 #[repr(align(128))]
 #[derive(Default)]
 struct Stripe(AtomicU64);

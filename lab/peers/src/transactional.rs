@@ -8,7 +8,7 @@ use esker_storage::Device;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the log of a peer that runs transactions lies.
+/// Where the log of a peer that runs transactions is.
 #[derive(Clone)]
 pub enum PeerLog {
     /// Nowhere.

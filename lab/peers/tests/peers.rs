@@ -96,7 +96,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("key{number:06}").into_bytes()
 }
 
-/// A value that tells which round wrote it, padded so that tables fill.
+/// A value that says which round wrote it, padded so that tables fill.
 fn value(number: u64, round: u64) -> Vec<u8> {
     let mut value = format!("{number}/{round}/").into_bytes();
     let mut padding = vec![0; 200];

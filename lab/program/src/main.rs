@@ -1,4 +1,4 @@
-//! The `esker-lab` program: measures Esker, beside other engines where they are built in.
+//! The `esker-lab` program: measures Esker, compared with other engines where they are built in.
 //!
 //! * [`mod@bench`]: loads, each on one engine or several;
 //! * [`experiment`]: comparisons known by name, which anybody can repeat;

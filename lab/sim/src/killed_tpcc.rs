@@ -158,7 +158,7 @@ fn run_child(
     parsed.collect()
 }
 
-/// Opens what a child left, and tells what is wrong with it.
+/// Opens what a child left, and says what is wrong with it.
 fn check(place: Place<'_>, acknowledged: &[Acknowledged]) -> std::result::Result<(), String> {
     let fails = |error: Error| error.to_string();
     let db = Db::open(place.dir, settings(place)).map_err(fails)?;

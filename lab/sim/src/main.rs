@@ -1,4 +1,4 @@
-//! Runs simulated histories, crashes pools at every moment, or kills real processes:
+//! Runs simulated histories, crashes pools at every point in time, or kills real processes:
 //!
 //! ```text
 //! cargo run --release -p esker-sim -- --seeds 10000

@@ -5,7 +5,7 @@ use esker_api::{Transaction, TransactionOptions, Transactional};
 use esker_base::Result;
 
 /// How often a transaction is begun before its last error is passed on. A hundred clients that all want
-/// one key can each lose to all others in turn, and that a few times over; more means that nobody gets on.
+/// one key can each lose to all others in turn, and that a few times over; more means that no transaction succeeds.
 pub(crate) const TRIES: u32 = 1_000;
 
 /// How a transaction is to end.
@@ -20,7 +20,7 @@ pub(crate) enum Ending {
 }
 
 /// Runs `body` in a transaction, again from the start after every transient error, and ends it as `body`
-/// says. `counted` is told how it went.
+/// says. `counted` is notified how it went.
 pub(crate) fn attempt<T>(
     store: &dyn Transactional,
     options: &TransactionOptions,

@@ -1,6 +1,6 @@
 //! What a check of a store's content found to be otherwise than it must be.
 
-/// How many are told; all are counted.
+/// How many are reported; all are counted.
 const TOLD: usize = 10;
 
 /// The first differences that a check met, and how many there were.

@@ -30,7 +30,7 @@ impl<'a> Groups<'a> {
         self.cursor.current().map(|(key, _)| key[..self.prefix_bytes].to_vec())
     }
 
-    /// Calls `visit` for every pair of the group of `prefix`, if that is what comes next.
+    /// Calls `visit` for every entry of the group of `prefix`, if that is what comes next.
     pub(crate) fn visit(
         &mut self,
         prefix: &[u8],

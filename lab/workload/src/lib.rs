@@ -11,7 +11,7 @@
 //! * [`checker`]: values that name the write they come from, so that every read can be judged.
 //! * [`model`]: an ordered map with snapshots, and one with transactions: what other stores are held against.
 //!
-//! A [`Workload`] hands out one [`Worker`] a thread, and a worker does one operation a step. Whoever
+//! A [`Workload`] hands out one [`Worker`] a thread, and a worker does one operation a step. The caller that
 //! runs it brings the threads and the clock: the bench driver with real ones, the simulator with
 //! its own. A worker's whole sequence follows from the [`Rng`](esker_base::Rng) it is given.
 

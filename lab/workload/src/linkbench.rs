@@ -3,9 +3,9 @@
 //! After Armstrong, Ponnekanti, Borthakur and Callaghan, *LinkBench: a Database Benchmark Based on the
 //! Facebook Social Graph*, SIGMOD 2013, with the figures of the program published with it
 //! (`config/FBWorkload.properties`). A graph of nodes and typed links is loaded; then clients ask for it
-//! and change it, seven times of ten for the newest links of a node. The store keeps, beside every link,
+//! and change it, seven times of ten for the newest links of a node. The store keeps, in addition to every link,
 //! how many visible ones a node has of each type, and must keep that right: a link and its count change
-//! in one transaction. [`check`] looks whether they agree, whenever nobody writes.
+//! in one transaction. [`check`] looks whether they agree, whenever no client writes.
 //!
 //! * [`Options`]: how large the graph is.
 //! * [`Load`]: the graph, in plain batches, each client a range of ids.

@@ -8,7 +8,7 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-/// A property and where it stands.
+/// A property and where it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Property {
     /// The line that it starts on, counted from one.
@@ -19,12 +19,12 @@ pub struct Property {
     pub value: String,
 }
 
-/// A `\u` that four hexadecimal digits, or the other half of a pair, do not follow.
+/// A `\u` that four hexadecimal digits, or the other half of an entry, do not follow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadEscape {
     /// The line that the property starts on, counted from one.
     pub line: usize,
-    /// What stands there.
+    /// What is there.
     pub text: String,
 }
 
@@ -108,7 +108,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The character of a `\u` whose digits come next. One beyond the first plane is a pair of them.
+/// The character of a `\u` whose digits come next. One beyond the first plane is two of them.
 fn code_point(text: &str, chars: &mut Peekable<CharIndices<'_>>) -> Option<char> {
     let first = code_unit(text, chars)?;
     if let Some(c) = char::from_u32(u32::from(first)) {

@@ -4,12 +4,12 @@
 //! asks below [`InsertSequence::limit`], which moves over a number once that number and all before
 //! it are acknowledged.
 //!
-//! A ring of slots holds the acknowledged numbers that wait for an earlier one. Whoever acknowledges
+//! A ring of slots holds the acknowledged numbers that wait for an earlier one. The client that acknowledges
 //! then moves the limit over the filled slots that follow it. Invariants:
 //! 1. limit <= next <= limit + [`WINDOW`], so that each number waiting has a slot of its own;
 //! 2. only the thread that empties the slot of number `limit` moves the limit, by one;
 //! 3. a number that is acknowledged is either below the limit or in its slot. All steps are
-//!    sequentially consistent: a thread that fills a slot after the mover looked at it looks at the
+//!    sequentially consistent: a thread that fills a slot after the mover inspected it inspects the
 //!    limit after the mover wrote it, and so goes on in the mover's place.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

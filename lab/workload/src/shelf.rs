@@ -39,7 +39,7 @@ pub struct Options {
     pub value_bytes: usize,
     /// Threads.
     pub threads: usize,
-    /// What chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
 }
 

@@ -3,8 +3,8 @@
 //! After the *TPC Benchmark C Standard Specification*, revision 5.11 (2010); the clauses are named where
 //! they are followed. Each client is a terminal of one district of one warehouse. It takes orders, books
 //! payments, delivers, and looks things up, in the proportions of a deck of cards (clause 5.2.4.2).
-//! [`check`] tests the twelve consistency conditions of clause 3.3.2, whenever nobody writes; and a run
-//! remembers what was acknowledged to its clients, so that [`verify`] can tell after a crash whether any
+//! [`check`] tests the twelve consistency conditions of clause 3.3.2, whenever no client writes; and a run
+//! remembers what was acknowledged to its clients, so that [`verify`] can check after a crash whether any
 //! of it is missing.
 //!
 //! * [`Options`]: warehouses, clients, and how much smaller than specified the tables are.

@@ -2,12 +2,12 @@
 //! every key once and then nine times more on average.
 //!
 //! The threads first insert all keys, each taking the next one, and go on to updates of those that
-//! are in the store, so its content stays the same size while the garbage in it grows. Keys lie
-//! scattered over the key space, in the order of their arrival as well as in that of their heat.
+//! are in the store, so its content stays the same size while the obsolete data in it grows. Keys are
+//! scattered over the key space, in the order of their arrival as well as in that of their access frequency.
 //! Threads **divide** the work, and workers that are made later go on where earlier ones stopped.
 //!
 //! * [`reads`]: what reads find afterwards, or meanwhile;
-//! * `skew`: what dividing keys by heat can save; [`LimitLine`]: what such updates cost at least.
+//! * `skew`: what dividing keys by access frequency can save; [`LimitLine`]: what such updates cost at least.
 
 mod options;
 pub mod reads;

@@ -7,14 +7,14 @@ use std::time::Duration;
 /// The kind of an operation, so that latencies can be separated where a load mixes them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OperationKind {
-    /// A look at one key.
+    /// A lookup of one key.
     #[default]
     Read,
     /// A write of a key that may be there, a delete included.
     Update,
     /// A write of a key that is new.
     Insert,
-    /// Pairs in order: a seek and the steps after it, or one such step.
+    /// Entries in order: a seek and the steps after it, or one such step.
     Scan,
     /// A read of a key and a write of the same key after it.
     ReadModifyWrite,
@@ -90,9 +90,9 @@ impl Step {
 pub struct Transactions {
     /// Committed, with something written.
     pub commits: u64,
-    /// Given up because the workload wants it so.
+    /// Dropped because the workload wants it so.
     pub rollbacks: u64,
-    /// Given up because of others, and run again.
+    /// Dropped because of others, and run again.
     pub retries: u64,
 }
 
@@ -120,7 +120,7 @@ pub trait Workload: Sync {
     /// The part of thread number `thread`, counted from zero. Each thread brings its own `rng`.
     ///
     /// `store` is one keyspace. A workload of transactions over several is bound to its
-    /// [`Transactional`](esker_api::Transactional) store when it is made, and does not look at this one.
+    /// [`Transactional`](esker_api::Transactional) store when it is made, and does not inspect this one.
     fn worker<'a>(
         &'a self,
         store: &'a dyn Ordered,
@@ -128,7 +128,7 @@ pub trait Workload: Sync {
         rng: Rng,
     ) -> Result<Box<dyn Worker + 'a>>;
 
-    /// How many operations each worker is to do. A scan may run out of pairs earlier.
+    /// How many operations each worker is to do. A scan may run out of entries earlier.
     fn operations(&self) -> u64;
 
     /// How many operations thread number `thread` is to do, where the threads' shares differ: never
@@ -138,7 +138,7 @@ pub trait Workload: Sync {
     }
 
     /// Bytes of keys and values that the store holds for its users once this load has done
-    /// `operations` operations: what its files are compared with. `None` if the load can't tell.
+    /// `operations` operations: what its files are compared with. `None` if the load can't know.
     fn live_bytes(&self, _operations: u64) -> Option<u64> {
         None
     }

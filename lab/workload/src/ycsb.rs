@@ -8,7 +8,7 @@
 //! * A value is the fields back to back, ten of a hundred bytes each. Names of fields are not
 //!   stored, so all stores keep the same bytes; reading one field is reading the record.
 //! * An update writes a whole record ([`Update::Whole`]), where YCSB writes one field unless it is
-//!   told `writeallfields=true`. In a key-value store that one field would make every update a
+//!   configured with `writeallfields=true`. In a key-value store that one field would make every update a
 //!   read-modify-write; [`Update::Field`] has it so.
 //! * A read-modify-write reads once and writes once. YCSB's bindings for key-value stores read a
 //!   second time within the write.

@@ -1,12 +1,12 @@
-//! Batches that tell by themselves whether they are whole.
+//! Batches that show by themselves whether they are whole.
 //!
-//! Batch *n*, from 1, is 1 to 8 pairs in one keyspace and one pair in another, written atomically:
+//! Batch *n*, from 1, is 1 to 8 entries in one keyspace and one entry in another, written atomically:
 //!
 //! * `n/part`, for each part: *n*, the part, how many parts there are, filler of a length that follows
 //!   from *n* and the part, and a checksum of all that;
 //! * in the ledger, `latest`: *n*.
 //!
-//! So after a crash one scan tells which batches are there, whether any is torn or altered, whether
+//! So after a crash one scan says which batches are there, whether any is torn or altered, whether
 //! there is a hole, and whether the two keyspaces agree.
 
 use crate::failure::{Failure, Outcome};
@@ -80,11 +80,11 @@ impl Books {
 pub struct Evidence {
     /// Batches 1 to this are there.
     pub batches: u64,
-    /// The pairs that they are made of.
+    /// The entries that they are made of.
     pub pairs: u64,
 }
 
-/// Checks the pair that should be part `expected`, and says which part should come next.
+/// Checks the entry that should be part `expected`, and says which part should come next.
 fn check(expected: (u64, u64), key_found: &[u8], value_found: &[u8]) -> Outcome<(u64, u64)> {
     let (number, part) = expected;
     if key_found != key(number, part) {

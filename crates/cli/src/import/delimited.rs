@@ -60,7 +60,7 @@ pub struct Delimited {
     value: Option<usize>,
     fields: Fields,
     line: Vec<u8>,
-    /// A first record that was read to learn the number of columns, when there is no header.
+    /// A first record that was read for the number of columns, when there is no header.
     first: Option<u64>,
 }
 
@@ -292,7 +292,7 @@ impl Delimited {
     }
 }
 
-/// One byte of CSV. `None` if it can't stand where it does.
+/// One byte of CSV. `None` if it is not allowed there.
 fn csv_step(state: Csv, byte: u8, fields: &mut Fields) -> Option<Csv> {
     Some(match (state, byte) {
         (Csv::FieldStart, b'"') => Csv::Quoted,

@@ -19,7 +19,7 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// A parser that makes pairs by `rules`.
+    /// A parser that makes entries by `rules`.
     pub fn new(rules: Rules) -> Self {
         JsonLines { rules, line: Vec::new() }
     }

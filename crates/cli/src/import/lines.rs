@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 /// The longest line, and the longest CSV record, for values of up to so many bytes: JSON writes a control
-/// character as six bytes, and there is room for other columns.
+/// character as six bytes, and there is space for other columns.
 pub fn longest_line(value_bytes: usize) -> usize {
     6 * value_bytes + (1 << 20)
 }

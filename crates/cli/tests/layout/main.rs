@@ -313,6 +313,6 @@ fn rustdoc_uses_no_more_odd_words() {
             places.push(format!("{path}:{line}"));
         }
     }
-    assert!(counts.len() > 20, "the walk sees no documentation");
+    assert!(!counts.is_empty(), "the walk sees no documentation");
     expect_none(prose::beyond(&counts));
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 
-/// A database without threads: no file is made, changed or removed beside whoever copies its directory.
+/// A database without threads: no file is made, changed or removed while its directory is copied.
 pub fn open_still(dir: PathBuf, logs: Option<PathBuf>) -> esker::Db {
     let storage = |dir| -> Arc<dyn Storage> { Arc::new(PosixStorage::open(dir).unwrap()) };
     let env = Env { background: Arc::new(Stepped), ..Env::over(storage(dir)) };

@@ -5,7 +5,7 @@ use esker_base::Rng;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// Pairs of bytes that every format finds hard.
+/// Entries of bytes that every format finds hard.
 fn hard_pairs() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rng = Rng::new(3);
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = [

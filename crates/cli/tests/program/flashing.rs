@@ -79,7 +79,7 @@ fn a_database_on_a_device_is_written_to_by_every_command_that_may() {
     scratch.run(&["dump-manifest", "d"]).expect_failure(2, "device of chunks");
 }
 
-/// What lies in the chunks of the device `d`.
+/// What is in the chunks of the device `d`.
 fn chunks(scratch: &Scratch) -> Vec<(PathBuf, Vec<u8>)> {
     let names = crate::names(&scratch.path("d")).into_iter();
     let names = names.filter(|name| name.starts_with("zone-"));

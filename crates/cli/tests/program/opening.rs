@@ -1,4 +1,4 @@
-//! Which directories are opened, how, and beside whom.
+//! Which directories are opened, how, and while which others have them open.
 
 use crate::{Scratch, names};
 

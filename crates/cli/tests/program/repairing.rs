@@ -1,4 +1,4 @@
-//! repair: what it refuses, and what it does to files that nobody can vouch for.
+//! repair: what it refuses, and what it does to files whose content is unknown.
 
 use crate::damage::{file, flip, open_still, sample};
 use crate::{Scratch, names};

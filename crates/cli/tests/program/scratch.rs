@@ -20,7 +20,7 @@ impl Scratch {
         Scratch(tempfile::tempdir().unwrap())
     }
 
-    /// One with these pairs in the default keyspace.
+    /// One with these entries in the default keyspace.
     pub fn with_pairs(pairs: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
         let lines: String = pairs.iter().map(|(key, value)| format!("{key}\t{value}\n")).collect();

@@ -8,7 +8,7 @@ use std::ops::{
 
 /// An owned range of keys.
 ///
-/// Every range of byte strings converts into one: `"a".."b"`, `key..`, `..=key`, `..`, or a pair of
+/// Every range of byte strings converts into one: `"a".."b"`, `key..`, `..=key`, `..`, or two
 /// bounds.
 ///
 /// # Examples

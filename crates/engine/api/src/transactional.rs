@@ -1,4 +1,4 @@
-//! Transactions over all keyspaces of a store. The traits stand here so that workloads can be written
+//! Transactions over all keyspaces of a store. The traits are here so that workloads can be written
 //! against them, whoever's transactions they are.
 
 use crate::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
@@ -38,7 +38,7 @@ pub trait Transaction {
     /// transaction locks `key`, and an optimistic one will not commit after such a change.
     ///
     /// It reads what is committed when the lock is got. Under [`Isolation::Snapshot`] and above it
-    /// fails with [`Error::Conflict`] if that is newer than the transaction's moment.
+    /// fails with [`Error::Conflict`] if that is newer than the transaction's point in time.
     fn get_for_update(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>>;
 
     /// Sets `key` to `value`.

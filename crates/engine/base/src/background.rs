@@ -9,9 +9,9 @@ pub type Body = Box<dyn FnOnce() + Send + 'static>;
 /// How a thread fares when there is more to do than processors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Priority {
-    /// Like everybody else.
+    /// As all threads.
     Normal,
-    /// Behind those who wait for answers: about a tenth of a processor beside a busy thread of normal
+    /// Behind those who wait for answers: about a tenth of a processor next to a busy thread of normal
     /// priority, and all of it otherwise.
     Low,
 }
@@ -25,7 +25,7 @@ pub trait Running: Send {
 /// Where an engine gets its background threads from.
 pub trait Background: Send + Sync + 'static {
     /// Starts a thread called `name` that runs `body`, or returns `None` if this background has no
-    /// threads: then whoever owns the engine steps its work by hand, as the simulator does.
+    /// threads: then the owner of the engine steps its work by hand, as the simulator does.
     fn spawn(&self, name: &str, priority: Priority, body: Body)
     -> Result<Option<Box<dyn Running>>>;
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// A monotonic clock that can also wait.
 pub trait Clock: Send + Sync + 'static {
-    /// Time since some fixed moment. Never goes back.
+    /// Time since some fixed point in time. Never goes back.
     fn now(&self) -> Duration;
     /// Blocks the calling thread for `duration`, to within a few microseconds where the system's timers
     /// can do that. A simulated clock only moves its own time on.

@@ -7,9 +7,9 @@ use crate::{Kind, Result, Seqno};
 /// A new cursor is not valid until the first seek. After an error it is not valid. `key`, `seqno`,
 /// `kind` and `value` may only be called while it is valid.
 ///
-/// A cursor yields every version, deletes included; range tombstones travel beside it, never in it.
+/// A cursor yields every version, deletes included; range tombstones travel separately, never in it.
 pub trait EntryCursor: Send {
-    /// Whether the cursor stands on a version.
+    /// Whether the cursor is on a version.
     fn valid(&self) -> bool;
     /// Goes to the first version of all.
     fn seek_first(&mut self) -> Result<()>;
@@ -25,7 +25,7 @@ pub trait EntryCursor: Send {
     fn next(&mut self) -> Result<()>;
     /// Goes one version back.
     fn prev(&mut self) -> Result<()>;
-    /// The key of the version the cursor stands on.
+    /// The key of the version the cursor is on.
     fn key(&self) -> &[u8];
     /// Its seqno.
     fn seqno(&self) -> Seqno;

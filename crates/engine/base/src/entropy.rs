@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// A source of bytes that nobody can guess.
+/// A source of unpredictable bytes.
 pub trait Entropy: Send + Sync + 'static {
     /// Fills `out`.
     fn fill(&self, out: &mut [u8]) -> Result<()>;

@@ -2,7 +2,7 @@
 //! against in the plane of write amplification and space amplification.
 //!
 //! It is the best of a class of policies, not a proven bound: flushes are merged with each other in
-//! stages, at most [`RUNS`](LimitLine::runs) runs waiting at a time, until the garbage in a range of
+//! stages, at most [`RUNS`](LimitLine::runs) runs waiting at a time, until the obsolete data in a range of
 //! the last level, of hotter keys earlier, is worth a rewriting of that range. With
 //!
 //! ```text
@@ -17,15 +17,15 @@
 //! longer are merged with each other so much oftener that it costs more again.
 //!
 //! **Distance.** What a store has written by what the line says for the mean space that it took is its
-//! [distance](LimitLine::distance) from the line. Everybody who tells one asks there: the benches, which
+//! [distance](LimitLine::distance) from the line. All programs that report one ask there: the benches, which
 //! know the load, and `esker stats`, which knows only what has become of it. What they put in is:
 //!
 //! | | benches | `esker stats` |
 //! |---|---|---|
 //! | live bytes | keys and values of all records | what is live now, as tables hold it |
-//! | a memtable | the write buffer that engines were told | users' bytes a flush, in the mean, as tables hold them |
-//! | written, for a byte of the user's | by flushes and compactions, load and settling | the same since the database was made, by users' bytes as tables hold them |
-//! | mean space | sampled while keys are updated | looked at after each flush |
+//! | a memtable | the write buffer that engines were configured with | users' bytes a flush, in the mean, as tables hold them |
+//! | written, for a byte of the user's | by flushes and compactions, load, and compactions until idle | the same since the database was made, by users' bytes as tables hold them |
+//! | mean space | sampled while keys are updated | inspected after each flush |
 //! | skew | of the load's distribution | 1 |
 //!
 //! **m.** With at most K runs, `C(i + K, K) - 1` flushes can be merged so that none of them is written
@@ -33,9 +33,9 @@
 //!
 //! **skew** is `(sum over keys of sqrt(p q))^2`, p a key's part of the updates and q its part of the
 //! data: 1 if all are updated alike, and less the more they differ, given that keys are kept apart by
-//! their heat.
+//! their access frequency.
 
-/// Runs beside the last level that reads still bear, the smaller ones having longer filters.
+/// Runs above the last level that reads still bear, the smaller ones having longer filters.
 pub const RUNS: u32 = 16;
 
 /// The line for one load.
@@ -45,9 +45,9 @@ pub struct LimitLine {
     pub live_bytes: u64,
     /// Bytes of a memtable.
     pub memtable_bytes: u64,
-    /// The most runs beside the last level.
+    /// The most runs above the last level.
     pub runs: u32,
-    /// How much a division by heat can save: 1 is nothing.
+    /// How much a division by access frequency can save: 1 is nothing.
     pub skew: f64,
 }
 

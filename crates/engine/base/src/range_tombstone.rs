@@ -18,7 +18,7 @@ pub struct RangeTombstone {
     pub seqno: Seqno,
 }
 
-/// A stretch of keys that the same tombstones cover.
+/// A range of keys that the same tombstones cover.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fragment {
     /// The first key covered.

@@ -1,4 +1,4 @@
-//! Chance as a value that is passed in: a small seeded generator (SplitMix64).
+//! Randomness as a value that is passed in: a small seeded generator (SplitMix64).
 
 /// A deterministic generator of 64-bit numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 /// Fast and equidistributed; not for secrets.
@@ -7,7 +7,7 @@ pub struct Rng {
     state: u64,
 }
 
-/// A seed that nobody chose, different each time: where ambient chance enters.
+/// A seed from the operating system, different each time: where ambient randomness enters.
 pub fn seed_from_os() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()

@@ -1,4 +1,4 @@
-//! What the engine tells a storage about a file when it creates it.
+//! What the engine says to a storage about a file when it creates it.
 
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -21,7 +21,7 @@ pub struct WriteHint {
     /// For tables, the level they are written to; 0 otherwise. Deeper files live longer.
     pub level: u8,
     /// For tables, how many bytes of tables their database is expected to write from their creation to their
-    /// removal. `None` while nothing is known of that; the level has to do then. It is a guess: a storage must not
+    /// removal. `None` while nothing is known of that; the level has to do then. It is an estimate: a storage must not
     /// rely on it.
     pub expected_lifetime: Option<u64>,
 }

@@ -1,11 +1,11 @@
-//! Point reads of stores that were updated as fast as they take it, a leveled one and some under goals for space, held
+//! Point reads of stores that were updated as fast as they take it, a leveled one and some under space-amplification limits, held
 //! side by side and read in turn:
 //!
 //! `cargo run --release -p esker-lsm --example reads_under_updates -- [RECORDS] [ROUNDS] [READS] [KIND]`
 //!
 //! Every round updates an eighth of the keys of each store, which leaves it unsettled, and reads at random from it. It
 //! prints percentiles, what reads cost by the engine's own count, and the medians of all rounds of both, and of their
-//! ratios to the leveled store's of the same round. Files lie in memory, and background work is done by the writer
+//! ratios to the leveled store's of the same round. Files are in memory, and background work is done by the writer
 //! when it has to wait for it: so what is read is the same in every run, whatever else the machine does. KIND is one
 //! store alone, for a profiler.
 
@@ -44,7 +44,7 @@ struct Store {
     records: u64,
 }
 
-/// Keys lie anywhere.
+/// Keys are anywhere.
 fn key(number: u64) -> [u8; 10] {
     let mut key = *b"0000000000";
     let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

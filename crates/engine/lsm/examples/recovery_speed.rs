@@ -3,7 +3,7 @@
 //! `cargo run --release -p esker-lsm --example recovery_speed -- [PUTS] [VALUE_BYTES] [POOL_MIB]`
 //!
 //! A process of this program writes and then dies without closing; this one opens what it left,
-//! reads one key, closes, and opens again. The pool lies on tmpfs: emulated. A table is about as large as one of
+//! reads one key, closes, and opens again. The pool is on tmpfs: emulated. A table is about as large as one of
 //! the pool's extents, so a small pool makes many tables, of which the opens need some.
 
 use esker_base::{Clock, Rng, SystemClock};

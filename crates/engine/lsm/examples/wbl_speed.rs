@@ -4,7 +4,7 @@
 //!
 //! Every round runs each mode once, in turn, on fresh directories: random 16-byte keys that fit the
 //! pool, one thread. It prints nanoseconds a put and the ratio to no log at all, by rounds. The pool
-//! lies on tmpfs: emulated.
+//! is on tmpfs: emulated.
 
 use esker_base::{Clock, Rng, SystemClock};
 use esker_lsm::{Db, Forwarding, Log, Settings, SyncPolicy};

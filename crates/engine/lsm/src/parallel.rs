@@ -19,7 +19,7 @@ pub(crate) fn has_threads(background: &dyn Background) -> bool {
 }
 
 /// Does `work` on every item and returns the results in the items' order. The calling thread takes
-/// part, `helpers` of `background` beside it at most; without threads it does everything.
+/// part, `helpers` of `background` in addition, at most; without threads it does everything.
 pub(crate) fn for_each<T, R, W>(
     background: &dyn Background,
     helpers: usize,

@@ -1,4 +1,4 @@
-//! Prints what a hit in the DRAMTable costs beside plain hash tables in memory that copy the value
+//! Prints what a hit in the DRAMTable costs compared with plain hash tables in memory that copy the value
 //! out, in alternating rounds: a sharded `RwLock<HashMap<Box<[u8]>, Box<[u8]>>>` (on several
 //! threads), and a bare `HashMap` (on one). All are asked by the same hash, computed in the timed
 //! part. 16-byte keys in random order; medians of the rounds. Then what writes cost.

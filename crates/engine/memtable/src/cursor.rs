@@ -1,11 +1,11 @@
-//! The versions of one keyspace of a MemTable, in order: a merge of its runs, of which a sealed
+//! The versions of one keyspace of a MemTable, in order: a merge of its runs, of which an immutable
 //! MemTable has one.
 //!
-//! A lane is a place in the sorted part of one run. Moving on, the cursor stands on the lane with
+//! A lane is a place in the sorted part of one run. Moving on, the cursor is on the lane with
 //! the smallest version; moving back, on the one with the greatest. Where the direction turns, the
-//! other lanes are placed anew around the version that the cursor stands on.
+//! other lanes are placed anew around the version that the cursor is on.
 //!
-//! After every move the entry stood on is looked at, and the move fails if the MemTable is not sound.
+//! After every move the entry it is on is inspected, and the move fails if the MemTable is not sound.
 
 use crate::MemTable;
 use crate::sorted_run::KeyspaceRun;
@@ -23,7 +23,7 @@ pub struct MemTableCursor {
     /// Entries from this number on are not seen.
     numbers: u32,
     lanes: Vec<Lane>,
-    /// The lane that the cursor stands on.
+    /// The lane that the cursor is on.
     current: Option<usize>,
     direction: Direction,
     /// Whether it goes over everything once, for no reader.
@@ -49,7 +49,7 @@ impl MemTableCursor {
         MemTableCursor { memtable, numbers, lanes, current: None, direction, passes: false }
     }
 
-    /// For a pass over everything, which the latency of a slower medium does not hold up at each entry.
+    /// For a pass over everything, which the latency of a slower medium does not delay at each entry.
     pub fn for_sequential_scan(self) -> Self {
         MemTableCursor { passes: true, ..self }
     }
@@ -91,7 +91,7 @@ impl MemTableCursor {
         self.pick();
     }
 
-    /// Stands on the lane whose version comes first in the direction of travel.
+    /// Is on the lane whose version comes first in the direction of travel.
     fn pick(&mut self) {
         let first = match self.direction {
             Direction::Forward => Ordering::Less,
@@ -107,7 +107,7 @@ impl MemTableCursor {
         self.current = best.map(|(at, _)| at);
     }
 
-    /// Moves the lane that the cursor stands on by `step` and picks anew.
+    /// Moves the lane that the cursor is on by `step` and picks anew.
     #[inline]
     fn advance(&mut self, step: usize) {
         let Some(current) = self.current else { return };
@@ -145,7 +145,7 @@ impl MemTableCursor {
         self.memtable.segment().entry(lane.part.items()[lane.at].place())
     }
 
-    /// The key that the cursor stands on, and how many entries precede the version.
+    /// The key that the cursor is on, and how many entries precede the version.
     fn turning_point(&self) -> Option<(Vec<u8>, u32)> {
         let number = self.lanes[self.current?].number()?;
         Some((self.entry().key.to_vec(), number))

@@ -14,7 +14,7 @@
 //! 3. There are more slots than entries, so that probing ends.
 //!
 //! An index that grows consists of parts. Each part has its own slots, for a range of entry numbers. A
-//! chain lies within one part, so all links of a newer part name newer entries than those of an older.
+//! chain is within one part, so all links of a newer part name newer entries than those of an older.
 
 use crate::loom_shim::{AtomicU64, Ordering};
 use crate::segment::{EntryLinks, Zeroable, ZeroedVec, prefetch};
@@ -49,7 +49,7 @@ struct Later {
     slots: OnceLock<Slots>,
 }
 
-/// How many times more entries an index that grows has room for with each part.
+/// How many times more entries an index that grows has space for with each part.
 const PART_GROWTH: usize = 16;
 
 impl HashIndex {

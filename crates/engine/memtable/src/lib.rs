@@ -1,7 +1,7 @@
 //! The MemTable that is its own log: a segment of frames, and an index over it.
 //!
 //! A write batch is copied once, into its frame in a [segment]; those bytes are what the
-//! log file gets and what readers read. Beside them stand small structures in DRAM that only point
+//! log file gets and what readers read. In addition there are small structures in DRAM that only point
 //! into the segment: a hash from key to newest version with chains to the older ones, and an
 //! order, sorted off the write path, for cursors and flushes.
 //!

@@ -1,4 +1,4 @@
-//! The atomics, so that loom can take their place, and what tells loom about plain bytes.
+//! The atomics, so that loom can take their place, and what informs loom about plain bytes.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

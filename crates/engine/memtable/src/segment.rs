@@ -18,7 +18,7 @@
 //! 3. Bytes below a completed [`LogPosition`] belong to filled frames.
 //! 4. Only this process's stores change the memory. The language cannot check that: a file that is mapped
 //!    can be written by a program that ignores its lock, and a medium can fail under it. Then a length that
-//!    an entry or a frame says of itself may lead to bytes that another thread writes at this moment. It
+//!    an entry or a frame says of itself may lead to bytes that another thread writes now. It
 //!    never leads out of the segment, and the frame's checksum refuses it at the flush.
 
 mod entry_links;
@@ -45,7 +45,7 @@ use esker_pmem::{ExtentRange, Flushed};
 use std::cell::Cell;
 
 /// How many frames further on the first lines are asked for when a segment is recovered: of long frames, the
-/// processor does not guess them.
+/// processor does not predict them.
 const FRAMES_AHEAD: usize = 8;
 
 /// How much is reserved. Stored under the committer's lock, read by anyone; on a cache line of its
@@ -56,7 +56,7 @@ struct Reserved {
     offset: AtomicU32,
     sealed: AtomicBool,
     /// Up to where frames may be reserved, and how many entries: of a segment that grows, less than it
-    /// holds. Only ever raised, with release ordering, after what lies below is there.
+    /// holds. Only ever raised, with release ordering, after what is below is there.
     limit: Limit,
     /// If the batch of the last frame goes on in another, the first seqno of that batch, or of that frame if nothing
     /// more is known; otherwise 0, which no entry has.
@@ -325,7 +325,7 @@ impl Segment {
         self.reserved.sealed.store(true, Ordering::Release);
     }
 
-    /// Writes a frame into its reserved space and says so: at once, or with the fence if it lies in
+    /// Writes a frame into its reserved space and says so: at once, or with the fence if it is in
     /// persistent memory, for streaming stores may be seen after any others that follow them, until
     /// then. `look` sees each entry first.
     #[inline]
@@ -377,7 +377,7 @@ impl Segment {
     ///
     /// # Safety
     ///
-    /// The frame's space is reserved by the caller and nobody else reads or writes it.
+    /// The frame's space is reserved by the caller and no other thread reads or writes it.
     #[inline]
     unsafe fn write(
         &self,
@@ -450,7 +450,7 @@ impl Segment {
         Some(LogPosition { offset, number, whole, ..position })
     }
 
-    /// The header of the complete frame at `position`, unless the segment has no room for one there.
+    /// The header of the complete frame at `position`, unless the segment has no space for one there.
     fn frame_header(&self, position: LogPosition) -> Option<&[u8; FRAME_HEADER_BYTES]> {
         let start = position.offset as usize;
         if start + FRAME_HEADER_BYTES > self.header.capacity as usize {
@@ -474,10 +474,10 @@ impl Segment {
         unsafe { std::slice::from_raw_parts(self.start.add(from.offset as usize), bytes) }
     }
 
-    /// Reads a filled entry. Whoever does so to answer a reader says so by [`Segment::before_read`].
+    /// Reads a filled entry. A caller that answers a reader with it says so by [`Segment::before_read`].
     ///
     /// The memory may have been damaged since. What is no entry any more is noted, and an entry that
-    /// nobody wrote is returned: before an answer is used, [`Segment::damage`] is asked.
+    /// no writer wrote is returned: before an answer is used, [`Segment::damage`] is asked.
     #[inline]
     pub fn entry(&self, place: Place) -> Entry<'_> {
         let start = place.offset() as usize;
@@ -496,7 +496,7 @@ impl Segment {
         Entry { keyspace, kind, key, value }
     }
 
-    /// Notes it if what lies at `place` is no entry any more.
+    /// Notes it if what is at `place` is no entry any more.
     #[inline]
     pub fn look_at(&self, place: Place) {
         if self.head(place.offset() as usize).is_none() {
@@ -511,7 +511,7 @@ impl Segment {
         (at != 0).then_some(at)
     }
 
-    /// An entry that no writer makes, for one that does not hold.
+    /// An entry that no writer makes, for a corrupt one.
     #[cold]
     fn note_damage(&self, place: Place) -> Entry<'static> {
         self.damaged_at.store(place.offset(), Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! The order: sorted runs over stretches of entry numbers, that together cover the first so many
+//! The order: sorted runs over ranges of entry numbers, that together cover the first so many
 //! entries without gaps.
 //!
 //! Off the put path, whenever a chunk of entries has closed and is visible, it is sorted into a run,
 //! and runs merge so that each is several times as large as the next: few runs, and each entry is
 //! merged a handful of times. Cursors extend the order to the entry by the same rule, by small
 //! runs at its end. Runs are immutable; the list of them is replaced as a whole, so readers keep
-//! what they took. Of a sealed MemTable everything becomes one run.
+//! what they took. Of an immutable MemTable everything becomes one run.
 
 use crate::segment::Segment;
 use crate::sorted_run::{KeyspaceRun, RunBuilder};
@@ -36,7 +36,7 @@ const BACKGROUND: Merging = Merging { ratio: 4, largest: usize::MAX };
 /// What a cursor does on its way: the same, but nothing that takes longer than half a millisecond.
 const FOREGROUND: Merging = Merging { ratio: 4, largest: 16 * CHUNK_ENTRIES as usize };
 
-/// What is done to a sealed MemTable: one run.
+/// What is done to an immutable MemTable: one run.
 const EVERYTHING: Merging = Merging { ratio: usize::MAX, largest: usize::MAX };
 
 impl Merging {
@@ -46,10 +46,10 @@ impl Merging {
     }
 }
 
-/// A cursor sorts up to this many entries for itself rather than wait for whoever is merging.
+/// A cursor sorts up to this many entries for itself rather than wait for the thread that is merging.
 const PRIVATE_ENTRIES: u32 = 2 * CHUNK_ENTRIES;
 
-/// The sorted versions of a stretch of entry numbers.
+/// The sorted versions of a range of entry numbers.
 pub(crate) struct Run {
     numbers: Range<u32>,
     /// By keyspace, ascending.

@@ -1,4 +1,4 @@
-//! The sorted versions of one keyspace, for a stretch of entry numbers.
+//! The sorted versions of one keyspace, for a range of entry numbers.
 //!
 //! An item is a version: eight bytes of its key, its number, its place. The eight bytes are those
 //! after the prefix that all keys of the part have in common, so that most comparisons read no key
@@ -96,7 +96,7 @@ pub(crate) struct RunBuilder {
 }
 
 impl RunBuilder {
-    /// Starts with room for `items` items.
+    /// Starts with space for `items` items.
     pub fn new(keyspace: KeyspaceId, items: usize) -> RunBuilder {
         RunBuilder { keyspace, common: Vec::new(), items: Vec::with_capacity(items) }
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const POOL_BYTES: u64 = 1 << 30;
 const ROUNDS: usize = 31;
-/// Bytes written in a round, so that each round meets lines that the caches do not hold.
+/// Bytes written in a round, so that each round meets lines that the caches do not have.
 const ROUND_BYTES: usize = 16 << 20;
 const SIZES: [usize; 9] = [64, 128, 192, 256, 384, 512, 1024, 4096, 16384];
 

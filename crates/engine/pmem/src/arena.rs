@@ -40,7 +40,7 @@ impl Arena {
 
     /// Appends a piece of whole words and gives its place, in bytes from the start of the extent. A
     /// piece of whole cache lines starts at one, so that it can be streamed. One fence. `None`, and
-    /// nothing is stored, if there is no room.
+    /// nothing is stored, if there is no space.
     #[allow(unsafe_code)]
     pub fn append(&self, bytes: &[u8]) -> Option<Durable<usize>> {
         assert!(bytes.len().is_multiple_of(WORD_BYTES), "a piece is whole words");

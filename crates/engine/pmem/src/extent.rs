@@ -75,7 +75,7 @@ impl Extent {
         self.epoch
     }
 
-    /// The pool it lies in.
+    /// The pool it is in.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
@@ -89,7 +89,7 @@ impl Extent {
     ///
     /// # Safety
     ///
-    /// Nobody else reads or writes the range until the fence.
+    /// No other thread reads or writes the range until the fence.
     #[inline]
     pub unsafe fn write(&self, at: usize, bytes: &[u8]) -> Flushed<'_, ExtentRange> {
         self.check(at, bytes.len());
@@ -103,7 +103,7 @@ impl Extent {
     ///
     /// # Safety
     ///
-    /// Nobody else reads or writes the range until the fence.
+    /// No other thread reads or writes the range until the fence.
     #[inline]
     pub unsafe fn write_frame(
         &self,
@@ -121,7 +121,7 @@ impl Extent {
         Flushed::new(&self.pool, ExtentRange { epoch: self.epoch, at, len: whole })
     }
 
-    /// The word at `at`, which nobody stores to but by `store_word`.
+    /// The word at `at`, which no thread stores to but by `store_word`.
     #[inline]
     pub(crate) fn load_word(&self, at: usize) -> u64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= self.len, "the word lies in the extent");
@@ -140,7 +140,7 @@ impl Extent {
         unsafe { self.pool.region.store_word(self.at + at, word) };
     }
 
-    /// Copies bytes out, for whoever looks on: the holder of a pool opened for writing does so only
+    /// Copies bytes out, for another process that inspects the pool: the holder of a pool opened for writing does so only
     /// while nothing is written. While another process writes, what is copied is any mix of old and
     /// new bytes; if [`Pool::holds`] the segment afterwards, at least they are of no other segment.
     ///
@@ -206,7 +206,7 @@ impl Extent {
     ///
     /// # Safety
     ///
-    /// Nobody else reads or writes the extent meanwhile.
+    /// No other thread reads or writes the extent meanwhile.
     pub unsafe fn make_durable(&self, range: Range<usize>) {
         const PIECE: usize = 4096;
         self.check(range.start, range.len());

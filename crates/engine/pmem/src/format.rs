@@ -14,7 +14,7 @@ pub(crate) const HEADER_BYTES: usize = 64;
 const CHECKSUM_AT: usize = 60;
 const RESERVED: std::ops::Range<usize> = 56..CHECKSUM_AT;
 
-/// The owner, on a line of its own, with its complement: together they tell damage from a claim.
+/// The owner, on a line of its own, with its complement: together they distinguish damage from a claim.
 pub(crate) const OWNER_AT: usize = 64;
 pub(crate) const OWNER_COMPLEMENT_AT: usize = 72;
 
@@ -42,7 +42,7 @@ const EXTENT_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const POOL_BYTES_MIN: u64 = TABLE_AT as u64 + PAGE_BYTES + 2 * EXTENT_BYTES_MIN;
 pub(crate) const POOL_BYTES_MAX: u64 = 1 << 46;
 
-/// Where things lie in a pool.
+/// Where things are in a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub pool_bytes: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a pool of `pool_bytes`, which lie within the bounds.
+    /// The layout of a pool of `pool_bytes`, which are within the bounds.
     pub fn of(pool_bytes: u64) -> Layout {
         let unit = if pool_bytes < LARGE_POOL_BYTES { PAGE_BYTES } else { HUGE_PAGE_BYTES };
         // The table of the largest pool takes 64 Ki words, half a MiB.
@@ -98,7 +98,7 @@ pub(crate) struct PoolHeader {
 /// Why a first line is no header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BadHeader {
-    /// The magic is zero: a creation that was cut off.
+    /// The magic is zero: a creation that was truncated.
     Unfinished,
     /// Something else starts with other bytes.
     Foreign,

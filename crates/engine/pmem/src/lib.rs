@@ -6,7 +6,7 @@
 //! * [`pool`]: a file of extents, each of which holds one use of a log segment. `format`: its bytes,
 //!   as `docs/formats/pool.md` has them.
 //! * [`Arena`]: an extent that safe code appends to and links.
-//! * [`OwnerProcess`]: tells a forked child from its parent, for every object that a child must not use.
+//! * [`OwnerProcess`]: distinguishes a forked child from its parent, for every object that a child must not use.
 //! * [`Flushed`] and [`Durable`]: what was stored, and what will survive. Only a fence makes one of
 //!   the other, on the thread that stored, so what is not durable can't be published by mistake.
 //!

@@ -51,7 +51,7 @@ fn failure(action: &'static str, path: &Path, source: impl Into<io::Error>) -> E
     Error::io(action, path.display().to_string(), source.into())
 }
 
-/// Refuses what is there and no file: to open a named pipe is to wait for whoever writes to it.
+/// Refuses what is there and no file: to open a named pipe is to wait for its writer.
 fn expect_file(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(Error::PoolRefused {
@@ -125,7 +125,7 @@ impl MappedRegion {
         Self::map(file, path, accept, Use::Write)
     }
 
-    /// Maps an existing file to look at, beside its writer if there is one.
+    /// Maps an existing file to inspect, next to its writer if there is one.
     pub fn open_read_only(path: &Path, accept: Accept) -> Result<MappedRegion> {
         expect_file(path)?;
         let file = File::open(path).map_err(|source| cannot_open(path, source))?;
@@ -183,7 +183,7 @@ impl MappedRegion {
         self.persist = ways;
     }
 
-    /// Takes the one writer's lock for a region that was opened to look at.
+    /// Takes the one writer's lock for a region that was opened to inspect.
     pub(crate) fn lock(&self, path: &Path) -> Result<()> {
         lock(&self._file, path)
     }
@@ -270,7 +270,7 @@ fn recorded_holder(file: &File) -> Option<String> {
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Has `write` write zeros to all pages of a file of `len` bytes. Bad memory stays as it is, page by page, except in the
-/// first piece, where the header and the table of extents lie: an extent that has some is left out.
+/// first piece, where the header and the table of extents are: an extent that has some is left out.
 fn write_zeros(len: usize, write: impl Fn(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
     // Of a write that begins in bad memory Linux says `EFAULT`, which where the bytes come from gives no reason for.
     let is_bad = |written: &io::Result<()>| {

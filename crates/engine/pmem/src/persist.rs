@@ -61,7 +61,7 @@ impl Persist {
     ///
     /// # Safety
     ///
-    /// The range is writable memory that nobody else reads or writes.
+    /// The range is writable memory that no other thread reads or writes.
     #[inline]
     pub unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
         let whole = bytes.len() >= self.stream_from

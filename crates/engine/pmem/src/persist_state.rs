@@ -39,7 +39,7 @@
 //! }
 //! ```
 //!
-//! Nobody else makes a `Durable`. Elsewhere the name is known, and a use of one compiles,
+//! No other thread makes a `Durable`. Elsewhere the name is known, and a use of one compiles,
 //!
 //! ```
 //! use esker_pmem::Durable;
@@ -93,7 +93,7 @@ impl<'a, T> Flushed<'a, T> {
         Flushed::new(pool, change(value))
     }
 
-    /// Both under one fence. Panics if they lie in different pools.
+    /// Both under one fence. Panics if they are in different pools.
     pub fn and<U>(self, other: Flushed<'a, U>) -> Flushed<'a, (T, U)> {
         assert!(std::ptr::eq(self.pool, other.pool), "one fence is for one pool");
         let (pool, value) = self.take();

@@ -46,7 +46,7 @@ enum Use {
     Used(u32),
     /// Free in the pool, but handles of its last use are still around.
     Released,
-    /// Its state word does not hold.
+    /// Its state word is corrupt.
     Unknown,
 }
 
@@ -444,7 +444,7 @@ impl Pool {
     }
 }
 
-/// Where the state word of an extent lies.
+/// Where the state word of an extent is.
 fn state_at(index: u32) -> usize {
     TABLE_AT + index as usize * size_of::<u64>()
 }

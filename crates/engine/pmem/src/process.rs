@@ -4,7 +4,7 @@
 //! threads. It must not use any of it. A system call on every put would cost a tenth of the put, so
 //! the kernel is asked to mark the child: one page is emptied in the child of a fork
 //! (`MADV_WIPEONFORK`). The page holds the number of the process in a line of forks, so a child that
-//! opens objects of its own has them told from its parent's. Where the kernel can't empty a page, the
+//! opens objects of its own has them distinguished from its parent's. Where the kernel can't empty a page, the
 //! process's id is compared.
 
 use std::sync::atomic::{AtomicU64, Ordering};

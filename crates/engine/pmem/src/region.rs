@@ -16,7 +16,7 @@ pub const FRAME_HEADER_BYTES: usize = 32;
 ///
 /// `base`, `len` and `domain` always give the same values; the bytes there are initialised, readable
 /// from every thread, and writable if `writable` says so, until the value is dropped; `base` is
-/// aligned to 4096. `write`, `write_frame` and `store_word` touch no byte outside what they are told.
+/// aligned to 4096. `write`, `write_frame` and `store_word` touch no byte outside the given range.
 /// What one thread stored is durable once `fence` returned on the same thread.
 pub unsafe trait Region: Send + Sync {
     /// The first byte.
@@ -47,7 +47,7 @@ pub unsafe trait Region: Send + Sync {
     ///
     /// # Safety
     ///
-    /// The range lies in the region, which is writable, and nobody else reads or writes it until the
+    /// The range is in the region, which is writable, and no other thread reads or writes it until the
     /// fence.
     unsafe fn write(&self, at: usize, bytes: &[u8]);
 
@@ -69,7 +69,7 @@ pub unsafe trait Region: Send + Sync {
     ///
     /// # Safety
     ///
-    /// The word is aligned and lies in the region, which is writable; others reach it only by atomic
+    /// The word is aligned and is in the region, which is writable; others reach it only by atomic
     /// accesses.
     unsafe fn store_word(&self, at: usize, word: u64);
 
@@ -81,7 +81,7 @@ pub unsafe trait Region: Send + Sync {
     ///
     /// # Safety
     ///
-    /// The range lies in the region, which is writable, and nobody else writes it meanwhile.
+    /// The range is in the region, which is writable, and no other thread writes it meanwhile.
     unsafe fn fault_in(&self, at: usize, bytes: usize) -> io::Result<()> {
         let _ = (at, bytes);
         Ok(())
@@ -99,7 +99,7 @@ pub unsafe trait Region: Send + Sync {
     ///
     /// # Panics
     ///
-    /// Perhaps, if the range does not lie in the region.
+    /// Perhaps, if the range is not in the region.
     fn read_safely(&self, at: usize, out: &mut [u8]) -> Option<io::Result<()>> {
         let _ = (at, out);
         None
@@ -110,7 +110,7 @@ pub unsafe trait Region: Send + Sync {
         false
     }
 
-    /// Told before `bytes` bytes are read as one piece. A place for injected latency.
+    /// Called before `bytes` bytes are read as one piece. A place for injected latency.
     fn before_read(&self, bytes: usize) {
         let _ = bytes;
     }

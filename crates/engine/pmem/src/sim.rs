@@ -1,17 +1,17 @@
 //! Persistent memory that loses power: the one test that sees a missing flush or fence.
 //!
-//! A [`SimRegion`] is ordinary memory beside a [medium](Medium) that knows, for each aligned 8 byte
+//! A [`SimRegion`] is ordinary memory with a [medium](Medium) that knows, for each aligned 8 byte
 //! word, its durable value and every value stored since. In a crash each word takes one of those, for
 //! itself: a store may reach the medium without any flush, by eviction, and a flush without a fence
 //! promises nothing. A fence makes durable what its own thread stored and flushed.
 //!
-//! * [`SimRegion::crash`] is the [`CrashState`] of this moment: all images that a crash may leave, to be
+//! * [`SimRegion::crash`] is the [`CrashState`] of this point in time: all images that a crash may leave, to be
 //!   counted, enumerated, or sampled.
 //! * [`SimRegion::record`] keeps a [`History`], and that gives the crash state after each event. Marks
 //!   in it say what had been acknowledged by then.
 //! * [`SimRegion::kill`] is what the next process finds if this one dies and the power stays: all that
 //!   was stored, but no fence of the next process counts for it.
-//! * [`SimRegion::interrupt_after`] stops the world between two events in the middle of a call.
+//! * [`SimRegion::interrupt_after`] stops all threads between two events in the middle of a call.
 //! * [`SimRegion::watch_fences`] holds a writer up at its fence, so that others overtake it.
 //! * A [`ImageLoader`] turns images into regions, one after another, at the cost of what differs.
 //! * [`SimRegion::drop_flush`] and [`SimRegion::drop_fence`] break a protocol on purpose.
@@ -108,7 +108,7 @@ impl SimRegion {
         SimRegion { memory, inner: Mutex::new(inner), fence_watch: Mutex::new(None) }
     }
 
-    /// What a crash at this moment may leave.
+    /// What a crash now may leave.
     pub fn crash(&self) -> CrashState {
         self.lock().medium.crash()
     }

@@ -6,19 +6,19 @@
 //!
 //! | event | what is left |
 //! |---|---|
-//! | [`FaultStorage::crash`], a power loss | the device's world and a random part of what was on its way there |
-//! | [`FaultStorage::kill`], a process death | the system's world, but for bytes that a writer still gathered |
-//! | a failed sync | the system's world; but what that sync covered may be missing after a power loss, even if a later sync succeeds |
+//! | [`FaultStorage::crash`], a power loss | the device's state and a random part of what was on its way there |
+//! | [`FaultStorage::kill`], a process death | the system's state, but for bytes that a writer still gathered |
+//! | a failed sync | the system's state; but what that sync covered may be missing after a power loss, even if a later sync succeeds |
 //!
 //! What was on its way survives a power loss in all the ways that file systems allow:
 //!
-//! * an unsynced append as a prefix, which may hold sectors of zeros or garbage;
+//! * an unsynced append as a prefix, which may hold sectors of zeros or obsolete data;
 //! * an unsynced write into a log sector by sector: old, new, or new up to some byte and old after
 //!   it, whichever the order of the writes was;
 //! * a change of names either done or not, each for itself, as long as some order of them explains
 //!   what is left; a rename is never half done.
 //!
-//! A sector is 512 bytes. Bytes that were synced never change, not even beside torn ones.
+//! A sector is 512 bytes. Bytes that were synced never change, not even next to torn ones.
 //!
 //! After either event every handle from before, the storage itself included, fails each call: the
 //! one that the event returns is the next process's.
@@ -75,7 +75,7 @@ pub struct FaultStorage {
 }
 
 impl FaultStorage {
-    /// An empty disk. All chance in its life comes from `rng`.
+    /// An empty disk. All its randomness comes from `rng`.
     pub fn new(rng: Rng) -> Self {
         FaultStorage::running(Disk::new(rng))
     }
@@ -104,8 +104,8 @@ impl FaultStorage {
         FaultStorage { disk: self.disk.clone(), process }
     }
 
-    /// What a power loss now could leave, on a disk of its own, with chance from `rng`: this
-    /// process goes on undisturbed, so one moment can be examined many times.
+    /// What a power loss now could leave, on a disk of its own, with randomness from `rng`: this
+    /// process goes on undisturbed, so one point in time can be examined many times.
     pub fn crash_image(&self, rng: Rng) -> FaultStorage {
         let mut image = self.disk().clone();
         image.reseed(rng);
@@ -142,7 +142,7 @@ impl FaultStorage {
         self.disk().set_space_limit(bytes);
     }
 
-    /// From now on a file that is written is [settled](crate::Storage::is_settled) only `calls` mutating calls after its
+    /// From now on a file that is written is [quiescent](crate::Storage::is_settled) only `calls` mutating calls after its
     /// last byte, or with the next process, which knows nothing of when it was written.
     pub fn settle_after(&self, calls: u64) {
         self.disk().settle_after(calls);

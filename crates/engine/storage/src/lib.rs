@@ -5,7 +5,7 @@
 //! but is a memory storage that can lose power, tear what was not synced, and fail any call. A fourth,
 //! [`blocks`], keeps files on a device of blocks without the help of an operating system.
 //! [`emulated_log_device`] wraps any of them and has the syncs of logs take as long as on a device
-//! of its choice. It is a [`FileSystemWrapper`], like anything that stands in front of another
+//! of its choice. It is a [`FileSystemWrapper`], like anything that is in front of another
 //! storage.
 //!
 //! Durability is explicit, and there are three promises:
@@ -129,14 +129,14 @@ pub trait Storage: Send + Sync + 'static {
         None
     }
 
-    /// Whether reads wait for writes at the moment, as far as the storage knows: then work that can wait should
+    /// Whether reads wait for writes now, as far as the storage knows: then work that can wait should
     /// write a little later.
     fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether the finished file `name` lies where reads of it wait for no writes, as far as the storage knows. Whoever
-    /// can go on reading something else may wait for that, but not for ever; it is also true when there is no room for
+    /// Whether the finished file `name` is where reads of it wait for no writes, as far as the storage knows. Any caller that
+    /// can go on reading something else may wait for that, but not permanently; it is also true when there is no space for
     /// both.
     fn is_settled(&self, _name: &str) -> bool {
         true

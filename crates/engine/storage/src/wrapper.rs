@@ -1,4 +1,4 @@
-//! A storage that stands in front of another one and changes some of what it does.
+//! A storage that is in front of another one and changes some of what it does.
 
 use crate::{LogFile, ReadableFile, Storage, WritableFile};
 use esker_base::{Result, WriteHint};

@@ -26,7 +26,7 @@ pub(crate) struct BlockCursor {
 }
 
 impl BlockCursor {
-    /// A cursor that stands nowhere: seek first.
+    /// A cursor that is nowhere: seek first.
     pub(crate) fn new() -> Self {
         BlockCursor {
             place: EntryPosition { entry: 0, value: 0 },
@@ -162,7 +162,7 @@ impl BlockCursor {
         self.back_keys.clear();
     }
 
-    /// Decodes what lies between the restart before the current entry and that entry.
+    /// Decodes what is between the restart before the current entry and that entry.
     fn decode_interval_backward(&mut self, block: &Block) -> Result<(), BadEntry> {
         let (mut low, mut high) = (0, block.restarts());
         while low + 1 < high {

@@ -9,7 +9,7 @@ use esker_base::{Error, Result};
 use esker_storage::ReadableFile;
 use std::sync::Arc;
 
-/// The file that a table lies in.
+/// The file that a table is in.
 pub(crate) struct BlockFetcher {
     pub(crate) file: Arc<dyn ReadableFile>,
     pub(crate) file_id: u64,
@@ -31,7 +31,7 @@ impl BlockFetcher {
         Ok(out)
     }
 
-    /// Checks a stored block that lies at `offset` of the file. Gives its bytes without trailer,
+    /// Checks a stored block that is at `offset` of the file. Gives its bytes without trailer,
     /// and how they are packed.
     pub(crate) fn check<'a>(
         &self,
@@ -61,7 +61,7 @@ impl BlockFetcher {
         }
     }
 
-    /// Checks and unpacks a data block. `keep` gives the stored bytes for good, if they are not
+    /// Checks and unpacks a data block. `keep` gives the stored bytes permanently, if they are not
     /// packed.
     pub(crate) fn data_block(
         &self,

@@ -24,7 +24,7 @@ const SHARD_BYTES_MIN: usize = 1 << 20;
 /// More shards than threads that could meet in one.
 const SHARDS_MAX: usize = 64;
 
-/// What an entry costs beside its block: key, list links, reference counts, hash slot, block slot.
+/// What an entry costs in addition to its block: key, list links, reference counts, hash slot, block slot.
 const ENTRY_OVERHEAD_BYTES: usize = 192;
 
 /// A block as it is expected to weigh, for sizing.

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A hash starts in one of `segments` segments of `2^segment_bits` places; two more segments follow.
-//! Fingerprints lie bit by bit behind each other, low bits first. As they are only ever XORed, the
+//! Fingerprints are bit by bit behind each other, low bits first. As they are only ever XORed, the
 //! low bits of a filter of longer fingerprints are a filter of shorter ones: so there is any length.
 
 use esker_base::coding::{take_u8, take_u32, take_u64};
@@ -42,7 +42,7 @@ pub(crate) struct Filter {
     fingerprints: Box<[u8]>,
 }
 
-/// A guess of how many bytes a filter of so many keys takes.
+/// An estimate of how many bytes a filter of so many keys takes.
 pub(crate) fn estimated_bytes(fingerprint_bits: u8, keys: usize) -> usize {
     keys * usize::from(fingerprint_bits) / 8 * 9 / 8
 }

@@ -12,8 +12,8 @@
 //!
 //! After opening, the keys' common prefix is taken off all of them, and the next eight bytes of
 //! each, as a big-endian number, go into an array of their own: a search reads that array alone
-//! unless separators agree in all eight. Above it lies a sample of every 64th number, so that a
-//! search touches a few lines of the sample, which stay cached, and then one small stretch.
+//! unless separators agree in all eight. Above it is a sample of every 64th number, so that a
+//! search touches a few lines of the sample, which stay cached, and then one small range.
 
 use crate::block::common_prefix;
 use esker_base::Seqno;
@@ -120,7 +120,7 @@ impl Index {
         self.block_ends.len()
     }
 
-    /// Where block `n` lies, from the table's start, its trailer included.
+    /// Where block `n` is, from the table's start, its trailer included.
     #[inline]
     pub(crate) fn block(&self, n: usize) -> Range<u64> {
         let start = if n == 0 { 0 } else { self.block_ends[n - 1] };

@@ -24,7 +24,7 @@ impl IndexBuilder {
         self.blocks
     }
 
-    /// Bytes of all separators so far, each whole: what a reader has in memory for a moment.
+    /// Bytes of all separators so far, each whole: what a reader has in memory briefly.
     pub(crate) fn separator_bytes(&self) -> u64 {
         self.separator_bytes
     }

@@ -192,7 +192,7 @@ impl Table {
     }
 
     /// The newest version of `key` with a seqno at or below `snapshot`, a delete included. Range
-    /// tombstones are not looked at. `key_hash` is the key's [`esker_base::hash64`].
+    /// tombstones are not inspected. `key_hash` is the key's [`esker_base::hash64`].
     #[doc(hidden)]
     #[inline]
     pub fn get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
@@ -263,7 +263,7 @@ impl Table {
         self.filter.may_contain(key_hash)
     }
 
-    /// The bytes of the data blocks that lie wholly between `start` and `end`.
+    /// The bytes of the data blocks that are wholly between `start` and `end`.
     pub fn bytes_within(&self, start: &[u8], end: &[u8]) -> u64 {
         let place = |key| self.index.find(key, MAX_SEQNO);
         let after =
@@ -316,7 +316,7 @@ impl Table {
         BlockKey { file_id: self.source.file_id, offset: self.block_place(n).start }
     }
 
-    /// Where data block `n` lies in the file.
+    /// Where data block `n` is in the file.
     #[inline]
     pub(crate) fn block_place(&self, n: usize) -> Range<u64> {
         let place = self.index.block(n);
@@ -448,7 +448,7 @@ impl MetaBlocks {
         !self.place(kind).is_empty()
     }
 
-    /// Where a section lies in the file, and its stored bytes.
+    /// Where a section is in the file, and its stored bytes.
     pub(crate) fn get(&self, kind: BlockKind) -> (u64, &[u8]) {
         let place = self.place(kind);
         (self.start + place.start as u64, &self.stored[place])

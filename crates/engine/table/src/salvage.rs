@@ -46,11 +46,11 @@ impl LostKeys {
 /// What can be read of a table.
 pub struct SalvagedTable {
     source: BlockFetcher,
-    /// Where the data blocks lie in the file.
+    /// Where the data blocks are in the file.
     blocks: Vec<Range<u64>>,
     /// Which blocks these are, in keys.
     index: Option<Index>,
-    /// What lies behind the last block that was found, if nobody knows.
+    /// What is behind the last block that was found, if that is unknown.
     unknown: Option<String>,
     tombstones: Option<Arc<FragmentedTombstones>>,
     properties: Option<Properties>,
@@ -129,7 +129,7 @@ impl SalvagedTable {
     }
 
     /// Finds the data blocks in the first `bytes` bytes of the table, without an index; and, unless the footer
-    /// has told where they are, the sections behind them.
+    /// has said where they are, the sections behind them.
     fn search(&mut self, bytes: u64, data_bytes: Option<u64>, damage: String) -> Result<()> {
         let there = self.source.file.len()?.saturating_sub(self.source.offset);
         let stored = self.source.read(self.source.offset, bytes.min(there) as usize)?;
@@ -198,7 +198,7 @@ impl SalvagedTable {
         }
     }
 
-    /// The range tombstones, or `None` if nobody knows whether there are any.
+    /// The range tombstones, or `None` if it is unknown whether there are any.
     pub fn tombstones(&self) -> Option<&Arc<FragmentedTombstones>> {
         self.tombstones.as_ref()
     }
@@ -331,7 +331,7 @@ impl SalvageCursor {
         &self.lost
     }
 
-    /// The key of the version that the cursor stands on.
+    /// The key of the version that the cursor is on.
     pub fn key(&self) -> &[u8] {
         self.position.key()
     }

@@ -1,9 +1,9 @@
-//! What a transaction costs beside a plain batch: ten puts each, by one thread that nobody gets in the
+//! What a transaction costs compared with a plain batch: ten puts each, by one thread that no other gets in the
 //! way of, without a log and with the log in a pool of persistent memory (emulated).
 //!
 //! `cargo run --release -p esker-txn --example transaction_speed [-- POOL_DIR]`
 //!
-//! The two take turns, and the median of the stretches' ratios is printed. Stretches are short, so that
+//! The two take turns, and the median of the ranges' ratios is printed. Ranges are short, so that
 //! most are not disturbed by whatever else the machine does; all that is written fits two segments, so
 //! that neither pays for compaction.
 //! `POOL_DIR` is where the pool goes: on tmpfs, `/dev/shm` if none is given.
@@ -17,13 +17,13 @@ use esker_pmem::{Accept, Pool};
 use esker_txn::TransactionDb;
 use std::path::{Path, PathBuf};
 
-/// Each stretch is so many batches: a fraction of a millisecond.
+/// Each range is so many batches: a fraction of a millisecond.
 const STRETCH: u64 = 50;
 const PAIRS: usize = 1_001;
 const PUTS: usize = 10;
 const POOL_BYTES: u64 = 1 << 30;
 
-/// Ten pairs of 16 B and 100 B.
+/// Ten entries of 16 B and 100 B.
 struct Pairs {
     rng: Rng,
     keys: [[u8; 16]; PUTS],
@@ -56,7 +56,7 @@ fn transaction(
     transaction.commit()
 }
 
-/// The nanoseconds of one `batch`, in the mean of a stretch.
+/// The nanoseconds of one `batch`, in the mean of a range.
 fn stretch(clock: &SystemClock, mut batch: impl FnMut() -> Result<()>) -> Result<f64> {
     let start = clock.now();
     for _ in 0..STRETCH {
@@ -95,7 +95,7 @@ fn compare(name: &str, open: impl Fn(&str) -> Result<Db>) -> Result<()> {
     Ok(())
 }
 
-/// The nanoseconds of a plain batch and of a transaction, in each pair of stretches.
+/// The nanoseconds of a plain batch and of a transaction, in each two ranges.
 fn take_turns(
     store: &TransactionDb<Db>,
     options: &TransactionOptions,

@@ -37,7 +37,7 @@ impl<S: Keyspaces> TransactionDb<S> {
         TransactionDb::with_clock(store, Arc::new(SystemClock::new()))
     }
 
-    /// Transactions over `store`, in a world where `clock` times waits for locks.
+    /// Transactions over `store`, in an environment where `clock` times waits for locks.
     pub fn with_clock(store: S, clock: Arc<dyn Clock>) -> Self {
         let manager = TransactionManager::new(store.batch_limits(), clock);
         TransactionDb { store, manager }
@@ -48,7 +48,7 @@ impl<S: Keyspaces> TransactionDb<S> {
         &self.store
     }
 
-    /// What live transactions and writes hold at this moment.
+    /// What live transactions and writes hold now.
     pub fn held(&self) -> LockStats {
         self.manager.held()
     }

@@ -45,7 +45,7 @@ impl ReadSet {
     }
 }
 
-/// The stretch that a cursor has gone over since it was last sent somewhere.
+/// The range that a cursor has gone over since it was last sent somewhere.
 pub(crate) struct ScannedRange<'a> {
     reads: &'a mut ReadSet,
     keyspace: KeyspaceId,
@@ -58,7 +58,7 @@ impl<'a> ScannedRange<'a> {
         ScannedRange { reads, keyspace, range, seen: None }
     }
 
-    /// The cursor looked for the first pair from `key` on, or from the range's start, and landed.
+    /// The cursor looked for the first entry from `key` on, or from the range's start, and landed.
     pub(crate) fn sought(&mut self, key: Option<&[u8]>, landed: Option<&[u8]>) {
         let start = match key {
             Some(key) if !self.range.starts_after(key) => Bound::Included(key.to_vec()),
@@ -67,7 +67,7 @@ impl<'a> ScannedRange<'a> {
         self.begin(KeyRange { start, end: bound(landed, &self.range.end) });
     }
 
-    /// The cursor looked for the last pair up to `key`, or up to the range's end, and landed.
+    /// The cursor looked for the last entry up to `key`, or up to the range's end, and landed.
     pub(crate) fn sought_back(&mut self, key: Option<&[u8]>, landed: Option<&[u8]>) {
         let end = match key {
             Some(key) if !self.range.ends_before(key) => Bound::Included(key.to_vec()),

@@ -29,7 +29,7 @@ use esker_base::{Error, Result};
 /// What devices are read and written in, in bytes.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// What a device says of itself that is told by identifiers what belongs together.
+/// What a device says of itself to which identifiers say what belongs together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// How many placement identifiers may be used.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The minimum length of a segment of a request: a page, at any address.
 const PAGE_BYTES: usize = 4096;
 
-/// The largest blocks that can be used: what files lie in (`crate::zones::BLOCK_BYTES`).
+/// The largest blocks that can be used: what files are in (`crate::zones::BLOCK_BYTES`).
 const BLOCK_BYTES_MAX: usize = 4096;
 
 /// What every driver takes in one request, and what the kernel makes one of at the most (`BIO_MAX_VECS` pages).
@@ -35,7 +35,7 @@ pub(super) fn open(path: &Path, writable: bool) -> io::Result<File> {
 }
 
 /// Without a file to create, this is a claim on the device: there is one at a time, and file systems that are mounted
-/// have theirs (open(2)). It ends with the process. Whoever may only read can have it.
+/// have theirs (open(2)). It ends with the process. A process that may only read can have it.
 pub(super) fn claim(path: &Path) -> io::Result<Box<dyn Send + Sync>> {
     const EXCLUSIVE: i32 = OFlags::EXCL.bits() as i32;
     let claimed = File::options().read(true).custom_flags(EXCLUSIVE).open(path);
@@ -60,7 +60,7 @@ pub(super) fn is_partition(device: &File) -> io::Result<bool> {
 }
 
 /// The character device of the same NVMe namespace, which takes commands as they are: `/dev/ng0n1` of `/dev/nvme0n1`.
-/// The kernel tells its number beside the block device's, whatever the paths. Says why if there is none.
+/// The kernel reports its number next to the block device's, whatever the paths. Says why if there is none.
 pub(super) fn generic_of(device: &File) -> Result<(PathBuf, File), String> {
     let folder = folder_of(device).map_err(|error| format!("it is not found in /sys: {error}"))?;
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();

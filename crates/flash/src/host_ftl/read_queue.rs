@@ -101,7 +101,7 @@ mod tests {
         Read { chunk, number: 0, part: 0..4_096, tag: 0, since }
     }
 
-    /// The units of what is sent at a moment, one after the other.
+    /// The units of what is sent at one point in time, one after the other.
     fn sent(reads: &mut Reads, now: u64) -> Vec<u16> {
         std::iter::from_fn(|| reads.next(now)).map(|read| read.chunk.unit.0).collect()
     }

@@ -153,7 +153,7 @@ fn files_on_the_model_take_its_time() {
     assert_eq!(run(), activity, "virtual time is the same each time");
 }
 
-/// A clock that goes on by a millisecond each time somebody looks.
+/// A clock that goes on by a millisecond at each look.
 #[derive(Default)]
 struct Hurried(AtomicU64);
 
@@ -274,7 +274,7 @@ fn resets_that_are_not_done_yet_wear_a_chunk() {
 }
 
 /// Whether a device is busy, as an engine asks by way of the storage that it has its files in, when so many reads and
-/// writes of a write unit are under way.
+/// writes of a write unit are in progress.
 fn is_busy(reads: usize, writes: usize) -> bool {
     let host = Arc::new(HostFtl::in_virtual_time(
         &preset(),

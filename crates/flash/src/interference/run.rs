@@ -319,7 +319,7 @@ impl Run<'_> {
     }
 }
 
-/// Reads that went to units as long as they were busy with writes, beside uniform reads.
+/// Reads that went to units as long as they were busy with writes, next to uniform reads.
 fn heat(busy: &[u64], reads: &[u64]) -> f64 {
     let (all_busy, all_reads) = (busy.iter().sum::<u64>() as f64, reads.iter().sum::<u64>() as f64);
     let met: f64 = busy.iter().zip(reads).map(|(busy, reads)| *busy as f64 * *reads as f64).sum();

@@ -217,7 +217,7 @@ impl Store {
         }
     }
 
-    /// Writes, without time, until the last level was written often enough that its tables lie as the policy
+    /// Writes, without time, until the last level was written often enough that its tables are as the policy
     /// wants.
     fn age(&mut self, policy: &mut dyn PlacementPolicy, fill: f64, needed: f64) {
         let good: usize = self.free.iter().map(VecDeque::len).sum();

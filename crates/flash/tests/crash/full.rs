@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A device on which files were written until there was no room, and every second one removed: half of each chunk is
-/// dead, so that room has to be made by moving what is alive.
+/// A device on which files were written until there was no space, and every second one removed: half of each chunk is
+/// dead, so that space has to be made by moving what is alive.
 #[derive(Clone)]
 pub(crate) struct NearlyFull<D> {
     pub(crate) device: D,
@@ -25,7 +25,7 @@ pub(crate) struct NearlyFull<D> {
 /// What histories on devices that are nearly full did.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct SeenFull {
-    /// Histories in which something was moved to make room, and those in which chunks went bad.
+    /// Histories in which something was moved to make space, and those in which chunks went bad.
     pub(crate) moved: u64,
     gone_bad: u64,
 }
@@ -73,7 +73,7 @@ impl<D: Device> Device for NearlyFull<D> {
     }
 }
 
-/// Resets are cut short, and chunks go bad in them, while what is alive is moved to make room.
+/// Resets are cut short, and chunks go bad in them, while what is alive is moved to make space.
 #[test]
 fn reclaim_on_a_full_device_with_bad_chunks_and_interrupted_erases_loses_nothing() {
     let (devices, full) = (RefCell::new(Vec::new()), Rc::<RefCell<SeenFull>>::default());

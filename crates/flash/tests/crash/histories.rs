@@ -73,7 +73,7 @@ pub(crate) type Names = BTreeMap<String, u64>;
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) names: Names,
-    /// The names at every moment since they were last made safe.
+    /// The names at every point in time since they were last made safe.
     pub(crate) moments: Vec<Names>,
     pub(crate) synced: BTreeMap<u64, u64>,
     pub(crate) next: u64,

@@ -1,5 +1,5 @@
 //! Power loss at every write, reset and flush of a history: what was synced is there, and names are those of some
-//! moment since they were last made safe.
+//! point in time since they were last made safe.
 
 mod engine;
 mod full;
@@ -64,7 +64,7 @@ fn power_loss_on_a_disk_with_placement_leaves_what_was_promised() {
     lose_power_everywhere(placed_device, 500..506, 600..660);
 }
 
-/// Pages are lost in pairs, can't be read before more is written, and resets are cut short.
+/// Pages are lost two at once, can't be read before more is written, and resets are cut short.
 #[test]
 fn power_loss_under_the_rules_of_open_channel_flash_leaves_what_was_promised() {
     let devices = RefCell::new(Vec::new());
@@ -111,7 +111,7 @@ fn lose_power_on_zoned_disks(appends: bool) {
     assert!(counts.iter().all(|count| *count > 20), "{seen:?}, {full:?}");
 }
 
-/// In the moment before any of the writes of small histories, and of some of long ones.
+/// Before any of the writes of small histories, and of some of long ones.
 #[test]
 fn what_somebody_else_writes_into_a_zone_is_told_left_alone_and_costs_nothing_that_was_promised() {
     for appends in [true, false] {

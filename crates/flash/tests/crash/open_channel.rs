@@ -6,7 +6,7 @@
 //! flush copies that to memory that survives. After power loss
 //!
 //! * what survived and the medium does not have is sent again, and what the medium lost is read from there;
-//! * what nobody has reads as zeros: only what was not flushed, but anywhere in it and not just at its end;
+//! * what no file has reads as zeros: only what was not flushed, but anywhere in it and not just at its end;
 //! * chunks are padded until what is on them can be read.
 //!
 //! A device may be worn: some of its chunks are bad, and others go bad when they are reset next, also when that reset is
@@ -61,7 +61,7 @@ survives_power_loss = { value = false, source = "as cnex-mlc" }
 
 /// The longest that passes between two calls, and from the last of them until power is lost: some programs.
 const PAUSE_NS_MAX: u64 = 4_000_000;
-/// Less than a program and than a reset, so that something is often under way.
+/// Less than a program and than a reset, so that something is often in progress.
 const SHORT_PAUSE_NS_MAX: u64 = 500_000;
 
 /// Clones share it.
@@ -79,7 +79,7 @@ struct State {
     rng: Rng,
     pause_ns_max: u64,
     chunks: Vec<Content>,
-    /// Chunks whose reset is under way.
+    /// Chunks whose reset is in progress.
     resetting: BTreeSet<usize>,
     calls_left: Option<u64>,
     seen: Seen,

@@ -1,4 +1,4 @@
-//! Power loss after files and logs were removed: nobody gets what was theirs, and nothing of theirs is reset too early.
+//! Power loss after files and logs were removed: no other file gets what was theirs, and nothing of theirs is reset too early.
 
 use crate::device;
 use crate::histories::{Device, bytes, content};

@@ -1,7 +1,7 @@
 //! A zoned disk that loses power: blocks of 512 bytes, zones that take less than they are long, and few that may be
 //! active at a time. What loses power is the disk, under [`ZnsDevice`] and the engine's blocks of 4 KiB.
 //!
-//! It is written at write pointers, or by appends, as NVMe disks are; and somebody else may write it beside.
+//! It is written at write pointers, or by appends, as NVMe disks are; and another program may write it as well.
 //!
 //! What is flushed stays. Of what was written into a zone since then a part is left, to any of the disk's blocks; a reset
 //! and a finish that were not flushed are done or not.
@@ -26,7 +26,7 @@ const LEAST_CAPACITY: usize = 32 << 10;
 const ACTIVE_MAX: usize = 8;
 /// What is written at a time at the most.
 const WRITE_BYTES_MAX: usize = 12 << 10;
-/// What somebody else writes.
+/// What another program writes.
 const FOREIGN: u8 = 0xee;
 
 /// Clones share it.
@@ -37,9 +37,9 @@ struct State {
     zones: Vec<Content>,
     appends: bool,
     calls_left: Option<u64>,
-    /// Calls until somebody else writes into a zone in the moment before it is written.
+    /// Calls until another program writes into a zone before it is written.
     another_after: Option<u64>,
-    /// What somebody else wrote: in which zone, where, and how much.
+    /// What another program wrote: in which zone, where, and how much.
     foreign: Option<(usize, usize, usize)>,
     seen: SeenZoned,
 }
@@ -105,7 +105,7 @@ impl Device for LossyDisk {
     }
 }
 
-/// A disk that does not fail: somebody else writes it instead.
+/// A disk that does not fail: another program writes it instead.
 #[derive(Clone)]
 pub struct AllUnits(pub LossyDisk);
 
@@ -116,7 +116,7 @@ impl Device for AllUnits {
     fn fail_after(&self, calls: u64) {
         self.0.0.lock().another_after = Some(calls);
     }
-    /// Laid out: on an empty disk, what somebody else writes first makes it another's.
+    /// Laid out: on an empty disk, what another program writes first makes it another's.
     fn fill(&self) -> Known {
         drop(self.0.open().unwrap());
         self.0.fill()
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// Somebody else may come first in a zone that so much is about to be written into.
+    /// Another program may come first in a zone that so much is about to be written into.
     fn meet_another(&mut self, number: usize, len: usize) {
         let zone = self.zone(number);
         let (at, room) = (zone.written as usize, (zone.capacity - zone.written) as usize);

@@ -97,7 +97,7 @@ fn acknowledged_writes_are_there_after_power_loss_and_after_a_close() {
     assert!(losses >= 6, "{losses}");
 }
 
-/// A device of 64 units, on which much lies in units that are written, and a tree of many levels.
+/// A device of 64 units, on which much is in units that are written, and a tree of many levels.
 fn deep() -> (MemoryChunkDevice, KeyspaceSettings) {
     let shape = Shape::Leveled { ratio: 2 };
     let settings = KeyspaceSettings::default().shape(shape);
@@ -182,7 +182,7 @@ fn a_database_on_a_full_device_opens_and_what_is_deleted_makes_room() {
 const SEGMENT_OF_SMALLEST: usize = 512 << 10;
 const VALUE_BYTES: usize = 8_000;
 
-/// The smallest device on which `esker flash create` finds nothing wrong: six segments and a chunk, beside the journal.
+/// The smallest device on which `esker flash create` finds nothing wrong: six segments and a chunk, in addition to the journal.
 /// A segment is sixteen chunks, as by default.
 fn smallest() -> MemoryChunkDevice {
     MemoryChunkDevice::new(Geometry::of_blocks(1, 1, 4 + 6 * 16 + 1, 32 << 10))
@@ -195,7 +195,7 @@ fn value(number: u64) -> Vec<u8> {
     value
 }
 
-/// Puts keys from `first` on until that fails for want of room. Returns the first that is not there.
+/// Puts keys from `first` on until that fails for want of space. Returns the first that is not there.
 fn fill(db: &Db, first: u64) -> u64 {
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
     for number in first.. {
@@ -251,7 +251,7 @@ fn the_smallest_device_is_filled_and_goes_on_after_something_is_deleted_again_an
     }
 }
 
-/// A log of small writes takes many times its size. What it may not take is the room of tables.
+/// A log of small writes takes many times its size. What it may not take is the space of tables.
 #[test]
 fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
     let device = smallest();
@@ -282,8 +282,8 @@ fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
     }
 }
 
-/// Room differs with each chunk: for whole segments, for the tables that they become, and for what remains. Nothing is done in the
-/// background before a writer waits for it, so that as much lies in logs as can.
+/// Space differs with each chunk: for whole segments, for the tables that they become, and for what remains. Nothing is done in the
+/// background before a writer waits for it, so that as much is in logs as can.
 #[test]
 fn devices_of_40_to_64_chunks_that_are_full_open_again_and_take_deletes() {
     const SEGMENT_BYTES: usize = 128 << 10;

@@ -60,7 +60,7 @@ fn a_full_device_says_so_keeps_what_it_has_and_takes_more_when_something_is_remo
     check(&again, "new", 50_000, 200);
 }
 
-/// Only tables of level 0 make logs' chunks free. What a merge deeper down finds no room for can be done later.
+/// Only tables of level 0 make logs' chunks free. What a merge deeper down finds no space for can be done later.
 #[test]
 fn tables_of_deeper_levels_leave_the_room_of_those_that_logs_become() {
     const LOG_BYTES: usize = 300_000;
@@ -101,7 +101,7 @@ fn what_is_alive_is_moved_when_no_chunk_is_free_and_is_counted() {
     (0..50u8).for_each(|number| check(&again, &format!("new-{number}"), 15_000, number));
 }
 
-/// Every failure while something is moved, but those after which the journal is given up.
+/// Every failure while something is moved, but those after which the journal is dropped.
 #[test]
 fn what_was_copied_when_a_move_failed_is_free_again() {
     let mut failed_moves = 0;

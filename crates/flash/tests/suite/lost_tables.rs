@@ -1,4 +1,4 @@
-//! A database on a device of which a chunk goes bad that holds a part of a live table: it opens, what lay there is an error
+//! A database on a device of which a chunk goes bad that holds a part of a live table: it opens, what was there is an error
 //! that says so, and nothing else is missing.
 
 use esker_base::background::Stepped;
@@ -15,10 +15,10 @@ use std::time::Duration;
 const JOURNAL_CHUNKS: usize = 4;
 const CHUNKS: usize = 96;
 const CHUNK_BYTES: u32 = 64 << 10;
-/// Of each of two tables, which lie on some chunks each.
+/// Of each of two tables, which are on some chunks each.
 const KEYS: u32 = 300;
 const VALUE_BYTES: usize = 512;
-/// Keys that may have a part of a block, besides those that lie whole in another one.
+/// Keys that may have a part of a block, besides those that are whole in another one.
 const KEYS_OF_BLOCK: usize = 10;
 
 struct Standing;
@@ -83,7 +83,7 @@ fn device() -> MemoryChunkDevice {
     device
 }
 
-/// The keys of which a value, or a part of one, lies in a chunk.
+/// The keys of which a value, or a part of one, is in a chunk.
 fn keys_in(device: &MemoryChunkDevice, place: usize) -> BTreeSet<u32> {
     let chunk = device.geometry().chunk(place);
     let mut bytes = vec![0; device.written(chunk).unwrap() as usize];
@@ -129,7 +129,7 @@ fn assert_told(db: &Db, files: &[String]) {
     assert!(files.iter().any(|file| told.contains(file)), "{told}");
 }
 
-/// The keys of which nobody knows whether they are in a table whose end is lost, where its keys are told: those of the first
+/// The keys of which it is unknown whether they are in a table whose end is lost, where its keys are reported: those of the first
 /// table, or all that the second, which is newer, may have.
 fn unknown(told: Option<&str>) -> BTreeSet<u32> {
     match told {

@@ -1,4 +1,4 @@
-//! A device whose journal or whose chunks are damaged: the damage is told, a repair keeps what is sound, and nothing that is
+//! A device whose journal or whose chunks are damaged: the damage is reported, a repair keeps what is sound, and nothing that is
 //! damaged passes for an older state.
 
 use esker_base::{Result, WriteHint};

@@ -1,4 +1,4 @@
-//! How long a partition keeps the thread that owns it, a call at a time, with so many keys: what a reactor stands still
+//! How long a partition keeps the thread that owns it, a call at a time, with so many keys: what a reactor stalls
 //! for. Nothing is written: each write and sync is reported as done.
 //!
 //! `cargo run --release -p esker-hashstore --example pauses -- DIRECTORY [KEYS]`
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A store of one partition in a sparse file, with room for twice the keys.
+/// A store of one partition in a sparse file, with space for twice the keys.
 fn open(path: &Path, keys: u64) -> Result<Partition, Box<dyn std::error::Error>> {
     let device = FileDevice::create(path, Some((keys * 1024).max(64 << 20)))?;
     let settings = CreateSettings::default().partitions(1).bytes_a_key(512);

@@ -1,4 +1,4 @@
-//! What a store of 32 KiB costs beside one direct write of as many bytes and one fdatasync, on the same file
+//! What a store of 32 KiB costs compared with one direct write of as many bytes and one fdatasync, on the same file
 //! system, taking turns.
 //!
 //! `cargo run --release -p esker-hashstore --example store_latency -- DIRECTORY [STORES]`

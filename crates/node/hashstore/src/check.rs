@@ -9,7 +9,7 @@ use crate::recover::recover;
 use crate::store_file;
 use esker_base::{Error, Result};
 
-/// What was looked at and what was found.
+/// What was inspected and what was found.
 #[derive(Clone, Default, Debug)]
 pub struct Report {
     /// Partitions.
@@ -30,14 +30,14 @@ pub struct Report {
     pub sound_values: u64,
     /// Bytes of their keys and of them.
     pub sound_bytes: u64,
-    /// Writes that a power loss cut off, or that are damaged: nothing says that they were durable, and they do not count.
+    /// Writes that a power loss truncated, or that are damaged: nothing says that they were durable, and they do not count.
     pub torn: Vec<DamagedWrite>,
     /// What is not as it must be.
     pub problems: Vec<Error>,
 }
 
 /// Reads the superblock and each partition's journal and window, as an opening does, and sees that no two values
-/// lie in the same place. Changes nothing. Fails only if there is no store; what is damaged or can't be read is in the
+/// are in the same place. Changes nothing. Fails only if there is no store; what is damaged or can't be read is in the
 /// report.
 pub fn check(device: &dyn Device) -> Result<Report> {
     look_over(device, false)

@@ -1,4 +1,4 @@
-//! The device, as whoever makes, opens and checks a store uses it: one call at a time.
+//! The device, as the creation, the open and the check of a store use it: one call at a time.
 
 use crate::format::superblock::PAGE_BYTES;
 use crate::lock_owner::holder;
@@ -136,7 +136,7 @@ impl FileDevice {
         }
     }
 
-    /// The same, opened again, for a reactor: each hears of what was lost by itself.
+    /// The same, opened again, for a reactor: each is notified of what was lost by itself.
     pub fn descriptor(&self) -> Result<Descriptor> {
         let file = self.file.try_clone().and_then(|file| Descriptor::from(file).reopen());
         file.map_err(|source| Error::io("open", &self.name, source))

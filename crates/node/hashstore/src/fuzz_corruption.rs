@@ -1,7 +1,7 @@
-//! A store whose bytes somebody changed, opened and used: for the fuzz target, and its short run among the tests. No change may make this
+//! A store whose bytes were changed, opened and used: for the fuzz target, and its short run among the tests. No change may make this
 //! panic or run away; and what is stored after an opening that succeeded is there after the next.
 //!
-//! Tags keep chance out, and would keep a fuzzer out, too. So what is changed can be sealed again: the secret stands in the superblock, and
+//! Tags keep accidental changes out, and would keep a fuzzer out, too. So what is changed can be sealed again: the secret is in the superblock, and
 //! who writes to the device can do the same.
 
 use crate::device::Device;
@@ -196,7 +196,7 @@ mod tests {
         assert!(sealed == sample);
     }
 
-    /// Whoever can seal can write any number: each field of each structure at the ends of its range.
+    /// A program that can seal can write any number: each field of each structure at the ends of its range.
     #[test]
     fn numbers_that_no_store_writes_are_refused_or_mean_something() {
         const SEALED: u8 = 1;

@@ -1,18 +1,18 @@
-//! Where each key's value lies: the index in DRAM, of one partition.
+//! Where each key's value is: the index in DRAM, of one partition.
 //!
-//! An ordered hash table: open addressing with linear probing, whose entries stand in order of
+//! An ordered hash table: open addressing with linear probing, whose entries are in order of
 //! (hash, key) (Amble and Knuth, "Ordered hash tables", The Computer Journal 17, 1974). An entry's
 //! home is its hash, scaled to the table's size, so homes are in order too; an insertion shifts the
 //! entries behind it up to the next gap, a removal shifts them back. The table does not wrap around: it has
 //! some slots behind the last home. So a walk in order of hash, from any key on, is a walk over the slots.
 //!
-//! An entry takes 24 bytes. Keys of up to 16 bytes lie in it, and need no other place to be verified;
-//! longer ones lie beside the table, as do the extents of values that are in several. At most seven eighths
+//! An entry takes 24 bytes. Keys of up to 16 bytes are in it, and need no other place to be verified;
+//! longer ones are outside the table, as do the extents of values that are in several. At most seven eighths
 //! of the slots are used, and a table that is full grows by a quarter: 27 to 34 bytes a key.
 //!
-//! **Growth** takes its time, so that nobody waits for it: each insertion and removal moves some entries to the larger
+//! **Growth** takes its time, so that no request waits for it: each insertion and removal moves some entries to the larger
 //! table, in order. Those below a hash are in that table then, and the others in the old one: no key is looked for in both. The
-//! slots lie in segments, which are made when the first entry comes and freed when the last has gone, so the two tables together take
+//! slots are in segments, which are made when the first entry comes and freed when the last has gone, so the two tables together take
 //! little more than the larger one.
 
 use crate::extent::Extent;
@@ -147,7 +147,7 @@ impl KeyDir {
         self.find((self.hash)(key), key).1.is_some()
     }
 
-    /// Sets where the value of `key` lies, and gives the extents of the old one. An extent has at most
+    /// Sets where the value of `key` is, and gives the extents of the old one. An extent has at most
     /// [`EXTENT_BLOCKS_MAX`] blocks.
     pub fn insert(&mut self, key: &[u8], extents: &[Extent]) -> Option<Vec<Extent>> {
         assert!(extents[0].blocks <= EXTENT_BLOCKS_MAX, "an extent beyond what an entry can say");
@@ -294,7 +294,7 @@ impl KeyDir {
         Entry::of_long(hash, number)
     }
 
-    /// Makes sure that one more entry has room, and goes on with growth.
+    /// Makes sure that one more entry has space, and goes on with growth.
     fn make_room(&mut self) {
         if (self.entries + 1) * 8 > self.table.homes() * 7 {
             // A small table fills up that fast, and one of which few hashes are the hashes of many keys.
@@ -425,7 +425,7 @@ mod tests {
         assert!(stages > 200, "{stages} stages");
     }
 
-    /// Where the table that is left begins, entries lie behind their homes, which may be gone.
+    /// Where the table that is left begins, entries are behind their homes, which may be gone.
     #[test]
     fn while_it_grows_the_first_that_was_not_moved_is_found() {
         let (mut directory, mut stages) = (KeyDir::new(0), 0);

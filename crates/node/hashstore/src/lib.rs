@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A get is one read, a put one write and its share of a sync, a delete a write of one block. There is no
-//! compaction: freed blocks are used again. [`partition`] tells how, and why a crash loses nothing and
+//! compaction: freed blocks are used again. [`partition`] says how, and why a crash loses nothing and
 //! brings nothing back; `docs/formats/hashstore.md` has the bytes.
 //!
 //! | module | what it holds |

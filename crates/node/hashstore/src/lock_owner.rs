@@ -1,4 +1,4 @@
-//! Who has a file locked, as Linux tells in `/proc/locks` (proc(5)): a line a lock, with its kind, the process, and the
+//! Who has a file locked, as Linux reports in `/proc/locks` (proc(5)): a line a lock, with its kind, the process, and the
 //! file's device, in hexadecimal, and inode.
 
 use rustix::fs::{fstat, major, minor};

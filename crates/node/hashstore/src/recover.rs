@@ -224,7 +224,7 @@ impl Recovery<'_> {
         Ok(checkpoint.map(|checkpoint| (checkpoint, bytes)))
     }
 
-    /// Whether a checkpoint could have been written, as far as its numbers and lists of blocks tell.
+    /// Whether a checkpoint could have been written, as far as its numbers and lists of blocks show.
     fn is_possible(&self, checkpoint: &Checkpoint) -> bool {
         let Checkpoint { epoch, generation, seqno, windows, late, .. } = checkpoint;
         let blocks = self.layout.blocks();

@@ -4,7 +4,7 @@
 //! keys of damaged values are dropped; and what is left is written as a new snapshot, into the half of the journal that
 //! holds none of it.
 //!
-//! A failed read is not damage: what it did not return may be sound. The repair fails then, unless the caller gives up the blocks
+//! A failed read is not damage: what it did not return may be sound. The repair fails then, unless the caller drops the blocks
 //! that cannot be read ([`Unreadable::GiveUp`]).
 
 use crate::check::{damaged_key, sound_bytes};
@@ -54,7 +54,7 @@ pub fn repair(device: &dyn Device, unreadable: Unreadable) -> Result<RepairRepor
     Ok(repaired)
 }
 
-/// Writes the copies of the superblock again that are damaged. Nothing is given up by that.
+/// Writes the copies of the superblock again that are damaged. Nothing is dropped by that.
 fn repair_superblock(
     device: &dyn Device,
     layout: &Layout,

@@ -7,7 +7,7 @@ pub struct PartitionStats {
     pub keys: u64,
     /// Memory that the directory takes, in bytes.
     pub index_bytes: u64,
-    /// Room for records, in bytes.
+    /// Space for records, in bytes.
     pub data_bytes: u64,
     /// Of that, what holds nothing that is needed.
     pub unused_bytes: u64,

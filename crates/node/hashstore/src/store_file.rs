@@ -57,15 +57,15 @@ pub struct Opened {
     pub read_bytes: u64,
     /// Keys whose last write, behind the last checkpoint, is damaged. They cannot be read until they are stored or deleted again.
     pub damaged: Vec<DamagedWrite>,
-    /// Writes that a power loss cut off, or that are damaged: nothing says that they were durable, and they do not count.
+    /// Writes that a power loss truncated, or that are damaged: nothing says that they were durable, and they do not count.
     pub torn: Vec<DamagedWrite>,
 }
 
-/// So much at the head of a device is looked at before a store is made there: file systems, encrypted volumes and tables of
+/// So much at the head of a device is inspected before a store is made there: file systems, encrypted volumes and tables of
 /// partitions say there what they are, the farthest of them (Btrfs) 64 KiB behind the beginning.
 const HEAD_BYTES: u64 = 1 << 20;
 
-/// What lies at the head of a device and would be lost, in words; nothing if that is all zeros.
+/// What is at the head of a device and would be lost, in words; nothing if that is all zeros.
 pub fn found(device: &dyn Device) -> Result<Option<String>> {
     let bytes = HEAD_BYTES.min(device.bytes()) / PAGE_BYTES * PAGE_BYTES;
     let head = read(device, 0, bytes as usize)?;

@@ -1,4 +1,4 @@
-//! A device whose unreadable blocks are given up: they count as zeros, and are written as zeros in the end.
+//! A device whose unreadable blocks are dropped: they count as zeros, and are written as zeros in the end.
 
 use crate::device::{Device, sync, write};
 use esker_base::{Error, Result};
@@ -10,16 +10,16 @@ use std::io;
 /// What a repair does about blocks that cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
-    /// It fails, and nothing that they hold is given up: a later read may succeed.
+    /// It fails, and nothing that they hold is dropped: a later read may succeed.
     Fail,
-    /// It gives up what they hold. They are overwritten with zeros.
+    /// It drops what they hold. They are overwritten with zeros.
     GiveUp,
 }
 
 /// Reads the blocks of a device, and zeros for those that cannot be read. Writes nothing before [`zero`](GivenUp::zero).
 pub(crate) struct GivenUp<'a> {
     device: &'a dyn Device,
-    /// The blocks given up, by offset, and why each could not be read.
+    /// The blocks dropped, by offset, and why each could not be read.
     blocks: RefCell<BTreeMap<u64, String>>,
 }
 

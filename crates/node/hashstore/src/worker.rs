@@ -1,7 +1,7 @@
 //! A thread with a reactor and some partitions.
 //!
-//! The system tells each opening of a file once that something written to the file was lost. So every partition has two of its own: one, and another
-//! for durable writes, of which it has one at a time. No sync misses what another's sync or durable write was told.
+//! The system reports to each opening of a file once that something written to the file was lost. So every partition has two of its own: one, and another
+//! for durable writes, of which it has one at a time. No sync misses what another's sync or durable write was notified of.
 //!
 //! A file that is removed or shortened while it is open makes writes and syncs fail: before a write begins and after a sync
 //! the file's length is checked, so nothing behind the new end is acknowledged.
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc;
 
-/// The most reads, writes and syncs under way at a time; more wait.
+/// The most reads, writes and syncs in progress at a time; more wait.
 const IN_FLIGHT: u32 = 256;
 
 /// A request, and where its reply goes.
@@ -55,7 +55,7 @@ impl FileHandles {
         check_kept(&self.file, self.bytes)
     }
 
-    /// Why this must not begin: what is written would lie in a hole, or in a file without a name.
+    /// Why this must not begin: what is written would be in a hole, or in a file without a name.
     fn refusal(&self, what: &IoKind) -> Option<io::Error> {
         match what {
             IoKind::Read { .. } => None,
@@ -88,7 +88,7 @@ pub(crate) struct Worker {
     /// By the partition's token; free ones are none.
     callers: Vec<Option<(u64, mpsc::Sender<Reply>)>>,
     free_callers: Vec<usize>,
-    /// What the reactor had no room for.
+    /// What the reactor had no space for.
     backlog: VecDeque<(u64, Operation)>,
     closing: Option<mpsc::Sender<Result<()>>>,
 }

@@ -236,7 +236,7 @@ fn block_namespace(
     }
 }
 
-/// As many I/O queues as the controller gives, up to `wanted`.
+/// The number of I/O queues that the controller grants, up to `wanted`.
 fn queue_count(link: &mut SyncConnection, wanted: u16) -> Result<u16, RemoteError> {
     let wanted = wanted.max(1);
     let value = QueueCounts { submission: wanted, completion: wanted }.word();

@@ -1,6 +1,6 @@
 //! Blocks on a node.
 //!
-//! A long read or write is several commands under way at a time, each with no more data than a capsule carries: so no
+//! A long read or write is several commands in progress at a time, each with no more data than a capsule carries: so no
 //! R2T, and no round trip, comes between; and 8 MiB have a deadline, not the whole. After a lost connection a read is sent again, and a write of which nothing
 //! was sent whole. A write or flush that was sent and not answered fails as unknown: the command may still be on its way to the device, where it would go over what was
 //! written after it. So does a flush after writes that another association acknowledged (`unflushed`).

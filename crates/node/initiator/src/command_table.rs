@@ -1,11 +1,11 @@
-//! Commands of a queue under way: what was asked, and what came. No I/O.
+//! Commands of a queue in progress: what was asked, and what came. No I/O.
 
 use crate::RemoteError;
 use crate::sync_connection::unexpected;
 use esker_nvme::Cqe;
 use esker_nvme::pdu::{ControllerPdu, ReadyToTransfer};
 
-/// A command under way. Its id is its place.
+/// A command in progress. Its id is its place.
 pub(crate) struct Slot {
     /// What came of its data.
     data: Vec<u8>,

@@ -2,7 +2,7 @@
 //!
 //! A node that lost power between two associations lost what its cache had, and a flush on the new one succeeds and covers
 //! nothing of it. So a flush counts only for the association that acknowledged the writes; if that is gone they may be,
-//! too, and from then on every flush fails: who asks again must not hear that all is well.
+//! too, and from then on every flush fails: who asks again must not be answered that all is well.
 
 use crate::association::Association;
 use parking_lot::Mutex;

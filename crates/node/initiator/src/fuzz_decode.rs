@@ -9,7 +9,7 @@ use esker_nvme::identify::{self, IDENTIFY_BYTES};
 use esker_nvme::log_page::parse_discovery;
 use esker_nvme::pdu::{ControllerPdu, Decoder, Digests, Encoder, Sender};
 
-/// Commands under way. Those with even places read, the others write.
+/// Commands in progress. Those with even places read, the others write.
 const DEPTH: u16 = 4;
 
 /// What each reads or writes, at most.

@@ -1,9 +1,9 @@
-//! What keeps an association while nobody uses it: a thread at the connection of the admin queue.
+//! What keeps an association while no caller uses it: a thread at the connection of the admin queue.
 //!
 //! It sends a Keep Alive three times in the time after which the node gives the host up, whether there are other
 //! commands or not: those of I/O queues don't count. In between it waits for the connection's end. When that comes, or an
-//! answer does not come within the deadline of an operation, all queues fail: who waits is told, and the next call finds
-//! a failed association and connects, rather than send a store where nobody answers.
+//! answer does not come within the deadline of an operation, all queues fail: waiters are notified, and the next call finds
+//! a failed association and connects, rather than send a store where nothing answers.
 
 use crate::deadline::{Deadline, WAIT_TIME};
 use crate::queue_pair::QueuePair;

@@ -14,8 +14,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a retrieve asks for at first. A longer value is asked for again, with room for all of it: most are shorter,
-/// and room that is asked for counts on the node.
+/// What a retrieve asks for at first. A longer value is asked for again, with space for all of it: most are shorter,
+/// and space that is asked for counts on the node.
 pub(crate) const RETRIEVE_BYTES: u32 = 64 << 10;
 
 /// A namespace of keys on a node, of up to 16 bytes or, if it is one of long keys, of up to 65,535. Shared between threads.
@@ -101,7 +101,7 @@ impl KeyClient {
         self.retrieve_by(key, name, RETRIEVE_BYTES, self.session.deadline())
     }
 
-    /// The same by its name, with room for `bytes` at first.
+    /// The same by its name, with space for `bytes` at first.
     pub(crate) fn retrieve_by(
         &self,
         key: &[u8],
@@ -189,7 +189,7 @@ pub(crate) fn found(action: &'static str, cqe: Cqe) -> Result<bool, RemoteError>
 
 /// A batch is not atomic here: a node takes one key at a time. Several of its keys are written at a time, those of one key in their order.
 /// Each write of it is as durable as the node promises when this returns. If it fails, each of its writes was done or was not: but none
-/// if the batch has an entry that no node takes. [`multi_get`](Kv::multi_get) has several values fetched at a time, and not as of one moment.
+/// if the batch has an entry that no node takes. [`multi_get`](Kv::multi_get) has several values fetched at a time, and not at one point in time.
 impl Kv for KeyClient {
     fn get(&self, key: &[u8]) -> esker_base::Result<Option<Value>> {
         Ok(self.retrieve(key)?.map(Value::from))

@@ -4,7 +4,7 @@
 //! * [`KeyClient`]: store, retrieve, delete, exist, list, in a namespace of keys up to 16 bytes or of long keys; from any
 //!   number of threads.
 //! * [`BlockClient`]: a namespace of blocks as a device, on which [`esker_storage::blocks`] keeps files: so an engine runs
-//!   here, and its bytes lie there.
+//!   here, and its bytes are there.
 //! * [`discover`]: which subsystems a node has.
 //!
 //! An association is an admin queue and some I/O queues, each a connection. Threads share a queue: each sends its own

@@ -2,7 +2,7 @@
 //!
 //! Each thread writes its own command. Of those that wait for an answer, one at a time reads the socket, hands out
 //! what comes, and passes the reading on when its own answer is there. So a caller alone waits for the socket and for
-//! no other thread, and many callers cost no thread beside their own.
+//! no other thread, and many callers cost no thread in addition to their own.
 //!
 //! Data that an R2T asks for is sent by the command's owner, who has it; nothing is copied to be kept.
 //!
@@ -52,7 +52,7 @@ pub(crate) struct QueuePair {
 
 struct State {
     slots: CommandTable,
-    /// Away while somebody reads.
+    /// Away while a thread reads.
     decoder: Option<Decoder>,
     failed: Option<RemoteError>,
 }
@@ -90,7 +90,7 @@ impl QueuePair {
         }
     }
 
-    /// Fails all commands under way, and those to come.
+    /// Fails all commands in progress, and those to come.
     pub(crate) fn end(&self, error: &RemoteError) {
         self.fail(&mut self.state.lock(), error.clone());
     }
@@ -131,8 +131,8 @@ impl QueuePair {
         self.has_failed.load(Acquire)
     }
 
-    /// How busy it is, to compare: first whether somebody writes just now, for whom a command would have to wait; then the commands under
-    /// way, whose owners are woken for each other's answers.
+    /// How busy it is, to compare: first whether a thread writes just now, for whom a command would have to wait; then the commands in
+    /// flight, whose owners are woken for each other's answers.
     fn load(&self) -> (bool, usize) {
         (self.writing.is_locked(), self.under_way.load(Relaxed))
     }
@@ -156,7 +156,7 @@ impl QueuePair {
         self.send(place, sqe, data, reads, deadline)
     }
 
-    /// As [`begin`](Self::begin), if a place is free now. Who has commands under way must not wait for a place: those
+    /// As [`begin`](Self::begin), if a place is free now. Who has commands in progress must not wait for a place: those
     /// who hold the others may wait for theirs.
     pub(crate) fn begin_now(
         &self,
@@ -198,7 +198,7 @@ impl QueuePair {
     }
 
     /// Waits for the answer to `ticket`. `data` is what it was begun with. After the deadline the queue has failed:
-    /// nobody knows what else will not come. The deadline is this caller's alone: to others the connection is lost.
+    /// it is unknown what else will not come. The deadline is this caller's alone: to others the connection is lost.
     pub(crate) fn finish(
         &self,
         ticket: CommandHandle,
@@ -270,7 +270,7 @@ impl QueuePair {
         }
     }
 
-    /// The queue has failed: nobody knows where the next PDU would begin, or its node waits for what does not come. Here, too, a deadline
+    /// The queue has failed: it is unknown where the next PDU would begin, or its node waits for what does not come. Here, too, a deadline
     /// is its caller's alone.
     fn broke_off(&self, error: RemoteError) -> RemoteError {
         let to_others = match &error {
@@ -326,7 +326,7 @@ impl QueuePair {
         self.answered[usize::from(place)].notify_one();
     }
 
-    /// Wakes another to read, if nobody does.
+    /// Wakes another to read, if no thread does.
     fn pass_on(&self, state: MutexGuard<'_, State>) {
         let reader = state.decoder.as_ref().and_then(|_| state.slots.sleeper());
         drop(state);
@@ -387,7 +387,7 @@ mod tests {
     const DEPTH: u16 = 2;
     const TIME: Duration = Duration::from_secs(5);
 
-    /// Each look at this clock takes a second.
+    /// Each inspection of this clock takes a second.
     #[derive(Default)]
     struct Ticking(AtomicU64);
 
@@ -399,7 +399,7 @@ mod tests {
     }
 
     /// A queue, and the node's end of its connection. That is none of TCP, whose buffers may grow, and shift what they hold, at any time: here
-    /// there is room again when the node has read, and not before.
+    /// there is space again when the node has read, and not before.
     fn queue() -> (QueuePair, TcpStream) {
         let (socket, node) = UnixStream::pair().unwrap();
         let [socket, node] = [socket, node].map(|end| TcpStream::from(OwnedFd::from(end)));
@@ -539,7 +539,7 @@ mod tests {
         assert!(matches!(next, Err(RemoteError::Lost { .. })), "{next:?}");
     }
 
-    /// A clock that stands until it is set.
+    /// A clock that does not advance until it is set.
     #[derive(Default)]
     struct Set(AtomicU64);
 

@@ -26,7 +26,7 @@ pub(crate) struct Session {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     background: Arc<dyn Background>,
-    /// None after it failed, until somebody connects again.
+    /// None after it failed, until a thread connects again.
     association: RwLock<Option<Arc<Association>>>,
     /// What the first association found; no other namespace may take its place.
     namespace: OnceLock<Namespace>,
@@ -261,7 +261,7 @@ mod tests {
     use esker_base::{SystemEntropy, Threads};
     use esker_nvme::Nqn;
 
-    /// A clock that stands still.
+    /// A clock that does not advance.
     struct Still;
 
     impl Clock for Still {

@@ -1,4 +1,4 @@
-//! One call's several commands, under way at a time.
+//! One call's several commands, in progress at a time.
 
 use crate::RemoteError;
 use crate::queue_pair::{CommandHandle, QueuePair};
@@ -6,7 +6,7 @@ use esker_nvme::{Cqe, Sqe};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Commands that one call has under way, at most: enough that neither side waits for the other.
+/// Commands that one call has in progress, at most: enough that neither side waits for the other.
 const WINDOW: usize = 16;
 
 /// A command, and its data.
@@ -40,8 +40,8 @@ impl From<PartialResult> for RemoteError {
     }
 }
 
-/// Has all of `pieces` carried out, several at a time, and hands on the answers in order. Tells the first failure, when
-/// nothing is under way any more.
+/// Has all of `pieces` carried out, several at a time, and hands on the answers in order. Returns the first failure, when
+/// nothing is in progress any more.
 pub(crate) fn run(
     queue: &QueuePair,
     pieces: &[SubCommand<'_>],

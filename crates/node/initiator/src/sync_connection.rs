@@ -230,7 +230,7 @@ pub(crate) struct Outgoing<'a> {
     tail: Vec<u8>,
 }
 
-/// Why not all was written, and whether some of it was: then nobody knows where the next PDU would begin.
+/// Why not all was written, and whether some of it was: then it is unknown where the next PDU would begin.
 #[derive(Debug)]
 pub(crate) struct UnsentCommand {
     pub(crate) error: RemoteError,
@@ -382,7 +382,7 @@ mod tests {
         });
     }
 
-    /// Each look at this clock takes a second, and some of what a peer was sent.
+    /// Each inspection of this clock takes a second, and some of what a peer was sent.
     struct Draining(Mutex<(TcpStream, Duration)>);
 
     impl Clock for Draining {

@@ -1,5 +1,5 @@
 //! What a fill costs: many threads store values of 32 KiB through few connections, in a hash store with a volatile cache and in one
-//! without, beside direct writes of as many bytes with as many under way, through a ring, by one thread that does nothing else.
+//! without, next to direct writes of as many bytes with as many in progress, through a ring, by one thread that does nothing else.
 //!
 //! `cargo run --release -p esker-node --example fill -- DIRECTORY [ROUNDS] [THREADS] [CONNECTIONS]`
 

@@ -1,4 +1,4 @@
-//! What bad peers cost the good: one host stores and retrieves 4 KiB at depth 1, in turns alone and beside a thousand
+//! What bad peers cost the good: one host stores and retrieves 4 KiB at depth 1, in turns alone and next to a thousand
 //! connections that never get anywhere, others that send their commands byte by byte, and others that send damaged PDUs and come
 //! again when they are thrown out.
 //!

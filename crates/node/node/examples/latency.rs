@@ -1,4 +1,4 @@
-//! What a store of 32 KiB costs over loopback at depth 1, beside what it can't do without: the same bytes there and 24
+//! What a store of 32 KiB costs over loopback at depth 1, compared with what it can't do without: the same bytes there and 24
 //! back over a plain socket, and for a file one direct write and one fdatasync as well. All take turns.
 //!
 //! `cargo run --release -p esker-node --example latency -- DIRECTORY [STORES]`

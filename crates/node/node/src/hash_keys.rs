@@ -30,18 +30,18 @@ pub struct HashKeys {
     shared: Arc<Shared>,
 }
 
-/// What the parts of a namespace tell each other and everybody: nothing that a request waits for.
+/// What the parts of a namespace report to each other and to all: nothing that a request waits for.
 #[derive(Default)]
 pub(crate) struct Shared {
     /// Each partition's own.
     pub(crate) figures: Vec<Figures>,
-    /// A sync or a durable write failed, in whichever part. The system may tell only one of an error.
+    /// A sync or a durable write failed, in whichever part. The system may report an error to only one.
     pub(crate) failed: AtomicBool,
     /// For those who look after the node.
     pub(crate) failures: NamespaceHealth,
 }
 
-/// What a partition last told of itself.
+/// What a partition last reported of itself.
 #[derive(Default)]
 pub(crate) struct Figures {
     used_bytes: AtomicU64,
@@ -62,7 +62,7 @@ impl Figures {
     }
 }
 
-/// What a store has, and what it has done since it was opened. Its partitions tell that after each request, not all at one moment.
+/// What a store has, and what it has done since it was opened. Its partitions say that after each request, not all at one point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashFigures {
     /// Keys.

@@ -6,16 +6,16 @@
 //! What comes together in a round of the reactor is given to the partitions first, and what they want of that begins at the round's end: a ring
 //! would give it to the system no sooner, and so it is the fewest writes, and one sync for all that is written by then.
 //!
-//! Writes of a partition that lie one behind the other are gathered ([`gather`](crate::gather)): one is under way, and those that come meanwhile
+//! Writes of a partition that are one behind the other are gathered ([`gather`](crate::gather)): one is in progress, and those that come meanwhile
 //! are the next.
 //!
 //! A record that its partition wants written durably is alone there, but perhaps not here. Only if nothing else of this
 //! part is being written or synced is that done, which saves a wait; otherwise it is written, and shares a sync with the others.
 //!
-//! A list looks at some keys, and lets others have their turn before it goes on: one at a time does, when a timer of no time is over, which takes a round.
+//! A list inspects some keys, and lets others have their turn before it goes on: one at a time does, when a timer of no time is over, which takes a round.
 //!
 //! After a sync or a durable write that failed, in whichever part, no sync is taken for one: what the device's cache had of others may
-//! be lost, and the system tells of that once, to who happened to wait.
+//! be lost, and the system reports that once, to who happened to wait.
 
 mod listing;
 mod status_mapping;
@@ -74,7 +74,7 @@ pub(crate) struct Store {
     pub(crate) reactors: usize,
     pub(crate) layout: Arc<Layout>,
     pub(crate) file: Descriptor,
-    /// Another opening, for durable writes: there is one at a time, and it takes no error that a sync of `file` is to tell.
+    /// Another opening, for durable writes: there is one at a time, and it takes no error that a sync of `file` is to report.
     pub(crate) durable: Descriptor,
     pub(crate) has_volatile_cache: bool,
     pub(crate) shared: Arc<Shared>,
@@ -111,7 +111,7 @@ pub(crate) struct ReactorPartitions {
     touched: u64,
     /// Writes and syncs on their way.
     changing: usize,
-    /// Lists that wait for their turn. A timer is under way if there are any.
+    /// Lists that wait for their turn. A timer is in progress if there are any.
     lists: VecDeque<(Listing, Reply)>,
     closing: bool,
 }
@@ -325,7 +325,7 @@ impl ReactorPartitions {
         }
     }
 
-    /// Tells a partition that something of it is done.
+    /// Notifies a partition that something of it is done.
     fn report(&mut self, tag: u64, result: io::Result<usize>, slice: Option<Slice>) {
         let place = place_of(tag);
         self.held_bytes -= self.partitions[place].held_bytes();

@@ -1,8 +1,8 @@
-//! Writes that lie one behind the other, gathered into one.
+//! Writes that are one behind the other, gathered into one.
 //!
 //! A partition lays out what is stored one record behind the other. Many small writes cost a device and the system much more than a large
-//! one of the same bytes. So a write whose neighbour in front is under way waits until that is done; all that have come behind each other by then begin
-//! together. A write without such a neighbour begins at once, and nobody waits for more than the one in front.
+//! one of the same bytes. So a write whose neighbour in front is in progress waits until that is done; all that have come behind each other by then begin
+//! together. A write without such a neighbour begins at once, and no write waits for more than the one in front.
 
 use esker_uring::Slice;
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ pub(crate) struct CoalescedWrite {
 #[derive(Default)]
 pub(crate) struct WriteCoalescer {
     under_way: Vec<SubmittedWrite>,
-    /// Where each begins, something under way ends, but for what is to begin now.
+    /// Where each begins, something in progress ends, but for what is to begin now.
     waiting: VecDeque<AdjacentWrites>,
 }
 
@@ -75,7 +75,7 @@ impl WriteCoalescer {
         Some(CoalescedWrite { tag, offset, slices })
     }
 
-    /// Whether the neighbour in front is under way.
+    /// Whether the neighbour in front is in progress.
     fn follows_another(&self, run: &AdjacentWrites) -> bool {
         self.under_way.iter().any(|begun| begun.end == run.offset)
     }
@@ -102,7 +102,7 @@ mod tests {
         gather.add(owner, tag, offset, Buffer::zeroed(bytes).whole());
     }
 
-    /// A gather with write 1 under way, of a byte at offset 0.
+    /// A gather with write 1 in progress, of a byte at offset 0.
     fn busy() -> WriteCoalescer {
         let mut gather = WriteCoalescer::default();
         add(&mut gather, 0, 1, 0, 1);

@@ -94,7 +94,7 @@ fn a_list_goes_through_all_partitions_of_all_reactors() {
     }
 }
 
-/// Other programs may have stored keys that no command has room for. A list steps over them, and goes on more than once to do so, in turns with
+/// Other programs may have stored keys that no command has space for. A list steps over them, and goes on more than once to do so, in turns with
 /// other lists.
 #[test]
 fn a_list_has_all_keys_that_lie_between_longer_ones() {

@@ -1,6 +1,6 @@
 //! Asynchronous events: what an Asynchronous Event Request is answered with (Base 5.2).
 
-/// What a controller tells of.
+/// What a controller reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Namespaces were added, removed or changed: read log page 04h.

@@ -14,7 +14,7 @@ pub const VOLATILE_WRITE_CACHE: u8 = 0x06;
 pub const NUMBER_OF_QUEUES: u8 = 0x07;
 /// Whether AWUN and NAWUN need not hold.
 pub const WRITE_ATOMICITY: u8 = 0x0a;
-/// Which events the host wants to hear of.
+/// Which events the host asks for.
 pub const ASYNC_EVENTS: u8 = 0x0b;
 /// How long the controller waits for a Keep Alive, in milliseconds.
 pub const KEEP_ALIVE: u8 = 0x0f;

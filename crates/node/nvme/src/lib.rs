@@ -1,4 +1,4 @@
-//! NVMe over TCP as bytes: what stands where in PDUs, commands, completions, identify structures, log pages
+//! NVMe over TCP as bytes: what is where in PDUs, commands, completions, identify structures, log pages
 //! and authentication messages. Nothing here does I/O, keeps time or starts a thread, and nothing on the path
 //! of a command allocates.
 //!

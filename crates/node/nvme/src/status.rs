@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A status: type in bits 10:8, code in bits 7:0, and whether a retry is useless in bit 14, as they stand in
+/// A status: type in bits 10:8, code in bits 7:0, and whether a retry is useless in bit 14, as they are in
 /// the completion's status field one bit further up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(u16);

@@ -58,7 +58,7 @@ impl Controller {
         Duration::from_millis(self.keep_alive_ms.load(Relaxed).into())
     }
 
-    /// What the host wishes. Discovery is for anybody, so nobody says nothing there for longer than the default.
+    /// What the host wishes. Discovery is for any host, so none is silent there for longer than the default.
     pub(crate) fn set_keep_alive(&self, milliseconds: u32) {
         let longest = DISCOVERY_KEEP_ALIVE.as_millis() as u32;
         let kept = match (self.is_discovery(), milliseconds) {
@@ -97,7 +97,7 @@ impl Controller {
         self.ready.load(Acquire)
     }
 
-    /// An I/O queue connects, or is told why not. One of the same id that has not been proved makes way: whoever names the host may
+    /// An I/O queue connects, or is notified why not. One of the same id that has not been proved makes way: a client that names the host may
     /// have opened it, and would keep the host out.
     pub(crate) fn add_queue(&self, new: IoQueue) -> Result<(), Status> {
         let mut state = self.state.lock();

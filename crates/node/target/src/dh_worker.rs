@@ -1,4 +1,4 @@
-//! Diffie-Hellman for hosts that prove who they are: milliseconds for each step, which a reactor would keep everybody else waiting
+//! Diffie-Hellman for hosts that prove who they are: milliseconds for each step, which a reactor would keep all others waiting
 //! for. So a thread of its own computes, for all reactors, one step at a time.
 //!
 //! A connection has one step here at most; that of one that is gone is not computed.
@@ -43,7 +43,7 @@ impl DhWorker {
         Ok(DhWorker { workers: Workers::start(background, "esker-proofs", 1, run)? })
     }
 
-    /// Computes `step`, and tells the command in `slot` of `connection`.
+    /// Computes `step`, and notifies the command in `slot` of `connection`.
     pub(crate) fn submit(
         &self,
         step: Step,

@@ -22,9 +22,9 @@
 //! connected, has a lock that is taken when a queue connects and by admin commands, never by I/O.
 //!
 //! Everything that a peer can make the target hold is bounded: PDUs and queues by what was
-//! announced, values and answers under way by [`limits`], for each connection and for all together;
-//! connections that say nothing, and transfers that stand still, by a deadline. A peer that breaks
-//! the protocol is told how and loses its connection; others go on.
+//! announced, values and answers in progress by [`limits`], for each connection and for all together;
+//! connections that say nothing, and transfers that stall, by a deadline. A peer that breaks
+//! the protocol is notified how and loses its connection; others go on.
 
 #![forbid(unsafe_code)]
 

@@ -5,17 +5,17 @@ use std::time::Duration;
 /// Connections of one reactor.
 pub const CONNECTIONS: usize = 2048;
 
-/// Reads, writes and syncs of one reactor under way. More wait.
+/// Reads, writes and syncs of one reactor in progress. More wait.
 pub(crate) const FILE_OPERATIONS: usize = 1024;
 
-/// Operations of one reactor under way: a receive and a send for each connection, an accept, a timer, and those of files.
+/// Operations of one reactor in progress: a receive and a send for each connection, an accept, a timer, and those of files.
 pub(crate) const OPERATIONS: u32 = (2 * CONNECTIONS + 2 + FILE_OPERATIONS) as u32;
 
-/// Bytes of transfers that one connection may have under way: values that were asked for by R2T, and answers until they
+/// Bytes of transfers that one connection may have in progress: values that were asked for by R2T, and answers until they
 /// are sent. Commands beyond wait for those before. Data in capsules is bounded by the queue's length instead.
 pub const TRANSFER_BYTES_UNDER_WAY: usize = 8 << 20;
 
-/// Bytes of data in flight that all connections of a target hold together, unless it is told
+/// Bytes of data in flight that all connections of a target hold together, unless it is configured
 /// otherwise.
 pub const MEMORY_BYTES: usize = 256 << 20;
 
@@ -47,20 +47,20 @@ pub const HANDSHAKES: usize = 128;
 /// What one receive of a TLS connection takes: a record of the longest kind.
 pub(crate) const RECORD_BYTES: usize = 17 << 10;
 
-/// Controllers of discovery at one time. Whoever reaches the port can have one, so that they leave most of a reactor's
+/// Controllers of discovery at one time. A client that reaches the port can have one, so that they leave most of a reactor's
 /// connections to those who have to do with keys and blocks.
 pub const DISCOVERY_CONTROLLERS: usize = CONNECTIONS / 4;
 
 /// The keep-alive time of a discovery controller whose host names none: the specification's default.
 pub const DISCOVERY_KEEP_ALIVE: Duration = Duration::from_secs(120);
 
-/// A queue without keep-alive time that was silent for so long makes room, if its host's name is all that let it in.
+/// A queue without keep-alive time that was silent for so long makes space, if its host's name is all that let it in.
 pub const SILENCE_TIME: Duration = Duration::from_secs(120);
 
-/// How long a connection that was told why it ends is read from, so that the message is not lost in a reset.
+/// How long a connection that was notified why it ends is read from, so that the message is not lost in a reset.
 pub const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// With so much to send it is sent before more commands are looked at, so that the host takes it while they are carried out, and that what
+/// With so much to send it is sent before more commands are inspected, so that the host takes it while they are carried out, and that what
 /// was read for it is still in the processor's cache.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
 

@@ -9,8 +9,8 @@
 //! A holder of one account may wait only for accounts further down the table. A buffer waits for its
 //! peer alone, which has a deadline. So every wait ends.
 //!
-//! Connections that an account has no room for wait in line. The reactor calls the first one when
-//! there is room again.
+//! Connections that an account has no space for wait in line. The reactor calls the first one when
+//! there is space again.
 
 use crate::reactor_message::ConnectionId;
 use std::cell::{Cell, RefCell};
@@ -23,7 +23,7 @@ const BUFFERS_EIGHTHS: usize = 2;
 /// The least that an account has: the largest command fits.
 const ACCOUNT_BYTES_MIN: usize = 4 << 20;
 
-/// What one connection may hold of the received even while others wait for room: so small commands
+/// What one connection may hold of the received even while others wait for space: so small commands
 /// go on.
 pub(crate) const CONNECTION_FLOOR_BYTES: usize = 16 << 10;
 
@@ -73,13 +73,13 @@ impl Account {
         Account { limit: limit.max(ACCOUNT_BYTES_MIN), used, waiting }
     }
 
-    /// Whether there is room for so much. One alone always fits.
+    /// Whether there is space for so much. One alone always fits.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let used = self.used.get();
         used == 0 || used + bytes <= self.limit
     }
 
-    /// The same for who does not stand in line.
+    /// The same for who is not in line.
     pub(crate) fn has_room_beside_waiting(&self, bytes: usize) -> bool {
         !self.has_waiting() && self.has_room(bytes)
     }
@@ -97,7 +97,7 @@ impl Account {
         self.used.set(self.used.get() - bytes);
     }
 
-    /// Makes what somebody holds so much: `held` is what it was.
+    /// Sets what an owner holds: `held` is what it was.
     pub(crate) fn hold(&self, held: &mut usize, bytes: usize) {
         self.give_back(std::mem::replace(held, bytes));
         self.take(bytes);
@@ -107,7 +107,7 @@ impl Account {
         !self.waiting.borrow().is_empty()
     }
 
-    /// Puts a connection, which stands there no more than once, at the end of the line.
+    /// Puts a connection, which is there no more than once, at the end of the line.
     pub(crate) fn wait(&self, connection: ConnectionId) {
         self.waiting.borrow_mut().push_back(connection);
     }

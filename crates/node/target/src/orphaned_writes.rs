@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// A host: its name (HOSTNQN), and the id (HOSTID) that tells those apart that share a name.
+/// A host: its name (HOSTNQN), and the id (HOSTID) that distinguishes those that share a name.
 pub(crate) type Host = (Nqn, [u8; 16]);
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(crate) struct OrphanedWrites {
 }
 
 impl OrphanedWrites {
-    /// A connection of `host` is gone that had so many changes under way.
+    /// A connection of `host` is gone that had so many changes in progress.
     pub(crate) fn add(&self, host: &Host, changes: usize) {
         if changes > 0 {
             self.all.fetch_add(changes, SeqCst);

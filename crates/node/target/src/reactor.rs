@@ -1,4 +1,4 @@
-//! The shell around connections: one thread that receives, sends, passes messages on and looks at the time.
+//! The shell around connections: one thread that receives, sends, passes messages on and inspects the time.
 //!
 //! It goes round: first all that is done and all messages, also those that come of it, are given to whom they are for; then
 //! what namespaces want of their devices is begun; then connections that were touched send and receive. So what a round answers on a
@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How often deadlines are looked at. They are of seconds.
+/// How often deadlines are inspected. They are of seconds.
 pub(crate) const TICK_TIME: Duration = Duration::from_millis(100);
 
 /// After an accept that failed, for want of descriptors say, the next one waits.
@@ -50,7 +50,7 @@ pub(crate) struct Start {
     pub(crate) background: Arc<dyn Background>,
 }
 
-/// Runs a reactor until it has drained. Says by `started` how to reach it.
+/// Runs a reactor until it has shut down. Says by `started` how to reach it.
 pub(crate) fn run(start: Start, started: &mpsc::Sender<io::Result<Sender<Message>>>) {
     let io = match Reactor::new(OPERATIONS, start.background.as_ref()) {
         Ok(io) => io,
@@ -70,7 +70,7 @@ struct TargetReactor {
     own: Sender<Message>,
     inbox: Inbox<Message>,
     listener: Option<Descriptor>,
-    /// The ring had no room for it.
+    /// The ring had no space for it.
     accept_is_due: bool,
     /// All reactors' mailboxes, and whose turn it is.
     reactors: Vec<Sender<Message>>,
@@ -384,8 +384,8 @@ impl TargetReactor {
         self.touch(id);
     }
 
-    /// Whether one more connection is taken. If there are too many, the one whose host was silent longest may make room. It is looked
-    /// for once in a tick, however many are refused: what was heard is known no finer.
+    /// Whether one more connection is taken. If there are too many, the one whose host was silent longest may make space. It is looked
+    /// for once in a tick, however many are refused: the time of messages is known no finer.
     fn has_room(&mut self) -> bool {
         if self.connections.len() < CONNECTIONS {
             return true;
@@ -417,7 +417,7 @@ impl TargetReactor {
         }
     }
 
-    /// Nobody is there to be told.
+    /// No receiver is there.
     fn answered_in_vain(&mut self, connection: ConnectionId, slot: u16) {
         let Some((host, commands)) = self.abandoned.get_mut(&connection) else { return };
         if let Some(place) = commands.iter().position(|command| command.slot == slot) {

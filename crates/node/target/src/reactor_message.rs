@@ -1,4 +1,4 @@
-//! What reactors are told by other threads.
+//! What reactors are sent by other threads.
 
 use crate::dh_worker::DhResult;
 use crate::{Answer, Reply, Request};
@@ -53,10 +53,10 @@ pub(crate) enum Message {
         request: Request,
         reply: Reply,
     },
-    /// Take no more commands, and finish those under way; then drop what came along.
+    /// Take no more commands, and finish those in progress; then drop what came along.
     Drain(mpsc::Sender<()>),
     /// Show that you are alive.
     Ping(mpsc::Sender<()>),
-    /// All reactors have drained: close the parts, and stop.
+    /// All reactors have shut down: close the parts, and stop.
     Stop,
 }

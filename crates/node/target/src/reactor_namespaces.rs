@@ -18,7 +18,7 @@ const NUMBER_BITS: u32 = 8;
 pub(crate) struct ReactorNamespaces {
     parts: Vec<Box<dyn PerCoreNamespace>>,
     out: OperationSink,
-    /// What the ring has no room for yet.
+    /// What the ring has no space for yet.
     backlog: VecDeque<(u64, Operation)>,
     /// The backlog's included.
     under_way: usize,
@@ -68,7 +68,7 @@ impl ReactorNamespaces {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way == 0
     }
@@ -90,7 +90,7 @@ impl ReactorNamespaces {
         }
     }
 
-    /// Submits what waits, as far as files may have operations under way. So sockets find room in the ring.
+    /// Submits what waits, as far as files may have operations in progress. So sockets find space in the ring.
     fn go_on(&mut self, io: &mut Reactor) {
         while self.under_way - self.backlog.len() < FILE_OPERATIONS
             && let Some((token, operation)) = self.backlog.pop_front()

@@ -30,7 +30,7 @@ impl Reply {
         (self.connection, self.slot) == (connection, slot)
     }
 
-    /// Ends it without an answer: whoever asked knows.
+    /// Ends it without an answer: the client that asked knows.
     pub(crate) fn forget(mut self) {
         self.answered = true;
     }

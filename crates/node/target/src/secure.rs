@@ -1,7 +1,7 @@
 //! TLS between a socket and its [`Connection`], which sees plain bytes.
 //!
-//! The connection's room stays away while it is received into, as without TLS, so that its limits and
-//! deadlines are the same. What it sends is under way until all of it is encrypted and sent.
+//! The connection's space stays away while it is received into, as without TLS, so that its limits and
+//! deadlines are the same. What it sends is in progress until all of it is encrypted and sent.
 
 use crate::connection::Connection;
 use crate::limits::RECORD_BYTES;
@@ -43,7 +43,7 @@ impl Wire {
 }
 
 impl Secure {
-    /// Begins with the first bytes of a host, in a room of the connection.
+    /// Begins with the first bytes of a host, in memory of the connection.
     pub(crate) fn begin(keys: Arc<HostKeys>, room: Slice, bytes: usize) -> Result<Self, TlsError> {
         let mut channel = Channel::server(keys)?;
         channel.feed(&room[..bytes]);
@@ -97,7 +97,7 @@ impl Secure {
         Ok(decrypted.is_some())
     }
 
-    /// Room for the next bytes of the socket, unless some is away, or the connection wants nothing.
+    /// Space for the next bytes of the socket, unless some is away, or the connection wants nothing.
     pub(crate) fn room(&mut self) -> Option<Slice> {
         let is_wanted = self.into.is_some() && !self.is_receiving;
         self.is_receiving |= is_wanted;
@@ -131,7 +131,7 @@ impl Secure {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in progress.
     pub(crate) fn is_drained(&self) -> bool {
         !self.is_sending
     }

@@ -70,7 +70,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks at what there is: its name, which no other has had, and how far it is. Says for how
+    /// Inspects what there is: its name, which no other has had, and how far it is. Says for how
     /// long it has not progressed by `least` bytes.
     fn look(&mut self, now: Duration, there_is: Option<(u64, usize)>, least: usize) -> Duration {
         let Some((name, bytes)) = there_is else {

@@ -1,4 +1,4 @@
-//! What a target has done. Counted by each reactor for itself, and added up when somebody asks.
+//! What a target has done. Counted by each reactor for itself, and added up when a caller asks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -43,7 +43,7 @@ pub struct Totals {
     pub sent_bytes: u64,
     /// How often a connection was looked after: because something came or was answered, or its time was over.
     pub visits: u64,
-    /// Connections that the target ended because a transfer stood still.
+    /// Connections that the target ended because a transfer stalled.
     pub stalled: u64,
     /// TLS connections that failed: usually because the host has no key of this node.
     pub tls_refused: u64,

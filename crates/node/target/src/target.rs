@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// A target that serves. Dropping it drains it.
+/// A target that serves. Dropping it shuts it down.
 pub struct Target {
     address: SocketAddr,
     clock: Arc<dyn Clock>,
@@ -118,7 +118,7 @@ impl Target {
             && self.mailboxes.iter().all(|_| pongs.recv_timeout(left()).is_ok())
     }
 
-    /// Takes no more commands, finishes those under way, and stops.
+    /// Takes no more commands, finishes those in progress, and stops.
     pub fn drain(mut self) {
         self.stop();
     }

@@ -24,7 +24,7 @@ struct Queue<J> {
 
 struct Waiting<J> {
     jobs: VecDeque<J>,
-    /// Nothing more comes, or nobody takes it.
+    /// Nothing more comes, or no thread takes it.
     has_ended: bool,
 }
 
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// One worker, which says with what it begins, and ends it when it is told how.
+    /// One worker, which says with what it begins, and ends it when it is notified how.
     fn workers(end: impl Fn() + Clone + Send + 'static) -> (Workers<Job>, Receiver<u8>) {
         let (begins, begun) = channel();
         let run = move |jobs: &mut Vec<Job>| {

@@ -8,7 +8,7 @@ use esker_nvme::{DISCOVERY_NQN, Nqn};
 
 const DERIVATIONS: [Derivation; 2] = [Derivation::Rfc8446, Derivation::Libnvme];
 
-/// Identities of one ClientHello that are looked at. Linux sends one.
+/// Identities of one ClientHello that are inspected. Linux sends one.
 const IDENTITIES_MAX: usize = 8;
 
 /// The keys of hosts, each with its name, for some subsystems.

@@ -147,7 +147,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Tells the peer that nothing more comes.
+    /// Notifies the peer that nothing more comes.
     pub fn close(&mut self) {
         if let State::Runs(running) = &mut self.state {
             // What fails here ends by the connection's end.

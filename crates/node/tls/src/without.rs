@@ -49,7 +49,7 @@ impl Channel {
         match self.0 {}
     }
 
-    /// Tells the peer that nothing more comes.
+    /// Notifies the peer that nothing more comes.
     pub fn close(&mut self) {
         match self.0 {}
     }

@@ -2,7 +2,7 @@
 //! are served by threads ([`workers`]).
 //!
 //! It is for kernels and containers that have no ring. It does what the ring does, in the same order
-//! of events; it is not fast: each wait looks at every socket that an operation waits for.
+//! of events; it is not fast: each wait inspects every socket that an operation waits for.
 
 mod sockets;
 mod workers;

@@ -4,10 +4,10 @@
 //! while the kernel works on the memory makes no claim on the bytes.
 //!
 //! A thread that makes buffers to be filled keeps some memory of its larger ones that are gone for them: neither the system nor
-//! the allocator has to come by it again, and nobody makes it zero.
+//! the allocator has to come by it again, and no thread makes it zero.
 //!
 //! Long buffers are mappings of their own, so that the system has their memory again when they are
-//! gone. What an allocator gets back it may keep, for the sake of what lies behind it.
+//! gone. What an allocator gets back it may keep, for the sake of what is behind it.
 //!
 //! What devices fill may be of a [region](crate::region), where it is contiguous for them, too.
 
@@ -165,7 +165,7 @@ impl Buffer {
         buffer
     }
 
-    /// Where it begins, for the kernel: not derived from a reference, which would have to stay in force while the kernel uses
+    /// Where it begins, for the kernel: not derived from a reference, which would have to stay valid while the kernel uses
     /// it.
     pub(crate) fn address(&self) -> *const u8 {
         self.start.as_ptr()
@@ -252,13 +252,13 @@ impl Slice {
         self.buffer.len()
     }
 
-    /// Where in its buffer the part lies.
+    /// Where in its buffer the part is.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
     /// The address of the byte at `offset` of the part, for the kernel: not derived from a reference,
-    /// which would have to stay in force while the kernel uses it.
+    /// which would have to stay valid while the kernel uses it.
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
         assert!(offset <= self.range.len(), "an address outside of a slice");
         // SAFETY: the range lies inside the buffer's memory, and the offset inside the range.

@@ -30,7 +30,7 @@ macro_rules! from_owned {
 }
 
 impl Descriptor {
-    /// The same file opened again. The system tells every opening of a file once that something written to it was lost: so
+    /// The same file opened again. The system reports to every opening of a file once that something written to it was lost: so
     /// who syncs for others, and must not miss that, has one of their own. Fails where there is no `/proc`.
     pub fn reopen(&self) -> io::Result<Self> {
         let flags = rustix::fs::fcntl_getfl(self)? | rustix::fs::OFlags::CLOEXEC;

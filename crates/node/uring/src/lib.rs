@@ -23,14 +23,14 @@
 //! # }
 //! ```
 //!
-//! What makes it safe: while an operation is under way, the reactor alone has it, so nobody can
+//! What makes it safe: while an operation is in progress, the reactor alone has it, so no other thread can
 //! read, change or free what the kernel works on. A cancelled operation, too, comes back only when
-//! the kernel is done with it, and a reactor that is dropped cancels what is under way and waits.
+//! the kernel is done with it, and a reactor that is dropped cancels what is in progress and waits.
 //!
 //! Commands that NVMe devices take as they are go another way: [`passthrough`].
 //!
 //! There are no callbacks and no tasks. Threads talk to a reactor through a [`Sender`] and its
-//! [`Waker`]: whoever drains the [`Inbox`] after each [`Reactor::wait`] misses nothing.
+//! [`Waker`]: a thread that empties the [`Inbox`] after each [`Reactor::wait`] misses nothing.
 
 #![deny(unsafe_code)]
 

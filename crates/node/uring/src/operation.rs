@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Something to do. It owns its buffers; its descriptors stay open until it is done.
 ///
-/// Operations under way at the same time are done in any order, and so a socket has at most one
+/// Operations in progress at the same time are done in any order, and so a socket has at most one
 /// [`Send`](Operation::Send) and one [`Receive`](Operation::Receive) at a time.
 #[derive(Debug)]
 pub enum Operation {

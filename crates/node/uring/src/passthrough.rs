@@ -1,13 +1,13 @@
 //! Commands for NVMe namespaces, as they are: what no block device offers, such as one that appends to a zone.
 //!
 //! The kernel takes them for a namespace's generic character device (`/dev/ng0n1`), in entries of 128 bytes, and answers
-//! in entries of 32, which have room for what a command says: so they have rings of their own, since Linux 5.19.
+//! in entries of 32, which have space for what a command says: so they have rings of their own, since Linux 5.19.
 //!
-//! Whoever sends a command waits for it. Each waits on a ring of its own, which others use again: as many rings are made
-//! as threads ever sent at the same time, or as the kernel lets this process have; then they wait for each other. The kernel has a command's buffer while it is under way, and nobody else does; if the
+//! The thread that sends a command waits for it. Each waits on a ring of its own, which others use again: as many rings are made
+//! as threads ever sent at the same time, or as the kernel lets this process have; then they wait for each other. The kernel has a command's buffer while it is in progress, and no other thread does; if the
 //! kernel can't say what became of it, the buffer is leaked.
 //!
-//! Commands carry data to the device, never from it: how much that is a device is told twice, once in the command, which
+//! Commands carry data to the device, never from it: how much that is a device is given twice, once in the command, which
 //! the kernel does not understand. One that read too much would put wrong bytes on a disk, and one that wrote too much,
 //! into memory.
 
@@ -22,7 +22,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// `NVME_URING_CMD_IO` of Linux's `include/uapi/linux/nvme_ioctl.h`: read and write, 72 bytes, 'N', 80h.
 const COMMAND_IO: u32 = 0xc048_4e80;
 
-/// Of the bits of an opcode that tell where data goes: to the device.
+/// Of the bits of an opcode that say where data goes: to the device.
 const DIRECTION: u8 = 0b11;
 const TO_DEVICE: u8 = 0b01;
 
@@ -60,7 +60,7 @@ pub struct Passthrough {
 }
 
 struct Rings {
-    /// Those that nobody uses at the moment.
+    /// Those that no thread uses now.
     idle: Vec<Ring>,
     in_use: usize,
 }
@@ -129,7 +129,7 @@ impl Passthrough {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ring that nobody uses, or a new one. Where no more can be made, as the memory that a process may lock or its
+    /// A ring that no thread uses, or a new one. Where no more can be made, as the memory that a process may lock or its
     /// descriptors are used up, one of those that there are once it is given back.
     fn take_ring(&self) -> io::Result<Ring> {
         let mut rings = self.rings();
@@ -165,7 +165,7 @@ impl Passthrough {
 }
 
 /// # Safety
-/// What the entry points to stays until this returns, and for ever if it fails. Nothing else is in the ring.
+/// What the entry points to stays until this returns, and permanently if it fails. Nothing else is in the ring.
 unsafe fn submit_and_wait(ring: &mut Ring, entry: &squeue::Entry128) -> io::Result<(i32, u64)> {
     // SAFETY: by this function's own contract.
     let pushed = unsafe { ring.submission().push(entry) };

@@ -1,4 +1,4 @@
-//! An operation under way, and how far it came. Systems do less than asked for when they please;
+//! An operation in progress, and how far it came. Systems do less than asked for when they please;
 //! both engines go on by the same rules until all is done.
 
 use crate::{Completion, Descriptor, Operation};

@@ -17,13 +17,13 @@ pub enum Engine {
     Blocking,
 }
 
-/// An operation that was not begun, because as many as there may be are under way.
+/// An operation that was not begun, because as many as there may be are in progress.
 #[derive(Debug)]
 pub struct SubmitError(pub Operation);
 
 /// Does operations, for the thread that made it.
 ///
-/// Dropping it cancels what is under way and waits until the kernel is done with it; what was
+/// Dropping it cancels what is in progress and waits until the kernel is done with it; what was
 /// written then may or may not have been.
 #[derive(Debug)]
 pub struct Reactor {
@@ -123,7 +123,7 @@ impl Reactor {
     }
 
     /// The same, and if nothing is done waits until something is, until a [`Waker`] wakes it, or
-    /// for `timeout`. It may also end early: look at what came, and go round again.
+    /// for `timeout`. It may also end early: inspect what came, and go round again.
     pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
         self.wait_for(1, timeout, out)
     }
@@ -157,7 +157,7 @@ impl Reactor {
         }
     }
 
-    /// Takes notice of all wakes so far: the next [`wait`](Self::wait) waits in spite of them. Who drains the inbox after this
+    /// Takes notice of all wakes so far: the next [`wait`](Self::wait) waits in spite of them. A thread that empties the inbox after this
     /// misses nothing.
     pub fn heed(&self) {
         self.waker.wake_up();

@@ -1,9 +1,9 @@
 //! Memory that is contiguous for devices, too: huge pages, given out in runs of pages.
 //!
-//! A device is told where a buffer's pages lie in the machine. Two that lie anywhere are two entries of a request's list, and there are devices that
+//! A device is given where a buffer's pages are in the machine. Two that are anywhere are two entries of a request's list, and there are devices that
 //! do a sixth fewer of such requests a second than of those with one: virtual disks, say. Inside a huge page neighbours are neighbours in fact.
 //!
-//! The thread that owns a region takes runs; whoever has a run, on whichever thread, gives it back. A bit a page says whether it is taken. Only
+//! The thread that owns a region takes runs; the owner of a run gives it back, on any thread. A bit a page says whether it is taken. Only
 //! the owner sets bits, so what it has seen free stays so.
 
 #![expect(unsafe_code, reason = "the memory is mapped by hand")]

@@ -1,8 +1,8 @@
 //! The engine over `io_uring`.
 //!
-//! **Ownership.** An operation under way lies in a slot, and the kernel has the addresses of its
+//! **Ownership.** An operation in progress is in a slot, and the kernel has the addresses of its
 //! buffers, which no move of the slot changes. It leaves the slot only when its completion was
-//! harvested. So the kernel never works on memory that somebody else can reach, and the drop of the
+//! harvested. So the kernel never works on memory that another thread can reach, and the drop of the
 //! ring waits for every slot; if the kernel can't even say what is done, their memory is leaked.
 //!
 //! **Setup.** The best flags that the kernel takes: deferred task work with a single issuer (Linux
@@ -30,10 +30,10 @@ const CANCEL: u64 = u64::MAX - 1;
 
 /// The submission queue's length. It is handed to the kernel when full, so it bounds nothing else.
 const QUEUE_ENTRIES_MAX: u32 = 1024;
-/// The most operations under way at a time.
+/// The most operations in progress at a time.
 const IN_FLIGHT_MAX: u32 = 1 << 20;
 
-/// An operation under way, and what else the kernel has addresses of.
+/// An operation in progress, and what else the kernel has addresses of.
 #[derive(Debug)]
 struct InKernel {
     pending: Pending,
@@ -46,7 +46,7 @@ pub(crate) struct Ring {
     description: &'static str,
     slots: Slots<InKernel>,
     waker: Waker,
-    /// What the read of the waker's event fills; owned here for as long as that read is under way.
+    /// What the read of the waker's event fills; owned here for as long as that read is in progress.
     wake_count: crate::Slice,
     is_wake_armed: bool,
     is_closing: bool,
@@ -298,7 +298,7 @@ fn set_up(in_flight: u32) -> io::Result<(IoUring, &'static str)> {
         .or_else(|_| plain.build(entries).map(|ring| (ring, "io_uring")))
 }
 
-/// The outcomes of an enter that only mean: look at what is done, and go round again.
+/// The outcomes of an enter that only mean: inspect what is done, and go round again.
 pub(crate) fn expect_some(outcome: io::Result<usize>) -> io::Result<()> {
     match outcome.map_err(|error| (error.raw_os_error(), error)) {
         Ok(_) => Ok(()),

@@ -1,7 +1,7 @@
-//! Operations under way, each in a slot with a number. A slot's number comes again, the pair of it
-//! and its generation does not (for four billion uses), so that a late cancel strikes nobody else.
+//! Operations in progress, each in a slot with a number. A slot's number comes again, it together with its generation does not
+//! and its generation does not (for four billion uses), so that a late cancel strikes no other thread.
 
-/// Names an operation under way, to cancel it.
+/// Names an operation in progress, to cancel it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OperationId {
     index: u32,
@@ -42,7 +42,7 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes a value in, or gives it back if there is no room.
+    /// Takes a value in, or gives it back if there is no space.
     pub fn insert(&mut self, content: T) -> Result<OperationId, T> {
         let index = match self.free.pop() {
             Some(index) => index,

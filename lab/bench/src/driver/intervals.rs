@@ -121,7 +121,7 @@ impl Ongoing<'_> {
 }
 
 impl Drop for Ongoing<'_> {
-    /// The thread ends: nobody waits for it any more. Others may go on to the end of its last piece,
+    /// The thread ends: no other waits for it any more. Others may go on to the end of its last piece,
     /// so what it did in it is brought.
     fn drop(&mut self) {
         let Ok(mut state) = self.intervals.state.lock() else { return };
@@ -133,7 +133,7 @@ impl Drop for Ongoing<'_> {
 }
 
 impl State {
-    /// Closes the pieces that nobody is in any more.
+    /// Closes the pieces that no thread is in any more.
     fn leave(&mut self, thread: usize, next: u64, length: Duration) {
         self.at[thread] = next;
         let least = self.at.iter().copied().min().unwrap_or(u64::MAX).min(self.newest);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A set of latencies for each kind of operation there was.
 ///
-/// In the order of their names, so that two runs tell the same in the same order.
+/// In the order of their names, so that two runs report the same in the same order.
 #[derive(Clone, Debug, Default)]
 pub struct ByKind(Vec<(OperationKind, Box<Latencies>)>);
 

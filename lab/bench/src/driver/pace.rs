@@ -1,11 +1,11 @@
 //! An open loop: operations are due at fixed times, whether or not the store keeps up.
 //!
-//! The latency of an operation counts from the time it was due. So when the store stands still for a
+//! The latency of an operation counts from the time it was due. So when the store stalls for a
 //! second, every operation that was due in that second has waited for it and says so. A closed loop
 //! would have asked one slow question and nothing else: "coordinated omission". For the same reason
 //! a load that ends at a given time still does what was due before, late as it is; but for as long
 //! again at most, because a rate far beyond the store's would never let it end. What is left
-//! then is given up, and counted.
+//! then is dropped, and counted.
 //!
 //! The threads take turns: operation `n` of the whole load is due `n / rate` after its start and
 //! belongs to thread `n mod threads`.

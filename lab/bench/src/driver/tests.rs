@@ -6,7 +6,7 @@ use esker_workload::checker::Verify;
 use esker_workload::db_bench::{Case, Job, Options};
 use esker_workload::{Model, OperationKind, Worker};
 
-/// Each look at this clock takes a microsecond, and nothing else takes any time.
+/// Each inspection of this clock takes a microsecond, and nothing else takes any time.
 #[derive(Default)]
 struct Ticking(AtomicU64);
 

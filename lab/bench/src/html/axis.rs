@@ -1,4 +1,4 @@
-//! Axes: lines across the plot at round numbers, and the numbers beside them.
+//! Axes: lines across the plot at round numbers, and the numbers next to them.
 
 use super::number::Quantity;
 use super::plot::Px;

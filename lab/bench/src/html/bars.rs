@@ -15,7 +15,7 @@ pub(super) struct Bars<'a> {
     pub(super) hint: &'a str,
     pub(super) quantity: Quantity,
     pub(super) axis: Axis,
-    /// What the bars are called where they lie close: thin and with no numbers beside them.
+    /// What the bars are called where they are close: thin and with no numbers next to them.
     pub(super) is_dense: bool,
     pub(super) groups: Vec<Group>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Group {
 pub(super) struct Bar {
     /// Its colour.
     pub(super) class: String,
-    /// What stands before the bar, if colours are not enough.
+    /// What is before the bar, if colours are not enough.
     pub(super) name: Option<String>,
     /// Whose number it is and what it says, in words.
     pub(super) description: String,
@@ -49,7 +49,7 @@ pub(super) struct Bar {
     pub(super) parts: Vec<f64>,
     /// From the least to the most.
     pub(super) whisker: (f64, f64),
-    /// The number as it stands beside the bar.
+    /// The number as it is next to the bar.
     pub(super) text: String,
 }
 

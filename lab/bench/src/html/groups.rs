@@ -1,5 +1,5 @@
 //! The parts of the page that an experiment asks for: its groups of cases, and published figures
-//! beside what was measured.
+//! next to what was measured.
 
 use super::bars::Axis;
 use super::number::Quantity;
@@ -17,7 +17,7 @@ impl Page<'_> {
         html! { @for group in groups { @if let Some(shown) = self.group(group) { (shown) } } }
     }
 
-    /// What others published, beside this.
+    /// What others published, next to this.
     pub(super) fn published(&self) -> Markup {
         let all = &self.data.results.published;
         html! {

@@ -24,7 +24,7 @@ mod table;
 
 use crate::results::Results;
 
-/// The page's usual name, beside [`FILE_NAME`](crate::results::FILE_NAME).
+/// The page's usual name, in addition to [`FILE_NAME`](crate::results::FILE_NAME).
 pub const FILE_NAME: &str = "report.html";
 
 /// The page of `results`, its engines compared with the first one.

@@ -148,7 +148,7 @@ fn three_digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// How many times something: hundredths, since what is close to 1 is told from it by the same
+/// How many times something: hundredths, since what is close to 1 is distinguished from it by the same
 /// distance above and below.
 pub(super) fn ratio(value: f64) -> String {
     if (0.095..9.995).contains(&value) { format!("{value:.2}") } else { digits(value) }

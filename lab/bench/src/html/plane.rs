@@ -4,7 +4,7 @@
 //! Both axes are logarithmic, so that equal distances are equal factors; across, what is more than
 //! once the live data counts, which is where engines differ.
 //!
-//! Names are put where they hide neither a point nor each other, near their points if there is room,
+//! Names are put where they hide neither a point nor each other, near their points if there is space,
 //! else farther away with a line to them.
 
 use super::axis;
@@ -90,7 +90,7 @@ pub(super) fn plane(plot: &Plane<'_>) -> Option<Markup> {
     Some(figure(&Caption { title: plot.title, hint: plot.hint, label }, HEIGHT, drawing))
 }
 
-/// The line where it lies within both axes: beyond them it would run along the plot's edge.
+/// The line where it is within both axes: beyond them it would run along the plot's edge.
 fn line_path(line: &[[f64; 2]], x: &Scale, y: &Scale) -> String {
     let mut path = String::new();
     let mut is_down = false;
@@ -105,12 +105,12 @@ fn line_path(line: &[[f64; 2]], x: &Scale, y: &Scale) -> String {
     path
 }
 
-/// Colours tell whose engines are Esker's.
+/// Colours show which engines are Esker's.
 fn short_name(engine: &str) -> &str {
     engine.strip_prefix("esker-").unwrap_or(engine)
 }
 
-/// Where a name stands.
+/// Where a name is.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Label {
     /// The left end of its base line.
@@ -159,7 +159,7 @@ fn arranged(points: &[(f64, f64)], names: &[&str]) -> Vec<Label> {
     points.iter().zip(names).map(place).collect()
 }
 
-/// Places for a name beside its point, the best first.
+/// Places for a name next to its point, the best first.
 fn candidates((x, y): (f64, f64), width: f64) -> Vec<(Cover, Label)> {
     let gap = RADIUS + 3.0;
     let sides = [x + gap, x - gap - width, x - width / 2.0];

@@ -54,7 +54,7 @@ impl Scale {
         Scale { kind: Kind::Linear, low: 0.0, high, from, to, unit }
     }
 
-    /// From `low` or less to `high` or more, both marked. Everything below `low` lies at `low`.
+    /// From `low` or less to `high` or more, both marked. Everything below `low` is at `low`.
     pub(super) fn log(low: f64, high: f64, (from, to): (f64, f64)) -> Scale {
         let low = if low.is_finite() && low > 0.0 { low.clamp(TINY, HUGE) } else { 1.0 };
         let high = if high.is_finite() { high.clamp(low, HUGE) } else { low };
@@ -66,7 +66,7 @@ impl Scale {
     }
 
     /// Ratios from `low` or less to `high` or more, equal factors of what is above 1 at equal distances.
-    /// What is 1 or less lies at the start.
+    /// What is 1 or less is at the start.
     pub(super) fn above_one(low: f64, high: f64, ends: (f64, f64)) -> Scale {
         let low = (low - 1.0).max(LEAST_ABOVE_ONE);
         Scale { kind: Kind::AboveOne, ..Scale::log(low, (high - 1.0).max(low), ends) }
@@ -80,7 +80,7 @@ impl Scale {
         Scale { kind: Kind::Nines, low: 0.0, high, from, to, unit: 1.0 }
     }
 
-    /// Where `value` lies, within the axis.
+    /// Where `value` is, within the axis.
     pub(super) fn at(&self, value: f64) -> f64 {
         let part = (self.kind.transformed(value) - self.low) / (self.high - self.low);
         // Zero on a logarithmic axis is infinitely far down, and a share of 1 infinitely far up:
@@ -89,7 +89,7 @@ impl Scale {
         self.from + part * (self.to - self.from)
     }
 
-    /// Whether `value` lies between its ends.
+    /// Whether `value` is between its ends.
     pub(super) fn spans(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&self.kind.transformed(value))
     }
@@ -119,7 +119,7 @@ impl Scale {
         }
     }
 
-    /// The step between the marks of a linear axis with at most `most` of them beside zero.
+    /// The step between the marks of a linear axis with at most `most` of them in addition to zero.
     pub(super) fn step(&self, most: usize) -> f64 {
         // A little less than what divides the axis evenly, so that its end may be a mark.
         round_up(self.high / self.unit / most.max(1) as f64 * (1.0 - 1e-9)) * self.unit

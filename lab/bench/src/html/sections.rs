@@ -149,7 +149,7 @@ impl Page<'_> {
             || results.distributions.iter().any(|one| one.engine == engine && one.case == case)
     }
 
-    /// A metric as it stands in the rows, by case and engine.
+    /// A metric as it is in the rows, by case and engine.
     pub(super) fn metric(
         &self,
         cases: &[&str],
@@ -173,7 +173,7 @@ impl Page<'_> {
         })
     }
 
-    /// Throughput beside the baseline's. It shows what a common axis can't: cases differ a
+    /// Throughput next to the baseline's. It shows what a common axis can't: cases differ a
     /// hundredfold in what an operation is.
     fn ratios(&self) -> Vec<Markup> {
         let hint = format!("times that of {}", self.baseline);
@@ -213,7 +213,7 @@ impl Page<'_> {
     }
 
     /// Bytes written for each that a user wrote, by cause where that is known: the parts are those of
-    /// the medians, and what is left of the whole has another cause, or one that is not told.
+    /// the medians, and what is left of the whole has another cause, or one that is not reported.
     pub(super) fn write_amplification(&self, cases: &[&str]) -> Vec<Markup> {
         let causes = ["log_bytes", "flush_bytes", "compaction_bytes"];
         let is_known = causes.iter().any(|cause| self.data.has(cause));
@@ -403,7 +403,7 @@ impl Page<'_> {
     }
 }
 
-/// The parts of `total` that `told` are, and the rest. What is told may be a little more than the
+/// The parts of `total` that `told` are, and the rest. What is reported may be a little more than the
 /// whole, being counted elsewhere: then it fills it.
 fn causes_and_rest(told: [f64; 3], total: f64) -> Vec<f64> {
     let sum: f64 = told.iter().sum();

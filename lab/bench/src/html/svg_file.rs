@@ -6,7 +6,7 @@ use super::palette::Palette;
 use super::plot::{Px, WIDTH};
 use maud::{Markup, PreEscaped, html};
 
-/// Room for the title above the drawing.
+/// Space for the title above the drawing.
 const TITLE_HEIGHT: f64 = 42.0;
 
 /// Height of a row of engines below it.

@@ -31,7 +31,7 @@ pub(super) struct Compared<'a> {
     pub(super) metric: &'a str,
 }
 
-/// The metric of each case and engine, what it is beside the baseline's, and the mean of that.
+/// The metric of each case and engine, what it is compared with the baseline's, and the mean of that.
 pub(super) fn summary(
     data: &Data<'_>,
     compared: &Compared<'_>,
@@ -206,7 +206,7 @@ pub(super) fn metrics(
     (!metrics.is_empty()).then(|| scrolling(&format!("{engine}, case by case"), table))
 }
 
-/// Published ratios beside those measured, all as changes in percent.
+/// Published ratios next to those measured, all as changes in percent.
 pub(super) fn published(data: &Data<'_>, published: &Published) -> Markup {
     let cell = |comparison: &Comparison, case: Option<&String>| {
         let Comparison { engine, baseline, metric, .. } = comparison;
@@ -247,7 +247,7 @@ pub(super) fn published(data: &Data<'_>, published: &Published) -> Markup {
     scrolling("Published figures beside those measured", table)
 }
 
-/// Published figures, each beside the number of the engine that stands for its system here.
+/// Published figures, each next to the number of the engine that stands for its system here.
 pub(super) fn figures(data: &Data<'_>, figures: &[Figure]) -> Markup {
     let table = html! {
         table.long {
@@ -346,7 +346,7 @@ fn number(spread: Option<Spread>, metric: &str, unit: &str) -> Markup {
     }
 }
 
-/// What the engines were told, side by side, and the run itself.
+/// What the engines were configured with, side by side, and the run itself.
 pub(super) fn settings(data: &Data<'_>, palette: &Palette) -> Option<Markup> {
     let settings = &data.results.settings;
     let is_run = |name: &str| name.is_empty() || name == RUN;

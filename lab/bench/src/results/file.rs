@@ -1,6 +1,6 @@
 //! Results in a directory: `results.json`, always whole.
 //!
-//! A new version is written beside the old one and renamed onto it, so whoever looks, and whatever
+//! A new version is written next to the old one and renamed onto it, so any reader, and whatever
 //! interrupts the writer, finds one that can be read.
 
 use super::Results;

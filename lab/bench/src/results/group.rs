@@ -1,9 +1,9 @@
-//! Cases that belong together, and figures that somebody published: what turns a list of cases into
+//! Cases that belong together, and figures that others published: what turns a list of cases into
 //! an account of an experiment.
 
 use serde::{Deserialize, Serialize};
 
-/// Cases that are to be looked at side by side.
+/// Cases that are to be inspected side by side.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Group {
     /// What it is about.
@@ -43,11 +43,11 @@ pub struct Line {
     pub points: Vec<[f64; 2]>,
 }
 
-/// Figures that somebody published, and what here is to be laid beside them: ratios of an engine to
+/// Figures that others published, and what here is to be compared with them: ratios of an engine to
 /// another, or figures by themselves.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Published {
-    /// Where they stand.
+    /// Where they are.
     pub source: String,
     /// What was compared there, and what is different here.
     pub about: String,
@@ -62,7 +62,7 @@ pub struct Published {
     pub figures: Vec<Figure>,
 }
 
-/// A figure that somebody published of a system, and the engine that stands for it here.
+/// A figure that others published of a system, and the engine that stands for it here.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Figure {
     /// The system there.
@@ -77,7 +77,7 @@ pub struct Figure {
     pub metric: String,
 }
 
-/// One engine beside another.
+/// One engine compared with another.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Comparison {
     /// What the column is called.

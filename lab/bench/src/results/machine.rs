@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 impl Machine {
-    /// This machine, with the device that `dir` lies on.
+    /// This machine, with the device that `dir` is on.
     pub fn of(dir: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (filesystem, disk) = mount(dir);
@@ -23,12 +23,12 @@ impl Machine {
         }
     }
 
-    /// Bytes of memory that nothing is in, not even a file's pages. 0 where the system does not tell.
+    /// Bytes of memory that nothing is in, not even a file's pages. 0 where the system does not report.
     pub fn free_memory_bytes() -> u64 {
         memory_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "MemFree")
     }
 
-    /// Names what `other` has different beside what this has.
+    /// Names what `other` has different compared with this.
     pub(super) fn append(&mut self, other: &Machine) {
         let fields = [
             (&mut self.cpu, &other.cpu),
@@ -62,7 +62,7 @@ fn os_name(os_release: &str) -> String {
     names.next().unwrap_or_default().trim_matches('"').to_owned()
 }
 
-/// The type of the file system that `dir` lies on, and its device.
+/// The type of the file system that `dir` is on, and its device.
 fn mount(dir: &Path) -> (String, String) {
     let Ok(metadata) = fs::metadata(dir) else { return Default::default() };
     let device = metadata.dev();

@@ -1,6 +1,6 @@
 //! Several runs as one.
 //!
-//! What is shown as one case must be one thing. Rounds of one case are pooled if their runs were told
+//! What is shown as one case must be one thing. Rounds of one case are pooled if their runs were configured with
 //! the same, on one machine; where they were not, the case is kept apart by run, under a name that
 //! says what differs. And rounds of different runs never have the same number: what ran in one round
 //! is compared with each other, because the machine was the same way then.
@@ -8,7 +8,7 @@
 use super::{Group, Machine, Published, RUN, Results, Settings, distinct};
 use std::collections::BTreeMap;
 
-/// What a run was told that makes its rounds no different from another's.
+/// What a run was notified that makes its rounds no different from another's.
 const WITHOUT_EFFECT: [&str; 2] = ["rounds", "seed"];
 /// A name says so many differences; if there are more, it says which run it is.
 const MOST_NAMED: usize = 3;
@@ -74,7 +74,7 @@ impl Results {
         self.started = std::mem::take(&mut self.started).min(run.started);
     }
 
-    /// Calls `case` by another name wherever it stands.
+    /// Calls `case` by another name wherever it is.
     fn rename(&mut self, case: &str, other: &str) {
         let groups = self.groups.iter_mut().flat_map(Group::case_names);
         let published = self.published.iter_mut().flat_map(Published::case_names);
@@ -167,7 +167,7 @@ fn keep_apart(runs: &mut [Results]) {
     }
 }
 
-/// What tells each of the groups from the others, from what their runs were told.
+/// What distinguishes each of the groups from the others, in the settings of their runs.
 fn names(told: &[&Settings], groups: &[&Vec<usize>]) -> Vec<String> {
     let differs = |name: &&String| told.iter().any(|one| one.get(*name) != told[0].get(*name));
     let mut differing: Vec<&String> =

@@ -1,4 +1,4 @@
-//! One engine beside another, round by round, and how sure the ratio is.
+//! One engine compared with another, round by round, and how sure the ratio is.
 
 use super::Results;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 ///
 /// What slows the machine for a whole round falls on both, so the ratios of rounds differ less than the
 /// figures do. Their logarithms are taken for draws from a normal distribution; the bounds are Student's,
-/// each by itself: the true ratio lies above `low` in 95 of 100 such runs, and below `high` in 95.
+/// each by itself: the true ratio is above `low` in 95 of 100 such runs, and below `high` in 95.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Paired {
     /// Rounds that have both.
@@ -21,7 +21,7 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// `engine` by `baseline`. `None` with fewer than two pairs, which bound nothing.
+    /// `engine` by `baseline`. `None` with fewer than two entries, which bound nothing.
     pub fn of(
         results: &Results,
         metric: &str,

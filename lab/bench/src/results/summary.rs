@@ -1,4 +1,4 @@
-//! Results in a few lines: the middle of the rounds, how far apart they lie, and the engines beside
+//! Results in a few lines: the middle of the rounds, how far apart they are, and the engines next to
 //! each other.
 
 use super::Results;
@@ -65,7 +65,7 @@ pub fn summary_table(results: &Results) -> String {
     columns_of(&lines)
 }
 
-/// What the table shows beside throughput, by its title.
+/// What the table shows in addition to throughput, by its title.
 const MEDIANS: [(&str, &str); 6] = [
     ("p50 µs", "latency_p50_us"),
     ("p99 µs", "latency_p99_us"),

@@ -1,9 +1,9 @@
-//! Looks at an engine while it works, and keeps a point for every interval.
+//! Inspects an engine while it works, and keeps a point for every interval.
 //!
-//! At each tick, a hundred times a second, it looks at the space of the tables, which a small
+//! At each tick, a hundred times a second, it inspects the space of the tables, which a small
 //! compaction changes for no longer than that; at every tenth tick at everything else. A point is made of
 //! the engine's counters, which are quickly read, so that there may be more points than such looks; the
-//! space of all files is a look at each, and has a point for each look at most.
+//! space of all files is an inspection of each, and has a point for each inspection of most.
 
 mod tables;
 
@@ -18,7 +18,7 @@ use tables::{TableSpaceAmp, Tables};
 /// How often the caller is to tick.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
-/// Ticks from one look at everything to the next.
+/// Ticks from one inspection of everything to the next.
 const LOOKS: u32 = (TICK.as_millis() / LOOK.as_millis()) as u32;
 
 /// What was seen so far.
@@ -80,7 +80,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Looks while the load runs. Gives the time since its start if it looked at everything.
+    /// Looks while the load runs. Gives the time since its start if it inspected everything.
     pub(super) fn tick(&mut self, operations: u64) -> Option<Duration> {
         self.tables.look_if_cheap(self.engine, self.clock, self.workload.live_bytes(operations));
         let disk_bytes = self.is_time().then(|| self.look_at_load(operations));
@@ -96,14 +96,14 @@ impl<'a> Sampler<'a> {
         Some(elapsed)
     }
 
-    /// A last look at the load: a short one may have had no other.
+    /// A last inspect the load: a short one may have had no other.
     pub(super) fn end_load(&mut self, operations: u64) {
         self.look_at_load(operations);
         self.tables.look(self.engine, self.live_bytes);
         self.tables.end_load();
     }
 
-    /// Looks while the engine settles. Whether it looked at everything.
+    /// Looks while the engine compacts. Whether it inspected everything.
     pub(super) fn tick_settling(&mut self) -> bool {
         self.tables.look_if_cheap(self.engine, self.clock, self.live_bytes);
         let is_time = self.is_time();
@@ -113,7 +113,7 @@ impl<'a> Sampler<'a> {
         is_time
     }
 
-    /// A last look when all is settled.
+    /// A last look when all is compacted.
     pub(super) fn end_settling(&mut self) {
         self.look_at_process();
         self.tables.look(self.engine, self.live_bytes);
@@ -124,7 +124,7 @@ impl<'a> Sampler<'a> {
         self.ticks.is_multiple_of(LOOKS)
     }
 
-    /// Looks at space and memory alone.
+    /// Inspects space and memory alone.
     fn look_at_process(&mut self) -> u64 {
         look_at_memory(&mut self.memory_peak);
         let disk_bytes = self.engine.disk_bytes();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A version's seqno, and its value if it has one.
 type Written = (Seqno, Option<Vec<u8>>);
 
-/// Lists of both kinds hold the newest of each key, in order, and versions as of any seqno.
+/// Lists of both kinds hold the newest of each key, in order, and versions at any seqno.
 fn check_list(memory: impl Memory) {
     let list = SkipList::new(memory);
     let (mut rng, mut scratch) = (Rng::new(8), Scratch::new(9));

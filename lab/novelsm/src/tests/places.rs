@@ -1,4 +1,4 @@
-//! Where writes go, on a store that flushes nothing until it is told to.
+//! Where writes go, on a store that flushes nothing until the test says so.
 
 use super::*;
 use esker_bench::accounting::disk_usage;

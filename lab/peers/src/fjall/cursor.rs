@@ -1,5 +1,5 @@
 //! A cursor over fjall's ranges. A range is an iterator with two ends and no seek, so that a seek, and
-//! a turn, begins a new one at the same moment.
+//! a turn, begins a new one at the same time.
 
 use super::foreign;
 use ::fjall::{Guard, Iter, Keyspace, KvPair, Readable, Snapshot};
@@ -19,7 +19,7 @@ pub(super) struct FjallCursor<'a> {
     current: Option<KvPair>,
 }
 
-/// A range under way.
+/// A range in progress.
 enum Walk {
     Up(Iter),
     Down(Iter),
@@ -35,7 +35,7 @@ impl<'a> FjallCursor<'a> {
         FjallCursor { keyspace, dir, moment, range, walk: None, current: None }
     }
 
-    /// Goes to the first pair within `start` and the range's end.
+    /// Goes to the first entry within `start` and the range's end.
     fn go_up(&mut self, start: Bound<Vec<u8>>) -> Result<()> {
         let bounds = (start, self.range.end.clone());
         let mut iter = self.begin(bounds);
@@ -44,7 +44,7 @@ impl<'a> FjallCursor<'a> {
         self.take(found)
     }
 
-    /// Goes to the last pair within the range's start and `end`.
+    /// Goes to the last entry within the range's start and `end`.
     fn go_down(&mut self, end: Bound<Vec<u8>>) -> Result<()> {
         let bounds = (self.range.start.clone(), end);
         let mut iter = self.begin(bounds);
@@ -65,7 +65,7 @@ impl<'a> FjallCursor<'a> {
     }
 }
 
-/// Whether no key can lie within `bounds`. The map under fjall's write buffer panics at such.
+/// Whether no key can be within `bounds`. The map under fjall's write buffer panics at such.
 fn is_empty((start, end): &Bounds) -> bool {
     match (start, end) {
         (Bound::Included(start), Bound::Included(end)) => start > end,

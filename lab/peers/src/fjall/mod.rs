@@ -1,7 +1,7 @@
 //! fjall.
 //!
-//! What to know when its figures are read: it tells neither how many bytes it wrote nor how long
-//! writers were held back, so those are unknown. Range deletes read the range and delete each key
+//! What to know when its figures are read: it reports neither how many bytes it wrote nor how long
+//! writers were throttled, so those are unknown. Range deletes read the range and delete each key
 //! (see [`ranges`](crate::ranges)). A key has at most 65,535 bytes, one less than elsewhere. A seek of
 //! a cursor begins a new iterator, because its iterators can't seek.
 

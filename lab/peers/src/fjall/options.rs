@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 /// Writers wait when four full write buffers wait for their flush, and there is one being written.
 const WRITE_BUFFERS: usize = 5;
-/// The filter that fjall has unless told otherwise.
+/// The filter that fjall has unless configured otherwise.
 const DEFAULT_FILTER_BITS: u8 = 10;
 /// fjall's own limit of all journals.
 const DEFAULT_JOURNAL_BYTES: u64 = 512 << 20;
-/// The size of its tables and of its write buffers unless told otherwise; its first level holds four.
+/// The size of its tables and of its write buffers unless configured otherwise; its first level holds four.
 const DEFAULT_TABLE_BYTES: u64 = 64 << 20;
 
 /// The compression in fjall's own terms, if it has it.

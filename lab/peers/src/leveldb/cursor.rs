@@ -9,7 +9,7 @@ use std::ops::Bound;
 pub(super) struct LevelCursor<'a> {
     iterator: Iterator<'a>,
     range: KeyRange,
-    /// Whether the iterator stands on a pair, and it is in the range.
+    /// Whether the iterator is on an entry, and it is in the range.
     on_pair: bool,
 }
 
@@ -18,15 +18,15 @@ impl<'a> LevelCursor<'a> {
         LevelCursor { iterator, range, on_pair: false }
     }
 
-    /// Looks whether the iterator came to stand in the range.
+    /// Looks whether the iterator came to be in the range.
     fn arrive(&mut self) -> Result<()> {
         self.on_pair = false;
         self.on_pair = self.iterator.valid()? && self.range.contains(self.iterator.pair().0);
         Ok(())
     }
 
-    /// Steps back from where the iterator went forward to: to the last pair for which `before` does
-    /// not hold any more.
+    /// Moves the iterator, which went forward to an entry, one entry back if that entry is `past`
+    /// the bound.
     fn back_while(&mut self, past: impl Fn(&[u8]) -> bool) -> Result<()> {
         self.on_pair = false;
         if !self.iterator.valid()? {

@@ -1,6 +1,6 @@
 //! What LevelDB wrote and what it is busy with, from its information log.
 //!
-//! The property `leveldb.stats` rounds to whole megabytes and does not tell flushes from compactions.
+//! The property `leveldb.stats` rounds to whole megabytes and does not distinguish flushes from compactions.
 //! The file `LOG`, which LevelDB starts anew at each open and writes line by line, has each flush and
 //! each compaction with its bytes:
 //!

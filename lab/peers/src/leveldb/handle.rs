@@ -1,7 +1,7 @@
 //! LevelDB's handles as values that own what they point to: all unsafe code of this peer.
 //!
 //! Invariants that every `SAFETY` below leans on:
-//! 1. A pointer in these types came from the `create` or `open` beside it, was not null, and is
+//! 1. A pointer in these types came from the `create` or `open` next to it, was not null, and is
 //!    destroyed once, by `Drop`.
 //! 2. A database outlives its iterators by a lifetime and its snapshots by an `Arc`.
 //! 3. LevelDB allows any thread to call any function of a database at once (`doc/index.md`,
@@ -51,7 +51,7 @@ fn made<T>(pointer: *mut T) -> NonNull<T> {
 /// A string of LevelDB's, taken over.
 ///
 /// # Safety
-/// `string` is null-terminated, allocated by LevelDB, and nobody else's.
+/// `string` is null-terminated, allocated by LevelDB, and no other thread's.
 unsafe fn taken(string: NonNull<c_char>) -> String {
     // SAFETY: as the caller says.
     let text = unsafe { CStr::from_ptr(string.as_ptr()) }.to_string_lossy().into_owned();
@@ -65,7 +65,7 @@ fn chars(bytes: &[u8]) -> *const c_char {
 }
 
 impl ReadOptions {
-    /// To read the newest, or as of `snapshot`.
+    /// To read the newest, or at `snapshot`.
     fn new(snapshot: *const ffi::Snapshot) -> Self {
         // SAFETY: makes an object; invariant 1.
         let options = made(unsafe { ffi::leveldb_readoptions_create() });
@@ -303,7 +303,7 @@ impl Drop for Batch {
     }
 }
 
-/// A moment of a database.
+/// A point in time of a database.
 pub(super) struct Moment {
     snapshot: NonNull<ffi::Snapshot>,
     reads: ReadOptions,
@@ -328,7 +328,7 @@ impl Moment {
         self.database.get_with(&self.reads, key)
     }
 
-    /// An iterator over `database`, the one of this moment.
+    /// An iterator over `database`, the one of this point in time.
     pub(super) fn iterator<'a>(&self, database: &'a Arc<Database>) -> Iterator<'a> {
         assert!(Arc::ptr_eq(database, &self.database), "the moment is of another database");
         database.iterator_with(&self.reads)
@@ -342,7 +342,7 @@ impl Drop for Moment {
     }
 }
 
-/// A position in a database's pairs.
+/// A position in a database's entries.
 pub(super) struct Iterator<'a> {
     iterator: NonNull<ffi::Iterator>,
     dir: &'a Path,
@@ -354,7 +354,7 @@ impl Iterator<'_> {
         self.iterator.as_ptr()
     }
 
-    /// Whether it stands on a pair. If it does not because something failed, the failure.
+    /// Whether it is on an entry. If it is not, because something failed, the failure.
     pub(super) fn valid(&self) -> Result<bool> {
         // SAFETY: invariant 1.
         if unsafe { ffi::leveldb_iter_valid(self.iterator.as_ptr()) } != 0 {
@@ -376,27 +376,27 @@ impl Iterator<'_> {
         unsafe { ffi::leveldb_iter_seek_to_last(self.raw()) }
     }
 
-    /// To the first pair at or after `key`.
+    /// To the first entry at or after `key`.
     pub(super) fn seek(&mut self, key: &[u8]) {
         // SAFETY: invariant 1.
         unsafe { ffi::leveldb_iter_seek(self.raw(), chars(key), key.len()) }
     }
 
-    /// One pair on. It must stand on one.
+    /// One entry on. It must be on one.
     pub(super) fn next(&mut self) {
         debug_assert!(matches!(self.valid(), Ok(true)));
         // SAFETY: invariant 1.
         unsafe { ffi::leveldb_iter_next(self.raw()) }
     }
 
-    /// One pair back. It must stand on one.
+    /// One entry back. It must be on one.
     pub(super) fn prev(&mut self) {
         debug_assert!(matches!(self.valid(), Ok(true)));
         // SAFETY: invariant 1.
         unsafe { ffi::leveldb_iter_prev(self.raw()) }
     }
 
-    /// The key and the value that it stands on, which it must.
+    /// The key and the value that it is on. It must be on an entry.
     pub(super) fn pair(&self) -> (&[u8], &[u8]) {
         let iterator = self.iterator.as_ptr();
         // SAFETY: the iterator stands on a pair, whose bytes stay until it moves; moving takes

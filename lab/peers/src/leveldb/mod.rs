@@ -11,7 +11,7 @@
 //! What to know when its figures are read: it has one background thread and two write buffers, which
 //! can't be chosen. A get through the C interface copies the value twice more than one in C++. Range
 //! deletes read the range and delete each key (see [`ranges`](crate::ranges)). Its package computes
-//! CRCs in software. It does not count time in which writers were held back, nor bytes of the log;
+//! CRCs in software. It does not count time in which writers were throttled, nor bytes of the log;
 //! the latter are counted here (see [`log_bytes`](crate::log_bytes)).
 
 mod cursor;

@@ -17,7 +17,7 @@ pub(super) struct RocksCursor<'a, D: DBAccess> {
 }
 
 impl<'a> RocksCursor<'a, DB> {
-    /// A cursor as of `moment`, or of now.
+    /// A cursor at `moment`, or of now.
     pub(super) fn new(
         database: &'a DB,
         dir: &'a Path,

@@ -1,6 +1,6 @@
 //! What RocksDB wrote to tables, from its information log.
 //!
-//! Its statistics would tell as well, but they count at every read and write, while they are timed.
+//! Its statistics would say as well, but they count at every read and write, while they are timed.
 //! The log, which RocksDB keeps anyway and which comes here line by line instead of into a file, has
 //! an event for each table that was made, with the job that made it, and one for each compaction that
 //! began:
@@ -74,7 +74,7 @@ fn number(object: &str, name: &str) -> Option<u64> {
     rest[..end].parse().ok()
 }
 
-/// Microseconds in which writers were held back, of the property `rocksdb.dbstats`:
+/// Microseconds in which writers were throttled, of the property `rocksdb.dbstats`:
 /// `Cumulative stall: 00:01:2.345 H:M:S, 0.1 percent`.
 pub(super) fn stall_us(stats: &str) -> Option<u64> {
     let (_, rest) = stats.split_once("Cumulative stall: ")?;

@@ -21,7 +21,7 @@ impl Moment {
         Moment { snapshot: borrowed.snapshot(), database }
     }
 
-    /// Options to read at this moment. They may be used for as long as it is held.
+    /// Options to read now. They may be used for as long as it is held.
     pub(super) fn reads(&self) -> ReadOptions {
         let mut options = ReadOptions::default();
         options.set_snapshot(&self.snapshot);

@@ -1,13 +1,13 @@
 //! How RocksDB is configured.
 //!
-//! The page that RocksDB's wiki gives to whoever sets it up, "Setup Options and Basic Tuning", is
+//! The page that RocksDB's wiki gives to its users, "Setup Options and Basic Tuning", is
 //! followed where it says something; what it leaves alone is left alone, unless the page on that very
 //! subject, or the comment on the option in `include/rocksdb`, advises otherwise for such a run. The
-//! reasons stand beside the options, and in the report.
+//! reasons are next to the options, and in the report.
 //!
 //! What is not plain from the documentation was measured, for RocksDB's good: 100,000 records of 1,000
 //! bytes, as many operations, 16 MiB write buffers in 512 MiB, the median of five rounds in turn.
-//! Processor time, which tells small differences on a machine that others use better than throughput
+//! Processor time, which shows small differences on a machine that others use better than throughput
 //! does, by that of what is set here; less is better:
 //!
 //! | | C: reads | E: scans, 5% inserts |

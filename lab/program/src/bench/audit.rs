@@ -3,7 +3,7 @@
 //!
 //! After LinkBench's requests every count is the number of visible links, and every list shows just those;
 //! after TPC-C's transactions the specification's twelve conditions hold, and all that was acknowledged to
-//! a client, during a warm-up as well, is there. A load is not looked at: what it left, the run after
+//! a client, during a warm-up as well, is there. A load is not inspected: what it left, the run after
 //! it does.
 
 use super::plan::Task;
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Loads a store, works on it, removes the last pair of a keyspace, and says what the audit does.
+    /// Loads a store, works on it, removes the last entry of a keyspace, and says what the audit does.
     fn audited(load: &Task, run: &Task, harmed: Option<&str>) -> Outcome<bool> {
         let store = TransactionalModel::new();
         work(Bound::of(load, &store).unwrap().workload());

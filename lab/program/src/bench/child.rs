@@ -67,7 +67,7 @@ fn start() -> Outcome<Child> {
     command.spawn().map_err(failed)
 }
 
-/// Hears messages until the last one. `None` if there is none.
+/// Receives messages until the last one. `None` if there is none.
 fn listen(
     lines: &Receiver<String>,
     interrupt: &Interrupt,

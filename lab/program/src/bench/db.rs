@@ -33,7 +33,7 @@ enum LogKind {
 #[derive(Args)]
 pub struct DbBench {
     /// What to run, in order: fillseq, fillrandom, overwrite, readrandom, readmissing, readseq,
-    /// readreverse, seekrandom, readwhilewriting, deleterandom, flush, settle
+    /// readreverse, seekrandom, readwhilewriting, deleterandom, flush, `settle`
     #[arg(long, value_name = "LIST", default_value = "fillrandom,settle,readrandom")]
     cases: String,
     /// Keys in the key space, and writes of each writing thread
@@ -60,7 +60,7 @@ pub struct DbBench {
     /// Run each case in random order for so many seconds instead of a number of operations
     #[arg(long, value_name = "SECONDS")]
     duration: Option<u64>,
-    /// What chance follows from
+    /// The seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Where the log is

@@ -28,10 +28,10 @@ pub struct EskerEngine {
     keyspace: Keyspace,
     store: Store,
     transactions: TransactionDb<Db>,
-    /// Where the log lies, if that is on a device of its own.
+    /// Where the log is, if that is on a device of its own.
     log: Option<OpenLog>,
     settings: BTreeMap<String, String>,
-    /// The persistent memory that MemTables lie in, if they do.
+    /// The persistent memory that MemTables are in, if they do.
     pool: Option<Arc<Pool>>,
     /// Whether there is a table of copies in DRAM: it is what counts reads.
     has_dram_table: bool,
@@ -93,7 +93,7 @@ impl EskerEngine {
         Ok(EskerEngine { log: Some(log), has_dram_table, ..engine })
     }
 
-    /// Where the log lies, if that is on a device of its own.
+    /// Where the log is, if that is on a device of its own.
     pub fn log(&self) -> Option<&OpenLog> {
         self.log.as_ref()
     }

@@ -62,7 +62,7 @@ pub struct FabricSettings {
     pub connections: usize,
     /// What an acknowledged write survives.
     pub durability: Durability,
-    /// What lies between.
+    /// What is between.
     pub network: Network,
 }
 

@@ -113,7 +113,7 @@ pub fn runs_transactions(name: &str) -> bool {
     own(name).is_some() || transactions(name).is_some()
 }
 
-/// The device that this engine's log lies on, if it is one of those that logs are put on by name.
+/// The device that this engine's log is on, if it is one of those that logs are put on by name.
 pub fn log_device(name: &str) -> Option<LogDevice> {
     match own(name) {
         Some(Own { log: OwnLog::Device(device), .. }) => Some(*device),
@@ -185,7 +185,7 @@ impl Opened {
         }
     }
 
-    /// The device that the log lies on, if it is known.
+    /// The device that the log is on, if it is known.
     pub fn log(&self) -> Option<&OpenLog> {
         match self {
             Opened::Own(engine) => engine.log(),
@@ -333,7 +333,7 @@ pub fn check(name: &str, settings: &EngineSettings, with_transactions: bool) -> 
 }
 
 /// Opens the engine of this name in `dir`. While it is loading, a log is not synced, whatever the
-/// name says: that would take hours, and tell what a workload that inserts tells as well.
+/// name says: that would take hours, and say what a workload that inserts says as well.
 pub fn open(
     name: &str,
     dir: &Path,

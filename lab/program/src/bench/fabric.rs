@@ -59,7 +59,7 @@ enum Side {
 }
 
 impl FabricEngine {
-    /// Starts the node, whose file lies beside `dir`, and opens the engine.
+    /// Starts the node, whose file is next to `dir`, and opens the engine.
     pub fn open(name: &str, dir: &Path, settings: &EngineSettings) -> Outcome<Self> {
         let fabric = &settings.fabric;
         let (kind, path) = match name {
@@ -100,7 +100,7 @@ impl FabricEngine {
         self.settings.clone()
     }
 
-    /// What the node has done so far, and what lies before it.
+    /// What the node has done so far, and what is before it.
     pub fn node_spent(&self) -> Outcome<NodeSpent> {
         self.node.spent()
     }
@@ -192,7 +192,7 @@ impl Engine for FabricEngine {
         }
     }
 
-    /// Nothing of it lies here.
+    /// Nothing of it is here.
     fn disk_bytes(&self) -> u64 {
         0
     }
@@ -220,7 +220,7 @@ impl Engine for FabricEngine {
     }
 }
 
-/// What a process on this side can't tell of what lies on the other.
+/// What a process on this side can't report what is on the other.
 const ELSEWHERE: [&str; 10] = [
     "written_bytes",
     "write_amp",

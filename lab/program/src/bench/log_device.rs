@@ -1,4 +1,4 @@
-//! What the logs of engines lie on: devices that are emulated, this machine's disk, or memory that stands
+//! What the logs of engines are on: devices that are emulated, this machine's disk, or memory that is
 //! for persistent memory.
 
 use super::engine_settings::EngineSettings;

@@ -4,15 +4,15 @@
 //! each in a process of its own, so that none inherits another's memory and what the system says of
 //! a process is said of one engine.
 //!
-//! * [`plan`]: what a process is to do, and what it tells meanwhile;
+//! * [`plan`]: what a process is to do, and what it reports meanwhile;
 //! * [`worker`]: such a process; [`child`]: how it looks from the outside; [`reading`]: reads after
 //!   updates; [`probes`]: single operations;
 //! * [`campaign`]: who runs when, and what becomes of the results;
-//! * [`workspace`]: the directories that stores lie in; [`scratch`]: those of pools and logs; [`output`]: where results go;
+//! * [`workspace`]: the directories that stores are in; [`scratch`]: those of pools and logs; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
-//!   persistent memory of those that have some; [`log_device`]: what logs lie on;
+//!   persistent memory of those that have some; [`log_device`]: what logs are on;
 //! * [`fabric`]: engines with a storage node between them and their device; [`node`]: such a node;
-//!   [`node_process`]: it from the outside; [`node_store`]: its keys; [`network`]: what lies between, emulated;
+//!   [`node_process`]: it from the outside; [`node_store`]: its keys; [`network`]: what is between, emulated;
 //! * [`transactions`]: loads of transactions, in a worker; [`audit`]: what they must leave;
 //!   [`transaction_engine`]: peers that run them.
 

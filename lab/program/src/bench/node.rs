@@ -1,7 +1,7 @@
 //! `esker-lab bench node`: a storage node for a measurement, in a process of its own, as a node is a machine of its own.
 //!
 //! It reads a [`NodePlan`] from standard input and writes [`NodeMessage::Listening`] to standard output. After that every
-//! line that it reads is answered with what it has done so far. When standard input ends it drains and goes.
+//! line that it reads is answered with what it has done so far. When standard input ends it shuts down and ends.
 
 use super::process::line;
 use crate::failure::{Failure, Outcome};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// The subsystem's name.
 pub const SUBSYSTEM: &str = "nqn.2024-01.io.esker:bench";
 
-/// How long commands under way may take at the end.
+/// How long commands in progress may take at the end.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// Blocks of the namespace of blocks, in bytes.
@@ -35,7 +35,7 @@ const BLOCK_BYTES: u32 = 4096;
 pub struct NodePlan {
     /// What.
     pub kind: NodeKind,
-    /// The file that it lies in, or the directory. The file may be there: it is used again, and what it had is lost.
+    /// The file that it is in, or the directory. The file may be there: it is used again, and what it had is lost.
     pub path: PathBuf,
     /// The file's size.
     pub bytes: u64,
@@ -46,7 +46,7 @@ pub struct NodePlan {
     pub memory_bytes: usize,
 }
 
-/// What a node is told for which its store does all that is left to do, before it tells what it has done. Any other
+/// What a node is asked for which its store does all that is left to do, before it says what it has done. Any other
 /// line asks for nothing else.
 pub const SETTLE: &str = "settle";
 
@@ -61,7 +61,7 @@ pub enum NodeKind {
     Lsm,
 }
 
-/// What a node tells.
+/// What a node reports.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum NodeMessage {
     /// Where it can be reached.
@@ -98,7 +98,7 @@ impl NodeCosts {
     }
 }
 
-/// Serve a namespace for a measurement, as told on standard input
+/// Serve a namespace for a measurement, as described on standard input
 #[derive(Args)]
 pub struct Node {}
 
@@ -132,7 +132,7 @@ impl Node {
     }
 }
 
-/// What a namespace stands on, while it is served.
+/// What a namespace is on, while it is served.
 enum Held {
     Device { _device: FileDevice },
     Database(Db),
@@ -185,7 +185,7 @@ fn device(path: &Path, bytes: u64) -> Outcome<FileDevice> {
     Ok(FileDevice::create(path, Some(bytes))?)
 }
 
-/// Takes the first block from whoever had the device.
+/// Takes the first block from the former user of the device.
 fn volume_of_zeros(device: &FileDevice) -> Outcome {
     use esker_hashstore::device::Device;
     let zeros = esker_uring::Buffer::zeroed(BLOCK_BYTES as usize);

@@ -31,14 +31,14 @@ pub fn connections(kind: NodeKind, wanted: usize) -> usize {
 /// The process.
 pub struct Node {
     address: SocketAddr,
-    /// What lies before it, if anything.
+    /// What is before it, if anything.
     relay: Option<Relay>,
     lines: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     /// Ends when standard input does, which is before it in the order of fields.
     _process: Ended,
 }
 
-/// What a node has done since it listens, and what lies before it.
+/// What a node has done since it listens, and what is before it.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NodeSpent {
     pub node: NodeCosts,
@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// What it has cost, and what lies before it.
+    /// What it has cost, and what is before it.
     pub fn spent(&self) -> Outcome<NodeSpent> {
         let relay_cpu = self.relay.as_ref().map(Relay::cpu_time).unwrap_or_default();
         Ok(NodeSpent { node: self.ask("")?, relay_cpu })

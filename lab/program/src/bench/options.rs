@@ -53,7 +53,7 @@ pub struct CampaignOptions {
     /// Run each workload so long instead of a number of operations
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub duration: Option<Duration>,
-    /// What chance follows from
+    /// The seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// An empty directory for the stores [default: a temporary one]
@@ -65,7 +65,7 @@ pub struct CampaignOptions {
 }
 
 impl CampaignOptions {
-    /// What the run was told of time: runs that differ in it are no rounds of one case.
+    /// What the run was notified of time: runs that differ in it are no rounds of one case.
     pub fn named(&self) -> Settings {
         let duration =
             self.duration.map(|time| ("duration_seconds", time.as_secs_f64().to_string()));
@@ -97,7 +97,7 @@ impl CampaignOptions {
     }
 }
 
-/// The engines of a list, each of which can be opened with these settings and takes such pairs.
+/// The engines of a list, each of which can be opened with these settings and takes such entries.
 pub fn parse_engines(
     list: &str,
     settings: &EngineSettings,
@@ -161,7 +161,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 /// One operation in a quarter of an hour: less is a mistake.
 const LEAST_RATE: f64 = 0.001;
 
-/// No clock tells times apart that are closer.
+/// No clock distinguishes times that are closer.
 const MOST_RATE: f64 = 1e9;
 
 #[cfg(test)]

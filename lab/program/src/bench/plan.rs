@@ -1,4 +1,4 @@
-//! What a worker process is to do, and what it tells meanwhile: JSON between two copies of this
+//! What a worker process is to do, and what it reports meanwhile: JSON between two copies of this
 //! program, so nothing here lasts longer than a run.
 
 use super::engine_settings::EngineSettings;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Plan {
     /// The engine's name.
     pub engine: String,
-    /// Where its store lies.
+    /// Where its store is.
     pub dir: PathBuf,
     /// What it is given.
     pub settings: EngineSettings,
@@ -36,11 +36,11 @@ pub struct Plan {
     pub rate: Option<f64>,
     /// How long it runs before it counts.
     pub warm_up: WarmUp,
-    /// Whether settling is measured.
+    /// Whether the compactions after the load are measured.
     pub settles: bool,
     /// The distance of the points of series.
     pub interval: Duration,
-    /// What chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
 }
 
@@ -102,7 +102,7 @@ pub struct ShelfTask {
     pub seed: u64,
 }
 
-/// [`shelf::Access`], to be told.
+/// [`shelf::Access`], to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ShelfAccess {
     FillSame,
@@ -158,7 +158,7 @@ pub struct TpccTask {
     pub seed: u64,
 }
 
-/// The longest key and row of either, with room to spare.
+/// The longest key and row of either, with space to spare.
 const ROW_BYTES: (usize, usize) = (128, 8 << 10);
 
 /// A YCSB workload: which, and how much.
@@ -197,7 +197,7 @@ pub struct UpdatesTask {
     pub seed: u64,
 }
 
-/// What a worker tells, one message a line.
+/// What a worker reports, one message a line.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Message {
     /// What the engine was set to.
@@ -211,7 +211,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// A moment.
+    /// A point in time.
     pub fn progress(progress: &Progress<'_>) -> Self {
         Message::Progress {
             stage: progress.stage.to_owned(),

@@ -68,7 +68,7 @@ impl PoolSettings {
     }
 }
 
-/// What a store holds of `pool` now: whole extents, as nobody else can have the rest of one.
+/// What a store holds of `pool` now: whole extents, as no other thread can have the rest of one.
 pub fn held_bytes(pool: &Pool) -> u64 {
     (pool.extents() - pool.free()) as u64 * pool.extent_bytes() as u64
 }

@@ -1,5 +1,5 @@
-//! Reads of what updates have left: once all is settled, while more updates go on as fast as they can,
-//! and at once after those, when nothing is settled.
+//! Reads of what updates have left: once all is compacted, while more updates go on as fast as they can,
+//! and at once after those, when nothing is compacted.
 
 use crate::failure::{Failure, Outcome};
 use esker_bench::{Progress, Row, Trial};
@@ -19,12 +19,12 @@ const KEPT: [&str; 9] = [
     "table_bytes_read_per_get",
 ];
 
-/// Of reads beside updates there are so many times as many. They begin when all is settled, and are to tell of what
+/// Of reads during updates there are so many times as many. They begin when all is compacted, and are to report what
 /// updates at full speed leave, which takes most engines a second or so.
 const BESIDE: u64 = 10;
 
-/// Measures so many reads in each state, [`BESIDE`] times as many beside updates, after `trial` has done the `updates`
-/// and settled. The rows are those of the trial's case, their metrics with the state before the name.
+/// Measures so many reads in each state, [`BESIDE`] times as many during updates, after `trial` has done the `updates`
+/// and all is compacted. The rows are those of the trial's case, their metrics with the state before the name.
 pub fn measure(
     trial: &Trial<'_>,
     updates: &Updates,

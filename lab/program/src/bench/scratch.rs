@@ -1,7 +1,7 @@
 //! The directories outside the workspace that pools and logs are made in, while a campaign runs.
 //!
-//! Worker processes make them, and may be killed at any moment: by the user, or with their terminal. So
-//! what they make lies in directories of the campaign's, which go with it.
+//! Worker processes make them, and may be killed at any time: by the user, or with their terminal. So
+//! what they make is in directories of the campaign's, which go with it.
 
 use super::engines::{self, EngineSettings};
 use super::log_device::LogDevice;

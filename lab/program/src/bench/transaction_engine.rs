@@ -18,7 +18,7 @@ pub struct TransactionEngine {
     // Before the log, whose directory goes with it.
     peer: Box<dyn TransactionalPeer>,
     log: Option<OpenLog>,
-    /// Loads of transactions look at no single keyspace; this one is empty.
+    /// Loads of transactions inspect no single keyspace; this one is empty.
     no_keyspace: Model,
 }
 
@@ -41,7 +41,7 @@ impl TransactionEngine {
         Ok(TransactionEngine { name, dir, peer, log, no_keyspace })
     }
 
-    /// Where the log lies.
+    /// Where the log is.
     pub fn log(&self) -> Option<&OpenLog> {
         self.log.as_ref()
     }
@@ -53,7 +53,7 @@ impl TransactionEngine {
         named
     }
 
-    /// Closes it, with all that was written in tables: the next log may lie elsewhere.
+    /// Closes it, with all that was written in tables: the next log may be elsewhere.
     pub fn close(self) -> Outcome {
         Ok(self.peer.flush()?)
     }

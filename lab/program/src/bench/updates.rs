@@ -30,7 +30,7 @@ pub struct Updates {
     /// Threads, which divide the writes between them
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Read so many keys afterwards: settled, ten times as many beside more updates, and unsettled
+    /// Read so many keys afterwards: compacted, ten times as many during more updates, and before compaction
     #[arg(long, value_name = "N", default_value_t = 0)]
     reads: u64,
     #[command(flatten)]

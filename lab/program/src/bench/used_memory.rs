@@ -6,7 +6,7 @@
 //! left. So free memory is filled with clean pages, which the system takes for others as it needs them.
 //!
 //! It can't be filled so everywhere: what is read of a file in memory (tmpfs) takes no new pages, and a process with a
-//! limit gives its own pages up for others. So what is free afterwards is looked at, and told.
+//! limit gives its own pages up for others. So what is free afterwards is inspected, and reported.
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -20,7 +20,7 @@ use std::path::Path;
 /// The part of all memory that may stay free, an eighth: nothing waits for the system to clean up, and little is new.
 const FREE_SHARE: u64 = 8;
 
-/// What is read between two looks at what is free, and at the user's wish to stop.
+/// What is read between two inspects what is free, and at the user's wish to stop.
 const PIECE_BYTES: usize = 64 << 20;
 
 /// A file as large as memory, without a name and without a block on its disk, whose pages fill memory.
@@ -37,7 +37,7 @@ pub struct UsedMemory {
 }
 
 impl UsedMemory {
-    /// Fills nothing yet. The file lies in `dir`.
+    /// Fills nothing yet. The file is in `dir`.
     pub fn new(dir: &Path) -> Outcome<UsedMemory> {
         UsedMemory::of(dir, Machine::of(dir).memory_bytes, Machine::free_memory_bytes)
     }
@@ -134,7 +134,7 @@ mod tests {
 
     const BYTES: u64 = 8 << 20;
 
-    /// What is told of memory of which so much is free whatever is read.
+    /// What is notified of memory of which so much is free whatever is read.
     fn told(free_bytes: fn() -> u64) -> String {
         let dir = tempfile::tempdir().unwrap();
         let memory = UsedMemory::of(dir.path(), BYTES, free_bytes).unwrap();

@@ -1,7 +1,7 @@
 //! `esker-lab bench worker`: one case on one engine, in a process of its own.
 //!
 //! It reads a [`Plan`] from standard input and writes [`Message`]s to standard output. When standard
-//! input ends, whoever started it has gone, and it goes too.
+//! input ends, the program that started it has gone, and it goes too.
 
 use super::fabric::{self, FabricEngine};
 use super::plan::{Message, Plan, ShelfTask, Task};
@@ -16,7 +16,7 @@ use esker_workload::shelf::{self, Shelf};
 use esker_workload::updates::Updates;
 use std::io::{BufRead, Write};
 
-/// Measure one case of a campaign, as told on standard input
+/// Measure one case of a campaign, as described on standard input
 #[derive(Args)]
 pub struct Worker {}
 

@@ -1,4 +1,4 @@
-//! The directories that the stores of a campaign lie in, gone when it is over.
+//! The directories that the stores of a campaign are in, gone when it is over.
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What is copied between two looks at the user's wish to stop: a fraction of a second's writing.
+/// What is copied between two inspects the user's wish to stop: a fraction of a second's writing.
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// Files that one store may share with another: Esker's tables, RocksDB's, LevelDB's.

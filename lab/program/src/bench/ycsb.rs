@@ -165,7 +165,7 @@ fn read(file: &Path) -> Outcome<(String, YcsbWorkload)> {
     Ok((stem, YcsbWorkload::File { name, text }))
 }
 
-/// The workloads of a list: letters, ranges such as `a-h`, `rmw`. `load` is none of them, and may stand
+/// The workloads of a list: letters, ranges such as `a-h`, `rmw`. `load` is none of them, and may be
 /// alone.
 fn parse_workloads(list: &str) -> Outcome<Vec<Preset>> {
     let mut parsed = Vec::new();

@@ -98,7 +98,7 @@ struct Wbl {
 /// Level deduplication: bytes written, against the space used, under updates
 ///
 /// After PlexDB, the paper on level deduplication compaction. Each engine is a point in a plane of
-/// write and space amplification; engines that can be tuned are measured at several tunings, beside the
+/// write and space amplification; engines that can be tuned are measured at several tunings, next to the
 /// limit line. Quick takes a minute or two, full hours.
 #[derive(Args)]
 struct Plexdb {
@@ -223,7 +223,7 @@ type Keep<'a> = &'a mut dyn FnMut(&Results) -> Outcome;
 /// How a comparison is made.
 enum How {
     /// On engines, one after the other. Makes the campaign as it was asked for, on a machine with this
-    /// room. Makes no file.
+    /// space. Makes no file.
     Campaign(fn(&Wishes<'_>, &Room) -> Outcome<Campaign>),
     /// On a model, in this process. Hands on what is known so far, too.
     Model(fn(&Wishes<'_>, Keep<'_>) -> Outcome<Results>),
@@ -356,7 +356,7 @@ fn list() -> Outcome {
     )
 }
 
-/// Those of `engines` that are built in, as a list; the user is told of the others.
+/// Those of `engines` that are built in, as a list; the user is notified of the others.
 fn those_built_in(engines: &[&str]) -> String {
     let built_in = engines::built_in();
     let (there, missing): (Vec<&str>, Vec<&str>) =

@@ -1,17 +1,17 @@
-//! What the machine has room for: what a full size is derived from.
+//! What the machine has space for: what a full size is derived from.
 
 use crate::bench::pool::PoolSettings;
 use crate::failure::{Failure, Outcome};
 use std::path::Path;
 
-/// Room on this machine, in bytes.
+/// Space on this machine, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     /// All of its memory.
     pub memory_bytes: u64,
-    /// Free where the stores will lie.
+    /// Free where the stores will be.
     pub disk_bytes: u64,
-    /// Free where the pools will lie.
+    /// Free where the pools will be.
     pub pool_bytes: u64,
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Small enough for a moment.
+/// Small enough for a short test.
 const SMALL: [&str; 8] =
     ["--records", "500", "--operations", "500", "--segment", "1M", "--memory", "16M"];
 
@@ -122,7 +122,7 @@ fn a_run_that_is_interrupted_leaves_what_it_had() {
     expect_stopped(&scratch, child, 130, "interrupted; the results so far are in out");
 }
 
-/// Whether whoever started the tests has them outlive their terminal, as nohup does: then so does the
+/// Whether the program that started the tests has them outlive their terminal, as nohup does: then so does the
 /// program, and rightly.
 fn hangups_are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

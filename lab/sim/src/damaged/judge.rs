@@ -53,7 +53,7 @@ pub struct Range {
 pub enum Seen {
     /// All is as before, and nothing is reported.
     Harmless,
-    /// The end of a log is cut off.
+    /// The end of a log is truncated.
     Cut,
     /// The damage is reported.
     Reported,
@@ -190,7 +190,7 @@ impl History {
     }
 }
 
-/// Judges a check beside the other uses of the same copy: it reports whatever they do.
+/// Judges a check during the other uses of the same copy: it reports whatever they do.
 pub fn judge_check(way: &str, is_reported: bool, others: Seen) -> Result<Seen, String> {
     match (is_reported, others) {
         (true, _) => Ok(Seen::Reported),

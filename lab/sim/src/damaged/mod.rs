@@ -44,7 +44,7 @@ pub struct Totals {
     pub harmless: u64,
     /// Those in which the damage was reported.
     pub reported: u64,
-    /// Those in which the end of a log was cut off, which nothing can tell from a log that ended there.
+    /// Those in which the end of a log was truncated, which can't be distinguished from a log that ended there.
     pub cut: u64,
     /// Those with a successful repair after which every key had its last value.
     pub restored: u64,

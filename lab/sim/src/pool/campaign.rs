@@ -3,16 +3,16 @@
 use super::{Seen, frames, whole};
 use std::fmt;
 
-/// Images of the write path that are looked at after each event of a history.
+/// Images of the write path that are inspected after each event of a history.
 const FRAMES_MOST: u64 = 1024;
 /// The same of the whole engine, which takes longer to open.
 const WHOLE_MOST: u64 = 8;
 /// One seed in so many gives the whole engine a history too.
 const WHOLE_EVERY: u64 = 4;
-/// One in so many has two writers overlap in a history of small frames: 65,536 images a moment.
+/// One in so many has two writers overlap in a history of small frames: 65,536 images a point in time.
 const OVERLAPPING_EVERY: u64 = 64;
 
-/// What was looked at, by kind of history.
+/// What was inspected, by kind of history.
 #[derive(Clone, Copy, Default, Debug, serde::Serialize)]
 pub struct Totals {
     /// The write path, sampled where there are too many images.
@@ -24,7 +24,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Images of the moments that have too many to look at each.
+    /// Images of the points in time that have too many to inspect each.
     pub fn sampled(&self) -> u64 {
         self.frames.sampled + self.whole.sampled
     }
@@ -41,7 +41,7 @@ impl fmt::Display for Totals {
 }
 
 /// Crashes the histories of `first_seed` and those after it, until so many `images` were sampled. After
-/// each seed `progress` is told. `Err` says what is wrong with an image.
+/// each seed `progress` is called. `Err` says what is wrong with an image.
 pub fn run(
     images: u64,
     first_seed: u64,

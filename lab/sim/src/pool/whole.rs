@@ -18,20 +18,20 @@ use std::sync::{Arc, Condvar, Mutex};
 
 const COMMITS_MAX: u64 = 6;
 
-/// A moment in a history: what a power loss may leave, and what must be found in it.
+/// A point in time in a history: what a power loss may leave, and what must be found in it.
 struct PausePoint {
     memory: CrashState,
     disk: FaultStorage,
     model: Model,
 }
 
-/// A machine whose every moment is kept.
+/// A machine whose every point in time is kept.
 struct Machine {
-    /// Frames take one line, and nobody is killed: so few images that all can be opened.
+    /// Frames take one line, and no writer is killed: so few images that all can be opened.
     small: bool,
     memory: Arc<SimRegion>,
     disk: FaultStorage,
-    /// What must be found if the world ended now.
+    /// What must be found if the environment ended now.
     model: Arc<Mutex<Model>>,
     moments: Arc<Mutex<Vec<PausePoint>>>,
     rng: Rng,
@@ -52,7 +52,7 @@ impl Machine {
         Machine { small: false, memory, disk, model, moments: Arc::default(), rng }
     }
 
-    /// Keeps each moment from here on.
+    /// Keeps each point in time from here on.
     fn keep_moments(&mut self) {
         let (disk, model, moments) = (self.disk.clone(), self.model.clone(), self.moments.clone());
         let mut rng = Rng::new(self.rng.next_u64());
@@ -111,7 +111,7 @@ impl Machine {
     }
 
     /// Commits batches whose writers overlap: each stores its frame, and fences it only when all that come
-    /// after it have fenced theirs. At any moment before the end, none of them is acknowledged.
+    /// after it have fenced theirs. At any time before the end, none of them is acknowledged.
     fn commit_together(&mut self, db: &Db) -> Result<()> {
         // First by itself: then a segment is there to be written to, and each writer fences once.
         let before = db.stats().visible_seqno;
@@ -240,7 +240,7 @@ impl Machine {
 struct Turns {
     writers: usize,
     /// How many are at their fence, and how many are beyond it. Both are beyond all bounds once a writer
-    /// has failed, whom nobody is to wait for.
+    /// has failed, which no thread may wait for.
     reached: Mutex<(usize, usize)>,
     changed: Condvar,
 }
@@ -283,7 +283,7 @@ impl Turns {
     }
 }
 
-/// Sees to it that nobody reads a commit before it is durable. `Err` says who did, and `Ok` how many commits
+/// Sees to it that no reader sees a commit before it is durable. `Err` says who did, and `Ok` how many commits
 /// were judged: those that are a store and a fence, and nothing else.
 pub fn watch_commits(seed: u64) -> std::result::Result<u64, String> {
     let mut judged = 0;
@@ -323,14 +323,14 @@ fn recover(db: &Db, model: &mut Model) -> std::result::Result<u64, String> {
     Ok(seqno)
 }
 
-/// How the images of a history are looked at.
+/// How the images of a history are inspected.
 #[derive(Clone, Copy)]
 struct Looks {
-    /// Up to so many images of a moment are opened.
+    /// Up to so many images of a point in time are opened.
     most: u64,
     /// One opening in so many is crashed in its turn.
     again_every: u64,
-    /// Up to so many images of each moment of such an opening are opened.
+    /// Up to so many images of each point in time of such an opening are opened.
     again_most: u64,
 }
 

@@ -29,7 +29,7 @@ pub fn disk(seed: u64) -> FaultStorage {
     FaultStorage::new(Rng::new(seed))
 }
 
-/// A world on `disk`, with the log on `log_disk` if that is given.
+/// An environment on `disk`, with the log on `log_disk` if that is given.
 pub fn env(disk: &FaultStorage, log_disk: Option<&FaultStorage>, seed: u64) -> Env {
     Env {
         storage: Arc::new(disk.clone()),
@@ -48,7 +48,7 @@ pub fn pool() -> Arc<SimRegion> {
     memory
 }
 
-/// A world on `disk`, with the pool that `memory` holds.
+/// An environment on `disk`, with the pool that `memory` holds.
 pub fn pool_env(disk: &FaultStorage, memory: &Arc<SimRegion>) -> Env {
     Env { pool: Some(Pool::over(memory.clone(), "pool").unwrap()), ..env(disk, None, 1) }
 }
@@ -74,7 +74,7 @@ pub fn put(db: &Db, number: u32, bytes: usize) -> Result<()> {
     db.put(&db.default_keyspace(), key(number), vec![number as u8; bytes])
 }
 
-/// All pairs.
+/// All entries.
 pub fn pairs(db: &Db) -> Result<Pairs> {
     let pairs = db.range(&db.default_keyspace(), ..);
     pairs.map(|pair| pair.map(|(key, value)| (key.into_vec(), value.into_vec()))).collect()

@@ -61,7 +61,7 @@ fn a_full_disk_is_no_reason_to_lose_what_was_acknowledged() {
     assert_eq!(pairs(&open(&disk, SyncPolicy::Always).unwrap()).unwrap(), held);
 }
 
-/// Writers that a full pool stops hear why, with threads that flush as without.
+/// Writers that a full pool stops get the reason, with threads that flush as without.
 #[test]
 fn a_full_pool_before_a_full_disk_says_so_and_goes_on_once_there_is_space() {
     for threaded in [false, true] {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 const EVENTS: u64 = 60;
 
 /// The next process reads the owner that the one before stored and did not fence. It must not rely on
-/// that: a power loss would leave a pool with writes, of nobody.
+/// that: a power loss would leave a pool with writes, without an owner.
 #[test]
 fn an_owner_that_was_stored_and_not_fenced_is_made_durable_by_the_next_open() {
     let mut found = 0;

@@ -93,7 +93,7 @@ fn nobody_reads_a_commit_before_its_fence() {
     assert!(judged.iter().filter(|&&commits| commits >= 3).count() >= 18, "{judged:?}");
 }
 
-/// Only the checksum can tell, if damage has made an old frame's epoch that of the segment.
+/// Only the checksum can show whether damage has made an old frame's epoch that of the segment.
 #[test]
 fn an_old_frame_under_a_new_epoch_is_refused() {
     let header = |epoch| SegmentHeader {

@@ -87,7 +87,7 @@ fn a_creation_that_was_cut_off_anywhere_can_be_tried_again() {
     }
 }
 
-/// The same if the creation failed before its name was durable, and the next open was cut off.
+/// The same if the creation failed before its name was durable, and the next open was truncated.
 #[test]
 fn a_creation_that_failed_and_was_cut_off_can_be_tried_again() {
     for (failing, calls) in (0..CALLS).flat_map(|failing| (0..6).map(move |calls| (failing, calls)))
@@ -143,7 +143,7 @@ fn torn_disk(seed: u64) -> FaultStorage {
     lose_power(&disk, db)
 }
 
-/// What lies behind a hole is rejected, and stays so, however often recovery is cut off and
+/// What is behind a hole is rejected, and stays so, however often recovery is truncated and
 /// whatever is written after it.
 #[test]
 fn nothing_rejected_comes_back() {
@@ -175,7 +175,7 @@ fn nothing_rejected_comes_back() {
     assert!(rejected > 100, "only {rejected} recoveries rejected anything");
 }
 
-/// A frame that could not be read once, and what lay behind it, stay rejected even if a later read
+/// A frame that could not be read once, and what was behind it, stay rejected even if a later read
 /// would find them sound: other writes have their seqnos by then.
 #[test]
 fn what_heals_after_it_was_rejected_stays_rejected() {
@@ -201,8 +201,8 @@ fn what_heals_after_it_was_rejected_stays_rejected() {
     assert_eq!(pairs(&open(&disk, SyncPolicy::Os).unwrap()).unwrap(), expected);
 }
 
-/// An extent that a crash left, and that no manifest has heard of, has an epoch. A log file of the same
-/// epoch, from a time when the log lay in files, would be taken for that extent.
+/// An extent that a crash left, and that no manifest knows, has an epoch. A log file of the same
+/// epoch, from a time when the log was in files, would be taken for that extent.
 #[test]
 fn an_extent_that_was_never_listed_hides_no_log_file() {
     let in_pool =

@@ -28,13 +28,13 @@ fn open_in_pool(disk: &FaultStorage, memory: &Arc<SimRegion>) -> Result<Db> {
     Db::open_with(pool_env(disk, memory), pool_settings())
 }
 
-/// A table of its own, so that there is something to give up.
+/// A table of its own, so that there is something to drop.
 fn damage_table(disk: &FaultStorage) {
     let table = disk.files().into_iter().find(|name| name.ends_with(".tables")).unwrap();
     disk.bit_flip(&table, 3, 0);
 }
 
-/// Writes one pair after a repair, and gives all that must be there from then on.
+/// Writes one entry after a repair, and gives all that must be there from then on.
 fn write_on(db: &Db) -> Pairs {
     put(db, 200, 10).unwrap();
     db.sync().unwrap();

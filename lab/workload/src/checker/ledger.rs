@@ -3,7 +3,7 @@
 //! Invariants, with **one writer a key at a time**:
 //! 1. a key's versions only grow; odd ones are puts, even ones deletes, and 0 is "never written";
 //! 2. acknowledged <= begun;
-//! 3. a write is begun here before the store hears of it, and acknowledged here after the store did.
+//! 3. a write is begun here before the store knows of it, and acknowledged here after the store did.
 //!
 //! So a read that starts after a floor was taken must see that version or a later one, and none that
 //! was not begun by the time it ended. Writes that failed may or may not have happened: they stay

@@ -8,7 +8,7 @@ use esker_base::{Rng, coding, hash64};
 /// The shortest value that holds a stamp.
 pub const MIN_VALUE_BYTES: usize = 16;
 
-/// Fills `value`, at least [`MIN_VALUE_BYTES`] long, as `version` of `key`. The filler differs from
+/// Fills `value`, at least [`MIN_VALUE_BYTES`] long, for the version `version` of `key`. The filler differs from
 /// version to version and compresses to about half.
 pub fn write_stamp(key: &[u8], version: Version, value: &mut [u8]) {
     let filler = &mut value[MIN_VALUE_BYTES..];

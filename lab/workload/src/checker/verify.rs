@@ -40,7 +40,7 @@ pub enum Seen {
     Version(Version),
     /// A value that was never written to this key.
     Damaged,
-    /// A pair outside the range or out of order.
+    /// An entry outside the range or out of order.
     Misplaced,
 }
 
@@ -201,7 +201,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Reads a stretch of keys through a cursor, in either direction.
+    /// Reads a range of keys through a cursor, in either direction.
     fn scan(&mut self) -> Result<()> {
         let keys = self.verify.ledger.keys();
         let start = self.rng.below(keys);

@@ -25,9 +25,9 @@ pub enum Case {
     ReadRandom,
     /// Reads keys that are not there, each between two that may be.
     ReadMissing,
-    /// Reads pairs in order from the first.
+    /// Reads entries in order from the first.
     ReadSeq,
-    /// Reads pairs in order from the last.
+    /// Reads entries in order from the last.
     ReadReverse,
     /// Seeks to keys at random.
     SeekRandom,

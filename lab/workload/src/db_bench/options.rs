@@ -18,13 +18,13 @@ pub struct Options {
     pub value_bytes: usize,
     /// Entries of a write batch.
     pub batch: u64,
-    /// Pairs that `seekrandom` reads after each seek.
+    /// Entries that `seekrandom` reads after each seek.
     pub seek_nexts: u64,
     /// Threads that run a case at once.
     pub threads: usize,
     /// How long cases in random order go on, instead of a number of operations.
     pub duration: Option<Duration>,
-    /// What all chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
 }
 

@@ -7,13 +7,13 @@ use esker_base::Result;
 /// Which way a scan goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Direction {
-    /// From the first pair.
+    /// From the first entry.
     Up,
-    /// From the last pair.
+    /// From the last entry.
     Down,
 }
 
-/// Reads one pair a step. Opening the cursor is part of the first step.
+/// Reads one entry a step. Opening the cursor is part of the first step.
 pub(super) struct Scan<'a> {
     store: &'a dyn Ordered,
     direction: Direction,
@@ -25,7 +25,7 @@ impl<'a> Scan<'a> {
         Scan { store, direction, cursor: None }
     }
 
-    /// The cursor, moved on to the next pair.
+    /// The cursor, moved on to the next entry.
     fn advance(&mut self) -> Result<&dyn Cursor> {
         if let Some(cursor) = &mut self.cursor {
             match self.direction {

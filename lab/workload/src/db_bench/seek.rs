@@ -6,7 +6,7 @@ use crate::{KeyBuffer, OperationKind, Step, Worker};
 use esker_api::{KeyRange, Ordered};
 use esker_base::{Result, Rng};
 
-/// Opens a cursor, seeks to a random key and reads some pairs from there.
+/// Opens a cursor, seeks to a random key and reads some entries from there.
 pub(super) struct Seek<'a> {
     store: &'a dyn Ordered,
     rng: Rng,

@@ -4,7 +4,7 @@ use super::Distribution;
 use esker_base::Rng;
 
 /// The exponential distribution of a key's age, counted back from the newest key, `count - 1`. It is
-/// cut off at the oldest key there is.
+/// truncated at the oldest key there is.
 #[derive(Clone, Copy, Debug)]
 pub struct Exponential {
     gamma: f64,

@@ -6,7 +6,7 @@ use crate::groups::{Groups, Member, next_prefix};
 use esker_api::Transactional;
 use esker_base::Result;
 
-/// Compares links, lists and counts of every node and type in `store`. Nobody may write meanwhile.
+/// Compares links, lists and counts of every node and type in `store`. No client may write meanwhile.
 /// It holds the links of one node at a time.
 pub fn check(store: &dyn Transactional) -> Result<Differences> {
     let keyspaces = Keyspaces::of(store)?;

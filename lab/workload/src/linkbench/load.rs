@@ -15,7 +15,7 @@ use std::ops::Range;
 const BATCH_BYTES: usize = 64 << 10;
 
 /// The first time after the load's, or after those of the requests that added nodes up to `last_id`: there are
-/// a dozen times for each node that is added, far fewer than this leaves room for.
+/// a dozen times for each node that is added, far fewer than this leaves space for.
 pub(super) fn first_time(last_id: u64) -> u64 {
     last_id << 20
 }

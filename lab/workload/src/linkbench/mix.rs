@@ -18,7 +18,7 @@ pub(super) enum Request {
     DeleteNode,
 }
 
-/// Every request with its percentage: `config/FBWorkload.properties`, the same as the paper's Table 5
+/// Every request with its percentage: `config/FBWorkload.properties`, the same as Table 5 of the paper
 /// rounds to tenths.
 const MIX: [(Request, f64); 10] = [
     (Request::AddLink, 8.988_660_1),

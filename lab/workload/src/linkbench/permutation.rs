@@ -4,7 +4,7 @@ use esker_base::Rng;
 
 /// `i` goes to `i * factor + offset` modulo the count. The factor has no divisor in common with the
 /// count, so that each number is met once; and it is near the golden section of it, so that neighbours
-/// come to lie far apart.
+/// come to be far apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Permutation {
     count: u64,

@@ -21,14 +21,14 @@ const DELETE: f64 = 0.9;
 const ADD: f64 = 0.05;
 
 /// `getlinklist_history`, which is a percentage: the part of the lists that go on where an earlier one was
-/// cut off.
+/// truncated.
 const HISTORY: f64 = 0.003;
 
 /// `link_multiget_dist_prob` and `…_max`: links that are asked for at once, geometric.
 const MORE_LINKS: f64 = 0.382;
 const MOST_LINKS: u64 = 128;
 
-/// Lists that were cut off, of which a client remembers so many: `listTailHistoryLimit`.
+/// Lists that were truncated, of which a client remembers so many: `listTailHistoryLimit`.
 const REMEMBERED: usize = 2_048;
 
 /// Requests to a graph that [`Load`](super::Load) has made.
@@ -40,7 +40,7 @@ pub struct Requests<'s> {
     nodes: Payloads,
     links: Payloads,
     next_id: AtomicU64,
-    /// Counted instead of told by a clock, so that a run follows from its seed. It goes on from an earlier
+    /// Counted instead of measured by a clock, so that a run follows from its seed. It goes on from an earlier
     /// run's, so that what is newer is listed first.
     time: AtomicU64,
 }

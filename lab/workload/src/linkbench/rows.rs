@@ -1,4 +1,4 @@
-//! How the graph lies in the store.
+//! How the graph is in the store.
 //!
 //! | keyspace | key | value |
 //! |---|---|---|
@@ -12,10 +12,10 @@
 //! varints, and data is the rest.
 //!
 //! A link is wanted by its ends (to change it, and to get some links of a node) and by its time (the list
-//! of a node's newest links, half of all requests). So it lies in both orders, as it does in the published
+//! of a node's newest links, half of all requests). So it is in both orders, as it does in the published
 //! schema with its primary key and its covering index: `links` holds all of them, `links_by_time` the
 //! visible ones with all that a list shows, so that a list is one scan of neighbours. Links are short, 8 B
-//! of data in the middle, so that the copy costs less than a second look at each link would.
+//! of data in the middle, so that the copy costs less than a second inspect each link would.
 
 use esker_api::{KeyspaceRef, Transactional};
 use esker_base::coding::{put_varint64, take_u8, take_varint64};

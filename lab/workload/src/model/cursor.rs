@@ -14,7 +14,7 @@ pub(super) struct ModelCursor<'a> {
 }
 
 impl ModelCursor<'_> {
-    /// Goes to the first pair after `start` and within the range.
+    /// Goes to the first entry after `start` and within the range.
     fn go_up(&mut self, start: Bound<&[u8]>) {
         let start = match start {
             Bound::Included(key) | Bound::Excluded(key) if !self.range.starts_after(key) => start,
@@ -24,7 +24,7 @@ impl ModelCursor<'_> {
         self.current = self.model.read().first((start, end), self.at);
     }
 
-    /// Goes to the last pair before `end` and within the range.
+    /// Goes to the last entry before `end` and within the range.
     fn go_down(&mut self, end: Bound<&[u8]>) {
         let end = match end {
             Bound::Included(key) | Bound::Excluded(key) if !self.range.ends_before(key) => end,

@@ -26,13 +26,13 @@ impl Versions {
         self.map.insert((key.to_vec(), Reverse(self.newest)), value.map(<[u8]>::to_vec));
     }
 
-    /// The value of `key` as of `at`.
+    /// The value of `key` at `at`.
     pub(super) fn get(&self, key: &[u8], at: Seqno) -> Option<&[u8]> {
         let newest_first = (key.to_vec(), Reverse(at))..=(key.to_vec(), Reverse(0));
         self.map.range(newest_first).next()?.1.as_deref()
     }
 
-    /// The first live pair whose key is within `bounds`.
+    /// The first live entry whose key is within `bounds`.
     pub(super) fn first(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>), at: Seqno) -> Option<Pair> {
         let mut start = bounds.0.map(<[u8]>::to_vec);
         loop {
@@ -52,7 +52,7 @@ impl Versions {
         }
     }
 
-    /// The last live pair whose key is within `bounds`.
+    /// The last live entry whose key is within `bounds`.
     pub(super) fn last(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>), at: Seqno) -> Option<Pair> {
         let mut end = bounds.1.map(<[u8]>::to_vec);
         loop {

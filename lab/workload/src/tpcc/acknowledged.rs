@@ -15,7 +15,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acknowledged(pub(super) Kind);
 
-/// The three kinds that write. The date tells a transaction from another that took its place: dates are
+/// The three kinds that write. The date distinguishes a transaction from another that took its place: dates are
 /// counted, so that no two of a run have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -67,7 +67,7 @@ fn parse(line: &str) -> Option<Kind> {
     })
 }
 
-/// Looks for every one of `acknowledged` in `store`, and tells which are missing. Transactions that were
+/// Looks for every one of `acknowledged` in `store`, and says which are missing. Transactions that were
 /// not acknowledged may be there or not.
 pub fn verify(
     store: &dyn Transactional,

@@ -24,7 +24,7 @@ use esker_api::{KeyRange, Transactional};
 use esker_base::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tests the conditions on the company of `options` in `store`. Nobody may write meanwhile. A difference
+/// Tests the conditions on the company of `options` in `store`. No client may write meanwhile. A difference
 /// names its condition.
 pub fn check(store: &dyn Transactional, options: &Options) -> Result<Differences> {
     let tables = Tables::of(store)?;

@@ -53,7 +53,7 @@ impl NewOrder {
         NewOrder { at, customer: constants.customer(options, rng), lines, date }
     }
 
-    /// Clause 2.4.2.2. It is rolled back, without an order, if it comes to an item that nobody sells.
+    /// Clause 2.4.2.2. It is rolled back, without an order, if it comes to an item that does not exist.
     pub(super) fn run(&self, session: &mut Session<'_, '_>) -> Result<(Ending, Option<Kind>)> {
         let at = self.at;
         // First what others want as well: where the first read sets the moment, what the lock was waited

@@ -114,7 +114,7 @@ pub(super) fn original(rng: &mut Rng) -> String {
 /// What marks a brand that is not generic.
 pub(super) const ORIGINAL: &str = "ORIGINAL";
 
-/// Puts `items` in an order of chance: Fisher and Yates.
+/// Puts `items` in a random order: Fisher and Yates.
 pub(super) fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
     for at in (1..items.len()).rev() {
         items.swap(at, rng.below(at as u64 + 1) as usize);

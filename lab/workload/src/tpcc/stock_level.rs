@@ -7,7 +7,7 @@ use super::tables::{DistrictId, stock_key};
 use crate::attempts::Ending;
 use esker_base::{Result, Rng};
 
-/// Orders that are looked at, clause 2.8.2.2.
+/// Orders that are inspected, clause 2.8.2.2.
 const ORDERS: u32 = 20;
 
 /// What a terminal enters, clause 2.8.1.

@@ -83,11 +83,11 @@ pub struct Terminals<'s> {
     acknowledged: Vec<Mutex<Vec<Kind>>>,
     /// What lets pass the time that clients type and think, if they do.
     clock: Option<&'s dyn Clock>,
-    /// Who is told of each acknowledgement at once, if anybody.
+    /// Who is notified of each acknowledgement at once, if anybody.
     witness: Option<&'s Witness>,
 }
 
-/// Who is told what a client was acknowledged, before the client goes on. An error ends the client.
+/// Who is notified what a client was acknowledged, before the client goes on. An error ends the client.
 pub type Witness = dyn Fn(Acknowledged) -> Result<()> + Sync;
 
 /// The first date after the load's.
@@ -109,7 +109,7 @@ impl<'s> Terminals<'s> {
         })
     }
 
-    /// Tells `witness` what is acknowledged, beside keeping it: for one that outlives this process.
+    /// Reports to `witness` what is acknowledged, in addition to keeping it: for one that outlives this process.
     pub fn with_witness(mut self, witness: &'s Witness) -> Self {
         self.witness = Some(witness);
         self
@@ -176,7 +176,7 @@ impl Workload for Terminals<'_> {
     }
 }
 
-/// Where a client's terminal stands.
+/// Where a client's terminal is.
 fn home(options: &Options, client: usize) -> DistrictId {
     let warehouses = options.warehouses as usize;
     let district = client / warehouses % usize::from(DISTRICTS);

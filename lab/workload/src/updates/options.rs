@@ -38,7 +38,7 @@ impl std::str::FromStr for Heat {
     }
 }
 
-/// The size of the load. The defaults are the paper's but for the number of keys.
+/// The size of the load. The defaults are those of the paper but for the number of keys.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     /// Keys.
@@ -53,7 +53,7 @@ pub struct Options {
     pub value_bytes: usize,
     /// Threads that divide the writes between them.
     pub threads: usize,
-    /// What all chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::{KeyBuffer, OperationKind, Step, Worker, Workload};
 use esker_api::Ordered;
 use esker_base::{Result, Rng};
 
-/// Reads after updates, or beside them.
+/// Reads after updates, or during them.
 #[derive(Debug)]
 pub struct Reads<'u> {
     updates: &'u Updates,
@@ -30,7 +30,7 @@ impl<'u> Reads<'u> {
 }
 
 impl Reads<'_> {
-    /// The same, but of keys drawn anew. What was read in another pass may have a copy in memory, which tells nothing of
+    /// The same, but of keys drawn anew. What was read in another pass may have a copy in memory, which says nothing of
     /// the store. Where some keys are much hotter than others, those come in every pass.
     pub fn in_pass(self, pass: u64) -> Self {
         Reads { pass, ..self }

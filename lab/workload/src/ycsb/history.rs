@@ -1,4 +1,4 @@
-//! Which writes of each record have begun and ended, so that a verified run can tell a read that is
+//! Which writes of each record have begun and ended, so that a verified run can distinguish a read that is
 //! out of date.
 //!
 //! Any thread may write any record, several at once. A run numbers the writes of each record from 1
@@ -10,7 +10,7 @@
 //!    is a single write; and if it does while several are possible, what it gives is the floor from
 //!    then on;
 //! 3. while this run has acknowledged no write of a record, what it held before: which write that
-//!    was the first read tells, and all others must give the same.
+//!    was the first read shows, and all others must give the same.
 //!
 //! Writes that failed may or may not have happened: they stay in their group, which never ends.
 //!
@@ -212,9 +212,9 @@ pub(super) enum Stale {
     Overwritten,
     /// The same, and it is from before the run.
     BeforeTheRun,
-    /// Nobody wrote it until the read ended.
+    /// No client wrote it until the read ended.
     NeverBegun,
-    /// An earlier read gave another, and nobody wrote the record meanwhile.
+    /// An earlier read gave another, and no client wrote the record meanwhile.
     Differs,
 }
 

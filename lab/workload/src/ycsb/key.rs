@@ -10,7 +10,7 @@ const MAX_DIGITS: usize = 20;
 /// How record numbers become keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum KeyOrder {
-    /// The number in the key is a hash: records that follow each other lie anywhere.
+    /// The number in the key is a hash: records that follow each other are anywhere.
     #[default]
     Hashed,
     /// The number in the key is the record's. Keys sort as the records only with enough zeros

@@ -56,7 +56,7 @@ pub struct Options {
     pub scans: Scans,
     /// Whether every value read is checked. The load must have been made with this too.
     pub verify: bool,
-    /// What all chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
 }
 

@@ -16,9 +16,9 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Debug)]
 pub struct PropertyFile {
     /// The workload. Each of its settings makes sense by itself. Whether sizes go together
-    /// [`Options::check`] tells, once those that come from elsewhere are in their place.
+    /// [`Options::check`] reports, once those that come from elsewhere are in their place.
     pub options: Options,
-    /// `target`: operations a second of all threads together, if they are to be held back.
+    /// `target`: operations a second of all threads together, if they are to be throttled.
     pub rate: Option<f64>,
     /// `maxexecutiontime`: when the run ends, if not with its last operation.
     pub duration: Option<Duration>,
@@ -31,7 +31,7 @@ pub struct PropertyFile {
 pub struct Warning {
     /// The file's name.
     pub file: String,
-    /// The line that the property stands on.
+    /// The line that the property is on.
     pub line: usize,
     /// Its name.
     pub property: String,
@@ -212,7 +212,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// `error` about a setting, with YCSB's name for it and the line that it stands on.
+    /// `error` about a setting, with YCSB's name for it and the line that it is on.
     fn located(&self, error: Error) -> Error {
         match error {
             Error::InvalidSetting { setting, value, reason } => {

@@ -16,7 +16,7 @@ use std::ops::Range;
 /// Operations in the proportions of a mix. Its inserts go on from the last record of the load, and
 /// no operation asks for a record that is not in the store yet.
 ///
-/// A run on a store that an earlier one has added records to must be told of them, or it inserts the
+/// A run on a store that an earlier one has added records to must be notified of them, or it inserts the
 /// same ones again: add [`Run::inserted`] to its [`Options::records`].
 #[derive(Debug)]
 pub struct Run {

@@ -60,7 +60,7 @@ pub(super) struct ScanCheck<'a> {
     /// Where in the list the scan began, and which record there comes next.
     first: usize,
     next: usize,
-    /// The key that the scan stood on before, at first its start.
+    /// The key that the scan was on before, at first its start.
     last: Vec<u8>,
     has_moved: bool,
 }
@@ -80,7 +80,7 @@ impl<'a> ScanCheck<'a> {
     }
 
     /// Notes that a scan of `len` records is about to begin at `start`. What it gives may be as old
-    /// as this moment.
+    /// as this point in time.
     pub(super) fn begin(&mut self, start: &[u8], len: u64) {
         self.first = self.loaded.position(&mut self.key, start);
         self.next = self.first;

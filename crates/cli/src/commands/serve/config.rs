@@ -35,7 +35,7 @@ pub struct Config {
     pub reactors: usize,
     /// Who may connect: a file; anyone if there is none.
     pub hosts: Option<PathBuf>,
-    /// Where metrics and health are told.
+    /// Where metrics and health are served.
     pub metrics: Option<SocketAddr>,
     /// Bytes of data in flight that all connections may hold together.
     #[serde(default = "transfer_memory", deserialize_with = "memory_size")]

@@ -24,7 +24,7 @@ pub fn read(path: &Path) -> Outcome<Vec<HostAccess>> {
     Ok(hosts)
 }
 
-/// One host a line: its name, its secret, the node's secret, and TLS keys, which may stand anywhere
+/// One host a line: its name, its secret, the node's secret, and TLS keys, which may be anywhere
 /// behind the name. `#` begins a comment.
 fn parse(text: &str) -> Result<Vec<HostAccess>, String> {
     let lines = (1..).zip(text.lines().map(|line| line.split('#').next().unwrap_or_default()));

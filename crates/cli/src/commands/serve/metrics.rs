@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest request that is read. Only its first line matters.
 const REQUEST_BYTES: usize = 4096;
 
-/// Clients that are heard at a time; more wait to be accepted.
+/// Clients that are served at once; more wait to be accepted.
 const CLIENTS: usize = 64;
 
 pub struct Metrics {
@@ -44,7 +44,7 @@ impl Metrics {
         self.listener.local_addr()
     }
 
-    /// Answers the clients that have asked by now. Who says nothing keeps nobody waiting.
+    /// Answers the clients that have asked by now. A silent client delays no other.
     pub fn serve(&mut self, target: &Target, served: &[Served], clock: &dyn Clock) {
         while self.clients.len() < CLIENTS
             && let Ok((stream, _)) = self.listener.accept()
@@ -105,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Answers. What the socket has no room for is lost: it has room for a page.
+    /// Answers. What the socket has no space for is lost: it has space for a page.
     fn answer(mut self, target: &Target, served: &[Served], is_alive: impl FnOnce() -> bool) {
         let line = self.request.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let (status, text) = answer(line, target, served, is_alive);
@@ -277,7 +277,7 @@ fn capacity(served: &Served) -> u64 {
     }
 }
 
-/// Nobody knows which blocks are in use.
+/// Which blocks are in use is unknown.
 fn used(served: &Served) -> Option<u64> {
     match served.namespace.description() {
         Description::Keys { .. } => Some(served.namespace.used_bytes()),
@@ -293,7 +293,7 @@ mod tests {
     use esker_nvme::Nqn;
     use esker_target::Access;
 
-    /// It stands: nobody's patience ends.
+    /// It is: nobody's patience ends.
     struct Standing;
 
     impl Clock for Standing {
@@ -304,7 +304,7 @@ mod tests {
         fn sleep(&self, _time: Duration) {}
     }
 
-    /// A node that serves this, and where it tells of itself.
+    /// A node that serves this, and where it reports itself.
     fn node(kind: Kind) -> (Target, [Served; 1], Metrics) {
         let local: SocketAddr = ([127, 0, 0, 1], 0).into();
         let nqn = Nqn::new("nqn.test").unwrap();

@@ -22,7 +22,7 @@ impl Cost {
     }
 
     /// What users wrote, in bytes as tables hold them: what compression saves is not the tree's merit.
-    /// As far as what is there tells of what was there before.
+    /// As far as what is there reports what was there before.
     fn user_table_bytes(&self) -> Option<f64> {
         let packed = self.table_bytes as f64 / self.raw_bytes as f64;
         (self.raw_bytes > 0).then_some(self.account.user_bytes as f64 * packed.min(1.0))

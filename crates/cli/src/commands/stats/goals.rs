@@ -1,4 +1,4 @@
-//! How keyspaces stand to their goals for space: a part of `esker stats`.
+//! Keyspaces and their space-amplification limits: a part of `esker stats`.
 
 use crate::units::bytes;
 use esker::stats::SpaceAmpStatus;

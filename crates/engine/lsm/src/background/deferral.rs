@@ -56,7 +56,7 @@ pub(super) fn take_due(
 }
 
 /// Takes one of a keyspace in which a level is too large and no plan can be made: the one that was put off first, which
-/// may not be the one that is in the way. Not as long as a merge is under way in that keyspace, for that may be what is.
+/// may not be the one that is in the way. Not as long as a merge is in progress in that keyspace, for that may be what is.
 pub(super) fn take_in_the_way(
     inner: &Engine,
     jobs: &mut SchedulerState,
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// A database whose deep tables are not settled, with levels of twice the size of the one above.
+    /// A database whose deep tables are not quiescent, with levels of twice the size of the one above.
     struct World {
         told: Told,
         clock: Arc<Hand>,

@@ -122,7 +122,7 @@ fn rest(inner: &Engine, mut jobs: MutexGuard<'_, SchedulerState>, lane: JobClass
     inner.schedule.progress.notify_all();
 }
 
-/// Does a part of a merge. What fails in it is the error of whoever took the plan up.
+/// Does a part of a merge. What fails in it is the error of the thread that took up the plan.
 pub(super) fn help(inner: &Engine, merge: Arc<CompactionJob>) {
     merge.take_one(
         &inner.tree,
@@ -228,7 +228,7 @@ fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
     Ok(())
 }
 
-/// Whether deferred merges have come into force, and with that room was made for what found none.
+/// Whether deferred merges have been installed, and with that space was made for what found none.
 fn makes_room(inner: &Engine) -> bool {
     if inner.schedule.jobs.lock().deferred.is_over() {
         return false;
@@ -258,7 +258,7 @@ pub(crate) fn install_deferred(inner: &Engine) -> Result<()> {
     }
 }
 
-/// Tells writers how fast they may go now.
+/// Sets the rate of writers.
 pub(crate) fn update_debt(inner: &Engine) {
     let (is_compacting, moved) = {
         let jobs = inner.schedule.jobs.lock();
@@ -311,7 +311,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    /// A second passes with each look at it.
+    /// A second passes with each inspection of it.
     #[derive(Default)]
     struct Ticking(AtomicU64);
 

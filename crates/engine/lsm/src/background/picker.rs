@@ -150,7 +150,7 @@ fn next_seal(inner: &Engine, jobs: &mut SchedulerState) -> Option<Job> {
     }
 }
 
-/// The keyspaces that a flush of `memtables` would take beyond their goals for space.
+/// The keyspaces that a flush of `memtables` would take beyond their space-amplification limits.
 fn short_of_space(
     inner: &Engine,
     jobs: &SchedulerState,
@@ -185,8 +185,8 @@ fn makes_space(
 }
 
 /// Sealed segments are synced at once, off the write path: the frames written from then on say that
-/// these are durable, so that damage in them is told from a torn end. The active one is synced by
-/// the clock, if the settings say so.
+/// these are durable, so that damage in them can be distinguished from a torn end. The active one is synced on
+/// a timer, if the settings say so.
 fn next_sync(inner: &Engine, jobs: &mut SchedulerState, now: Duration) -> Option<Job> {
     if !inner.commit.syncs_later() || inner.commit.failure().is_some() {
         return None;

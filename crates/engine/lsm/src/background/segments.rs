@@ -200,7 +200,7 @@ pub(super) fn prepare(inner: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Gives up segments that were prepared for a large batch that was refused: the space that they use may be
+/// Drops segments that were prepared for a large batch that was refused: the space that they use may be
 /// what a flush needs. Returns whether there were any.
 pub(crate) fn give_back_unneeded(inner: &Engine) -> Result<bool> {
     let unneeded = std::mem::take(&mut inner.schedule.jobs.lock().unneeded);
@@ -243,8 +243,8 @@ fn next_epochs(inner: &Engine, count: usize) -> Result<Vec<u32>> {
     (0..count).map(epoch).collect()
 }
 
-/// While no sealed segment is at hand, indexes have room for entries of this size. Smaller ones fill the index before
-/// the segment; more room is touched for nothing, as a rule, while writers wait.
+/// While no sealed segment is at hand, indexes have space for entries of this size. Smaller ones fill the index before
+/// the segment; more space is touched for nothing, as a rule, while writers wait.
 const ENTRY_BYTES_GUESSED: usize = 128;
 
 /// A segment that the manifest does not list yet.

@@ -73,7 +73,7 @@ fn may_be_aged(jobs: &SchedulerState) -> bool {
     !jobs.busy.runs_for(CompactionReason::OldDeletes)
 }
 
-/// Whether nothing is written, and nothing has been for a while; or somebody waits for all that there is to do. One plan at
+/// Whether nothing is written, and nothing has been for a while; or a caller waits for all work to end. One plan at
 /// a time is done in idle time, so that what comes to be due finds a thread.
 fn is_idle(inner: &Engine, jobs: &SchedulerState) -> bool {
     /// Another flush would come by then if writers were busy.

@@ -2,7 +2,7 @@
 //!
 //! A run cannot move past a table below it that compaction leaves out: newer versions would end up
 //! below older ones. But only keys within that table's bounds are blocked. The runs are compacted,
-//! and their data within these bounds is **held back**: it stays on the level, as a run in the
+//! and their data within these bounds is **retained**: it stays on the level, as a run in the
 //! place of the newest of them.
 //!
 //! ```text
@@ -32,7 +32,7 @@ pub(super) struct Detour<'a> {
     pub from: usize,
     /// The runs, all of them readable. Never empty.
     pub runs: &'a [Arc<Run>],
-    /// The ranges in which their keys are held back, ascending and disjoint.
+    /// The ranges in which their keys are retained, ascending and disjoint.
     pub held_back: Vec<SubcompactionRange>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Detour<'a> {
         Some(input)
     }
 
-    /// Whether a table of the level below stays as it is, because all its keys are held back.
+    /// Whether a table of the level below stays as it is, because all its keys are retained.
     fn leaves(&self, table: &TableMeta) -> bool {
         lies_within(table, &self.held_back)
     }
@@ -128,7 +128,7 @@ fn united(mut parts: Vec<SubcompactionRange>) -> Vec<SubcompactionRange> {
     united
 }
 
-/// Whether the run has a table that does not lie in one of `ranges`.
+/// Whether the run has a table that is not in one of `ranges`.
 fn reaches_beyond(run: &Run, ranges: &[SubcompactionRange]) -> bool {
     run.tables().iter().any(|table| !lies_within(&table.meta, ranges))
 }
@@ -145,7 +145,7 @@ fn lies_within(meta: &TableMeta, ranges: &[SubcompactionRange]) -> bool {
     range.is_some_and(|range| range.end >= Some(first_after(meta)))
 }
 
-/// Whether `span` lies in one of `ranges`, which are ascending and disjoint.
+/// Whether `span` is in one of `ranges`, which are ascending and disjoint.
 pub(super) fn span_lies_within(span: &KeyBounds, ranges: &[SubcompactionRange]) -> bool {
     let after = ranges.partition_point(|range| range.start.as_ref() <= Some(&span.smallest));
     let Some(end) = ranges[..after].last().and_then(|range| range.end.as_ref()) else {
@@ -177,7 +177,7 @@ mod tests {
         ids.zip(tables).map(|(id, tables)| Arc::new(Run::new(id, tables))).collect()
     }
 
-    /// The ids of the runs that go on, and what is held back of them.
+    /// The ids of the runs that go on, and what is retained of them.
     fn detour(runs: &[Arc<Run>], below: &[Arc<TableHandle>]) -> Option<(Vec<u64>, Vec<String>)> {
         let detour = Detour::of(runs, |_| below)?;
         let text = |key: &Option<Vec<u8>>| key.as_ref().unwrap().escape_ascii().to_string();

@@ -7,7 +7,7 @@ use crate::version::{TableHandle, TableId};
 use esker_base::KeyspaceId;
 use std::collections::HashSet;
 
-/// The tables and the stretches of keys and places that running plans hold. The owner claims a plan
+/// The tables and the ranges of keys and places that running plans hold. The owner claims a plan
 /// when it starts and releases it when its edit is installed or it failed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct InProgressCompactions {
@@ -110,7 +110,7 @@ impl InProgressCompactions {
         self.tables.contains(&table)
     }
 
-    /// Whether `plan` can be done, and may begin beside those that run. A table that can't be read can be dropped.
+    /// Whether `plan` can be done, and may run concurrently with those in progress. A table that can't be read can be dropped.
     pub fn permits(&self, plan: &CompactionPlan) -> bool {
         (plan.is_drop() || !plan.takes_unreadable()) && !self.meets(plan)
     }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Where a run stands: newer places are less.
+/// Where a run is: newer places are less.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RunPosition {
     /// The level.

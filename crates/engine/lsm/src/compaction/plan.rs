@@ -26,7 +26,7 @@ use esker_base::KeyspaceId;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Where output tables end, beside where they must.
+/// Where output tables end, in addition to where they must.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cutting {
     /// A table ends before each of these keys, ascending, if it has `least_bytes`.
@@ -38,7 +38,7 @@ pub struct Cutting {
 }
 
 impl Cutting {
-    /// About how many tables come of `bytes` that lie alike between all keys.
+    /// About how many tables come of `bytes` that are alike between all keys.
     pub fn expected_tables(&self, bytes: f64) -> f64 {
         let pieces = (self.keys.len() + 1) as f64;
         let piece = bytes / pieces;
@@ -223,8 +223,8 @@ impl CompactionPlan {
         self.moves
     }
 
-    /// Whether newer versions stay above older ones: nothing of others lies where an input passes
-    /// on its way to the output. What is held back passes only what lies between its run and the
+    /// Whether newer versions stay above older ones: nothing of others is where an input passes
+    /// on its way to the output. What is retained passes only what is between its run and the
     /// newest input.
     pub fn keeps_order(&self, keyspace: &KeyspaceVersion) -> bool {
         let (output, newest) = (self.output_place(), self.newest_place());
@@ -285,7 +285,7 @@ impl CompactionPlan {
     }
 
     /// Cuts the plan into at most `most` ranges of about the same work, for as many threads, and
-    /// where what is held back begins and ends. Their outcomes joined are the plan's. There may be
+    /// where what is retained begins and ends. Their outcomes joined are the plan's. There may be
     /// fewer: cuts are made at tables' first keys.
     pub fn parts(&self, most: usize) -> Vec<SubcompactionRange> {
         let finest = self.inputs.iter().max_by_key(|input| input.tables.len());

@@ -23,9 +23,9 @@ pub struct Range {
     keyspace: KeyspaceRef,
     range: KeyRange,
     snapshot: Option<Snapshot>,
-    /// At the last pair that `next` returned.
+    /// At the last entry that `next` returned.
     front: Option<DbCursor>,
-    /// At the last pair that `next_back` returned.
+    /// At the last entry that `next_back` returned.
     back: Option<DbCursor>,
     is_done: bool,
 }
@@ -64,7 +64,7 @@ impl Range {
         self
     }
 
-    /// At the end, gives up what keeps obsolete data alive.
+    /// At the end, drops what keeps obsolete data alive.
     #[inline]
     fn end_unless(&mut self, goes_on: bool) {
         if !goes_on {

@@ -112,7 +112,7 @@ impl Inspector {
         Ok(checked)
     }
 
-    /// The rest, once nobody else can write. A pool is looked at only from here on.
+    /// The rest, once no other thread can write. A pool is inspected only from here on.
     fn check_alone(
         &self,
         checked: &mut CheckReport,
@@ -236,7 +236,7 @@ impl Inspector {
         Ok(())
     }
 
-    /// What becomes of files that the manifest does not list: of those beside the tables, and of logs elsewhere.
+    /// What becomes of files that the manifest does not list: of those next to the tables, and of logs elsewhere.
     pub(super) fn fates(
         &self,
         identity: u64,

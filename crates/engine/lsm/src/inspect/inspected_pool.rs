@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(super) struct InspectedPool {
     pub(super) pool: Arc<Pool>,
-    /// What of it does not hold.
+    /// What of it is corrupt.
     pub(super) problems: Vec<Error>,
     /// The file, and what is accepted of it; `None` if the pool is the caller's, who has it alone.
     pub(super) file: Option<(PathBuf, Accept)>,

@@ -66,7 +66,7 @@ use std::sync::Arc;
 pub struct Inspector {
     storage: Arc<dyn Storage>,
     log_storage: Arc<dyn Storage>,
-    /// The pool that `log_storage` shows, if the logs lie in one.
+    /// The pool that `log_storage` shows, if the logs are in one.
     pool: Option<InspectedPool>,
 }
 
@@ -197,7 +197,7 @@ impl Inspector {
         torn_tail_offset(&*self.storage, &manifest.name, &manifest.records)
     }
 
-    /// The damage of the manifest that strays show.
+    /// The damage of the manifest that orphaned files show.
     fn loss_in<'a>(
         &self,
         fates: impl IntoIterator<Item = &'a Fate>,
@@ -212,7 +212,7 @@ impl Inspector {
     }
 }
 
-/// A file that says in messages where it lies.
+/// A file that says in messages where it is.
 struct Placed {
     file: Arc<dyn ReadableFile>,
     path: String,
@@ -236,7 +236,7 @@ fn path(storage: &dyn Storage, name: &str) -> String {
     format!("{}/{name}", storage.describe())
 }
 
-/// All tables of `state` and where they stand.
+/// All tables of `state` and where they are.
 fn places(
     state: &ManifestState,
 ) -> impl Iterator<Item = (KeyspaceId, usize, u64, &Arc<TableHandle>)> {

@@ -79,11 +79,11 @@ impl Inspector {
         }
     }
 
-    /// Decides what the extents are whose state words do not hold. One whose segment the manifest lists
+    /// Decides what the extents are whose state words are corrupt. One whose segment the manifest lists
     /// holds that segment; and so does one whose segment is younger than the manifest, or, if the manifest
     /// is not `whole`, may have been in an edit that is lost. Any other is free.
     ///
-    /// Fails if one holds a segment of a newer format: nobody here knows whether that counts.
+    /// Fails if one holds a segment of a newer format: this program does not know whether that counts.
     pub(super) fn presume_states(&self, state: &ManifestState, whole: bool) -> Result<()> {
         let Some(InspectedPool { pool, .. }) = &self.pool else { return Ok(()) };
         for index in pool.unknown() {
@@ -102,7 +102,7 @@ impl Inspector {
         self.pool.as_ref().map(|inspected| inspected.pool.domain())
     }
 
-    /// What the pool says of itself that does not hold, for people.
+    /// What the pool says of itself that is corrupt, for people.
     pub(super) fn pool_problems(&self) -> Vec<String> {
         let problems = self.pool.iter().flat_map(|inspected| &inspected.problems);
         let text = |problem: &Error| match problem {
@@ -112,7 +112,7 @@ impl Inspector {
         problems.map(text).collect()
     }
 
-    /// Has the pool say what was presumed of it, if anything of it does not hold.
+    /// Has the pool say what was presumed of it, if anything of it is corrupt.
     pub(super) fn mend_pool(&self) -> Result<()> {
         match &self.pool {
             Some(InspectedPool { pool, problems, .. }) if !problems.is_empty() => {
@@ -133,7 +133,7 @@ impl Inspector {
         orphan_logs::check_age(&self.tables_source(), false, state, &dir)
     }
 
-    /// Fails if a log lies beside the tables while another place was named. If the manifest is not
+    /// Fails if a log is next to the tables while another place was named. If the manifest is not
     /// `whole`, that may be one that it does not list.
     pub(super) fn check_logs_place(&self, state: &ManifestState, whole: bool) -> Result<()> {
         if self.is_one_storage() {
@@ -157,7 +157,7 @@ impl Inspector {
         WalSource { storage: &*self.log_storage, pool: None, background: &Threads }
     }
 
-    /// Logs beside the tables.
+    /// Logs next to the tables.
     pub(super) fn tables_source(&self) -> WalSource<'_> {
         WalSource { storage: &*self.storage, ..self.log_source() }
     }

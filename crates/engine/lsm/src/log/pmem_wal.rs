@@ -90,7 +90,7 @@ impl PmemWalFs {
         Err(refused(&self.0, format!("{what} is not for a pool: it holds log segments only")))
     }
 
-    /// At this moment: a writer may have released it since the pool was opened to look at.
+    /// Now: a writer may have released it since the pool was opened to inspect.
     fn epoch_of(&self, name: &str) -> Option<u32> {
         parse_log_file_name(name).filter(|&epoch| self.0.holds(epoch))
     }

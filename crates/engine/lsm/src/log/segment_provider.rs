@@ -87,7 +87,7 @@ pub(crate) fn salt_of(drawn: u64, epoch: u32) -> u64 {
 }
 
 impl SegmentProvider {
-    /// The pool, if the log lies in one and the database is not closed.
+    /// The pool, if the log is in one and the database is not closed.
     pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
         match self {
             SegmentProvider::Pool(pool) => pool.get(),
@@ -119,7 +119,7 @@ impl SegmentProvider {
     }
 
     /// A MemTable for the segment `epoch` with this salt, in what `spare` has, with an index that suits what
-    /// is written now, as far as `like` shows it, and has room for `most_entries` if nothing shows that; and
+    /// is written now, as far as `like` shows it, and has space for `most_entries` if nothing shows that; and
     /// the file its bytes go to if there is one. Whatever recovery needs to find the segment is durable, but
     /// for its mention in the manifest. A pool's segment is whole from the start.
     pub(crate) fn begin(
@@ -181,7 +181,7 @@ impl SegmentProvider {
         Ok((memtable, file))
     }
 
-    /// Has there be as much as `room` of an active segment. A full disk shows here: no seqno is reserved in
+    /// Makes `room` of an active segment available. A full disk shows here: no seqno is reserved in
     /// what is not allocated.
     pub(crate) fn grow(&self, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
         let memtable = &segment.memtable;
@@ -205,7 +205,7 @@ impl SegmentProvider {
         }
     }
 
-    /// Gives up the segment `epoch` as [`SegmentProvider::retire`] does, and keeps no file for reuse.
+    /// Drops the segment `epoch` as [`SegmentProvider::retire`] does, and keeps no file for reuse.
     pub(crate) fn discard(&self, epoch: u32) {
         match self {
             SegmentProvider::Files(files) => files.discard(epoch),
@@ -213,7 +213,7 @@ impl SegmentProvider {
         }
     }
 
-    /// Gives up what is kept for reuse.
+    /// Drops what is kept for reuse.
     pub(crate) fn close(&self) {
         if let SegmentProvider::Files(files) = self {
             files.remove_retired();

@@ -45,7 +45,7 @@ impl WalSource<'_> {
         }
     }
 
-    /// Makes a log survive power loss up to `end`, whoever wrote it. A sync alone would prove nothing: see
+    /// Makes a log survive power loss up to `end`, whichever process wrote it. A sync alone would prove nothing: see
     /// [`write_again`].
     pub(crate) fn make_durable(&self, epoch: u32, end: LogEnd) -> Result<()> {
         let mut read = self.read(epoch, &LogRecord { end: Some(end) })?;
@@ -65,7 +65,7 @@ impl WalSource<'_> {
 }
 
 /// Writes once more what a log file shows at `offset`, and syncs it. If a sync failed in the process
-/// before, the system may show bytes that the device does not hold, and takes them for written.
+/// before, the system may show bytes that the device does not have, and takes them for written.
 pub(crate) fn write_again(
     storage: &dyn Storage,
     epoch: u32,

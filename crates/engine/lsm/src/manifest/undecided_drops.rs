@@ -1,7 +1,7 @@
 //! Keyspaces that the next open may find dropped.
 //!
 //! If the sync of an edit fails, the edit may be in the manifest file nevertheless. A new manifest,
-//! made from the state before the edit, settles that it was not installed. If that fails as well,
+//! made from the state before the edit, decides that it was not installed. If that fails as well,
 //! the edit is undecided: the next open may find it or not.
 //!
 //! Most undecided edits can wait, because nothing depends on them: the files that they add and the

@@ -1,6 +1,6 @@
 //! How long the filter fingerprints of a new table are.
 //!
-//! A get asks the filter of every run that lies over its key, and each false positive costs a look
+//! A get asks the filter of every run that is over its key, and each false positive costs a look
 //! into a table, from whichever run it comes. But a bit more of fingerprint, which halves a filter's
 //! false positives, costs little in a small run and much in a large one. So a budget of bits goes
 //! furthest if false positives are in proportion to the runs' sizes (Dayan, Athanassoulis and Idreos,
@@ -50,7 +50,7 @@ pub(crate) fn of_run_alone(filter_bits: u8) -> u8 {
     alone(filter_bits).floor() as u8
 }
 
-/// A run beside others, or what stays of it.
+/// A run next to others, or what stays of it.
 #[derive(Clone, Copy, Default, Debug)]
 struct PeerRun {
     /// Its versions, which may be somewhat more.
@@ -69,7 +69,7 @@ impl PeerRun {
     }
 }
 
-/// The runs that a new table will lie among.
+/// The runs that a new table will be among.
 #[derive(Default)]
 struct PeerRuns {
     /// The run that it joins.
@@ -108,7 +108,7 @@ fn alone(filter_bits: u8) -> f64 {
     f64::from(filter_bits) / FILTER_PLACES_PER_KEY
 }
 
-/// The fingerprint bits of a run of `keys` keys beside `others`, for `filter_bits` bits of filter a
+/// The fingerprint bits of a run of `keys` keys next to `others`, for `filter_bits` bits of filter a
 /// key in the mean over all.
 fn fingerprint_bits(filter_bits: u8, keys: f64, others: &[PeerRun]) -> u8 {
     let keys = keys.max(1.0);
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(of_flush(&keyspace, 100_000, &span), 8, "it would be 12 if they had no filters");
     }
 
-    /// Trees as they come: settled, leveled, of equal runs, of a space goal, and by chance.
+    /// Trees as they come: fully compacted, leveled, of equal runs, of a space goal, and at random.
     fn trees() -> Vec<Vec<f64>> {
         let mut trees = vec![
             vec![1e6],

@@ -1,6 +1,6 @@
 //! The one gate of background I/O: reads of a busy device first, then flushes, then compactions.
 //!
-//! A compaction asks before each stretch of output. While a flush runs and more MemTables wait for
+//! A compaction asks before each range of output. While a flush runs and more MemTables wait for
 //! theirs, it pauses a little, so that writers are never held up by work that could wait. It never
 //! pauses for long: an old compaction left undone makes reads and later compactions more expensive.
 //!
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_MAX: u32 = 5;
 
 /// How much compactions write for each pause that they make for reads, in bytes: 64 MB/s with pauses of a
-/// millisecond, as much as one die of flash takes, so that nothing comes to a stand.
+/// millisecond, as much as one die of flash takes, so that nothing stalls.
 const YIELD_BYTES: u64 = 64 << 10;
 
 /// See the file's head.

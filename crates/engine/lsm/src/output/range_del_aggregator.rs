@@ -1,6 +1,6 @@
-//! The range tombstones of a merge, cut into disjoint stretches that are swept along with its keys.
+//! The range tombstones of a merge, cut into disjoint ranges that are swept along with its keys.
 //!
-//! Of the tombstones over a stretch only the newest of each snapshot stripe is kept: an older one of
+//! Of the tombstones over a range only the newest of each snapshot stripe is kept: an older one of
 //! the same stripe deletes nothing that the newer one leaves. So many tombstones over the same keys,
 //! as a queue makes that is trimmed from its front, cost O(n log n) here and one tombstone in the
 //! output.

@@ -1,6 +1,6 @@
-//! Snapshot stripes: which versions nobody could tell apart.
+//! Snapshot stripes: which versions no snapshot can distinguish.
 //!
-//! Snapshots cut the seqnos into stripes. Every reader stands at a snapshot or at the present, so it
+//! Snapshots cut the seqnos into stripes. Every reader is at a snapshot or at the present, so it
 //! sees all of a stripe or nothing of it:
 //!
 //! ```text

@@ -17,9 +17,9 @@ pub struct LevelIter {
     within: Range<usize>,
     /// The upper bound.
     end: Bound<Vec<u8>>,
-    /// The table that the cursor is in and its cursor, open or left over from the last seek.
+    /// The table that the cursor is in and its cursor, open or kept from the last seek.
     open: Option<(usize, TableIter)>,
-    /// Whether `open` stands on a version.
+    /// Whether `open` is on a version.
     valid: bool,
     /// The table whose read failed last.
     failed: Option<usize>,
@@ -79,7 +79,7 @@ impl LevelIter {
         self.failed.map(|at| &self.run.tables()[at])
     }
 
-    /// Moves the cursor of the table `at`, opened now if it is not the one open. Returns whether it stands on a version.
+    /// Moves the cursor of the table `at`, opened now if it is not the one open. Returns whether it is on a version.
     fn enter(&mut self, at: usize, go: impl FnOnce(&mut TableIter) -> Result<()>) -> Result<bool> {
         self.valid = false;
         let entered = self.enter_table(at, go);
@@ -139,7 +139,7 @@ impl LevelIter {
         Ok(())
     }
 
-    /// Holds the value of the version that the cursor stands on.
+    /// Holds the value of the version that the cursor is on.
     #[inline]
     pub(crate) fn hold_value(&self, held: &mut PinnedValue) {
         self.current().hold_value(held);

@@ -30,7 +30,7 @@ pub struct MergingIter<C> {
     /// The valid children in the order of travel. Not kept for a single child.
     order: Vec<Slot>,
     forward: bool,
-    /// Whether the merge stands where its children do. Not so before a seek and after an error.
+    /// Whether the merge is where its children do. Not so before a seek and after an error.
     placed: bool,
     /// A copy of the key that a turn seeks from.
     turn_key: Vec<u8>,
@@ -68,7 +68,7 @@ pub(crate) fn prefix(key: &[u8]) -> u64 {
     }
 }
 
-/// Compares the versions that two children stand on, whatever the direction.
+/// Compares the versions that two children are on, whatever the direction.
 #[inline]
 fn compare_versions<C: EntryCursor>(children: &[C], a: &Slot, b: &Slot) -> Ordering {
     a.prefix.cmp(&b.prefix).then_with(|| {
@@ -121,7 +121,7 @@ impl<C: EntryCursor> MergingIter<C> {
         &self.children
     }
 
-    /// The child that the merge stands on.
+    /// The child that the merge is on.
     #[inline]
     pub(crate) fn top(&self) -> &C {
         debug_assert!(self.valid(), "the cursor stands on no version");
@@ -190,7 +190,7 @@ impl<C: EntryCursor> MergingIter<C> {
         Ok(())
     }
 
-    /// Moves the children on that hold copies of the version which the merge stands on.
+    /// Moves the children on that hold copies of the version which the merge is on.
     #[inline]
     fn skip_copies(&mut self) -> Result<()> {
         while let [top, next, ..] = &self.order[..]

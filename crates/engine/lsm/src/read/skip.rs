@@ -121,7 +121,7 @@ impl Passed {
     }
 }
 
-/// Takes `merge` forward past all versions of `key`, on one of which it stands.
+/// Takes `merge` forward past all versions of `key`, on one of which it is.
 #[inline]
 pub(crate) fn pass_key<C: EntryCursor>(merge: &mut MergingIter<C>, key: &[u8]) -> Result<()> {
     for _ in 0..STEPS {
@@ -139,7 +139,7 @@ pub(crate) fn pass_key<C: EntryCursor>(merge: &mut MergingIter<C>, key: &[u8]) -
     Ok(())
 }
 
-/// Takes `merge` forward past versions of `key` that are newer than `snapshot`. It stands on one.
+/// Takes `merge` forward past versions of `key` that are newer than `snapshot`. It is on one.
 pub(crate) fn pass_newer<C: EntryCursor>(
     merge: &mut MergingIter<C>,
     key: &[u8],

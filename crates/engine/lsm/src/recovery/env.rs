@@ -77,7 +77,7 @@ impl Env {
         WideReader::new(self.background.clone(), settings.wide_read_bytes())
     }
 
-    /// A number that follows from the chance given and from what it is for. Who is shown one of them can't
+    /// A number that follows from the seed given and from what it is for. Who is shown one of them can't
     /// work out another: the hash, SipHash, does not run backwards.
     pub(crate) fn draw(&self, purpose: &[u8; 8]) -> u64 {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -91,7 +91,7 @@ impl Env {
         std::iter::once(&self.storage).chain(&self.log_storage).map(|storage| &**storage).collect()
     }
 
-    /// Where logs are read from, and strays are removed from.
+    /// Where logs are read from, and orphaned files are removed from.
     pub(crate) fn log_storage(&self) -> &Arc<dyn Storage> {
         self.log_storage.as_ref().unwrap_or(&self.storage)
     }
@@ -102,12 +102,12 @@ impl Env {
         WalSource { storage: &**self.log_storage(), pool, background: &*self.background }
     }
 
-    /// Where logs are read from that lie beside the tables.
+    /// Where logs are read from that are next to the tables.
     pub(crate) fn tables_source(&self) -> WalSource<'_> {
         WalSource { storage: &*self.storage, pool: None, background: &*self.background }
     }
 
-    /// Fails if a log is not on `logs`, which is where they are to be, but beside the tables.
+    /// Fails if a log is not on `logs`, which is where they are to be, but next to the tables.
     pub(crate) fn check_logs_place(&self, logs: &dyn Storage, state: &ManifestState) -> Result<()> {
         match self.log_storage {
             Some(_) => location_check::check(&*self.storage, logs, self.pool.is_some(), state),

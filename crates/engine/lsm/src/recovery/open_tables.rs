@@ -22,7 +22,7 @@ use esker_base::Priority;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The tables that nobody has taken up yet.
+/// The tables that no thread has taken up yet.
 type Waiting = Arc<Mutex<std::vec::IntoIter<Arc<TableHandle>>>>;
 
 /// Has threads open the tables that are not open. Comes before the lanes: from here on no compaction is

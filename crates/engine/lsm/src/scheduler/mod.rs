@@ -57,7 +57,7 @@ impl Scheduler {
         self.progress.notify_all();
     }
 
-    /// Why a lane stands still, if one does.
+    /// Why a lane makes no progress, if one does.
     pub(crate) fn error(&self) -> Option<Error> {
         self.jobs.lock().lanes.iter().find_map(|lane| lane.error.clone())
     }
@@ -67,7 +67,7 @@ impl Scheduler {
         self.jobs.lock().retry.plan(now);
     }
 
-    /// Gives up the memory and the segments held in readiness.
+    /// Drops the memory and the segments held in readiness.
     pub(crate) fn release(&self) {
         let mut jobs = self.jobs.lock();
         jobs.prepared.clear();
@@ -96,7 +96,7 @@ impl SubcompactionPool for Scheduler {
     }
 }
 
-/// Tells those who wait if a background thread panics.
+/// Notifies the waiters if a background thread panics.
 pub(crate) struct PanicGuard<'a>(pub(crate) &'a Scheduler);
 
 impl Drop for PanicGuard<'_> {

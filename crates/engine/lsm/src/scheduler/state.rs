@@ -51,7 +51,7 @@ pub(crate) struct SchedulerState {
     pub(crate) needs_segment: bool,
     /// How many segments a large batch waits for.
     pub(crate) segments_wanted: usize,
-    /// A writer of a small batch was held back because of a large one.
+    /// A writer of a small batch was delayed because of a large one.
     pub(crate) small_waits: bool,
     /// It has waited for one large batch, and goes before the next.
     pub(crate) small_is_next: bool,
@@ -65,12 +65,12 @@ pub(crate) struct SchedulerState {
     pub(crate) expected_entries: Option<(u32, Room)>,
     /// Segments whose listing failed: the manifest may list them until it is mended.
     pub(crate) doubtful: Vec<u32>,
-    /// MemTables flushed, kept for the memory if nobody else holds them.
+    /// MemTables flushed, kept for the memory if no other thread holds them.
     pub(crate) retired: Vec<Arc<MemTable>>,
     pub(crate) busy: InProgressCompactions,
     /// Their plans are busy.
     pub(crate) deferred: PendingInstalls,
-    /// A plan is under way, or another comes right after the last one.
+    /// A plan is in progress, or another comes right after the last one.
     pub(crate) is_compacting: bool,
     /// When the database was opened.
     pub(crate) opened_at: Duration,
@@ -81,7 +81,7 @@ pub(crate) struct SchedulerState {
     pub(crate) active_since: Option<(u32, u64)>,
     /// The epoch of the MemTable that is being flushed.
     pub(crate) flushing: Option<u32>,
-    /// Plans under way that have several parts.
+    /// Plans in progress that have several parts.
     pub(crate) shared: Vec<Arc<CompactionJob>>,
     pub(crate) synced_at: Duration,
     pub(crate) lanes: [JobClassState; 4],

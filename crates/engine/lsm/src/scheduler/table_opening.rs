@@ -13,7 +13,7 @@ pub(crate) struct TableOpenState {
     pub(crate) is_given_up: bool,
 }
 
-/// Which tables that are not open somebody other than an opener may open for those who come later.
+/// Which tables that are not open a thread other than an opener may open for those who come later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OpenScope {
     All,

@@ -1,9 +1,9 @@
 //! What a database has cost since it was made: the figures that are kept across opens.
 //!
-//! The sums stand in the manifest, and every edit that changes tables carries them along, so they cost
+//! The sums are in the manifest, and every edit that changes tables carries them along, so they cost
 //! no sync of their own. What users wrote and what the log took of it are counted when their MemTable
 //! is flushed, in the edit that adds its tables: a crash neither loses nor doubles them. Table reads,
-//! and looks at space, since the last such edit are lost in a crash, or by a process that only reads.
+//! and inspects space, since the last such edit are lost in a crash, or by a process that only reads.
 
 use super::reclaim_accuracy::ReclaimAccuracy;
 use super::table_reads::TableReadStats;
@@ -204,7 +204,7 @@ impl UnpersistedStats {
         self.0.lock().account.add(cost);
     }
 
-    /// Notes a look at space.
+    /// Notes an inspection of space.
     pub(crate) fn look(&self, space: SpaceAmpSamples) {
         self.0.lock().account.add(CumulativeStats { space, ..CumulativeStats::default() });
     }

@@ -1,4 +1,4 @@
-//! A storage that knows how much its table files take, at every moment: those in use, those that
+//! A storage that knows how much its table files take, at every point in time: those in use, those that
 //! nothing refers to any more and that wait for their last reader, and those still being written.
 
 use crate::version::parse_table_file_name;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct TableDiskUsage {
     /// Now.
     pub bytes: u64,
-    /// The most at any moment since the storage was opened.
+    /// The most at any time since the storage was opened.
     pub peak_bytes: u64,
     /// Of those now, bytes of files that are open for writing.
     pub unfinished_bytes: u64,

@@ -85,7 +85,7 @@ pub(crate) struct GetCounters {
     stripes: [Stripe; STRIPES],
 }
 
-/// Two cache lines, because processors fetch them in pairs.
+/// Two cache lines, because processors fetch them two at once.
 #[derive(Default)]
 #[repr(align(128))]
 struct Stripe {
@@ -155,7 +155,7 @@ impl GetCounters {
     }
 }
 
-/// A stripe that few other threads have: by where a variable of the thread's own lies.
+/// A stripe that few other threads have: by where a variable of the thread's own is.
 #[inline]
 fn own_stripe() -> usize {
     thread_local! {

@@ -1,4 +1,4 @@
-//! The histories of all keyspaces with a goal for space: see [`WriteHistory`].
+//! The histories of all keyspaces with a space-amplification limit: see [`WriteHistory`].
 
 use super::write_history::WriteHistory;
 use crate::version::Version;

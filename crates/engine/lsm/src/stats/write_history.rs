@@ -1,6 +1,6 @@
-//! What a keyspace itself has written since a moment.
+//! What a keyspace itself has written since a point in time.
 //!
-//! Tables know moments as seqnos, which all keyspaces share, and a neighbour's writes are no reason to
+//! Tables know points in time as seqnos, which all keyspaces share, and a neighbour's writes are no reason to
 //! merge this keyspace's deletes. So a history notes at each flush how many bytes of keys and values
 //! were the keyspace's own. Between two flushes they are taken to have come evenly.
 //!

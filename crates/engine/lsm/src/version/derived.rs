@@ -12,7 +12,7 @@ pub struct GarbageEstimate {
     pub bytes: f64,
     /// The newest versions of live keys.
     pub live_bytes: f64,
-    /// What is written: live or pinned by snapshots, and deletes if older data lies below or a
+    /// What is written: live or pinned by snapshots, and deletes if older data is below or a
     /// snapshot does not see them.
     pub kept_bytes: f64,
     /// Live keys.
@@ -31,13 +31,13 @@ type AsOf<T> = Mutex<Option<(Vec<Seqno>, T)>>;
 #[derive(Debug, Default)]
 pub struct Derived {
     pub(crate) rates: [OnceLock<f64>; LEVELS],
-    /// Of the whole keyspace, as of these snapshots.
+    /// Of the whole keyspace, at these snapshots.
     pub(crate) whole: AsOf<GarbageEstimate>,
-    /// The tables that can be dropped, as of these snapshots.
+    /// The tables that can be dropped, at these snapshots.
     deleted: AsOf<Arc<[TableId]>>,
-    /// That no deletes are worth a compaction, as of these snapshots.
+    /// That no deletes are worth a compaction, at these snapshots.
     none_worthwhile: AsOf<()>,
-    /// That no deletes up to this write are left, as of these snapshots.
+    /// That no deletes up to this write are left, at these snapshots.
     none_through: AsOf<Seqno>,
 }
 
@@ -49,7 +49,7 @@ impl Clone for Derived {
 }
 
 impl Derived {
-    /// The tables that can be dropped beside `snapshots`, by `find` if that is not known. It also returns
+    /// The tables that can be dropped with `snapshots`, by `find` if that is not known. It also returns
     /// whether these are all: if not, it is asked again.
     pub(crate) fn deleted(
         &self,
@@ -70,7 +70,7 @@ impl Derived {
 }
 
 impl Derived {
-    /// Whether it is known that no deletes are worth a compaction beside `snapshots`.
+    /// Whether it is known that no deletes are worth a compaction with `snapshots`.
     pub(crate) fn has_none_worthwhile(&self, snapshots: &[Seqno]) -> bool {
         self.none_worthwhile.lock().as_ref().is_some_and(|(of, ())| of == snapshots)
     }
@@ -79,7 +79,7 @@ impl Derived {
         *self.none_worthwhile.lock() = Some((snapshots.to_vec(), ()));
     }
 
-    /// Whether it is known that no deletes up to the write `through` can go on beside `snapshots`.
+    /// Whether it is known that no deletes up to the write `through` can go on with `snapshots`.
     pub(crate) fn has_none_through(&self, through: Seqno, snapshots: &[Seqno]) -> bool {
         let known = self.none_through.lock();
         known.as_ref().is_some_and(|(of, known)| of == snapshots && through <= *known)

@@ -45,10 +45,10 @@ impl KeyPrefixes {
     }
 }
 
-/// Of so few tables the bounds are looked at themselves: the numbers would be more to wait for.
+/// Of so few tables the bounds are inspected themselves: the numbers would be more to wait for.
 const FEW: usize = 2;
 
-/// Whether `key` lies between the bounds of `table`.
+/// Whether `key` is between the bounds of `table`.
 #[inline]
 fn holds(table: &TableHandle, key: &[u8]) -> bool {
     &table.meta.smallest[..] <= key && !table.meta.ends_before(key)

@@ -62,7 +62,7 @@ impl KeyspaceVersion {
     }
 
     /// How much the database is expected to write to tables while a table lives that is written to `level` now, when
-    /// it has written `now` so far. `None` until that was learnt.
+    /// it has written `now` so far. `None` until that is known.
     pub fn expected_lifetime(&self, level: usize, now: u64) -> Option<u64> {
         let tables = self.tables().map(|(_, _, table)| table.born);
         let alive = tables.filter(|born| usize::from(born.level) == level);
@@ -85,7 +85,7 @@ impl KeyspaceVersion {
     }
 }
 
-/// All keyspaces of a moment.
+/// All keyspaces of a point in time.
 #[derive(Clone, Debug, Default)]
 pub struct Version {
     /// The keyspaces by id.
@@ -145,7 +145,7 @@ impl Version {
         opened.map(|table| table.memory_bytes() as u64).sum()
     }
 
-    /// Whether a keyspace has a goal for space.
+    /// Whether a keyspace has a space-amplification limit.
     pub(crate) fn has_space_goal(&self) -> bool {
         self.keyspaces.values().any(|keyspace| keyspace.settings.has_space_goal())
     }

@@ -95,7 +95,7 @@ impl LifetimeEstimator {
         }
     }
 
-    /// How long half of those live that are written now, if that can be told: `alive` says when each table was
+    /// How long half of those live that are written now, if that is known: `alive` says when each table was
     /// born that is alive.
     pub fn expected(&self, alive: impl Iterator<Item = u64>, now: u64) -> Option<u64> {
         let seen = |born: u64, until: u64, tables: u64| AgeInterval {

@@ -92,7 +92,7 @@ impl LeaderElection {
 
     /// Waits until the turn is free or `is_done`, which holds once `wants` is achieved, or never will
     /// be. Returns whether the caller was called to take the turn. If it does not take it then, it must
-    /// [`LeaderElection::pass_on`], or others sleep beside a free turn.
+    /// [`LeaderElection::pass_on`], or others sleep although the turn is free.
     pub(crate) fn wait(&self, wants: Seqno, is_done: impl Fn() -> bool) -> bool {
         for _ in 0..SPINS {
             if !self.taken.load(Ordering::Relaxed) || is_done() {

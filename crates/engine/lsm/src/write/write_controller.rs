@@ -28,47 +28,47 @@ use std::time::Duration;
 const L0_SLOWDOWN_FREE_RUNS: f64 = 8.0;
 /// So many beyond are the limit, and level 0 never gets twice as many.
 const RUNS_LIMIT: f64 = 36.0;
-/// Up to this part of what it may take, the index of sealed MemTables slows nobody.
+/// Up to this part of what it may take, the index of immutable MemTables slows no writer.
 const INDEX_FREE: f64 = 0.5;
 /// Bytes awaiting compaction, in segments, up to which writers run free; and the limit.
 const DEBT_FREE_SEGMENTS: f64 = 64.0;
 const DEBT_LIMIT_SEGMENTS: f64 = 256.0;
 
-/// What compactions owe begins to slow writers with so many times the drain.
+/// Compaction debt begins to slow writers at so many times the compaction throughput.
 const RATE_AT_ZERO_DEBT_FACTOR: f64 = 2.0;
-/// Writers keep at least this, in bytes a second, so that none waits for ever.
+/// Writers keep at least this, in bytes a second, so that none waits permanently.
 const RATE_FLOOR: f64 = 1e6;
 /// A rate that may rise doubles in so long,
 const DOUBLES_IN: Duration = Duration::from_secs(1);
 /// and is none any more beyond this,
 const RATE_FREE: f64 = 4e9;
-/// or once there is no debt and nobody has written for so long. A pace is none once it held nobody back for so long.
+/// or once there is no compaction debt and no writer has written for so long. A rate is lifted once it throttled no writer for so long.
 const UNUSED: Duration = Duration::from_millis(100);
-/// The drain rates before any was measured, in bytes a second.
+/// The compaction and flush throughput before any was measured, in bytes a second.
 const DRAIN_INITIAL: f64 = 100e6;
-/// How much a new measurement of a drain rate counts.
+/// How much a new measurement of a throughput counts.
 const DRAIN_WEIGHT: f64 = 0.3;
 
 /// Waits shorter than this are saved up.
 const SLEEP_LEAST: Duration = Duration::from_micros(1);
 /// So much of the rate as was not used is saved up, so that a sleep that is longer than it was to be, by no
-/// more than this, costs nobody anything.
+/// more than this, costs no writer anything.
 const CREDIT: Duration = Duration::from_millis(1);
 /// No single wait is longer.
 const SLEEP_MOST: Duration = Duration::from_millis(20);
 /// No write is put off further than this by those before it: what they cost beyond is forgiven, or a
-/// moment of overload would slow writers for minutes after.
+/// short time of overload would slow writers for minutes after.
 const MAX_BACKLOG: Duration = Duration::from_millis(100);
 
 /// What writers' debts are made of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StallInputs {
-    /// Sealed MemTables waiting for their flush, and how many are tolerable.
+    /// Immutable MemTables waiting for their flush, and how many are tolerable.
     pub(crate) sealed: usize,
     pub(crate) sealed_limit: usize,
-    /// So many of them cost nobody anything: a pool of persistent memory is there to be filled.
+    /// So many of them cost no writer anything: a pool of persistent memory is there to be filled.
     pub(crate) sealed_free: usize,
-    /// The index of sealed MemTables, as a part of what it may take of the memory.
+    /// The index of immutable MemTables, as a part of what it may take of the memory.
     pub(crate) index_share: f64,
     /// The most runs in level 0 of any keyspace, beyond those at which it is merged; of those that are being merged,
     /// the part that is left to do (`l0_progress`).
@@ -86,7 +86,7 @@ pub(crate) struct WriteController {
     /// stored under the lock and read without it: who reads new and old ones waits too long, or not
     /// long enough, once.
     rate: AtomicU64,
-    /// The moment, in nanoseconds of the clock, that `rate` is from.
+    /// The point in time, in nanoseconds of the clock, that `rate` is from.
     since: AtomicU64,
     /// What the rate rises to from there; 0 is no limit.
     target: AtomicU64,
@@ -94,9 +94,9 @@ pub(crate) struct WriteController {
     is_pace: AtomicBool,
     /// Whether what compactions have yet to do limits it.
     is_owed_by_compaction: AtomicBool,
-    /// The moment, in nanoseconds of the clock, until which earlier writes have used up the rate.
+    /// The point in time, in nanoseconds of the clock, until which earlier writes have used up the rate.
     busy_until: AtomicU64,
-    /// The moment until which a writer was held back last.
+    /// The point in time until which a writer was throttled last.
     held_until: AtomicU64,
     stalled_ns: AtomicU64,
     drains: Mutex<DrainRates>,
@@ -105,7 +105,7 @@ pub(crate) struct WriteController {
 struct DrainRates {
     flush: f64,
     level_0: f64,
-    /// Whether what compactions owed has slowed writers, who go on at their pace since.
+    /// Whether compaction debt has slowed writers, who go on at their pace since.
     is_paced: bool,
     /// What sorting the MemTable that is flushed next has taken.
     sorting: Duration,
@@ -186,7 +186,7 @@ impl WriteController {
         }
     }
 
-    /// Whether writers keep a pace for compactions' sake.
+    /// Whether writers are throttled by compaction debt.
     pub(crate) fn is_paced(&self) -> bool {
         self.drains.lock().is_paced
     }
@@ -202,26 +202,26 @@ impl WriteController {
         Duration::from_nanos(self.stalled_ns.load(Ordering::Relaxed))
     }
 
-    /// Learns that it took so long to verify and sort a sealed MemTable: a part of its flush, where that was
+    /// Records that it took so long to verify and sort an immutable MemTable: a part of its flush, where that was
     /// a job of its own.
     pub(crate) fn sorted(&self, took: Duration) {
         self.drains.lock().sorting += took;
     }
 
-    /// What was learnt of sorting since the last flush.
+    /// What was recorded of sorting since the last flush.
     #[cfg(test)]
     pub(crate) fn sorting(&self) -> Duration {
         self.drains.lock().sorting
     }
 
-    /// Learns that a flush emptied `bytes` of segments in `took`, after what was learnt of its sorting.
+    /// Records that a flush emptied `bytes` of segments in `took`, after what was recorded of its sorting.
     pub(crate) fn flushed(&self, bytes: u64, took: Duration) {
         let mut drains = self.drains.lock();
         let took = took + std::mem::take(&mut drains.sorting);
         learn(&mut drains.flush, bytes, took);
     }
 
-    /// Learns that a compaction took `bytes` out of level 0 in `took`.
+    /// Records that a compaction took `bytes` out of level 0 in `took`.
     pub(crate) fn drained_level_0(&self, bytes: u64, took: Duration) {
         learn(&mut self.drains.lock().level_0, bytes, took);
     }
@@ -231,7 +231,7 @@ impl WriteController {
         (self.drains.lock().level_0 * time.as_secs_f64()) as u64
     }
 
-    /// Sets the rate by the debt that there is now. It is measured under the lock, so that of two
+    /// Sets the rate by the compaction debt that there is now. It is measured under the lock, so that of two
     /// callers at once the later one has the last word.
     pub(crate) fn set_debt(&self, now: Duration, measure: impl FnOnce() -> StallInputs) {
         let mut drains = self.drains.lock();
@@ -269,13 +269,13 @@ impl WriteController {
     }
 }
 
-/// The rate at a fraction `x` of the tolerable debt.
+/// The rate at a fraction `x` of the tolerable compaction debt.
 fn rate_at(x: f64, drain: f64) -> f64 {
     if x <= 0.0 { f64::INFINITY } else { drain * (1.0 - x).max(0.0) / x }
 }
 
-/// The same for a debt that is paid in few large pieces. While one of them is on its way, MemTables that were
-/// sealed before are still flushed, and may take the debt over its limit: up to a quarter of the drain is
+/// The same for a compaction debt that is paid in few large pieces. While one of them is on its way, MemTables that were
+/// sealed before are still flushed, and may take the compaction debt over its limit: up to a quarter of the compaction throughput is
 /// left to writers until it is twice the limit, which adds little to what the next piece takes away.
 fn even_rate_at(x: f64, drain: f64) -> f64 {
     if x <= 0.0 {
@@ -296,7 +296,7 @@ fn learn(drain: &mut f64, bytes: u64, took: Duration) {
 mod tests {
     use super::*;
 
-    /// A moment.
+    /// A point in time.
     const NOW: Duration = Duration::from_secs(1000);
 
     fn rate(debt: StallInputs) -> u64 {

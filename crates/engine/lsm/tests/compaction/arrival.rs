@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A clock that stands until it is told.
+/// A clock that stops until it is moved.
 #[derive(Default)]
 struct Told(AtomicU64);
 
@@ -19,7 +19,7 @@ impl Clock for Told {
     fn sleep(&self, _: Duration) {}
 }
 
-/// A storage that makes no tables of level 0 when it is told so.
+/// A storage that makes no tables of level 0 when the test says so.
 #[derive(Clone, Default)]
 struct Bad {
     below: Arc<MemoryStorage>,
@@ -73,7 +73,7 @@ impl World {
         self.db.put(&self.keyspace, key.to_be_bytes(), &value).unwrap();
     }
 
-    /// A run that lies over all others, of a twentieth of what lies below.
+    /// A run that is over all others, of a twentieth of what is below.
     fn flush(&self) {
         (0..KEYS).step_by(20).for_each(|key| self.put(key));
         self.db.flush().unwrap();

@@ -1,4 +1,4 @@
-//! Background work in which something goes wrong: who is told, and that the rest goes on.
+//! Background work in which something goes wrong: what is reported, and that the rest goes on.
 
 use crate::killed;
 use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A storage that loses table files or panics when it is told to.
+/// A storage that loses table files or panics when the test says so.
 #[derive(Clone, Default)]
 struct Bad {
     files: Arc<MemoryStorage>,
@@ -115,7 +115,7 @@ fn a_table_that_cannot_be_opened_is_reported_until_it_can_be_and_others_are_open
     assert!(db.background_error().is_none());
 }
 
-/// A storage with room for two logs.
+/// A storage with space for two logs.
 #[derive(Default)]
 struct Narrow(MemoryStorage);
 

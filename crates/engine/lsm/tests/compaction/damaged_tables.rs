@@ -23,7 +23,7 @@ enum Fault {
 /// A file, a place in it, and what reads of it meet.
 type BadPlace = (String, u64, Fault);
 
-/// A storage with bad places, and perhaps without room for new files.
+/// A storage with bad places, and perhaps without space for new files.
 #[derive(Clone, Default)]
 struct Bad {
     below: MemoryStorage,

@@ -1,5 +1,5 @@
 //! The duplicate rates of levels, which level deduplication goes by, across opens: they are worked out from
-//! what tables tell of themselves, so that a process that opens a database goes on as the one before would have.
+//! what tables record of themselves, so that a process that opens a database goes on as the one before would have.
 
 use esker_base::Rng;
 use esker_base::background::Stepped;

@@ -16,7 +16,7 @@ fn open(storage: &MemoryStorage) -> Db {
     Db::open_with(env, settings).unwrap()
 }
 
-/// A keyspace in which there is room for much garbage.
+/// A keyspace in which there is space for much obsolete data.
 fn keyspace(db: &Db, name: &str) -> Keyspace {
     let settings = KeyspaceSettings::default()
         .shape(Shape::Tiered { runs: 16 })

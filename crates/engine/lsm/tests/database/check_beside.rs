@@ -1,4 +1,4 @@
-//! A check beside the process that has the database open.
+//! A check next to the process that has the database open.
 
 use esker_lsm::inspect::Inspector;
 use esker_lsm::{Db, Log, Settings, SyncPolicy};

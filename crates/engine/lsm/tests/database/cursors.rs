@@ -22,7 +22,7 @@ struct World {
     snapshots: Vec<(Snapshot, Map)>,
 }
 
-/// A cursor, the entries of its range, and the key at which it must stand.
+/// A cursor, the entries of its range, and the key at which it must be.
 struct Open {
     cursor: DbCursor,
     expected: Map,

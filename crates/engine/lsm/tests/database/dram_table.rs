@@ -1,4 +1,4 @@
-//! The DRAMTable of a database over a small pool, under writers and readers on many threads, beside
+//! The DRAMTable of a database over a small pool, under writers and readers on many threads, next to
 //! flush and compaction.
 //!
 //! Each key has one writer, so what a read may give is known: no version older than the last that was
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Sixteen segments of 64 KiB.
 const POOL_BYTES: u64 = (1 << 20) + (8 << 10);
-/// Room for about a quarter of the values.
+/// Space for about a quarter of the values.
 const DRAM_TABLE_BYTES: usize = 32 << 10;
 const WRITERS: usize = 2;
 const READERS: u64 = 2;
@@ -34,7 +34,7 @@ const SNAPSHOTS_KEPT: usize = 8;
 
 /// What the versions of a key are. The first is what it is before anybody writes it.
 struct Versions {
-    /// Whether each leaves the key without a value, those under way included.
+    /// Whether each leaves the key without a value, those in progress included.
     begun: Mutex<Vec<bool>>,
     acknowledged: AtomicUsize,
 }

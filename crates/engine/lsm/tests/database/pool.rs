@@ -59,7 +59,7 @@ fn a_commit_takes_one_fence_and_stores_its_bytes_once() {
     within(after.log_flushes - before.log_flushes, 1_000 * 3, 2);
 }
 
-/// A clock by which whoever looks again is a line's latency further, and that counts the looks.
+/// A clock by which each further look is a line's latency later, and that counts the looks.
 #[derive(Default)]
 struct Looks(AtomicU64);
 
@@ -150,7 +150,7 @@ fn many_writers_and_batches_take_one_fence_a_commit() {
     assert!((commits * 128..=commits * 128 + 2 * 72).contains(&bytes), "{bytes} bytes");
 }
 
-/// What a segment costs beside its commits: its header and its word of state when it begins, and the
+/// What a segment costs in addition to its commits: its header and its word of state when it begins, and the
 /// word again when its extent is free.
 const FENCES_A_SEGMENT: u64 = 3;
 
@@ -316,7 +316,7 @@ fn a_batch_of_several_extents_is_whole_beside_other_writers_and_after_a_kill() {
     assert_all(&db, 0..20_000);
 }
 
-/// The states of the extents that a reader had looked at were all it ever went by.
+/// The states of the extents that a reader had inspected were all it ever went by.
 #[test]
 fn a_reader_whose_pool_was_opened_before_the_writer_went_on_sees_what_is_there_now() {
     let place = Place::new();
@@ -335,7 +335,7 @@ fn a_reader_whose_pool_was_opened_before_the_writer_went_on_sees_what_is_there_n
     assert_all(&looking, 0..40_000);
 }
 
-/// A process with the chance, and so the salt, of all others of the test. What it recovered stays in
+/// A process with the random seed, and so the salt, of all others of the test. What it recovered stays in
 /// the pool until it is stepped.
 fn open_with_one_seed(place: &Place) -> Db {
     let env = Env {
@@ -348,7 +348,7 @@ fn open_with_one_seed(place: &Place) -> Db {
 }
 
 /// Writes frames of a line, each a put of one of `keys`, into the segment `epoch` of a pool, from
-/// `first_seqno` on, as writers do who all knew `durable_through`. Where the segment lies in the pool.
+/// `first_seqno` on, as writers do who all knew `durable_through`. Where the segment is in the pool.
 fn write_frames(pool: &Arc<Pool>, epoch: u32, seqnos: (u64, u64), keys: &[&[u8]]) -> u64 {
     let (first_seqno, durable_through) = seqnos;
     let extent = pool.extent(epoch).unwrap();

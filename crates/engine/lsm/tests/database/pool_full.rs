@@ -14,10 +14,10 @@ use std::time::Duration;
 
 /// Sixteen segments of 64 KiB.
 const POOL_BYTES: u64 = (1 << 20) + (8 << 10);
-/// More than three times what the pool has room for, at 192 bytes each.
+/// More than three times what the pool has space for, at 192 bytes each.
 const PUTS: u64 = 18_000;
 
-/// A clock that goes on only while somebody sleeps by it, and then at once.
+/// A clock that goes on only while a thread sleeps by it, and then at once.
 #[derive(Default)]
 struct Sleeps(AtomicU64);
 
@@ -75,7 +75,7 @@ fn puts_wait_in_growing_steps_before_the_pool_is_full() {
     assert_all(&db, 0..PUTS);
 }
 
-/// No flush begins a table before the pool is full, until somebody says so.
+/// No flush begins a table before the pool is full, until the test says so.
 struct Slowed {
     storage: MemoryStorage,
     pool: Arc<Pool>,

@@ -1,4 +1,4 @@
-//! What gets cost where many runs lie over each other: how often a filter sends them to a table for
+//! What gets cost where many runs are over each other: how often a filter sends them to a table for
 //! nothing, counted, and how many bits of filter that takes.
 
 use esker_base::background::Stepped;

@@ -71,7 +71,7 @@ fn a_program_answers_without_a_thread() {
     assert_eq!(count(&copy), 2_000);
 }
 
-/// A clock that waits for nobody.
+/// A clock that does not wait.
 struct Quick;
 
 impl Clock for Quick {

@@ -218,7 +218,7 @@ impl Held {
         self.state.1.notify_all();
     }
 
-    /// Returns once somebody waits for it.
+    /// Returns once a thread waits for it.
     fn await_waiter(&self) {
         let mut state = self.state.0.lock();
         while !state[1] {

@@ -35,7 +35,7 @@ impl Gated {
         self.gate.1.notify_all();
     }
 
-    /// Waits until a sync of frames stands before the gate.
+    /// Waits until a sync of frames is before the gate.
     fn wait_for_sync(&self) {
         let mut state = self.gate.0.lock();
         self.gate.1.wait_while(&mut state, |(_, waiting)| *waiting == 0);

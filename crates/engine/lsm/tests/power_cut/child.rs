@@ -27,7 +27,7 @@ pub const SCRIPTS: [Script; 4] = [
 /// What must be found after a power cut.
 #[derive(Default)]
 pub struct Acknowledged {
-    /// By database: how many of its pairs, from the first on.
+    /// By database: how many of its entries, from the first on.
     pairs: BTreeMap<String, u32>,
     keyspaces: BTreeSet<(String, String)>,
     finished: bool,
@@ -66,7 +66,7 @@ fn acknowledge(what: &str) {
     println!("{MARK}{what}");
 }
 
-/// Acknowledges every third put: each is looked at in a power cut or two.
+/// Acknowledges every third put: each is inspected in a power cut or two.
 fn tell(pairs: &str, number: u32) {
     if number % 3 == 2 {
         acknowledge(&format!("pairs {pairs}"));
@@ -171,7 +171,7 @@ fn logs_elsewhere(place: &Path) {
     acknowledge("pairs split 60");
 }
 
-/// A directory whose name nobody has synced, as a process that was killed leaves it.
+/// A directory whose name was not synced, as a process that was killed leaves it.
 fn directory_made_before(place: &Path) {
     let path = place.join("made");
     std::fs::create_dir(&path).unwrap();

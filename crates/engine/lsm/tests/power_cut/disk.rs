@@ -57,7 +57,7 @@ enum NameChange {
     Rename(String, String),
 }
 
-/// A sync under way: what of the node it covers.
+/// A sync in progress: what of the node it covers.
 struct Sync {
     id: Id,
     file_changes: usize,

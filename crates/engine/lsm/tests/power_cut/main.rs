@@ -1,7 +1,7 @@
 //! Power cuts under a real program on a real directory.
 //!
 //! The test runs a child that uses databases as any program does, lists its system calls by ptrace,
-//! and replays them on a model of a disk that keeps only what was synced. At every moment at which the
+//! and replays them on a model of a disk that keeps only what was synced. At every point in time at which the
 //! child acknowledges something, and whenever a sync has ended, it opens what a power cut would leave
 //! there: all that was acknowledged must be found. So no sync of a log, a table, a manifest or a
 //! directory can be left out: killing processes shows nothing of that, as the page cache survives.
@@ -22,10 +22,10 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use tracer::{Call, Refused, trace};
 
-/// Power cuts that keep some of what is not synced, for each moment looked at.
+/// Power cuts that keep some of what is not synced, for each point in time inspected.
 const CUTS_WITH_CHANCE: u64 = 1;
 
-/// So many moments at which a sync has ended and nothing was acknowledged are passed over.
+/// So many points in time at which a sync has ended and nothing was acknowledged are passed over.
 const MOMENTS_APART: u64 = 3;
 
 /// A directory for what is left: opening it syncs, which on a disk takes most of the test's time.

@@ -1,5 +1,5 @@
-//! A pool, or a directory, that is named as the place of the logs while they lie beside the tables: what
-//! they hold was acknowledged, and is neither given up nor removed.
+//! A pool, or a directory, that is named as the place of the logs while they are next to the tables: what
+//! they hold was acknowledged, and is neither dropped nor removed.
 #![cfg(target_os = "linux")]
 
 use crate::killed;
@@ -15,7 +15,7 @@ fn files(dir: Option<&Path>) -> Settings {
     Settings::default().log(log).segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
-/// A database that had its logs elsewhere, as `first` says, and was killed with log files beside its tables.
+/// A database that had its logs elsewhere, as `first` says, and was killed with log files next to its tables.
 fn moved(first: impl FnOnce(&Place) -> Settings) -> Place {
     let place = Place::new();
     let db = Db::open(place.dir(), first(&place)).unwrap();

@@ -197,7 +197,7 @@ fn so_does_one_that_is_opened_to_be_read() {
     assert_eq!(db.get(&one, key(1, 7)).unwrap().as_deref(), Some(&[1; 400][..]));
 }
 
-/// The number of pairs in `range`, the same in both directions.
+/// The number of entries in `range`, the same in both directions.
 fn scan(db: &Db, range: Range<[u8; 2]>) -> Result<usize> {
     let one = keyspace(db, leveled());
     let pairs = || db.range(&one, &range.start[..]..&range.end[..]);

@@ -44,7 +44,7 @@ fn open(storage: &Arc<MemoryStorage>, settings: Settings) -> esker_base::Result<
     Db::open_with(env, settings)
 }
 
-/// Time in which nobody waits: a read-only open tries again for a while, as a writer may be at work.
+/// Time in which no thread waits: a read-only open tries again for a while, as a writer may be at work.
 struct Hurried;
 
 impl Clock for Hurried {

@@ -1,4 +1,4 @@
-//! What an open looks at of the tables, what it leaves for later, and who is told of what is wrong with them.
+//! What an open inspects of the tables, what it leaves for later, and who is notified of what is wrong with them.
 
 use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
 use esker_base::checksum::crc32c;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 type Held = Arc<Mutex<Option<Body>>>;
 
-/// Threads, but those that open tables begin when they are told to, or are waited for.
+/// Threads, but those that open tables begin when the test says so, or are waited for.
 #[derive(Clone, Default)]
 struct Waiting {
     held: Arc<Mutex<Vec<Held>>>,

@@ -1,4 +1,4 @@
-//! Values made of log frames by somebody who knows the format.
+//! Values made of log frames by an attacker who knows the format.
 
 use crate::killed;
 use crate::pool_place::{Place, assert_all, put_all};
@@ -10,7 +10,7 @@ use esker_storage::PosixStorage;
 use std::path::Path;
 use std::sync::Arc;
 
-/// With the header of the frame and of the entry that they lie in, values start at multiples of 64.
+/// With the header of the frame and of the entry that they are in, values start at multiples of 64.
 const KEY: [u8; 26] = [b'k'; 26];
 
 /// More epochs than the tests use.

@@ -54,7 +54,7 @@ fn flip(place: &Place, at: u64) {
     std::fs::write(place.pool(), bytes).unwrap();
 }
 
-/// Flips a bit of the pool that whoever has it open sees.
+/// Flips a bit of the pool that the process that has it open sees.
 fn damage_in_place(place: &Place, at: u64) {
     let pool = std::fs::OpenOptions::new().read(true).write(true).open(place.pool()).unwrap();
     let mut byte = [0];

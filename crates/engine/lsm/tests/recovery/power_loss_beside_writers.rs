@@ -1,4 +1,4 @@
-//! Power is lost at any moment while several threads write, with background threads at work and
+//! Power is lost at any time while several threads write, with background threads at work and
 //! syncs of every length. What is recovered has every acknowledged write, whole batches only, and a
 //! prefix: whatever a batch's writer knew of before it wrote is there if the batch is.
 
@@ -141,7 +141,7 @@ impl Run {
         }
     }
 
-    /// Takes an image of the disk at this moment and checks what is recovered from it.
+    /// Takes an image of the disk now and checks what is recovered from it.
     fn check_image(&self, seed: u64) {
         // Under `Always` a reader sees nothing that power loss could take back.
         let read: Numbers = match self.syncs_each {

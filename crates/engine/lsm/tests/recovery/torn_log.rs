@@ -1,4 +1,4 @@
-//! Where a log ends in a frame that does not hold, or is cut short, that is reported.
+//! Where a log ends in a frame that is invalid, or is cut short, that is reported.
 
 use crate::killed;
 use esker_base::background::Stepped;
@@ -26,7 +26,7 @@ fn try_open(dir: &Path, recovery: Recovery) -> Result<Db> {
     Db::open_with(env, settings)
 }
 
-/// What a process leaves that was killed after it wrote `0..100` in frames of one pair each.
+/// What a process leaves that was killed after it wrote `0..100` in frames of one entry each.
 fn killed_after_100() -> tempfile::TempDir {
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let db = open(dir.path());

@@ -7,7 +7,7 @@ use esker_storage::{FileSystemWrapper, ReadableFile, Storage, WritableFile};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What is known of the data at a moment.
+/// What is known of the data at one point in time.
 #[derive(Clone, Copy)]
 pub struct Moment {
     /// User bytes written so far.
@@ -39,7 +39,7 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// Says what is allowed from now on, beside what still counts.
+    /// Says what is allowed from now on, in addition to what still counts.
     pub fn set(&mut self, now: Moment) {
         let is_over = |it: &Moment| it.until() < now.written;
         let adds_nothing = |it: &Moment| it.allowed <= now.allowed && it.until() <= now.until();

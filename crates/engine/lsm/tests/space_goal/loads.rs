@@ -41,7 +41,7 @@ pub struct Load {
     amp: f64,
     /// Bytes of a table, if all is live, for each byte of keys and values.
     table_share: f64,
-    /// The first so many bytes of a value are as chance has them, the others 0.
+    /// The first so many bytes of a value are random, the others 0.
     random_bytes: usize,
     /// Whether background work is done at every write, or only when a writer has to wait for it.
     diligent: bool,

@@ -1,4 +1,4 @@
-//! The ceiling of a space goal, looked at whenever a table file grows: under every load, however
+//! The ceiling of a space goal, inspected whenever a table file grows: under every load, however
 //! background work and writes interleave, table files take no more than `amp` times the live data,
 //! what snapshots pin, and four segments.
 
@@ -170,14 +170,14 @@ fn snapshots_that_come_and_go() {
     });
 }
 
-/// A flush takes long where syncs do, and merges go on beside it: were what they free not gone before
+/// A flush takes long where syncs do, and merges go on concurrently: were what they free not gone before
 /// the flush is done, nothing would be won by them until then.
 #[test]
 fn a_flush_keeps_no_files_that_merges_are_done_with() {
     assert_eq!(table_files_beside_a_slow_flush(), 2, "what was merged, and the flush's own");
 }
 
-/// Who asks for figures opens tables that nobody has opened yet, and devices may be slow.
+/// Who asks for figures opens tables that are not open yet, and devices may be slow.
 #[test]
 fn figures_keep_no_files_that_merges_are_done_with() {
     type Look = (&'static str, fn(&Db));
@@ -236,7 +236,7 @@ fn keys_of_unlike_heat() {
     });
 }
 
-/// Plans of two threads, flushes and the writer overlap here, as chance has it. Nothing is waited for but
+/// Plans of two threads, flushes and the writer overlap here, at random. Nothing is waited for but
 /// what the database itself waits for.
 #[test]
 fn keys_of_unlike_heat_and_threads() {
@@ -280,7 +280,7 @@ fn range_deletes_are_gone_before_long() {
     });
 }
 
-/// Garbage gathers in a hot tenth and has to be made room for again and again; nothing but their age is a
+/// Obsolete data gathers in a hot tenth and has to be made space for again and again; nothing but their age is a
 /// reason to merge the deletes.
 #[test]
 fn deletes_where_nothing_else_is_written_are_gone_before_long() {

@@ -1,4 +1,4 @@
-//! Whether copies of what lies in MemTables are asked for: reads of held keys against puts, counted
+//! Whether copies of what is in MemTables are asked for: reads of held keys against puts, counted
 //! over windows of puts. Counts that meet may be lost: it is an estimate.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,5 +1,5 @@
 //! Which keys were evicted lately: fingerprints with the time of their eviction, counted in
-//! evictions. Sets of four; the oldest of a set makes room. A false match only costs an entry that
+//! evictions. Sets of four; the oldest of a set makes space. A false match only costs an entry that
 //! begins in the wrong queue.
 
 const WAYS: usize = 4;

@@ -1,7 +1,7 @@
 //! The entries of a shard by hash: open addressing with linear probing.
 //!
 //! A cell holds what a hit needs and nothing else: the entry, 32 bits of the hash, and the reads
-//! counted, in one word with the number of the slot that stands in a queue for the entry. So a hit
+//! counted, in one word with the number of the slot that is in a queue for the entry. So a hit
 //! waits for two places of memory, the cell and then the entry. Who has a slot and wants its entry
 //! probes by the slot's tag, as a lookup does.
 //!

@@ -9,7 +9,7 @@
 //! A reader has a *view* (some MemTables, and the tables that hold everything older) and a
 //! *snapshot*: a seqno up to which the view is complete. It looks into the MemTables' index first.
 //! If the key is there at seqno `s`, [`get_exact`](DramTable::get_exact) may have a copy of that
-//! version, and otherwise its bytes lie in the segment. If the key is in none of the view's
+//! version, and otherwise its bytes are in the segment. If the key is in none of the view's
 //! MemTables, [`get`](DramTable::get) is asked, and then the tables, whose answer may
 //! [`fill`](DramTable::fill) the table. So an entry is never hidden from, only superseded by, a newer
 //! version in a MemTable, and a put need not touch the table.
@@ -38,7 +38,7 @@
 //! 1. `q` ≤ `e`: checked. So it is not from the future.
 //! 2. No version `q'` of `k` has `q` < `q'` ≤ `e`. If there were one, it would be in the view (R1) and
 //!    not in its MemTables, so its MemTable had left before, and `k` was passed with some `n` ≥ `q'`
-//!    (R2) before the reader began. From that moment, under the shard's lock, the bucket of `k` has
+//!    (R2) before the reader began. From that point in time, under the shard's lock, the bucket of `k` has
 //!    passed `n`, and the entry was made `n`'s, dropped, or is newer. Whatever came in later was
 //!    admitted with an `as_of` ≥ `n`: a fill whose reader, by induction right, saw `q'` or newer; a
 //!    forwarded or passed version that is itself at `n` or newer. In every case `q` ≥ `q'`.
@@ -194,7 +194,7 @@ impl DramTable {
 
     /// Has `read` copy the value of the version of `key` at `seqno`, which the reader met in a
     /// MemTable, if there is a copy. A reader may ask for the seqnos of other keys' entries, too, if it
-    /// can't tell them apart yet.
+    /// can't distinguish them yet.
     #[inline]
     pub fn get_exact<R>(
         &self,
@@ -256,10 +256,10 @@ impl DramTable {
     }
 
     /// What the write path calls after it inserted an entry into a MemTable, if the table
-    /// [`wants_puts`](DramTable::wants_puts): forwards it as the table was told to.
+    /// [`wants_puts`](DramTable::wants_puts): forwards it as the table's settings say.
     ///
     /// `Adaptive` forwards what replaces an entry that was read, as long as reads of keys in
-    /// MemTables are not rare beside puts. (If they are, nobody would meet the copy before the
+    /// MemTables are not rare compared with puts. (If they are, no reader would meet the copy before the
     /// flush, which brings it up to date anyway.)
     pub fn put(
         &self,

@@ -1,12 +1,12 @@
-//! The slots of a shard and the queues they stand in: lists by slot number, oldest first.
+//! The slots of a shard and the queues they are in: lists by slot number, oldest first.
 //!
-//! A slot stands for an entry that lies in the index, where it is found by the slot's tag. So a
-//! queue can be told of an entry's bytes only by who has it at hand.
+//! A slot stands for an entry that is in the index, where it is found by the slot's tag. So a
+//! queue can be notified of an entry's bytes only by who has it at hand.
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Which queue a slot stands in.
+/// Which queue a slot is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     Free,
@@ -24,7 +24,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// One that stands in no queue.
+    /// One that is in no queue.
     pub fn new(tag: u32) -> Slot {
         Slot { tag, newer: NONE, older: NONE, place: Place::Free }
     }
@@ -57,7 +57,7 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Takes slot `number`, which stands in this queue and whose entry takes `bytes`, out of it.
+    /// Takes slot `number`, which is in this queue and whose entry takes `bytes`, out of it.
     pub fn unlink(&mut self, slots: &mut [Slot], number: u32, bytes: usize) {
         let slot = &slots[number as usize];
         let (older, newer) = (slot.older, slot.newer);

@@ -1,4 +1,4 @@
-//! An entry as it lies in memory: one allocation, `seqno u64 | as_of u64 | keyspace u32 | key_len
+//! An entry as it is in memory: one allocation, `seqno u64 | as_of u64 | keyspace u32 | key_len
 //! u32 | key | value`, so that a hit finds header and key, and mostly the value, in neighbouring
 //! cache lines. Who looks a key up knows where each begins without reading any of them, so the
 //! processor fetches them at once.

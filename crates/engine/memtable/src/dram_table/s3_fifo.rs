@@ -1,14 +1,14 @@
 //! The entries of a shard, within a budget of bytes: S3-FIFO.
 //!
 //! After Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction" (SOSP
-//! 2023): new entries stand in a *small* queue, a tenth of the bytes; whoever was read more than
-//! once by its end goes over to *main*, whoever was not is evicted and remembered as a *ghost*; a
+//! 2023): new entries are in a *small* queue, a tenth of the bytes; one that was read more than
+//! once by its end goes over to *main*, one that was not is evicted and remembered as a *ghost*; a
 //! key that comes back while it is a ghost starts in main. Who comes to main's end goes round again
 //! once for each read counted, three at most. A read only counts, it moves nothing, so it can do
 //! with a shared lock; and a scan passes through the small queue without touching main.
 //!
-//! An entry lies in a cell of the index, where lookups end, and has a slot, which stands for it in a
-//! queue: so a hit looks at no slot.
+//! An entry is in a cell of the index, where lookups end, and has a slot, which stands for it in a
+//! queue: so a hit inspects no slot.
 //!
 //! Invariants, whenever the shard's lock is free:
 //! 1. A slot has one cell, of its tag, and is in exactly one queue, where the entry is counted; or it
@@ -45,7 +45,7 @@ pub(super) enum PutOutcome {
     Outrun,
     /// It is too large. An older version, if there was one, is gone.
     TooLarge,
-    /// It took an older version's place, and had to make room at once.
+    /// It took an older version's place, and had to make space at once.
     Evicted,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct S3Fifo {
     small: Queue,
     main: Queue,
     ghost: Ghost,
-    /// How many entries made room for others.
+    /// How many entries made space for others.
     pub evictions: u64,
 }
 
@@ -148,7 +148,7 @@ impl S3Fifo {
     }
 
     /// Gives the key whose entry is at `at` another version. It keeps its place in its queue. If that
-    /// is the next to make room, a longer version may have to go at once.
+    /// is the next to make space, a longer version may have to go at once.
     pub fn replace(
         &mut self,
         at: usize,
@@ -186,7 +186,7 @@ impl S3Fifo {
         while self.memory_bytes() > self.budget && self.evict() {}
     }
 
-    /// Says how many bytes are beside it from now on.
+    /// Says how many bytes are next to it from now on.
     pub fn set_beside(&mut self, bytes: usize) {
         self.beside = bytes;
         self.trim();
@@ -237,7 +237,7 @@ impl S3Fifo {
     }
 
     /// Evicts until an entry of `bytes` fits, with a slot and a cell for it. The arrays grow only
-    /// if that fits beside what is there: otherwise they would drive out more than they gain.
+    /// if that fits next to what it has: otherwise they would drive out more than they gain.
     fn make_room(&mut self, bytes: usize) -> bool {
         loop {
             let slots = self.slots_for_one_more();

@@ -1,4 +1,4 @@
-//! One shard: the entries of some hashes, and what was passed and deleted beside them.
+//! One shard: the entries of some hashes, and what was passed and deleted in addition.
 //!
 //! All of the protocol's checks are here, each under the lock under which what it checks changes.
 
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Buckets a shard. Between a reader's snapshot and its fill, few of them are passed by others.
 const BUCKETS: usize = 64;
 
-/// How many slots the collector looks at whenever something is written.
+/// How many slots the collector inspects whenever something is written.
 const SWEEP_STEP: usize = 8;
 
-/// A shard begins at a cache line of its own, beside the one that is fetched with it. What a hit
+/// A shard begins at a cache line of its own, next to the one that is fetched with it. What a hit
 /// touches comes first, in this order, to be in that line: the count of hits, the lock's word, and
 /// the index. So a hit takes one line from another processor, for both of what it writes.
 #[repr(C, align(128))]
@@ -126,7 +126,7 @@ impl Shard {
     }
 
     /// Counts a read of a MemTable for want of a copy. [`Shard::get_exact`] can't: it may be asked
-    /// several times for one read, once for each entry that the MemTable's index can't tell apart.
+    /// several times for one read, once for each entry that the MemTable's index can't distinguish.
     pub fn note_segment_read(&self) {
         self.exact_misses.fetch_add(1, Ordering::Relaxed);
     }
@@ -232,12 +232,12 @@ impl State {
         entry.as_of() < self.invalidation_floor(entry.keyspace())
     }
 
-    /// Whether what was true of `key` as of a seqno may come in: nothing newer left the MemTables.
+    /// Whether what was true of `key` at a seqno may come in: nothing newer left the MemTables.
     fn admits(&self, key: &Key<'_>, as_of: Seqno) -> bool {
         as_of >= self.passed[bucket(key)] && as_of >= self.invalidation_floor(key.keyspace)
     }
 
-    /// Makes a version the entry of its key, unless a newer one is or there is no room.
+    /// Makes a version the entry of its key, unless a newer one is or there is no space.
     fn take(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> PutOutcome {
         let Some(at) = self.store.find(key) else {
             return self.store.insert(key, seqno, as_of, value);
@@ -297,7 +297,7 @@ impl State {
         self.count_floors();
     }
 
-    /// Has the collector see every slot that there is. It goes on from where it stands, so that floors
+    /// Has the collector see every slot that there is. It goes on from where it is, so that floors
     /// that come often do not keep it from the last ones.
     fn start_sweep(&mut self) {
         self.sweep_end = self.store.slots();

@@ -7,7 +7,7 @@ use esker_base::Seqno;
 /// A frame takes at most this share of a segment, so that sealing wastes little.
 const FRAMES_A_SEGMENT: usize = 4;
 
-/// Nor has it more entries, however large the segment is. Every index has room for one such frame, and must
+/// Nor has it more entries, however large the segment is. Every index has space for one such frame, and must
 /// not be larger for its sake than what is written needs. It is what a segment of 64 MiB allows.
 const FRAME_ENTRIES_MAX: usize = 256 << 10;
 
@@ -53,7 +53,7 @@ impl MemTable {
         self.segment.batch_from().map_or_else(|| self.last_seqno(), |from| from - 1)
     }
 
-    /// Whether the last batch of a sealed MemTable goes on in the next one.
+    /// Whether the last batch of an immutable MemTable goes on in the next one.
     pub fn ends_in_batch(&self) -> bool {
         self.segment.ends_in_batch()
     }

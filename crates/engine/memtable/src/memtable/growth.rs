@@ -8,7 +8,7 @@ use crate::segment::{EntryLinks, FrameMode, Memory, Room, Segment, SegmentWriter
 /// Of a MemTable that grows, this share of its segment is there at first,
 const FIRST_SHARE: usize = 16;
 
-/// within these bounds. The upper one is what 1,000 pairs of 100 bytes half fill.
+/// within these bounds. The upper one is what 1,000 entries of 100 bytes half fill.
 const FIRST_BYTES_MIN: usize = 4 << 10;
 const FIRST_BYTES_MAX: usize = 256 << 10;
 
@@ -64,7 +64,7 @@ impl MemTable {
         self.segment.room_for(tail, entry_bytes, count)
     }
 
-    /// Has there be as much as `room` of it. Allocates and touches memory and index: this is for the
+    /// Makes `room` of it available. Allocates and touches memory and index: this is for the
     /// background, one thread at a time. Of a log file, `room.bytes` must be prepared before.
     pub fn grow(&self, room: Room) {
         if self.grows {

@@ -1,4 +1,4 @@
-//! What a segment lies in.
+//! What a segment is in.
 
 use super::HeapMemory;
 use crate::log_reader::ScanResult;
@@ -7,7 +7,7 @@ use esker_pmem::Extent;
 /// Memory for a segment: bytes that are initialised, stay where they are, and belong to the segment
 /// alone until it is dropped.
 pub enum Memory {
-    /// DRAM. A log file gets the same bytes, or nobody does.
+    /// DRAM. A log file gets the same bytes, or there is none.
     Heap(HeapMemory),
     /// An extent of a pool of persistent memory, which is the log.
     Pmem(Extent),

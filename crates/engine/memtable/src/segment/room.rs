@@ -1,6 +1,6 @@
 //! How much of a segment there is: one that grows has a limit below its size.
 //!
-//! The limit is raised after what lies below it is there: memory, nodes, the index's part, and the step of
+//! The limit is raised after what is below it is there: memory, nodes, the index's part, and the step of
 //! the log file. Frames are reserved below it only.
 
 use super::{Memory, Segment, SegmentWriter};
@@ -66,7 +66,7 @@ impl Segment {
         self.reserved.limit.entries.store(room.entries, Ordering::Release);
     }
 
-    /// Touches what is between the room there is and `room`.
+    /// Touches what is between the space there is and `room`.
     pub fn touch(&self, from: Room, to: Room) {
         if let Memory::Heap(heap) = &self.memory {
             heap.touch(from.bytes as usize..to.bytes as usize);
@@ -74,7 +74,7 @@ impl Segment {
         self.nodes.touch(from.entries as usize..to.entries as usize);
     }
 
-    /// Has there be more room, which is ready to be used.
+    /// Has there be more space, which is ready to be used.
     pub fn raise(&self, room: Room) {
         debug_assert!(self.whole().holds(room), "a segment grows to its size at most");
         self.reserved.limit.offset.fetch_max(room.bytes, Ordering::AcqRel);

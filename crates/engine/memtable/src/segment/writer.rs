@@ -63,7 +63,7 @@ impl Reservation {
     }
 }
 
-/// A frame that was stored. If it lies in persistent memory it is on its way there, and only its
+/// A frame that was stored. If it is in persistent memory it is on its way there, and only its
 /// fence makes a [`WrittenFrame`] of it, on the thread that stored it: so the compiler refuses to index,
 /// and thereby to show, what is not durable.
 ///
@@ -90,7 +90,7 @@ pub struct Written<'a> {
     on_its_way: Option<UnfencedFrame<'a>>,
 }
 
-/// A frame that is not durable yet, nor complete for anybody who looks at its segment.
+/// A frame that is not durable yet, nor complete for anybody who inspects its segment.
 struct UnfencedFrame<'a> {
     segment: &'a Segment,
     entries: &'a [u8],
@@ -111,7 +111,7 @@ impl<'a> Written<'a> {
         Written { filled, on_its_way: Some(UnfencedFrame { segment, entries, stored }) }
     }
 
-    /// Waits until the frame is durable, if it lies in persistent memory. In DRAM there is nothing
+    /// Waits until the frame is durable, if it is in persistent memory. In DRAM there is nothing
     /// to wait for: how durable the frame gets is the log file's matter.
     #[inline]
     pub fn fence(self) -> WrittenFrame {
@@ -123,7 +123,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// A frame that is written and, if it lies in persistent memory, durable. To be inserted into the
+/// A frame that is written and, if it is in persistent memory, durable. To be inserted into the
 /// index by the thread that made it, once it is in the log file if there is one.
 #[derive(Debug)]
 #[must_use = "a frame that is not inserted can't be read"]

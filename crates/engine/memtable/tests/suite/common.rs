@@ -144,7 +144,7 @@ pub fn get(memtable: &MemTable, keyspace: u32, key: &[u8], snapshot: Seqno) -> O
     Some((found.seqno, found.kind, found.value.to_vec()))
 }
 
-/// The version that a cursor stands on.
+/// The version that a cursor is on.
 pub fn current(cursor: &impl EntryCursor) -> Option<(Vec<u8>, Version)> {
     let version = || (cursor.seqno(), cursor.kind(), cursor.value().to_vec());
     cursor.valid().then(|| (cursor.key().to_vec(), version()))
@@ -172,7 +172,7 @@ pub fn backward(cursor: &mut impl EntryCursor) -> Vec<(Vec<u8>, Version)> {
     rows
 }
 
-/// Compares gets, tombstones and whole scans with the model, as of `visible`.
+/// Compares gets, tombstones and whole scans with the model, at `visible`.
 pub fn assert_agrees(memtable: &Arc<MemTable>, model: &Model, visible: Seqno) {
     for (keyspace, key) in model.keys() {
         assert_eq!(get(memtable, keyspace, &key, visible), model.get(keyspace, &key, visible));

@@ -100,7 +100,7 @@ fn concurrent_writers_and_readers_agree_with_the_model() {
     assert_agrees(&Arc::new(recovered), &model, last);
 }
 
-/// Reads what must hold at any moment: a cursor is sorted and sees exactly what gets see.
+/// Reads what must hold at any time: a cursor is sorted and sees exactly what gets see.
 fn read_until(memtable: &Arc<MemTable>, published: &Published, done: &AtomicBool, reader: u64) {
     let mut position = memtable.start();
     loop {

@@ -2,7 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p esker-memtable --release --test suite dram_table_loom::`
 //!
-//! Reads are checked against what the key was at some moment between their beginning and their
+//! Reads are checked against what the key was at some point in time between their beginning and their
 //! end, and at the end the table must not have kept anything that is outdated.
 #![cfg(loom)]
 
@@ -24,7 +24,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// A world whose tables hold the keys 1 and 2.
+/// An environment whose tables hold the keys 1 and 2.
 fn world(forwarding: Forwarding) -> Arc<World> {
     let world = World::new(BYTES, forwarding);
     world.write(&put(1, b"old"), false);
@@ -96,7 +96,7 @@ fn an_entry_is_refreshed_or_dropped_before_the_memtable_leaves() {
     }
 }
 
-/// Two keys read as of one moment, while both change, one after the other.
+/// Two keys read at one point in time, while both change, one after the other.
 #[test]
 fn two_keys_are_read_as_of_one_moment() {
     explore(|| {
@@ -170,7 +170,7 @@ fn a_fill_that_comes_late_brings_nothing_deleted_back() {
     });
 }
 
-/// Fills and evictions of other keys beside a reader.
+/// Fills and evictions of other keys concurrently with a reader.
 #[test]
 fn eviction_beside_reads_is_only_a_miss() {
     explore(|| {

@@ -74,7 +74,7 @@ fn flush(world: &World, mut rng: Rng, over: &AtomicBool) {
     }
 }
 
-/// Runs a world to its end. What its table did.
+/// Runs an environment to its end. What its table did.
 fn run(seed: u64, forwarding: Forwarding) -> DramTableStats {
     let world = World::new(1 << 20, forwarding);
     let over = AtomicBool::new(false);

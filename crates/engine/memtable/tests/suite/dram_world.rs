@@ -174,7 +174,7 @@ impl World {
         self.change(|view| view.mems.insert(0, active));
     }
 
-    /// Flushes the oldest sealed MemTable.
+    /// Flushes the oldest immutable MemTable.
     pub fn flush(&self) -> bool {
         let _one_at_a_time = lock(&self.flushing);
         let view = self.pin();
@@ -217,7 +217,7 @@ impl World {
         lock(&self.view).clone()
     }
 
-    /// The values of `keys` now, all at one moment.
+    /// The values of `keys` now, all at one point in time.
     pub fn get(&self, keys: &[K]) -> Vec<Option<Vec<u8>>> {
         let view = self.pin();
         let visible = self.visible();
@@ -264,7 +264,7 @@ impl World {
         lock(&self.tail).history.at(key, snapshot)
     }
 
-    /// Asserts that `values` are what `keys` were at one moment between two seqnos.
+    /// Asserts that `values` are what `keys` were at one point in time between two seqnos.
     pub fn assert_at_one_moment(
         &self,
         keys: &[K],

@@ -101,7 +101,7 @@ fn a_snapshot_never_loses_its_version() {
     });
 }
 
-/// Whoever finds a frame completed sees all of its bytes; loom reports a race if not.
+/// A thread that finds a frame completed sees all of its bytes; loom reports a race if not.
 #[test]
 fn a_completed_frame_is_seen_whole() {
     loom::model(|| {
@@ -128,7 +128,7 @@ fn a_completed_frame_is_seen_whole() {
     });
 }
 
-/// Whoever sees the MemTable sealed sees how many entries it has, though some may not be filled
+/// A thread that sees the MemTable sealed sees how many entries it has, though some may not be filled
 /// yet.
 #[test]
 fn a_sealed_memtable_counts_what_was_reserved() {

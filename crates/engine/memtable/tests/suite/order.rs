@@ -1,4 +1,4 @@
-//! Orders of many entries, whose keys are made to be hard to tell apart.
+//! Orders of many entries, whose keys are made to be hard to distinguish.
 #![cfg(not(loom))]
 
 use crate::common::*;

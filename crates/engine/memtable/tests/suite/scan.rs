@@ -122,7 +122,7 @@ fn a_segment_that_starts_at_the_wrong_seqno_is_not_accepted() {
 }
 
 /// A value may hold a whole valid frame of the right epoch. While the frame around it is sound it is
-/// never looked at; past the end it can only be found as later, never accepted.
+/// never inspected; past the end it can only be found as later, never accepted.
 #[test]
 fn a_forged_frame_inside_a_value_is_never_accepted() {
     let (_, forgery) = sample(1);

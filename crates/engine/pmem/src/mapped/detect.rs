@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const TMPFS: u64 = 0x0102_1994;
 
-/// Where the kernel says what a block device lies on.
+/// Where the kernel says what a block device is on.
 const DEVICES: &str = "/sys/dev/block";
 
 /// The domain of a file that could be mapped with `MAP_SYNC`.
@@ -56,8 +56,8 @@ pub(super) fn durable_stores(path: &Path, domain: Domain, reach_medium: bool) ->
     })
 }
 
-/// What a file that can't be mapped with `MAP_SYNC` may stand in for, if for anything: on tmpfs for
-/// persistent memory, if that is asked for by name; elsewhere, as long as it is only looked at, for the pool
+/// What a file that can't be mapped with `MAP_SYNC` may replace, if for anything: on tmpfs for
+/// persistent memory, if that is asked for by name; elsewhere, as long as it is only inspected, for the pool
 /// that it is a copy of.
 pub(super) fn stand_in(
     path: &Path,
@@ -84,7 +84,7 @@ pub(super) fn stand_in(
 }
 
 /// Refuses to make a pool at `path` where none can be, before anything is taken for it. Tries a file of one
-/// page that has no name. What can't be told this way is not refused here.
+/// page that has no name. What can't be detected this way is not refused here.
 pub(super) fn place(path: &Path, accept: Accept) -> Result<()> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,

@@ -1,8 +1,8 @@
-//! The instructions that the processor really executes, told to tests: a note that says "flushed" beside an
+//! The instructions that the processor really executes, reported to tests: a note that says "flushed" next to an
 //! instruction says nothing about the instruction, and neither does memory that has the right bytes.
 //!
 //! A function is run with the processor's trap flag set. Then every instruction ends in a signal, whose
-//! handler looks at the one that comes next. That sees through calls and inlining, so it is the same in debug
+//! handler inspects the one that comes next. That sees through calls and inlining, so it is the same in debug
 //! and release builds.
 
 use super::*;
@@ -173,7 +173,7 @@ fn a_streamed_line_is_stored_around_the_caches_and_not_otherwise() {
     }
 }
 
-/// The notes that other tests go by are taken beside these instructions: there are as many.
+/// The notes that other tests go by are taken next to these instructions: there are as many.
 #[test]
 fn a_frame_and_a_word_reach_the_medium_by_instructions() {
     let ways = Persist::of(Stream::Sse2, Flush::Clflush, STREAM_FROM_BYTES).unwrap();

@@ -1,4 +1,4 @@
-//! What a thread sent to the medium, told to tests: that memory has the right bytes says nothing about
+//! What a thread sent to the medium, reported to tests: that memory has the right bytes says nothing about
 //! whether they would survive.
 
 use super::*;

@@ -172,8 +172,8 @@ impl Flush {
         Self::ALL.into_iter().find(|way| way.available()).unwrap_or(Flush::Clflush)
     }
 
-    /// Starts the way of all lines that the range touches: from the line its first byte lies in to
-    /// the line its last byte lies in.
+    /// Starts the way of all lines that the range touches: from the line its first byte is in to
+    /// the line its last byte is in.
     ///
     /// # Safety
     ///

@@ -1,6 +1,6 @@
-//! A pool some of whose words do not hold, on its way to be whole again.
+//! A pool some of whose words are corrupt, on its way to be whole again.
 //!
-//! Whoever knows what the pool should hold decides: it looks into the extents whose state is unknown,
+//! The caller that knows what the pool should hold decides: it looks into the extents whose state is unknown,
 //! presumes what each of them is, and, once everything is decided, has the words written. Until then
 //! nothing in the pool has changed.
 

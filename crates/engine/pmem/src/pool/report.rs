@@ -1,4 +1,4 @@
-//! What a region says of itself as a pool, and what of that does not hold.
+//! What a region says of itself as a pool, and what of that is corrupt.
 
 use super::{RESTORE, state_at};
 use crate::format::{
@@ -18,7 +18,7 @@ pub struct PoolReport {
     pub owner: Option<u64>,
     /// Its extents.
     pub extents: Vec<ExtentInfo>,
-    /// What does not hold. A pool with any of these is not opened.
+    /// What is corrupt. A pool with any of these is not opened.
     pub problems: Vec<Error>,
     pub(crate) layout: Layout,
 }

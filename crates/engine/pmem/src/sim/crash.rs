@@ -11,7 +11,7 @@ pub(super) struct WordChoice {
     pub values: Vec<u64>,
 }
 
-/// All images that a crash at some moment may leave.
+/// All images that a crash at some point in time may leave.
 #[derive(Clone, Debug)]
 pub struct CrashState {
     durable: Arc<Vec<u64>>,
@@ -68,7 +68,7 @@ impl CrashState {
         self.choose(|values| values.len() - 1)
     }
 
-    /// An image by chance.
+    /// An image at random.
     pub fn sample(&self, rng: &mut Rng) -> Image<'_> {
         let leaning = match rng.below(4) {
             0 => CrashBias::Old,
@@ -82,7 +82,7 @@ impl CrashState {
         })
     }
 
-    /// All images if they are at most `limit`; otherwise the oldest, the newest, and others by chance,
+    /// All images if they are at most `limit`; otherwise the oldest, the newest, and others at random,
     /// `limit` in all.
     pub fn images(&self, limit: u64, mut rng: Rng) -> impl Iterator<Item = Image<'_>> {
         let count = self.count();

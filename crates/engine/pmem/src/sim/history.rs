@@ -28,7 +28,7 @@ pub enum Event {
     Mark(u64),
 }
 
-/// All events from a settled start on.
+/// All events from a decided start on.
 #[derive(Clone, Debug)]
 pub struct History {
     start: Arc<Vec<u64>>,

@@ -70,7 +70,7 @@ impl Medium {
     }
 
     /// The medium as a process that dies leaves it to the next: what its threads have flushed and
-    /// not fenced, no fence will settle.
+    /// not fenced, no fence will decide.
     pub(super) fn after_process(&self) -> Medium {
         Medium { generation: new_generation(), flushed: HashMap::new(), ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! The world stopped between two events.
+//! All threads stopped between two events.
 
 use super::crash::CrashState;
 use super::medium::Medium;
@@ -11,13 +11,13 @@ pub(super) struct Interrupt {
     then: Box<Then>,
 }
 
-/// What is done at a moment; it says after how many more events it is done again.
+/// What is done at one point in time; it says after how many more events it is done again.
 type Then = dyn FnMut(&PausePoint<'_>) -> Option<u64> + Send;
 
-/// Who is told of fences.
+/// Who is notified of fences.
 pub(super) type FenceWatch = Arc<dyn Fn(Trigger) + Send + Sync>;
 
-/// When a fence's watch is told.
+/// When a fence's watch is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trigger {
     /// The thread has stored, and is about to fence.
@@ -32,12 +32,12 @@ pub struct PausePoint<'a> {
 }
 
 impl PausePoint<'_> {
-    /// What a crash at this moment may leave.
+    /// What a crash now may leave.
     pub fn crash(&self) -> CrashState {
         self.medium.crash()
     }
 
-    /// What the next process finds if this one dies at this moment.
+    /// What the next process finds if this one dies now.
     pub fn kill(&self) -> SimRegion {
         SimRegion::on(self.medium.after_process())
     }
@@ -45,14 +45,14 @@ impl PausePoint<'_> {
 
 impl SimRegion {
     /// What the next process finds if this one dies now, and the power stays. What was not fenced is
-    /// still unsettled, and no later fence settles it: its thread is gone.
+    /// still undecided, and no later fence decides it: its thread is gone.
     pub fn kill(&self) -> SimRegion {
         SimRegion::on(self.lock().medium.after_process())
     }
 
     /// Calls `then` right after `events` more stores and fences, in the middle of whatever call makes
     /// the last of them, and again after as many more as it says. It must not touch the region. What is
-    /// stored later goes on as if nothing had happened: whoever simulates a death ignores it.
+    /// stored later goes on as if nothing had happened: a test that simulates a death ignores it.
     pub fn interrupt_after(
         &self,
         events: u64,
@@ -63,13 +63,13 @@ impl SimRegion {
 }
 
 impl SimRegion {
-    /// Has `watch` told of every fence, on the thread that fences; while it does not return, that thread
+    /// Has `watch` called at every fence, on the thread that fences; while it does not return, that thread
     /// waits, and others go on. So writers overlap in an order of the caller's.
     pub fn watch_fences(&self, watch: impl Fn(Trigger) + Send + Sync + 'static) {
         *self.fence_watch.lock() = Some(Arc::new(watch));
     }
 
-    /// Tells nobody any more.
+    /// Calls no watch any more.
     pub fn unwatch_fences(&self) {
         *self.fence_watch.lock() = None;
     }

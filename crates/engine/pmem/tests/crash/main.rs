@@ -1,4 +1,4 @@
-//! Crashes at every moment of everything a pool does, in the simulator: what was acknowledged is found,
+//! Crashes at every point in time of everything a pool does, in the simulator: what was acknowledged is found,
 //! nothing half-done is. And the check on the check: without any one flush or fence, it fails.
 
 mod frames;
@@ -26,10 +26,10 @@ enum Mutation {
     Fence(u64),
 }
 
-/// The most images that are looked at after one event; if there may be more, they are sampled.
+/// The most images that are inspected after one event; if there may be more, they are sampled.
 const IMAGES_A_POINT: u64 = 1024;
 
-/// Crashes everywhere. The number of images looked at, or the first that is wrong.
+/// Crashes everywhere. The number of images inspected, or the first that is wrong.
 fn crash_everywhere(scenario: &Scenario, mutation: Option<Mutation>) -> Result<u64, String> {
     let region = Arc::new(SimRegion::from_bytes(&(scenario.start)()));
     match mutation {

@@ -6,7 +6,7 @@ use esker_pmem::sim::SimRegion;
 use std::sync::{Arc, Mutex};
 
 const BYTES: usize = 256 << 10;
-/// Header, owner and states lie below.
+/// Header, owner and states are below.
 const DATA_AT: usize = 8192;
 /// Not a multiple of the pieces that are made durable at a time.
 const LONG: usize = 9 << 10;

@@ -1,4 +1,4 @@
-//! A pool some of whose words do not hold.
+//! A pool some of whose words are corrupt.
 #![cfg(target_os = "linux")]
 
 use esker_base::Error;

@@ -1,4 +1,4 @@
-//! What files lie on: blocks.
+//! What files are on: blocks.
 
 use esker_base::Result;
 

@@ -86,7 +86,7 @@ impl Directory {
     }
 
     /// Makes a change, and writes the directory. After an error the names are as before. The chunks of the file that
-    /// `change` says has lost its name become free when nobody reads it any more and this directory is durable.
+    /// `change` says has lost its name become free once it has no reader any more and this directory is durable.
     pub(super) fn change(
         &mut self,
         change: impl FnOnce(&mut Names) -> Option<Arc<Inode>>,
@@ -163,7 +163,7 @@ impl Directory {
     }
 }
 
-/// Lays out an empty device: an empty directory, and then the block that says so. Whoever had the device before may have
+/// Lays out an empty device: an empty directory, and then the block that says so. The process that had the device before may have
 /// left directories: they are gone first.
 fn lay_out(device: &dyn BlockDevice) -> Result<()> {
     for slot in 0..SLOTS {

@@ -1,4 +1,4 @@
-//! What stands where on the device, and what the directory is as bytes: `docs/formats/blocks.md`.
+//! What is where on the device, and what the directory is as bytes: `docs/formats/blocks.md`.
 
 use super::BLOCK_BYTES;
 use esker_base::checksum::{crc32c, crc32c_append};
@@ -14,7 +14,7 @@ const VERSION: u32 = 1;
 /// is in a few runs.
 pub(super) const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Room for one copy of the directory: some 20,000 files.
+/// Space for one copy of the directory: some 20,000 files.
 pub(super) const SLOT_BYTES: u64 = 1 << 20;
 
 /// Copies of the directory: see `directory`.
@@ -45,7 +45,7 @@ pub(super) fn superblock(device_bytes: u64) -> Vec<u8> {
     block
 }
 
-/// Says what is wrong with the first block of a device of `device_bytes`.
+/// Says what is wrong with the first block of a device with `device_bytes` bytes.
 pub(super) fn check_superblock(block: &[u8], device_bytes: u64) -> Result<(), String> {
     if !block.starts_with(SUPERBLOCK_MAGIC) {
         return Err("it does not hold Esker's files, and is not empty".to_owned());
@@ -114,7 +114,7 @@ pub(super) fn directory_head(block: &[u8]) -> Option<(u64, usize)> {
     is_one.then(|| (u64_at(block, 8), bytes))
 }
 
-/// The files of a slot that holds a whole directory. `None` if it was cut off or is damaged.
+/// The files of a slot that holds a whole directory. `None` if it was truncated or is damaged.
 pub(super) fn decode_directory(slot: &[u8]) -> Option<Vec<DirEntry>> {
     let (_, bytes) = directory_head(slot)?;
     let mut payload = slot.get(DIRECTORY_HEADER_BYTES..bytes)?;

@@ -26,7 +26,7 @@ struct Place {
     runs: Vec<Extent>,
     /// Bytes that are on the device.
     written: u64,
-    /// Bytes of them that the directory tells of.
+    /// Bytes of them that the directory reports.
     recorded: u64,
 }
 
@@ -77,7 +77,7 @@ impl Inode {
         (place.recorded, runs)
     }
 
-    /// The length that the next directory is to have. Tells the one before.
+    /// The length that the next directory is to have. Returns the one before.
     pub(super) fn record(&self, len: u64) -> u64 {
         std::mem::replace(&mut self.place.write().recorded, len)
     }
@@ -109,7 +109,7 @@ impl Inode {
         Ok(())
     }
 
-    /// The places on the device of the file's bytes from `offset` on, in order. The range lies in chunks that it has.
+    /// The places on the device of the file's bytes from `offset` on, in order. The range is in chunks that it has.
     fn places(&self, offset: u64, bytes: u64) -> Vec<Range<u64>> {
         let (mut places, mut start, end) = (Vec::new(), 0, offset + bytes);
         for run in &self.place.read().runs {
@@ -168,7 +168,7 @@ impl Inode {
     }
 }
 
-/// Adds `run` to the last of `runs` if it follows that: the directory has room for some runs of a file, not for one a
+/// Adds `run` to the last of `runs` if it follows that: the directory has space for some runs of a file, not for one a
 /// chunk.
 fn push(runs: &mut Vec<Extent>, run: Extent) {
     match runs.last_mut() {

@@ -7,12 +7,12 @@
 //!   └────────┴───────────┴───────────┴───────────┴───┴─────────┴─────────┴─────────┴───┴─────────┴─────┘
 //! ```
 //!
-//! A file is chunks of 1 MiB; names, lengths and chunks stand in the directory, which is written whole
+//! A file is chunks of 1 MiB; names, lengths and chunks are in the directory, which is written whole
 //! at every change (`directory`). Appended bytes gather in memory and are written behind (`writer`, `write_behind`); a
 //! log is written in place, a write of it being one write of the device (`log`). Chunks of a removed file are used
-//! again when nobody reads it any more, and when power loss can't bring its name back (`chunk_allocator`).
+//! again once it has no reader any more, and when power loss can't bring its name back (`chunk_allocator`).
 //!
-//! Nothing is cached: whoever reads the same bytes twice keeps them. The lock is one of this process: nothing here
+//! Nothing is cached: callers that read the same bytes twice keep them. The lock is one of this process: nothing here
 //! keeps another host from the device.
 //!
 //! `docs/formats/blocks.md` has the bytes.

@@ -68,7 +68,7 @@ impl BlockFsShared {
     }
 
     /// Makes every earlier write survive power loss. Says which directory does, at least. Once it has
-    /// failed it fails for ever: what is on the device shows when it is opened anew.
+    /// failed it fails permanently: what is on the device shows when it is opened anew.
     pub(super) fn flush(&self) -> Result<u64> {
         let _flushing = self.flushing.lock();
         let written = self.written.load(SeqCst);

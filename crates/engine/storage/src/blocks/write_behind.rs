@@ -1,7 +1,7 @@
-//! Writes that nobody waits for yet: a thread, and a bounded queue before it.
+//! Writes that no caller waits for yet: a thread, and a bounded queue before it.
 //!
 //! What is appended to a file reaches the device while the writer goes on, as it does behind a system's page cache. When
-//! the queue is full the writer waits for room. A sync waits for what its file has under way.
+//! the queue is full the writer waits for space. A sync waits for what its file has in progress.
 
 use super::inode::Inode;
 use esker_base::background::Running;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// What may be queued: enough that a writer seldom waits, little enough that a sync is short.
 const QUEUE_BYTES: usize = 8 << 20;
 
-/// What one file has under way.
+/// What one file has in progress.
 #[derive(Default)]
 pub(super) struct InFlightWrites {
     state: Mutex<(usize, Option<Error>)>,
@@ -21,7 +21,7 @@ pub(super) struct InFlightWrites {
 }
 
 impl InFlightWrites {
-    /// Waits until nothing is under way. The first failure stays.
+    /// Waits until nothing is in progress. The first failure stays.
     pub(super) fn wait(&self) -> Result<()> {
         let mut state = self.state.lock();
         self.done.wait_while(&mut state, |(count, _)| *count > 0);
@@ -75,7 +75,7 @@ struct Queue {
 struct State {
     jobs: VecDeque<Job>,
     bytes: usize,
-    /// Nobody serves it, or not for long.
+    /// No thread serves it, or not for long.
     closed: bool,
 }
 

@@ -1,6 +1,6 @@
 //! A file that grows by appending: bytes gather in a buffer and go to the device in large pieces of whole blocks.
 //!
-//! A sync writes the rest, the last block filled up with zeros, and then tells the directory of the length. That block
+//! A sync writes the rest, the last block filled up with zeros, and then records the length in the directory. That block
 //! stays in the buffer, and is written again with what follows; what it had before is the same both times.
 
 use super::BLOCK_BYTES;

@@ -4,11 +4,11 @@
 //! An emulated [`Device`] has a [`DeviceProfile`]: how long a sync takes, and how fast bytes are written. A sync of
 //! what was written to a file since its last one takes [`DeviceProfile::service`]; the device serves one at
 //! a time, in the order in which they come (`queue`). The bytes themselves go to a file underneath,
-//! which best lies in memory; whatever its own sync takes is part of the service time, and the rest is
+//! which best is in memory; whatever its own sync takes is part of the service time, and the rest is
 //! waited out (`wait`).
 //!
 //! Nothing here knows who writes. [`DeviceStorage`] puts the logs of a [`Storage`](crate::Storage) on
-//! a device; whoever has files of another kind gives each a [`DeviceFile`].
+//! a device; a storage with files of another kind gives each a [`DeviceFile`].
 //!
 //! What is left out: writing without a sync costs nothing, and neither does the creation of a file. A
 //! sync finds all of its bytes still to be written, as if a device wrote nothing by itself. Service
@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use wait::PreciseSleep;
 
-/// A device that logs lie on. Shared by all files that do.
+/// A device that logs are on. Shared by all files that do.
 pub struct Device {
     emulated: Option<Emulated>,
     clock: Arc<dyn Clock>,
@@ -52,7 +52,7 @@ struct Emulated {
 }
 
 impl Device {
-    /// A device like `profile`. Takes a few milliseconds, to learn how late this machine wakes
+    /// A device like `profile`. Takes a few milliseconds, to measure how late this machine wakes
     /// sleepers.
     pub fn emulated(profile: DeviceProfile, clock: Arc<dyn Clock>) -> Arc<Self> {
         let waiter = PreciseSleep::calibrated(&*clock);
@@ -60,7 +60,7 @@ impl Device {
         Arc::new(Device { emulated, clock, account: Mutex::default() })
     }
 
-    /// The device that the files underneath lie on: syncs take what they take.
+    /// The device that the files underneath are on: syncs take what they take.
     pub fn real(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Device { emulated: None, clock, account: Mutex::default() })
     }
@@ -126,7 +126,7 @@ impl DeviceFile {
 mod tests {
     use super::*;
 
-    /// Time that passes when somebody sleeps, and a little whenever somebody looks.
+    /// Time that passes when a thread sleeps, and a little at each look.
     #[derive(Default)]
     struct Slept(AtomicU64);
 

@@ -53,7 +53,7 @@ impl DeviceProfile {
         DeviceProfile::ALL.into_iter().find(|profile| profile.name == name)
     }
 
-    /// How long a sync of `bytes` takes when nobody else is being served.
+    /// How long a sync of `bytes` takes when no other thread is being served.
     pub fn service(&self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second);
         self.sync + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

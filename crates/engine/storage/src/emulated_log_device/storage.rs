@@ -1,4 +1,4 @@
-//! A storage whose logs lie on an emulated device. Everything else in it is as it was.
+//! A storage whose logs are on an emulated device. Everything else in it is as it was.
 
 use super::{Device, DeviceFile};
 use crate::{FileSystemWrapper, LogFile, Pace, ReadableFile, Storage};

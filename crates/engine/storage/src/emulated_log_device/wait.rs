@@ -1,7 +1,7 @@
-//! Waiting until a moment, neither long past it nor with a core that others could use.
+//! Waiting until a point in time, neither long past it nor with a core that others could use.
 //!
 //! A sleeper wakes late: by 16 to 40 µs at the median on a virtual machine, whatever it asked for, and
-//! by 50 µs more unless the kernel is told that this thread's timers may not be put together with
+//! by 50 µs more unless the kernel is notified that this thread's timers may not be put together with
 //! others (`PR_SET_TIMERSLACK`). So a wait sleeps for all but a margin, and watches the clock for the
 //! rest. The margin follows the lateness that is seen, so that nine sleepers in ten wake in time. What
 //! is shorter than the margin is watched from its start: that takes a core, as a device driver that
@@ -13,7 +13,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Sleeps to learn from, before there is any other.
+/// Sleeps to measure, before there is any other.
 const FIRST_SLEEPS: usize = 16;
 /// How long each of them is.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
@@ -28,7 +28,7 @@ pub(super) struct PreciseSleep {
 }
 
 impl PreciseSleep {
-    /// One that has learned how late sleepers wake.
+    /// One that has measured how late sleepers wake.
     pub(super) fn calibrated(clock: &dyn Clock) -> Self {
         allow_no_slack();
         let mut late: Vec<u64> = (0..FIRST_SLEEPS)

@@ -22,7 +22,7 @@ pub(super) struct Disk {
     locked: bool,
     plan: FaultPlan,
     space_limit: Option<u64>,
-    /// A file is settled so many calls after it was written last.
+    /// A file is quiescent so many calls after it was written last.
     settles_after: u64,
     /// The calls before this process.
     calls_before: u64,

@@ -1,7 +1,7 @@
 //! The bytes of one file: as the system shows them, and what the device holds for sure.
 //!
-//! Appended bytes lie beyond `durable_bytes` until a sync covers them. Bytes overwritten in place,
-//! as logs do, lie below it; for each such sector the device's version is kept aside until a sync.
+//! Appended bytes are beyond `durable_bytes` until a sync covers them. Bytes overwritten in place,
+//! as logs do, are below it; for each such sector the device's version is kept aside until a sync.
 //! A failed sync puts what it covered in doubt: the system takes it for written, so no later sync
 //! writes it again, and the device may or may not hold it.
 
@@ -20,7 +20,7 @@ const GATHERED_BYTES_MAX: u64 = 256 << 10;
 struct Overwritten {
     /// What the device held before.
     device: Box<[u8]>,
-    /// Whether a sync of it failed, after which only another write gives it another chance.
+    /// Whether a sync of it failed, after which only another write retries it.
     in_doubt: bool,
 }
 
@@ -198,7 +198,7 @@ impl FaultFile {
         }
     }
 
-    /// Spoils about a third of the sectors of `range`, from some byte on, with zeros or garbage.
+    /// Spoils about a third of the sectors of `range`, from some byte on, with zeros or obsolete data.
     fn damage(&mut self, range: Range<u64>, rng: &mut Rng) {
         let mut start = range.start;
         while start < range.end {
@@ -221,7 +221,7 @@ impl FaultFile {
     }
 }
 
-/// Where a sector lies in a file of `len` bytes; the last may be short.
+/// Where a sector is in a file of `len` bytes; the last may be short.
 fn range_of(sector: u64, len: usize) -> Range<usize> {
     let start = (sector * SECTOR_BYTES) as usize;
     start..len.min(start + SECTOR_BYTES as usize)

@@ -39,7 +39,7 @@ impl CallOutcome {
         !matches!(self, CallOutcome::Fail(_))
     }
 
-    /// What the caller is told.
+    /// What the caller is answered.
     pub(super) fn outcome(self) -> io::Result<()> {
         match self {
             CallOutcome::Succeed => Ok(()),

@@ -1,4 +1,4 @@
-//! What the kernel is told beyond reading and writing. All of it may be ignored, so failures are.
+//! What the kernel is advised beyond reading and writing. All of it may be ignored, so failures are.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) fn read_ahead(file: impl AsFd + Copy, offset: u64, bytes: u64) {
     }
 }
 
-/// Linux reads no more at one request than the device's read-ahead window, 128 KiB unless somebody
+/// Linux reads no more at one request than the device's read-ahead window, 128 KiB unless an operator
 /// changed it, and forgets the rest.
 #[cfg(target_os = "linux")]
 const READ_AHEAD_BYTES: u64 = 128 << 10;

@@ -8,7 +8,7 @@
 //! A lock belongs to the open file, not to the process. So a second taker inside the same process is
 //! refused as well, and the kernel releases the lock when the holder dies, however it dies. The file
 //! stays when the lock is released: removing it would let two takers lock two files of one name. If
-//! somebody else removes or replaces it, the taker notices and takes the new one.
+//! another process removes or replaces it, the taker notices and takes the new one.
 //!
 //! A caller without write permission can hold the lock as well. That keeps writers out while files
 //! are read. Such a holder leaves no pid in the file.
@@ -27,7 +27,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 /// The longest holder's number that is shown: more than a `u64` has digits.
 const PID_BYTES_MAX: usize = 24;
 
-/// How often `LOCK` may be replaced while it is being locked. Nobody does that in earnest.
+/// How often `LOCK` may be replaced while it is being locked. No program does that in earnest.
 const REPLACED_MAX: usize = 100;
 
 /// A held lock.
@@ -35,7 +35,7 @@ const REPLACED_MAX: usize = 100;
 pub(super) struct DirectoryLock {
     /// The directory, opened once more. `None` where directories can't be locked.
     directory: Option<File>,
-    /// `None` where nobody can write, or no file can be made and the directory is locked.
+    /// `None` where no process can write, or no file can be made and the directory is locked.
     file: Option<File>,
     /// The process that took it. A forked child has copies of the descriptors, and must not unlock.
     pid: u32,
@@ -126,7 +126,7 @@ fn lock_directory(directory: &Directory) -> Result<Option<File>> {
     }
 }
 
-/// The file `LOCK`, and whether it may be written. `None` if it is not there and nobody can make it.
+/// The file `LOCK`, and whether it may be written. `None` if it is not there and it can't be made.
 fn open_lock_file(
     directory: &Directory,
     open: impl Fn(&Directory) -> io::Result<File>,
@@ -172,7 +172,7 @@ fn holder(file: &File) -> Option<String> {
     lock_holder(&locks, file.dev(), file.ino()).map(|pid| pid.to_string())
 }
 
-/// The holder's pid as it wrote it. `None` in the moment before it has.
+/// The holder's pid as it wrote it. `None` before it has written it.
 fn noted_holder(file: &File) -> Option<String> {
     let mut bytes = [0; PID_BYTES_MAX];
     let len = file.read_at(&mut bytes, 0).unwrap_or(0);

@@ -29,7 +29,7 @@ pub(super) struct PosixLog {
     prepared: AtomicU64,
     /// Whether the first sync is still to make the length durable.
     is_length_new: AtomicBool,
-    /// The file, opened once more, for [`LogFile::prepare`]. The system tells a failure to write back once
+    /// The file, opened once more, for [`LogFile::prepare`]. The system reports a failure to write back once
     /// for each opening: a sync of a step must not take from the log's sync the failure of a frame.
     steps: Option<File>,
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! Files on blocks, and the power going away: names are those of some moment since they were last made safe, bytes are
+//! Files on blocks, and the power going away: names are those of some point in time since they were last made safe, bytes are
 //! those that were synced, and no file has another's.
 
 use esker_base::background::Stepped;
@@ -38,7 +38,7 @@ struct History {
     storage: BlockStorage,
     writers: BTreeMap<u64, Box<dyn WritableFile>>,
     names: Names,
-    /// The names at every moment since they were last made safe.
+    /// The names at every point in time since they were last made safe.
     moments: Vec<Names>,
     /// The bytes of each file that were synced.
     synced: BTreeMap<u64, u64>,

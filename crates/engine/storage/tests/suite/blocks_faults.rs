@@ -72,7 +72,7 @@ fn open(device: &Arc<Late>) -> BlockStorage {
     BlockStorage::open(device.clone(), &Stepped).unwrap()
 }
 
-/// Writes as long a file as there is room for, and fails unless it has its bytes after what is late was done.
+/// Writes as long a file as there is space for, and fails unless it has its bytes after what is late was done.
 fn others_are_unharmed(storage: &BlockStorage, device: &Late) {
     let mut file = storage.create("other", TABLE).unwrap();
     // What is free, is from here on.
@@ -128,7 +128,7 @@ fn is_full<T>(outcome: Result<T>) -> bool {
     }
 }
 
-/// Files until the directory has room for a few bytes more at most. Gives back how many.
+/// Files until the directory has space for a few bytes more at most. Gives back how many.
 fn fill(storage: &BlockStorage) -> usize {
     let before = storage.list().unwrap().len();
     for bytes in [100_000, 10_000, 1_000, 100, 10, 3] {

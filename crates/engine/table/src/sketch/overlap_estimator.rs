@@ -1,13 +1,13 @@
 //! What stays of several tables' keys when they are laid over each other, judged by their samples.
 //!
 //! The samples are brought to one level, so that they hold the same one key in `2^level`. Of a key
-//! in several tables only the newest version counts; or, where snapshots tell versions apart, the
+//! in several tables only the newest version counts; or, where snapshots distinguish versions, the
 //! newest of each stripe. As every table is sampled alike, *shares* of bytes are known better than
-//! bytes: what chance adds to a key's sample it adds above and below the line.
+//! bytes: what randomness adds to a key's sample it adds above and below the line.
 
 use super::{Sample, ThetaSample};
 
-/// A table's sample and where its versions stand.
+/// A table's sample and where its versions are.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSample<'a> {
     /// The table's sample.
@@ -51,7 +51,7 @@ struct Version {
 }
 
 impl OverlapEstimator {
-    /// Lays `layers`, newest first, over each other. Looks at about `samples_max` samples at most.
+    /// Lays `layers`, newest first, over each other. Inspects about `samples_max` samples at most.
     pub fn of(layers: &[TableSample<'_>], samples_max: usize) -> OverlapEstimator {
         let level = common_level(layers, samples_max);
         let mut versions: Vec<Version> = Vec::new();

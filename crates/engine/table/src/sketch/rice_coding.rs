@@ -4,7 +4,7 @@
 //! Compression of Spacecraft Television Data*, 1971): with a parameter `k`, `v >> k` ones and a zero, then the
 //! low `k` bits of `v`. Distances between hashes are geometrically distributed, for which this is within
 //! a few hundredths of a bit of the best there is; and where all values are of one length, a size takes one
-//! bit. [`ONES_MAX`] ones stand before a number as it is, so that an outlier is not long.
+//! bit. [`ONES_MAX`] ones are before a number as it is, so that an outlier is not long.
 //!
 //! ```text
 //! count varint | k of distances u8 | k of sizes u8 | distance, size, distance, size...   low bits first
@@ -54,7 +54,7 @@ fn bits_of(number: u64, k: u32) -> u64 {
     }
 }
 
-/// The bits that `samples` take, without what stands before them.
+/// The bits that `samples` take, without what is before them.
 pub(super) fn bits(samples: &[Sample]) -> u64 {
     let [distances, sizes] = parameters(samples);
     numbers(samples).map(|next| bits_of(next.0, distances) + bits_of(next.1, sizes)).sum()

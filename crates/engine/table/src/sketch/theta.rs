@@ -4,10 +4,10 @@
 //! starts at level 0 and goes a level up whenever it holds more than 16,384. When the table ends, it
 //! goes up until it takes at most seven eighths of a bit for each distinct key, if it holds more than 1,024. A small
 //! table that will be merged
-//! with large ones goes up toward their level, which its writer is told (`sample_level`): what it had
+//! with large ones goes up toward their level, which its writer is given (`sample_level`): what it had
 //! below would only take space. But it keeps 32 hashes, if it has so many, for it may be merged with other
 //! small tables first, and of those that have none nothing can be said. A merge of many tables is
-//! judged by all their samples together. The level follows from the set and what was told alone, not from
+//! judged by all their samples together. The level follows from the set and the given level alone, not from
 //! the order of insertion.
 //!
 //! Of a hash the top 40 bits are kept, its *cell* of a grid. Of a thousand million keys one in a thousand
@@ -28,9 +28,9 @@ use esker_base::coding::{take_u8, take_varint32, take_varint64};
 /// Bits of a hash that are kept.
 pub(super) const GRID_BITS: u32 = 40;
 
-/// Bits of a sample that tell its size.
+/// Bits of a sample that record its size.
 const SIZE_BITS: u32 = 64 - GRID_BITS;
-/// Sizes from here on are told in units of so many bytes.
+/// Sizes from here on are recorded in units of so many bytes.
 const SIZES_EXACT: u32 = 1 << (SIZE_BITS - 1);
 const SIZE_UNIT_BITS: u32 = 12;
 
@@ -41,7 +41,7 @@ const SAMPLES_MAX: usize = 16_384;
 const SAMPLES_FEW: usize = 1024;
 const BITS_FOR_EIGHT: u64 = 7;
 
-/// Stands before a sample that is written as bits. Levels are less.
+/// Is before a sample that is written as bits. Levels are less.
 const AS_BITS: u8 = 0x80;
 
 /// A sample that is brought to the level of others keeps at least so many, if it has them.
@@ -120,7 +120,7 @@ impl ThetaSample {
         Self::default()
     }
 
-    /// Notes a key's hash. If it was noted before, or another of its cell, the larger `bytes` stand.
+    /// Notes a key's hash. If it was noted before, or another of its cell, the larger `bytes` are.
     #[inline]
     pub fn insert(&mut self, hash: u64, bytes: u32) {
         if keeps(self.level, hash) {
@@ -132,7 +132,7 @@ impl ThetaSample {
         }
     }
 
-    /// Makes this the sample of both sets. Of a hash in both, this sample's bytes stand, so merge
+    /// Makes this the sample of both sets. Of a hash in both, this sample's bytes are, so merge
     /// the older into the newer.
     pub fn merge(&mut self, older: &ThetaSample) {
         self.settle();
@@ -294,7 +294,7 @@ impl ThetaSample {
     }
 }
 
-/// Puts samples in order, one for each cell. Of several keys in a cell the largest stands: whoever looks at the same
+/// Puts samples in order, one for each cell. Of several keys in a cell the largest is: two readers that inspect the same
 /// keys finds the same samples, in whichever order they come.
 fn settle(samples: &mut Vec<Sample>) {
     // What is sorted already is made use of.

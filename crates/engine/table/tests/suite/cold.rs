@@ -64,7 +64,7 @@ impl Cold {
         std::mem::take(&mut self.file.reads.lock().unwrap())
     }
 
-    /// Where the block with a key lies.
+    /// Where the block with a key is.
     fn block_of(&self, key: &[u8]) -> Range<u64> {
         static BLOCKS: OnceLock<Vec<Range<u64>>> = OnceLock::new();
         let blocks = BLOCKS.get_or_init(|| {

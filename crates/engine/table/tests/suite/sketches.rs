@@ -23,7 +23,7 @@ fn counter(keys: Range<u64>) -> Hll {
     hll
 }
 
-/// A table's sample. `bytes` tells the tables apart that a key is in.
+/// A table's sample. `bytes` distinguishes the tables that a key is in.
 fn sample(keys: Range<u64>, bytes: u32) -> ThetaSample {
     let mut sample = ThetaSample::new();
     keys.for_each(|key| sample.insert(hash_of(0, key), bytes));
@@ -75,7 +75,7 @@ fn distinct(seed: u64, count: u64) -> Vec<u64> {
     (0..count).map(|key| hash_of(seed, key)).collect()
 }
 
-/// `count` draws from `keys` keys, in which the n-th is drawn with a chance of about 1 / n.
+/// `count` draws from `keys` keys, in which the n-th is drawn with a probability of about 1 / n.
 fn skewed(seed: u64, keys: u64, count: u64) -> Vec<u64> {
     let mut rng = Rng::new(seed);
     let mut draw = || (rng.unit() * (keys as f64).ln()).exp();

@@ -1,4 +1,4 @@
-//! What a table does beside giving its versions back.
+//! What a table does in addition to giving its versions back.
 
 use crate::support::*;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_KEY_BYTES, MAX_SEQNO, RangeTombstone};

@@ -1,4 +1,4 @@
-//! The cursor against a model: the pairs that a store and a write set make together, in a vector.
+//! The cursor against a model: the entries that a store and a write set make together, in a vector.
 
 use super::*;
 use crate::read_set::ReadSet;
@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A cursor over pairs in a vector.
+/// A cursor over entries in a vector.
 struct Pairs {
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
     at: Option<usize>,
@@ -83,7 +83,7 @@ fn ranges() -> impl Strategy<Value = KeyRange> {
     (bound(), bound()).prop_map(|(start, end)| KeyRange { start, end })
 }
 
-/// The store's pairs.
+/// The store's entries.
 fn stored() -> impl Strategy<Value = BTreeMap<u8, u8>> {
     proptest::collection::btree_map(0..20u8, 0..100u8, 0..12)
 }
@@ -110,7 +110,7 @@ fn write_set(writes: &[(u8, Option<u8>)]) -> WriteSet {
     set
 }
 
-/// The pairs that moves lead to.
+/// The entries that moves lead to.
 type Seen = Vec<Option<(Vec<u8>, Vec<u8>)>>;
 
 /// Where each move leads.
@@ -169,7 +169,7 @@ proptest! {
         prop_assert_eq!(walk_merged(&stored, &own, &range, &moves).0, expected);
     }
 
-    /// If the cursor would have seen something else had the store had, or not had, a pair, then that key
+    /// If the cursor would have seen something else had the store had, or not had, an entry, then that key
     /// is among what was read.
     #[test]
     fn whatever_could_have_changed_the_walk_counts_as_read(

@@ -74,7 +74,7 @@ impl LockManager {
     }
 
     /// Queues up for `key` and waits until it is handed over. False if it is worth another try: a
-    /// range came in between, or there is nobody to wait for any more.
+    /// range came in between, or there is no transaction to wait for any more.
     fn wait_in_queue(
         &self,
         owner: TransactionId,

@@ -63,7 +63,7 @@ impl Entry {
         }
     }
 
-    /// Makes the first waiter the owner, and wakes it. False if nobody waits.
+    /// Makes the first waiter the owner, and wakes it. False if there is no waiter.
     #[inline]
     pub(super) fn grant_next(&mut self) -> bool {
         let first = self.queue.as_mut().and_then(|queue| queue.pop_front());

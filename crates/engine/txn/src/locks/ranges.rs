@@ -1,8 +1,8 @@
 //! Locks on ranges of keys, for range deletes.
 //!
-//! Whoever wants a range first enters it here, and then locks every key in it that somebody has at
-//! that time, which is to wait for the transactions that have them. Whoever wants a key looks here
-//! while it has the key's shard locked; whoever wants a range looks into the shards after it has
+//! An owner that wants a range first enters it here, and then locks every key in it that another has at
+//! that time, which is to wait for the transactions that have them. An owner that wants a key looks here
+//! while it has the key's shard locked; an owner that wants a range looks into the shards after it has
 //! entered the range. So one of the two sees the other, and waits.
 //!
 //! Ranges are entered all at once, and wait for those that overlap them before they are entered.
@@ -65,12 +65,12 @@ impl RangeLockGuard {
 #[derive(Default)]
 pub(super) struct Ranges {
     entered: Mutex<Vec<Arc<RangeLockGuard>>>,
-    /// How many there are: nearly always none, and then nobody takes the lock.
+    /// How many there are: nearly always none, and then no thread takes the lock.
     count: AtomicUsize,
 }
 
 impl Ranges {
-    /// Whether there is any. Under a shard's lock, this sees the range of everybody who has looked into
+    /// Whether there is any. Under a shard's lock, this sees the range of all owners that have looked into
     /// the shard before.
     #[inline]
     pub(super) fn any(&self) -> bool {
@@ -81,7 +81,7 @@ impl Ranges {
         self.entered.lock().len()
     }
 
-    /// Somebody else whose range `key` is in.
+    /// Another owner whose range `key` is in.
     #[cold]
     pub(super) fn blocking(
         &self,

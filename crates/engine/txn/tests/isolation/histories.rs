@@ -42,7 +42,7 @@ fn options(
         .lock_timeout(lock_timeout)
 }
 
-/// `steps` steps of five transactions that take turns at random, in this thread. Whoever would have to
+/// `steps` steps of five transactions that take turns at random, in this thread. A transaction that would have to
 /// wait starts over.
 fn taking_turns(
     store: &TransactionDb<Store>,

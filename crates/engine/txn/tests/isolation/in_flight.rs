@@ -27,7 +27,7 @@ fn serializable(
     store.begin(&options).unwrap()
 }
 
-/// Runs `write`, and in the middle of it `meanwhile`, whose outcome it gives back beside.
+/// Runs `write`, and in the middle of it `meanwhile`, whose outcome it gives back as well.
 fn amid(
     store: &'static TransactionDb<Store>,
     write: impl FnOnce() -> Result<()>,

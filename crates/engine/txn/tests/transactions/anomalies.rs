@@ -222,7 +222,7 @@ fn no_phantom_appears_from_snapshot_on() {
     }
 }
 
-/// Two transactions each count the pairs in a range, and add one of that number. The second's outcome.
+/// Two transactions each count the entries in a range, and add one of that number. The second's outcome.
 fn phantom_write_skew(level: Isolation, way: Concurrency) -> Result<()> {
     let store = store_of(&[("k1", "1")]);
     let mut first = store.begin(&options(level, way)).unwrap();

@@ -37,12 +37,12 @@ pub fn store_of(pairs: &[(&str, &str)]) -> TransactionDb<Db> {
     store
 }
 
-/// Options with a timeout that nobody reaches.
+/// Options with a timeout that is never reached.
 pub fn options(isolation: Isolation, concurrency: Concurrency) -> TransactionOptions {
     TransactionOptions::default().isolation(isolation).concurrency(concurrency).lock_timeout(LONG)
 }
 
-/// Options with which whoever would have to wait fails at once.
+/// Options with which a transaction that would have to wait fails at once.
 pub fn impatient(isolation: Isolation, concurrency: Concurrency) -> TransactionOptions {
     TransactionOptions::default()
         .isolation(isolation)
@@ -62,7 +62,7 @@ pub trait Text {
     fn read(&mut self, key: &str) -> Option<String>;
     fn read_for_update(&mut self, key: &str) -> Result<Option<String>>;
     fn write(&mut self, key: &str, value: &str) -> Result<()>;
-    /// The pairs from `from` up to, not including, `to`, as `key=value`.
+    /// The entries from `from` up to, not including, `to`, as `key=value`.
     fn scan(&mut self, from: &str, to: &str) -> Vec<String>;
 }
 
@@ -97,7 +97,7 @@ pub fn committed(store: &TransactionDb<Db>, key: &str) -> Option<String> {
     text(store.get(KEYSPACE, key.as_bytes()).unwrap())
 }
 
-/// Nobody holds anything.
+/// No lock is held.
 #[track_caller]
 pub fn assert_nothing_held(store: &TransactionDb<Db>) {
     assert_eq!(store.held(), LockStats::default());

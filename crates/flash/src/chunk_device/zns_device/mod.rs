@@ -88,7 +88,7 @@ impl ZnsDevice {
         Ok(ZnsDevice { disk, geometry, active_max, active_beside, zones, foreign, flushing })
     }
 
-    /// Resets all zones that hold something, whoever wrote it. One that turns out bad then is left. A disk on which this
+    /// Resets all zones that hold something, whichever program wrote it. One that turns out bad then is left. A disk on which this
     /// was interrupted has the files that it had, or is refused until it is erased.
     pub fn erase(&self) -> Result<()> {
         let _lock = self.lock()?;
@@ -220,7 +220,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Whether a zone that was left so is so still, as far as the disk tells: a full one was perhaps emptied and filled again. The
+/// Whether a zone that was left so is so still, as far as the disk reports: a full one was perhaps emptied and filled again. The
 /// disk itself refuses to reset one that failed.
 fn is_as_left(left: &Zone, found: &Zone) -> bool {
     match (left.condition, found.condition) {

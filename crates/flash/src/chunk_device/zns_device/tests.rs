@@ -18,7 +18,7 @@ fn store(disk: &MemoryDisk) -> Result<FlashStorage> {
     FlashStorage::open(Arc::new(open(disk)))
 }
 
-/// Blocks of bytes that tell where they are.
+/// Blocks of bytes that say where they are.
 fn blocks(count: usize, seed: u8) -> Vec<u8> {
     (0..count * 4096).map(|at| (at / 512) as u8 ^ seed).collect()
 }
@@ -179,7 +179,7 @@ fn one_user_at_a_time_has_the_disk_and_finds_what_the_last_one_wrote() {
     assert!(disk.change(|state| state.zones.iter().all(|zone| zone.start % ZONE_BYTES == 0)));
 }
 
-/// A disk that has room for few active zones.
+/// A disk that has space for few active zones.
 fn narrow(zones: u64) -> MemoryDisk {
     let disk = MemoryDisk::new(zones);
     disk.change(|state| state.active_max = Some(ACTIVE_MIN));

@@ -1,4 +1,4 @@
-//! A disk with placement in memory, emulated: its bytes, and where its blocks lie (`units`). It can lose power, and then
+//! A disk with placement in memory, emulated: its bytes, and where its blocks are (`units`). It can lose power, and then
 //! loses any blocks that were not flushed, in no order, as disks with a write cache may.
 
 mod reclaim_units;

@@ -52,7 +52,7 @@ fn write(sim: &mut Sim, unit: u16) {
     sim.write(chunk, number, 1_000 + u32::from(unit)).unwrap();
 }
 
-/// The moments of all completions.
+/// The points in time of all completions.
 fn ends(sim: &mut Sim) -> Vec<(u64, Kind)> {
     std::iter::from_fn(|| sim.next_completion()).map(|done| (done.at, done.kind)).collect()
 }

@@ -36,7 +36,7 @@ pub enum Condition {
     Conventional,
     /// Written from its beginning.
     Empty,
-    /// Written behind what is there: implicitly or explicitly open, or closed. A disk has room for so many.
+    /// Written behind what is there: implicitly or explicitly open, or closed. A disk has space for so many.
     Active,
     /// Read, and reset.
     Full,

@@ -65,7 +65,7 @@ impl State {
         Ok(true)
     }
 
-    /// How many chunks are written in part, or will be at any moment. The journal's is one of them even when it is full
+    /// How many chunks are written in part, or will be at any time. The journal's is one of them even when it is full
     /// to the last block, as the next edit begins another.
     fn begun(&self, zones: &dyn ChunkDevice) -> usize {
         let mut begun: BTreeSet<Chunk> = zones.active().into_iter().collect();

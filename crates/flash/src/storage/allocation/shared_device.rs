@@ -173,7 +173,7 @@ impl SharedDevice {
         Ok(state.space.take_any_idle())
     }
 
-    /// Sets how much has to be written after files until they count as settled in `settling`. Until
+    /// Sets how much has to be written after files until they count as quiescent in `settling`. Until
     /// then data uses space twice, and only space available to deep tables.
     fn update_settle_distance(&self, state: &State) {
         let kept = self.reserve_for(state, LIFETIMES - 1);

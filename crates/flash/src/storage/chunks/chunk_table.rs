@@ -291,7 +291,7 @@ impl ChunkTable {
         self.state.units.len() as f64 * NEEDED_OF_UNITS
     }
 
-    /// Sets how much has to be written after files until they settle (`settling`), given the number
+    /// Sets how much has to be written after files until they are quiescent (`settling`), given the number
     /// of chunks left.
     pub(crate) fn update_settle_distance(&self, settling: &QuiescenceTracker, left: u32) {
         let most = u64::from(left) / MAX_FRACTION_OF_FREE;

@@ -158,7 +158,7 @@ impl FileMeta {
     }
 
     /// Finds the writes of a log on its chunks. Says which of these are bad and may have had some. A bad one is the log's no
-    /// more if it is known that none was in it: chunks are written in order, and one before it has room.
+    /// more if it is known that none was in it: chunks are written in order, and one before it has space.
     pub(crate) fn scan(&self, zones: &dyn ChunkDevice, proof: &mut Proof) -> Result<Vec<u32>> {
         let mut pieces = self.pieces.write();
         let mut position = self.position.lock();

@@ -13,7 +13,7 @@ pub(crate) struct WholeEdit {
     pub(crate) ops: Vec<JournalRecord>,
 }
 
-/// The whole edits in a chunk, from the block at `from` on, and where they begin. Looks at `most` bytes.
+/// The whole edits in a chunk, from the block at `from` on, and where they begin. Inspects `most` bytes.
 pub(crate) fn scan(
     content: &mut Content<'_>,
     from: u64,

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What the device and the policy are told: of chunks, which lifetime is written there, and of which a place is wanted.
+/// What the device and the policy are called with: of chunks, which lifetime is written there, and of which a place is wanted.
 #[derive(Clone, Default)]
 struct Told {
     chunks: Arc<Mutex<BTreeMap<u32, Lifetime>>>,
@@ -89,12 +89,12 @@ impl PlacementPolicy for Asked {
 const CHUNK_BYTES: u32 = 64 << 10;
 const BLOCK: usize = 4096;
 
-/// 60 chunks beside the journal's.
+/// 60 chunks in addition to the journal's.
 fn device() -> MemoryChunkDevice {
     MemoryChunkDevice::new(Geometry::of_blocks(2, 4, 8, CHUNK_BYTES))
 }
 
-/// Opens a device, and says what is told of it from then on.
+/// Opens a device, and says what is notified of it from then on.
 fn open(device: &MemoryChunkDevice) -> (FlashStorage, Told) {
     let told = Told::default();
     let zones = Noting { below: device.clone(), told: told.clone() };
@@ -114,7 +114,7 @@ fn short() -> WriteHint {
     WriteHint::table(LEVEL).living(Some(0))
 }
 
-/// Writes a file, and says on which chunks it lies.
+/// Writes a file, and says on which chunks it is.
 fn write(
     storage: &FlashStorage,
     name: &str,
@@ -160,7 +160,7 @@ fn a_policy_is_asked_for_a_place_by_level_alone() {
     assert_eq!(*told.wanted.lock(), BTreeSet::from([usize::from(1 + LEVEL)]));
 }
 
-/// Tables of level 0 lie on four chunks, and have the class of those that live shortest.
+/// Tables of level 0 are on four chunks, and have the class of those that live shortest.
 #[test]
 fn a_table_lies_on_as_many_chunks_as_its_level_says() {
     let device = MemoryChunkDevice::new(Geometry::of_blocks(2, 4, 4, 2 << 20));

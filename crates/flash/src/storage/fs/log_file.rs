@@ -88,8 +88,8 @@ impl FlashLog {
     }
 
     /// Whether the log has these bytes there. Who opens a database writes again what its logs show, for the system may
-    /// show what a sync that failed has lost; where there is no room for that, the sync that follows has to do, as it
-    /// does for all else on the device: or a full one could not be opened to make room on it.
+    /// show what a sync that failed has lost; where there is no space for that, the sync that follows has to do, as it
+    /// does for all else on the device: or a full one could not be opened to make space on it.
     fn has(&self, offset: u64, bytes: &[u8]) -> Result<bool> {
         let source = Source { zones: self.core.zones.clone(), reads: self.core.reads.clone() };
         let mut found = vec![0; bytes.len().min(PIECE_BYTES)];

@@ -169,7 +169,7 @@ impl Found {
     }
 }
 
-/// Why the newest edit may have been lost, other than by a power loss. One that power loss cut off was never durable: no edit
+/// Why the newest edit may have been lost, other than by a power loss. One that power loss truncated was never durable: no edit
 /// behind it says so, and of a single block nothing is left or all.
 fn damage(
     zones: &dyn ChunkDevice,
@@ -211,8 +211,8 @@ fn damage(
     Ok(None)
 }
 
-/// Whether what lies behind the last whole edit is one of a single block, which a power loss leaves whole or not at all. What
-/// does not look like one may be somebody else's.
+/// Whether what is behind the last whole edit is one of a single block, which a power loss leaves whole or not at all. What
+/// does not look like one may be another program's.
 fn is_damaged_edit(content: &mut Content<'_>, found: &Found) -> Result<bool> {
     let block = content.from(found.end, BLOCK_BYTES as usize)?;
     let block = &block[..block.len().min(BLOCK_BYTES as usize)];

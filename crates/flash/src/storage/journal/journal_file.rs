@@ -131,8 +131,8 @@ impl Journal {
         written
     }
 
-    /// Fails unless there is room for a change: behind what was written, or behind a snapshot of the directory `before` it with
-    /// as much room again. What is written and finds none gives the journal up.
+    /// Fails unless there is space for a change: behind what was written, or behind a snapshot of the directory `before` it with
+    /// as much space again. What is written and finds none gives the journal up.
     pub(crate) fn check_room_for(
         &self,
         ops: &[JournalRecord],

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Files of one lifetime that are not settled take at most one part in so many of the chunks that deep tables may still
+/// Files of one lifetime that are not quiescent take at most one part in so many of the chunks that deep tables may still
 /// take.
 pub(crate) const MAX_FRACTION_OF_FREE: u64 = 5;
 
@@ -24,7 +24,7 @@ pub(crate) const MAX_FRACTION_OF_FREE: u64 = 5;
 #[derive(Default)]
 pub(crate) struct QuiescenceTracker {
     lifetimes: [LifetimeStream; LIFETIMES],
-    /// Files that may not be settled: their lifetime, and the bytes written of it when they ended.
+    /// Files that may not be quiescent: their lifetime, and the bytes written of it when they ended.
     files: Mutex<HashMap<String, (Lifetime, u64)>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct QuiescenceTracker {
 #[derive(Default)]
 struct LifetimeStream {
     written: AtomicU64,
-    /// How much behind a file has to be written until it is settled.
+    /// How much behind a file has to be written until it is quiescent.
     held: AtomicU64,
 }
 
@@ -43,7 +43,7 @@ impl LifetimeStream {
 }
 
 impl QuiescenceTracker {
-    /// Sets how much is written behind a file until it is settled, in bytes.
+    /// Sets how much is written behind a file until it is quiescent, in bytes.
     pub(crate) fn set_held(&self, lifetime: Lifetime, bytes: u64) {
         self.lifetimes[lifetime].held.store(bytes, Ordering::Relaxed);
     }

@@ -27,7 +27,7 @@ pub struct Checkpoint {
     pub generation: u64,
     /// Records up to this one are in the directory, or are dead; but for the late ones.
     pub seqno: u64,
-    /// Where later records may lie.
+    /// Where later records may be.
     pub windows: Vec<Extent>,
     /// Records up to `seqno` that were on their way: seqno and first block.
     pub late: Vec<(u64, u32)>,
@@ -91,7 +91,7 @@ impl Checkpoint {
         (u32_at(header, 8) == MAGIC).then_some(HEADER_BYTES as u64 + bytes)
     }
 
-    /// Reads the checkpoint at the front of `bytes`, which lie at `offset` of the device.
+    /// Reads the checkpoint at the front of `bytes`, which are at `offset` of the device.
     pub fn decode(bytes: &[u8], offset: u64, secret: u64) -> Option<Checkpoint> {
         let len = Self::bytes_of(bytes.get(..HEADER_BYTES)?)?;
         let bytes = bytes.get(..usize::try_from(len).ok()?)?;

@@ -3,7 +3,7 @@
 //! Every structure begins with a tag: XXH3-64 of the rest of it, seeded with the store's secret. The
 //! secret is drawn when the store is made and leaves it never, so a value can't be made to look
 //! like a structure, and what an earlier store left on the device is none of this one's. Each structure
-//! also says where it lies, so that it means nothing in another place.
+//! also says where it is, so that it means nothing in another place.
 
 pub mod journal;
 pub mod record;

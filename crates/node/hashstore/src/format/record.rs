@@ -1,4 +1,4 @@
-//! A record: one store or delete, as it lies in its extents.
+//! A record: one store or delete, as it is in its extents.
 
 use super::{TAG_BYTES, is_sealed, seal};
 use crate::extent::Extent;
@@ -49,7 +49,7 @@ pub struct Record {
     pub kind: RecordKind,
     /// Which write of its partition it is.
     pub seqno: u64,
-    /// All writes up to this one were known durable when the record was written: so whoever finds the
+    /// All writes up to this one were known durable when the record was written: so a reader that finds the
     /// record must find theirs.
     pub durable_through: u64,
     /// The key.
@@ -58,7 +58,7 @@ pub struct Record {
     pub value_bytes: u32,
     /// The value's CRC-32C.
     pub value_checksum: u32,
-    /// Where the record lies: all its extents, the first of which begins with the header.
+    /// Where the record is: all its extents, the first of which begins with the header.
     pub extents: Vec<Extent>,
 }
 
@@ -106,7 +106,7 @@ impl Record {
         is_one.then(|| value_at(key, extents))
     }
 
-    /// Reads the record that starts at the front of `bytes` and lies at block `start`, if there is a
+    /// Reads the record that starts at the front of `bytes` and is at block `start`, if there is a
     /// whole one up to its value.
     pub fn decode(
         bytes: &[u8],
@@ -141,7 +141,7 @@ impl Record {
         Some(Record { kind, seqno, durable_through, key, value_bytes, value_checksum, extents })
     }
 
-    /// What is left of a header, if `bytes` may be one that was damaged and lay at block `start`: of magic, partition and place
+    /// What is left of a header, if `bytes` may be one that was damaged and was at block `start`: of magic, partition and place
     /// one at most is wrong.
     pub fn remains(bytes: &[u8], (partition, start): (u32, u32)) -> Option<Remains> {
         let header = bytes.get(..HEADER_BYTES)?;
@@ -179,7 +179,7 @@ impl Record {
         None
     }
 
-    /// Where the value lies in the record's bytes.
+    /// Where the value is in the record's bytes.
     pub fn value(&self) -> std::ops::Range<usize> {
         let at = value_at(self.key.len(), self.extents.len());
         at..at + self.value_bytes as usize

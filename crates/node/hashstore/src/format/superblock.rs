@@ -1,4 +1,4 @@
-//! The superblock: what a store is and where its parts lie. Written once, in two copies.
+//! The superblock: what a store is and where its parts are. Written once, in two copies.
 
 use super::{TAG_BYTES, is_sealed, seal};
 use esker_base::coding::{u32_at, u64_at};
@@ -10,7 +10,7 @@ pub const VERSION: u32 = 1;
 /// What structures with places of their own are aligned to, whatever the block size.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// The two copies lie one behind the other, and the first region behind them.
+/// The two copies are one behind the other, and the first region behind them.
 pub const REGIONS_AT: u64 = 2 * PAGE_BYTES;
 
 /// Where the copies of the superblock are.
@@ -24,7 +24,7 @@ const SUPERBLOCK_BYTES: usize = 80;
 /// A region starts with two pages for marks, and goes on with the halves of the journal.
 const MARK_PAGES: u64 = 2;
 
-/// The smallest half of a journal: room for a window's list, and some keys.
+/// The smallest half of a journal: space for a window's list, and some keys.
 const HALF_BYTES_MIN: u64 = 64 << 10;
 /// What the journal is given for a key: a key of 16 bytes and its extent take 24 bytes, and as much again
 /// is for changes.
@@ -45,7 +45,7 @@ pub(crate) fn seal_again(bytes: &mut [u8]) {
     seal(&mut bytes[..SUPERBLOCK_BYTES], SEED);
 }
 
-/// Where things lie.
+/// Where things are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The store's own random number.
@@ -99,7 +99,7 @@ impl Layout {
         REGIONS_AT + u64::from(partition) * self.region_bytes
     }
 
-    /// Where the mark of `epoch` lies: two take turns.
+    /// Where the mark of `epoch` is: two take turns.
     pub fn mark(&self, partition: u32, epoch: u64) -> u64 {
         self.region(partition) + epoch % MARK_PAGES * PAGE_BYTES
     }
@@ -114,7 +114,7 @@ impl Layout {
         self.half(partition, 2)
     }
 
-    /// Where a block lies.
+    /// Where a block is.
     pub fn block(&self, partition: u32, block: u32) -> u64 {
         self.data(partition) + u64::from(block) * u64::from(self.block_bytes)
     }

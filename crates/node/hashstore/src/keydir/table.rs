@@ -2,7 +2,7 @@
 
 use crate::extent::Extent;
 
-/// Keys up to this length lie in their entries.
+/// Keys up to this length are in their entries.
 pub const SHORT_KEY_BYTES: usize = 16;
 /// The mark of a key that does not.
 pub const LONG_KEY: u32 = SHORT_KEY_BYTES as u32 + 1;

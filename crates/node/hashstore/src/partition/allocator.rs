@@ -28,7 +28,7 @@ const WINDOW_BYTES_MAX: u64 = 256 << 20;
 const RESERVE_SHARE: u32 = 1024;
 const RESERVE_BLOCKS_MIN: u32 = 16;
 
-/// Extents that are free at a time, beside as many as were freed.
+/// Extents that are free at a time, in addition to as many as were freed.
 const RELEASED_MORE: usize = 4;
 
 /// Why blocks can't be had.
@@ -49,7 +49,7 @@ pub(super) struct Need {
 }
 
 impl Need {
-    /// The blocks, if it lies in so many extents, all of which it lists.
+    /// The blocks, if it is in so many extents, all of which it lists.
     pub fn blocks(&self, extents: usize) -> u64 {
         let bytes = value_at(self.key_bytes, extents) + self.value_bytes;
         bytes.div_ceil(self.block_bytes as usize) as u64
@@ -66,7 +66,7 @@ impl Need {
 pub(super) struct BlockAllocator {
     free: Extents,
     window: Extents,
-    /// Chosen by the checkpoint that is under way.
+    /// Chosen by the checkpoint that is in progress.
     next_window: Vec<Extent>,
     /// Freed, but reads below the number given may still need them.
     freed: VecDeque<(u64, Extent)>,
@@ -139,7 +139,7 @@ impl BlockAllocator {
         }
     }
 
-    /// Takes note that nobody needs these any more, what replaces them is durable, but for reads under way: those from `oldest_read` on, below
+    /// Takes note that these are not needed any more, what replaces them is durable, but for reads in progress: those from `oldest_read` on, below
     /// `next_read`.
     pub fn free(&mut self, extents: &[Extent], oldest_read: u64, next_read: u64) {
         self.freed_blocks += blocks_of(extents);
@@ -170,7 +170,7 @@ impl BlockAllocator {
         self.window.len().min(LEFT_EXTENTS_MAX) + chosen.min(WINDOW_EXTENTS_MAX)
     }
 
-    /// Chooses the window of a new checkpoint, and gives the whole list. Reads from `oldest_read` on are under way.
+    /// Chooses the window of a new checkpoint, and gives the whole list. Reads from `oldest_read` on are in progress.
     pub fn begin_window(&mut self, oldest_read: u64) -> Vec<Extent> {
         // What is left of them was freed while a read was under way that has ended.
         self.release(oldest_read, usize::MAX);

@@ -6,7 +6,7 @@ use crate::format::superblock::Layout;
 use esker_base::Error;
 use esker_uring::Buffer;
 
-/// Room for a checkpoint's lists: windows and what is left of earlier ones, and late records.
+/// Space for a checkpoint's lists: windows and what is left of earlier ones, and late records.
 pub(super) const LISTS_BYTES_MAX: u64 = (1024 + 512) * 8 + 1024 * 12;
 
 /// So many bytes of changes begin a checkpoint, before the window is used up: encoding them takes a fraction of a millisecond.
@@ -59,7 +59,7 @@ pub(super) enum State {
     InPieces,
     /// What it says is not all safe, or its pieces are not: a sync comes before it is written.
     Held,
-    /// That sync is under way.
+    /// That sync is in progress.
     Cleaning,
     Writing,
     Written,
@@ -82,7 +82,7 @@ impl CheckpointInProgress {
 }
 
 impl Partition {
-    /// Begins a checkpoint of what is known now, at once however long that takes: before any request. None must be under way.
+    /// Begins a checkpoint of what is known now, at once however long that takes: before any request. None must be in progress.
     pub(crate) fn begin_first_checkpoint(&mut self) {
         match self.changes_fit() {
             true => self.begin_changes(),
@@ -90,7 +90,7 @@ impl Partition {
         }
     }
 
-    /// Begins a checkpoint of what is known now, or goes on with the snapshot that it takes. None must be under way.
+    /// Begins a checkpoint of what is known now, or goes on with the snapshot that it takes. None must be in progress.
     pub(super) fn begin_checkpoint(&mut self) {
         if self.changes_fit() {
             self.begin_changes();
@@ -124,7 +124,7 @@ impl Partition {
     }
 
     /// The directory's entries. This is the one step that takes time in proportion to the keys: where there are few, at an opening, and where
-    /// they fill the half so that a snapshot in pieces has no room.
+    /// they fill the half so that a snapshot in pieces has no space.
     fn begin_snapshot_at_once(&mut self) {
         let mut entries = Vec::with_capacity(self.entry_bytes as usize);
         for (key, extents) in self.directory.iter() {

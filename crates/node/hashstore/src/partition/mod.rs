@@ -1,6 +1,6 @@
 //! A partition: the keys whose hashes begin alike, in a region of the device of their own.
 //!
-//! It is a state machine without input, output, threads or time. Whoever owns it gives it requests and
+//! It is a state machine without input, output, threads or time. Its owner gives it requests and
 //! reports what became of the input and output it asked for, and takes from it what it wants done and
 //! what it has to say. So the reactor that owns it never blocks, and a test can let it crash anywhere.
 //!
@@ -11,12 +11,12 @@
 //! writes a record without a value. Writes of one key take place one after the other.
 //!
 //! **With a volatile cache** ([`Partition::with_volatile_cache`]) a change takes effect and is acknowledged when its record is
-//! written; whoever wants it safe syncs the device. The directory then knows of records that a crash may take back, so a checkpoint is made of
-//! what is known at a moment, and written after a sync that began later: by then all that it says is safe. What is acknowledged meanwhile lies
-//! behind it, as what comes after any checkpoint does, so nobody waits for that sync.
+//! written; a caller that wants it durable syncs the device. The directory then knows of records that a crash may take back, so a checkpoint is made of
+//! what is known at one point in time, and written after a sync that began later: by then all that it says is safe. What is acknowledged meanwhile is
+//! behind it, as what comes after any checkpoint does, so no request waits for that sync.
 //!
 //! **A checkpoint** (`checkpoint`) appends the directory's changes to the journal, or writes all of it to
-//! the journal's other half, in pieces (`snapshot`), and says in which blocks, the window, later records will lie. When it is durable, what was
+//! the journal's other half, in pieces (`snapshot`), and says in which blocks, the window, later records will be. When it is durable, what was
 //! freed before it can be used again. No step takes time in proportion to the keys, but for what `checkpoint` names.
 //!
 //! **Recovery** (`recover`) reads the journal and then the window. What makes it right:
@@ -24,7 +24,7 @@
 //! 1. Between two durable checkpoints every block is written at most once, so no record that was written since the last
 //!    one has been overwritten.
 //! 2. A record counts only if its seqno is above the checkpoint's, or if the checkpoint names it as late (it was on
-//!    its way). All others are in the directory or dead. So what lies in free blocks from earlier can't come back.
+//!    its way). All others are in the directory or dead. So what is in free blocks from earlier can't come back.
 //! 3. Seqnos are not used twice: recovery goes on well above the highest that it has found.
 //! 4. A block is freed only after what replaces its record is durable.
 //!
@@ -103,7 +103,7 @@ pub struct Partition {
     busy: BTreeMap<Vec<u8>, VecDeque<WritePlan>>,
     /// Changes that wait for space, with the number of checkpoints they have waited for.
     stalled: VecDeque<(WritePlan, u32)>,
-    /// Changes that wait because too many are on their way, and deletes for which those leave no room.
+    /// Changes that wait because too many are on their way, and deletes for which those leave no space.
     crowded: VecDeque<WritePlan>,
     /// Records that are written and wait for a sync.
     written: Vec<u64>,
@@ -235,7 +235,7 @@ impl Partition {
         self.checkpoint_if_wanted();
     }
 
-    /// Begins a checkpoint of what has changed, if none is under way: after it, opening has nothing to do.
+    /// Begins a checkpoint of what has changed, if none is in progress: after it, opening has nothing to do.
     pub fn checkpoint(&mut self) {
         if self.failed.is_none() && self.checkpoint.is_none() && self.has_changes() {
             self.is_checkpoint_due = true;
@@ -243,7 +243,7 @@ impl Partition {
         }
     }
 
-    /// Whether nothing is under way, nor waits for a sync that was not taken yet.
+    /// Whether nothing is in progress, nor waits for a sync that was not taken yet.
     pub fn is_idle(&self) -> bool {
         let has_checkpoint = self.checkpoint.is_some() || self.is_checkpoint_due;
         let is_clean = self.written.is_empty() && !has_checkpoint;
@@ -345,12 +345,12 @@ impl Partition {
         }
     }
 
-    /// The oldest read under way, or the next one.
+    /// The oldest read in progress, or the next one.
     fn oldest_read(&self) -> u64 {
         self.reads.first_key_value().map_or(self.next_read, |(&read, _)| read)
     }
 
-    /// Nobody but reads under way needs these blocks any more.
+    /// Only reads in progress need these blocks.
     fn free(&mut self, extents: &[Extent]) {
         self.space.free(extents, self.oldest_read(), self.next_read);
     }

@@ -7,7 +7,7 @@ use esker_base::{Error, Result};
 use esker_uring::{Buffer, Slice};
 use std::io;
 
-/// A read under way. Its number says which blocks it may need: none that were freed before it began.
+/// A read in progress. Its number says which blocks it may need: none that were freed before it began.
 #[derive(Debug)]
 pub(super) struct Read {
     token: u64,

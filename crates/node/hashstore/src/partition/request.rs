@@ -36,7 +36,7 @@ impl Item {
         Item { key: key.to_vec(), value_bytes, buffer: Buffer::zeroed(bytes), start: 0 }
     }
 
-    /// Room for the value of an item, to be filled and made an item of by [`Item::of`]. What it holds is stale.
+    /// Space for the value of an item, to be filled and made an item of by [`Item::of`]. What it holds is stale.
     pub fn room(key_bytes: usize, value_bytes: usize, block_bytes: u32) -> Slice {
         let (at, bytes) =
             (value_at(key_bytes, 1), record_bytes(key_bytes, value_bytes, block_bytes));
@@ -44,12 +44,12 @@ impl Item {
     }
 
     /// Where in a page of 4096 bytes a value has to begin for [`Item::of`] to take it as it is, if the page and those
-    /// behind it have room for the whole blocks of the record.
+    /// behind it have space for the whole blocks of the record.
     pub fn place(key_bytes: usize) -> usize {
         value_at(key_bytes, 1) % ALIGNMENT
     }
 
-    /// An item whose value lies in [room](Item::room) or in [place](Item::place). Otherwise it is copied.
+    /// An item whose value is in [space](Item::room) or in [place](Item::place). Otherwise it is copied.
     pub fn of(key: &[u8], value: Slice, block_bytes: u32) -> Self {
         let (at, value_bytes) = (value_at(key.len(), 1), value.len());
         let end = value.range().end;
@@ -67,7 +67,7 @@ impl Item {
         item
     }
 
-    /// The value, to fill in. It lies in its buffer unaligned.
+    /// The value, to fill in. It is in its buffer unaligned.
     pub fn value_mut(&mut self) -> &mut [u8] {
         let at = self.start + value_at(self.key.len(), 1);
         &mut self.buffer[at..at + self.value_bytes]
@@ -140,7 +140,7 @@ pub struct Io {
 /// What to do to the device. Offsets and lengths are whole blocks.
 #[derive(Debug)]
 pub enum IoKind {
-    /// Read into a slice, all of it. Whoever does that allocates it, when it begins.
+    /// Read into a slice, all of it. The caller that does that allocates it, when it begins.
     Read {
         /// In bytes.
         offset: u64,
@@ -165,7 +165,7 @@ pub enum IoKind {
     Sync,
 }
 
-/// The refusals that need no look at the store.
+/// The refusals that need no inspect the store.
 pub(super) fn check_lengths(key: &[u8], value_bytes: usize, limit: usize) -> Result<()> {
     if key.is_empty() {
         return Err(Error::EmptyKey);

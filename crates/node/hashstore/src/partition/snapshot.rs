@@ -1,4 +1,4 @@
-//! Snapshots in pieces, so that a directory of many keys keeps nobody waiting.
+//! Snapshots in pieces, so that a directory of many keys keeps no request waiting.
 //!
 //! A snapshot goes to the half of the journal that is not in use:
 //!
@@ -34,7 +34,7 @@ const VISIT_BYTES: u64 = 512;
 /// What headers and ends of blocks add to the entries, as a share, at the most if keys are short.
 const PIECES_SHARE: u64 = 32;
 
-/// A walk under way.
+/// A walk in progress.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     half: u32,
@@ -54,12 +54,12 @@ pub(super) struct Snapshot {
     due: u64,
     /// A checkpoint waits for it.
     is_awaited: bool,
-    /// The half has no room for it: it goes no further.
+    /// The half has no space for it: it goes no further.
     has_no_room: bool,
 }
 
 impl Partition {
-    /// Begins a walk if three quarters of the room for changes are used.
+    /// Begins a walk if three quarters of the space for changes are used.
     pub(super) fn begin_snapshot_in_time(&mut self) {
         let room = self.layout.half_bytes.saturating_sub(self.entry_bytes);
         let left = self.layout.half_bytes - self.journal.used;
@@ -68,7 +68,7 @@ impl Partition {
         }
     }
 
-    /// Begins a walk, if there are enough keys for it and the half has room.
+    /// Begins a walk, if there are enough keys for it and the half has space.
     fn begin_snapshot(&mut self) {
         let half_bytes = self.layout.half_bytes;
         let left = half_bytes - self.journal.used;
@@ -188,7 +188,7 @@ impl Partition {
         len
     }
 
-    /// If all keys were visited, makes the snapshot a checkpoint of what is known now. None must be under way.
+    /// If all keys were visited, makes the snapshot a checkpoint of what is known now. None must be in progress.
     fn end_snapshot(&mut self) {
         let Some(snapshot) = self.snapshot.take_if(|it| it.is_whole && !it.has_no_room) else {
             return;

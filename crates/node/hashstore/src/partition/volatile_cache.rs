@@ -1,6 +1,6 @@
 //! What a volatile cache has that a crash may take back.
 //!
-//! Also room in the journal: an entry that a change takes away, or makes shorter, may be there again after a crash, beside those that
+//! Also space in the journal: an entry that a change takes away, or makes shorter, may be there again after a crash, in addition to those that
 //! were stored since. So its bytes are free when a sync has made that change safe.
 
 use super::Partition;
@@ -11,7 +11,7 @@ pub(super) struct UnflushedWrites {
     is_on: bool,
     /// The oldest write that was acknowledged, and that no sync covers yet.
     unsynced: Option<u64>,
-    /// The oldest of those that the sync under way covers.
+    /// The oldest of those that the sync in progress covers.
     covered: Option<u64>,
     /// Bytes of entries that are free when `unsynced` is safe, and when `covered` is.
     unsynced_entry_bytes: u64,

@@ -11,8 +11,8 @@ use esker_base::checksum::crc32c;
 use esker_uring::{Buffer, Slice};
 use std::collections::VecDeque;
 
-/// A change that waits for a checkpoint can wait through the one that is under way and one more; what does
-/// not fit then does not fit. Those after which others took the room that there was do not count.
+/// A change that waits for a checkpoint can wait through the one that is in progress and one more; what does
+/// not fit then does not fit. Those after which others took the space that there was do not count.
 const CHECKPOINTS_WAITED_MAX: u32 = 2;
 
 /// A store or delete that has not begun.
@@ -126,7 +126,7 @@ impl Partition {
         }
     }
 
-    /// Whether the journal has room for a key's entry in place of its `old` bytes, if it has any. New keys leave room
+    /// Whether the journal has space for a key's entry in place of its `old` bytes, if it has any. New keys leave space
     /// for the entries that are there to become longer.
     fn journal_holds(&self, key: &[u8], extents: &[Extent], old: Option<u64>) -> bool {
         let left = if old.is_some() { 0 } else { entry_bytes_max(0) };
@@ -195,7 +195,7 @@ impl Partition {
         }
     }
 
-    /// A record, whose value lies in `buffer` in a record that begins at `start`, as the slices to write to its extents.
+    /// A record, whose value is in `buffer` in a record that begins at `start`, as the slices to write to its extents.
     fn lay_out(&self, record: &Record, mut buffer: Buffer, start: usize) -> Vec<Slice> {
         let (block_bytes, secret) = (self.layout.block_bytes as usize, self.layout.secret);
         let value = record.value();
@@ -264,8 +264,8 @@ impl Partition {
         self.resume_crowded();
     }
 
-    /// Begins what waited for others, until one has to wait again. One that fails, for want of space say, makes room for
-    /// none: all that have room are tried.
+    /// Begins what waited for others, until one has to wait again. One that fails, for want of space say, makes space for
+    /// none: all that have space are tried.
     fn resume_crowded(&mut self) {
         while self.changes.len() < CHANGES_MAX
             && let Some(next) = self.crowded.pop_front()

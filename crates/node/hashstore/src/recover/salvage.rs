@@ -110,7 +110,7 @@ impl Recovery<'_> {
         Ok(Salvaged { directory, problems, seqno, epoch, half })
     }
 
-    /// All checkpoints in a half that are what was written, wherever they lie.
+    /// All checkpoints in a half that are what was written, wherever they are.
     fn sound_checkpoints(&mut self, half: u32) -> Result<Vec<Sound>> {
         let (start, mut used, mut sound) = (self.layout.half(self.number, half), 0, Vec::new());
         while used < self.layout.half_bytes {

@@ -140,7 +140,7 @@ impl Recovery<'_> {
     }
 
     /// Looks for records above `seqno` in a window. Where one is, the scan goes on behind it, whether its value is
-    /// whole or not: its blocks were nobody else's since the checkpoint.
+    /// whole or not: its blocks were no other thread's since the checkpoint.
     fn scan(&mut self, window: Extent, seqno: u64, found: &mut RecoveredRecord) -> Result<()> {
         let block_bytes = self.layout.block_bytes as usize;
         let (mut at, mut chunk_start, mut chunk) = (window.start, window.start, Buffer::zeroed(0));
@@ -169,7 +169,7 @@ impl Recovery<'_> {
     }
 
     /// The record that starts at a block, of which `bytes` is at least the first, and whose first extent ends by
-    /// `end`, if there is one; its value was not looked at.
+    /// `end`, if there is one; its value was not inspected.
     pub(super) fn record(&mut self, bytes: &[u8], start: u32, end: u32) -> Result<Option<Record>> {
         let Some(prefix) = Record::prefix_bytes(bytes) else { return Ok(None) };
         let (place, secret) = ((self.number, start), self.layout.secret);

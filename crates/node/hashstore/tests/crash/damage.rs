@@ -1,4 +1,4 @@
-//! Damage: a bit that flips on the disk is found, and its place is told.
+//! Damage: a bit that flips on the disk is found, and its place is reported.
 
 use crate::disk::{Disk, Faulty, SimDevice};
 use crate::machine::{Ledger, Machine, create, create_for};

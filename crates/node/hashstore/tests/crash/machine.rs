@@ -74,7 +74,7 @@ pub fn create(bytes: usize, seed: u64) -> Disk {
     create_for(bytes, 4096, seed)
 }
 
-/// A store with room in its journal for keys of so many bytes of the disk.
+/// A store with space in its journal for keys of so many bytes of the disk.
 pub fn create_for(bytes: usize, bytes_a_key: u64, seed: u64) -> Disk {
     let device = SimDevice::new(Disk::new(bytes));
     let settings = store_file::CreateSettings::default().bytes_a_key(bytes_a_key).partitions(1);
@@ -180,7 +180,7 @@ impl Machine {
         }
     }
 
-    /// A flush, as whoever owns the partition does it: a sync of the device.
+    /// A flush, as the owner of the partition does it: a sync of the device.
     pub fn flush(&mut self) {
         let mut covers = std::mem::take(&mut self.reported);
         covers.extend(self.under_way.iter().flat_map(|under_way| &under_way.covers));
@@ -201,7 +201,7 @@ impl Machine {
         self.ledger.begun.len()
     }
 
-    /// Reports one of what is under way as failed.
+    /// Reports one of what is in progress as failed.
     pub fn fail(&mut self, which: usize) {
         let UnderWay { io, .. } = self.under_way.swap_remove(which);
         self.partition.report(io.tag, Err(std::io::ErrorKind::Other.into()), None);
@@ -211,7 +211,7 @@ impl Machine {
         }
     }
 
-    /// Reports one of what is under way as done.
+    /// Reports one of what is in progress as done.
     pub fn finish(&mut self, which: usize) {
         self.report(which);
         self.collect();
@@ -245,13 +245,13 @@ impl Machine {
         }
     }
 
-    /// Begins a checkpoint, if none is under way.
+    /// Begins a checkpoint, if none is in progress.
     pub fn checkpoint(&mut self) {
         self.partition.checkpoint();
         self.collect();
     }
 
-    /// Reports everything that is under way, and what follows from it.
+    /// Reports everything that is in progress, and what follows from it.
     pub fn settle(&mut self) {
         while !self.under_way.is_empty() {
             self.finish(0);

@@ -39,7 +39,7 @@ fn check_crashes(machine: &Machine, rng: &mut Rng, context: &str) -> u64 {
 enum Step {
     Store(&'static [u8], usize),
     Delete(&'static [u8]),
-    /// Report the first, or the last, that is under way.
+    /// Report the first, or the last, that is in progress.
     First,
     Last,
     Settle,
@@ -295,7 +295,7 @@ fn a_key_that_comes_when_all_were_visited_is_in_the_snapshot() {
     }
 }
 
-/// No key is stored twice, and so they come anywhere in the order of a snapshot's walk, with checkpoints under way at its end.
+/// No key is stored twice, and so they come anywhere in the order of a snapshot's walk, with checkpoints in progress at its end.
 #[test]
 fn many_lives_in_which_other_keys_come_and_go() {
     const KEPT: u64 = 16;

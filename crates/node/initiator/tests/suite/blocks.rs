@@ -169,10 +169,10 @@ fn a_write_that_was_not_answered_is_unknown_and_not_sent_again() {
     silent.answer_all();
 }
 
-/// It waits for a place in its queue, which another write has, when that is given up.
+/// It waits for a place in its queue, which another write has, when that is dropped.
 #[test]
 fn a_write_of_which_nothing_was_sent_is_sent_when_there_is_a_connection_again() {
-    /// More than a write looks at the clock that does not wait.
+    /// More than a write inspects the clock that does not wait.
     const LOOKS: usize = 10;
     let silent = Silent::of_blocks();
     let target = serve(vec![silent.clone()]);

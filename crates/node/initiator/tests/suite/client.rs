@@ -32,7 +32,7 @@ fn target() -> Target {
     serve(vec![memory(), Arc::new(MemoryBlocks::new([2; 16], 16, 9))])
 }
 
-/// A node that waits for nothing when it drains.
+/// A node that waits for nothing when it shuts down.
 fn impatient(namespace: Arc<dyn Namespace>) -> Target {
     let node = node(vec![namespace]).drain_time(Duration::ZERO);
     start(node, Arc::new(SystemClock::new()))

@@ -28,7 +28,7 @@ impl Clock for HandClock {
     }
 }
 
-/// A clock that is set by hand, and knows who looks at it.
+/// A clock that is set by hand, and knows who inspects it.
 #[derive(Default)]
 pub struct WatchedClock {
     time: HandClock,

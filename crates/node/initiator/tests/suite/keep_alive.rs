@@ -1,4 +1,4 @@
-//! An association that nobody uses: it is kept while the node answers, and made anew when the node does not.
+//! An association that is not used: it is kept while the node answers, and made anew when the node does not.
 
 use crate::clock::{HandClock, wait_until};
 use crate::proxy::{Proxy, QUEUES};

@@ -1,4 +1,4 @@
-//! Keys longer than 16 bytes: the client in a namespace of long keys, and in another that is the same keys as they lie
+//! Keys longer than 16 bytes: the client in a namespace of long keys, and in another that is the same keys as they are
 //! there.
 
 use crate::{keys as client, settings};

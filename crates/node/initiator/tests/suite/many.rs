@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Commands that one call has under way.
+/// Commands that one call has in progress.
 const WINDOW: usize = 16;
 
-/// Keys in memory that hold what they are asked until they are told to go on, in the opposite order.
+/// Keys in memory that hold what they are asked until the test lets them go on, in the opposite order.
 struct Held {
     keys: MemoryKeys,
     requests: Mutex<Option<Vec<(Request, Reply)>>>,

@@ -1,4 +1,4 @@
-//! What becomes of commands that were under way on an association that is given up.
+//! What becomes of commands that were in progress on an association that is dropped.
 
 use crate::clock::{HandClock, wait_until};
 use crate::proxy::{Proxy, QUEUES};

@@ -1,4 +1,4 @@
-//! What lies between client and node, and does harm when told.
+//! What is between client and node, and does harm when the test says so.
 
 use crate::clock::HandClock;
 use esker_base::{Background, Clock, Priority, SystemClock, Threads};
@@ -30,14 +30,14 @@ pub struct Proxy {
     /// The one TLS identity that the node knows. A connection that begins with another is closed
     /// without an alert, as Linux does.
     pub identity: Mutex<Option<String>>,
-    /// Whether the client is told that I/O queues need no authentication.
+    /// Whether the client is notified that I/O queues need no authentication.
     pub io_needs_no_proof: AtomicBool,
 }
 
 /// The least that the system gives: what waits is in the client's buffers.
 const RECEIVE_BYTES: usize = 1;
 
-/// In a PDU: what it is, and where AUTHREQ of Connect's answer lies.
+/// In a PDU: what it is, and where AUTHREQ of Connect's answer is.
 const RESPONSE: u8 = 5;
 const AUTH_REQUIRED: (usize, u8) = (10, 2);
 

@@ -1,4 +1,4 @@
-//! A namespace that keeps what it is asked, and answers nothing until it is told to.
+//! A namespace that keeps what it is asked, and answers nothing until the test says so.
 
 use esker_target::{Answer, Description, Namespace, Reply, Request};
 use std::sync::{Arc, Mutex};

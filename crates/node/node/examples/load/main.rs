@@ -1,8 +1,8 @@
-//! What a node does with all that this machine has: retrieves of 4 KiB at depth 64 over loopback, beside the same bytes exchanged over
-//! a plain socket; then from a disk, beside plain reads of the same file at the same depth, and beside an exchange of the same bytes with a
+//! What a node does with all that this machine has: retrieves of 4 KiB at depth 64 over loopback, compared with the same bytes exchanged over
+//! a plain socket; then from a disk, compared with plain reads of the same file at the same depth, and compared with an exchange of the same bytes with a
 //! peer that does such a read for each and no more. The plain reads have a processor for themselves, the other two share it with who asks.
 //!
-//! Beside each rate stands the processor time that one takes: of who asks and of who answers.
+//! Next to each rate is the processor time that one takes: of who asks and of who answers.
 //!
 //! Then how long retrieves take at half of that load, where they come at a fixed rate, whether or not those before are answered. That is
 //! shown of the plain exchanges, too, and how late this program asked: what is late there, is so by the machine.

@@ -56,7 +56,7 @@ impl Peer for Retrieves<'_> {
 }
 
 /// The same bytes over a plain socket, whose peer does no more than it must. Which of the requests an answer belongs to is not
-/// told: they count as answered in order.
+/// given: they count as answered in order.
 pub struct Exchanges {
     socket: TcpStream,
     asked: VecDeque<u16>,

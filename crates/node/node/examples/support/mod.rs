@@ -1,4 +1,4 @@
-//! A node in this process, and a host that keeps many commands under way on one connection, by one thread.
+//! A node in this process, and a host that keeps many commands in progress on one connection, by one thread.
 #![allow(dead_code, reason = "each example uses a part of it")]
 
 use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads};

@@ -3,10 +3,10 @@
 use esker_hashstore::partition::Partition;
 use esker_nvme::command::kv::{Key, ListBuilder};
 
-/// Keys that a list looks at before others have their turn: a part of a millisecond.
+/// Keys that a list inspects before others have their turn: a part of a millisecond.
 const LOOKED_AT_MAX: usize = 1024;
 
-/// A list under way.
+/// A list in progress.
 pub(super) struct Listing {
     /// The partition that is next.
     pub number: u32,
@@ -18,7 +18,7 @@ pub(super) struct Listing {
 /// Where a list is after some keys.
 #[derive(PartialEq, Debug)]
 pub(super) enum Step {
-    /// It has room and there are more keys.
+    /// It has space and there are more keys.
     GoesOn,
     /// It is full, or the partition was the last.
     IsDone,
@@ -26,7 +26,7 @@ pub(super) enum Step {
 
 impl Listing {
     /// Adds keys of its partition, which is `partition`, and says whether it is done. Goes on with the next partition, if that was all. `left` is how many
-    /// keys may be looked at.
+    /// keys may be inspected.
     fn add(&mut self, partition: &Partition, left: &mut usize, partitions: u32) -> Step {
         let mut stopped_at = None;
         for key in partition.keys_from(self.from.as_deref()) {
@@ -45,7 +45,7 @@ impl Listing {
         if self.number == partitions { Step::IsDone } else { Step::GoesOn }
     }
 
-    /// Looks at some keys. `partitions` are those of one part, every `parts`th of `of`: where the next is another part's, that is where it goes on.
+    /// Inspects some keys. `partitions` are those of one part, every `parts`th of `of`: where the next is another part's, that is where it goes on.
     pub fn step(&mut self, partitions: &[Partition], parts: usize, of: u32) -> Step {
         let mut left = LOOKED_AT_MAX;
         let mut step = Step::GoesOn;

@@ -1,4 +1,4 @@
-//! What came of an operation or of a request, in the words of who is told.
+//! What came of an operation or of a request, in the words of its receiver.
 
 use esker_base::{Error, Result};
 use esker_hashstore::partition;
@@ -36,7 +36,7 @@ pub(super) fn reason(failure: &Error) -> String {
     }
 }
 
-/// Whether an error is the store's and no fault of the request. One after which nothing is written is told otherwise.
+/// Whether an error is the store's and no fault of the request. One after which nothing is written is reported otherwise.
 pub(super) fn is_fault(error: &Error) -> bool {
     error.is_corruption() || error.is_lost() || matches!(error, Error::Io { .. })
 }

@@ -45,13 +45,13 @@ impl Bench {
         }
     }
 
-    /// Asks a partition to store a key of its own, for nobody. Nothing else comes together with that.
+    /// Asks a partition to store a key of its own, without a client. Nothing else comes together with that.
     fn store(&mut self, place: usize, seed: u64) {
         self.ask_to_store(place, seed);
         self.end_round();
     }
 
-    /// The same, beside others of this round.
+    /// The same, next to others of this round.
     fn ask_to_store(&mut self, place: usize, seed: u64) {
         let is_its_own = |key: &[u8; 16]| self.part.place_of(&Key::new(key).unwrap()) == place;
         let mut rng = Rng::new(seed);
@@ -81,7 +81,7 @@ impl Bench {
         kind
     }
 
-    /// The same, beside others of this round.
+    /// The same, next to others of this round.
     fn report(&mut self, result: io::Result<usize>) -> Kind {
         let (tag, operation) = self.under_way.pop_front().expect("something is under way");
         let kind = Kind::of(&operation);
@@ -89,7 +89,7 @@ impl Bench {
         kind
     }
 
-    /// Reports all that is under way and what follows, as done.
+    /// Reports all that is in progress and what follows, as done.
     fn settle(&mut self) -> Vec<Kind> {
         /// More than any test needs: broken code may never end.
         const OPERATIONS_MAX: usize = 1000;
@@ -276,7 +276,7 @@ fn a_partition_that_finds_its_device_full_has_failed() {
     assert_eq!(bench.part.store.shared.failures.reasons().len(), 1);
 }
 
-/// Who looks after the node is told which keys it is about.
+/// Who looks after the node is informed which keys it is about.
 #[test]
 fn a_partition_that_failed_is_told_with_what_goes_on() {
     let mut bench = Bench::new(4);
@@ -323,7 +323,7 @@ fn opening(operation: &Operation) -> File {
     file.as_fd().try_clone_to_owned().unwrap().into()
 }
 
-/// The system tells each opening of an error once: a durable write must not hear what a sync is to tell.
+/// The system reports an error to each opening once: a durable write must not take what a sync is to report.
 #[test]
 fn durable_writes_have_an_opening_of_their_own() {
     let mut bench = Bench::new(2);
@@ -456,7 +456,7 @@ fn parts_of_values_that_are_not_whole_take_memory() {
     assert!(bench.part.reads_waiting.is_empty());
 }
 
-/// Keys that a list has no room for, and some that it has; and what the latter are, in their order.
+/// Keys that a list has no space for, and some that it has; and what the latter are, in their order.
 fn store_long_keys_and_short_ones(bench: &mut Bench) -> Vec<Vec<u8>> {
     let block_bytes = bench.part.store.layout.block_bytes;
     let mut short = Vec::new();

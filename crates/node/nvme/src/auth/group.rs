@@ -1,5 +1,5 @@
 //! The Diffie-Hellman groups of RFC 7919: a session key that a listener can't compute, so that a secret can't be
-//! guessed offline from what went over the wire. Arithmetic is constant-time (`crypto-bigint`).
+//! computed offline from what went over the wire. Arithmetic is constant-time (`crypto-bigint`).
 
 use super::primes;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
@@ -80,7 +80,7 @@ impl Group {
 }
 
 impl KeyPair {
-    /// A pair from a private key that nobody can guess.
+    /// An entry from a private key that is unpredictable.
     pub fn new(group: Group, private: &[u8; Group::PRIVATE_BYTES]) -> Self {
         let private = BoxedUint::from_be_slice(private, Group::PRIVATE_BYTES as u32 * 8)
             .expect("the precision is that of the bytes");

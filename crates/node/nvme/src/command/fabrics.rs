@@ -70,7 +70,7 @@ pub struct Connect {
     pub queue: u16,
     /// Entries of the queue, 0's based, as sent.
     pub entries_less_one: u16,
-    /// The host does not want to hear how far the queue was taken.
+    /// The host does not want to know how far the queue was taken.
     pub no_flow_control: bool,
     /// Keep-alive time in milliseconds, 0 for none. On the admin queue.
     pub keep_alive_ms: u32,
@@ -142,7 +142,7 @@ impl FabricsCommand {
         }
     }
 
-    /// The entry, all but the command id and the SGL, which belong to whoever sends it.
+    /// The entry, all but the command id and the SGL, which belong to its sender.
     pub fn encode(&self) -> Sqe {
         let mut sqe = Sqe::new(OPCODE, 0);
         match *self {

@@ -1,6 +1,6 @@
 //! The Key Value command set (CSI 1): store, retrieve, list, delete, exist (KV 3.2).
 //!
-//! A key has 1 to 16 bytes: the first eight stand in CDW2 and CDW3, the others in CDW14 and CDW15, its length in
+//! A key has 1 to 16 bytes: the first eight are in CDW2 and CDW3, the others in CDW14 and CDW15, its length in
 //! CDW11. CDW10 is the length of the value or of the host's buffer.
 
 use super::Sqe;
@@ -220,7 +220,7 @@ impl ListBuilder {
         ListBuilder { data, bytes_max, keys: 0 }
     }
 
-    /// Adds a key, or says that there is no room for it.
+    /// Adds a key, or says that there is no space for it.
     pub fn push(&mut self, key: &[u8]) -> bool {
         let entry = (2 + key.len()).next_multiple_of(4);
         if self.data.len() + entry > self.bytes_max || self.data.len() < LIST_HEAD_BYTES {

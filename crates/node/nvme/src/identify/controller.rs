@@ -13,7 +13,7 @@ use crate::property::VERSION_2_0;
 pub enum ControllerKind {
     /// It has namespaces.
     Io,
-    /// It tells which subsystems there are.
+    /// It says which subsystems there are.
     Discovery,
 }
 

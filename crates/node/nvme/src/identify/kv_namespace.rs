@@ -1,4 +1,4 @@
-//! Identify Namespace of the Key Value command set (CNS 05h, CSI 1; KV 4.1.5.1), and the little that stands in
+//! Identify Namespace of the Key Value command set (CNS 05h, CSI 1; KV 4.1.5.1), and the little that is in
 //! Identify Controller (CNS 06h, CSI 1).
 
 use super::{SHARED, Structure};

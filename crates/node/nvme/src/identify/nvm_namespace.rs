@@ -64,7 +64,7 @@ impl NvmNamespace {
 
 /// Writes the structure of a namespace that has no blocks: no size (NSZE), no block format (LBADS
 /// 0: not available; NVM 1.0, figure 98), and NCAP 1, because hosts take a namespace whose NCAP is
-/// 0 for one that is not there (Base 2.0, 5.17.2.1); SPDK does so before it looks at the command
+/// 0 for one that is not there (Base 2.0, 5.17.2.1); SPDK does so before it inspects the command
 /// set.
 pub fn namespace_without_blocks(guid: &[u8; 16], is_active: bool, out: &mut Structure) {
     out.fill(0);

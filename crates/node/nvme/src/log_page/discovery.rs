@@ -20,7 +20,7 @@ const NO_SECURE_CHANNEL: u8 = 2;
 /// TSAS: the type of the secure channel. Zero is none.
 const TLS_1_3: u8 = 2;
 
-/// What stands behind an entry.
+/// What is behind an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SubsystemKind {
     /// Another discovery subsystem.

@@ -31,7 +31,7 @@ impl Health {
     pub fn encode(&self) -> [u8; Self::BYTES] {
         /// Bytes are counted in thousands of 512, rounded up.
         const UNIT: u64 = 1000 * 512;
-        /// Kelvin: a made-up 25 °C would be a lie, and 0 alarms nobody.
+        /// Kelvin: a made-up 25 °C would be wrong, and 0 raises no alarm.
         const TEMPERATURE: u16 = 0;
         const SPARE_PERCENT: u8 = 100;
         const SPARE_THRESHOLD_PERCENT: u8 = 10;

@@ -24,7 +24,7 @@ pub struct Decoder {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Whether the last read left no room: there may have been more.
+    /// Whether the last read left no space: there may have been more.
     was_filled: bool,
     busy_bytes: usize,
 }
@@ -48,7 +48,7 @@ impl Decoder {
         self.scanner.agreed(digests);
     }
 
-    /// Room to read into; then say [`filled`](Self::filled). It is not empty, and there is room for the rest of a PDU
+    /// Space to read into; then say [`filled`](Self::filled). It is not empty, and there is space for the rest of a PDU
     /// that has begun, if [`next_frame`](Self::next_frame) was asked before until it had no more.
     pub fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
@@ -85,7 +85,7 @@ impl Decoder {
         self.was_filled = self.end == self.buffer.len();
     }
 
-    /// Copies `bytes` in, as much as there is room for, and says how much that was.
+    /// Copies `bytes` in, as much as there is space for, and says how much that was.
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         let space = self.space();
         let taken = bytes.len().min(space.len());

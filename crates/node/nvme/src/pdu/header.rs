@@ -43,9 +43,9 @@ pub enum PduKind {
     InitializeRequest = 0,
     /// ICResp: the controller agrees.
     InitializeResponse = 1,
-    /// H2CTermReq: the host gives up.
+    /// H2CTermReq: the host ends the connection.
     HostTermination = 2,
-    /// C2HTermReq: the controller gives up.
+    /// C2HTermReq: the controller ends the connection.
     ControllerTermination = 3,
     /// CapsuleCmd: a command, perhaps with data.
     Command = 4,
@@ -97,7 +97,7 @@ impl PduKind {
         }
     }
 
-    /// Whether it stands outside of what was agreed on: no digests.
+    /// Whether it is outside of what was agreed on: no digests.
     pub const fn is_bare(self) -> bool {
         matches!(
             self,

@@ -18,7 +18,7 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Whether the bytes are those that were sent, as far as a digest tells.
+    /// Whether the bytes are those that were sent, as far as a digest shows.
     pub fn is_intact(&self) -> bool {
         self.digest != DataDigest::Mismatch
     }

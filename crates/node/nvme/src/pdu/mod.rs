@@ -11,7 +11,7 @@
 //! PDUs and the last one of a connection never have them. [`Scanner`] finds PDUs in bytes, and
 //! [`Decoder`] keeps the bytes, too, and takes them in any split; [`HostPdu`] and
 //! [`ControllerPdu`] say what a frame is; [`Encoder`] builds PDUs. A [`FatalError`] is what ends a connection, and
-//! says what the peer is told.
+//! says what the peer is sent.
 
 mod capsule;
 mod data;

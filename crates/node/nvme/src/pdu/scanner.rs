@@ -1,7 +1,7 @@
-//! Finds the PDUs in bytes that somebody else keeps.
+//! Finds the PDUs in bytes that the caller keeps.
 //!
 //! A header is used only after its digest was verified, and before one byte of the data is waited for:
-//! so a length that is not allowed ends the connection at once, and nobody has to keep more than the longest PDU
+//! so a length that is not allowed ends the connection at once, and no receiver has to keep more than the longest PDU
 //! allowed. The first PDU must open the connection, and no other may.
 
 use super::header::{Digests, HEADER_BYTES, Header, PduKind, Sender};

@@ -39,7 +39,7 @@ impl FatalStatus {
     }
 }
 
-/// Why a connection can't go on: what the peer is told, and what a log says.
+/// Why a connection can't go on: what the peer is sent, and what a log says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the peer sent {what} (fatal error status {:02x}h, information {information:x}h)", *status as u16)]
 pub struct FatalError {
@@ -68,7 +68,7 @@ impl FatalError {
     }
 }
 
-/// What a peer that gave up said.
+/// What a peer that ended the connection said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Termination {
     /// FES, or `None` if it is none known here.

@@ -1,4 +1,4 @@
-//! What ends a connection, and what the peer is told.
+//! What ends a connection, and what the peer is sent.
 
 use crate::handmade::{bytes, initialize_request, store_capsule};
 use esker_nvme::pdu::{Decoder, Digests, FatalError, FatalStatus, HostPdu, Limits, Sender};

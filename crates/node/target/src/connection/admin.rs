@@ -1,8 +1,8 @@
-//! Admin commands: all are answered at once, but for requests to be told of events, which are held, and Aborts of commands of other queues,
+//! Admin commands: all are answered at once, but for requests to be notified of events, which are held, and Aborts of commands of other queues,
 //! which the reactors of those answer.
 //!
-//! **Events.** A host is told that a namespace of its subsystem failed, once for all failures since it last was, by the event that the
-//! health log has a critical warning. As the specification has it, no more is told until it has read that log.
+//! **Events.** A host is notified that a namespace of its subsystem failed, once for all failures since it last was, by the event that the
+//! health log has a critical warning. As the specification has it, no more is reported until it has read that log.
 
 use super::Connection;
 use super::commands::{Command, State};
@@ -111,7 +111,7 @@ impl Connection {
         true
     }
 
-    /// Tells the host of failures that it does not know of, if it is to hear of them now. Says whether it did.
+    /// Notifies the host of failures that it does not know of, if it is to be notified now. Says whether it did.
     pub(super) fn tell_of_failures(&mut self) -> bool {
         let Some(queue) = self.queue.as_mut().filter(|queue| queue.reports_health_events()) else {
             return false;
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// Gives up a held event request whose id comes again: its host has forgotten it. SPDK does so
+    /// Drops a held event request whose id comes again: its host has forgotten it. SPDK does so
     /// when it shuts a controller down, and sets CC.SHN under that id. The Linux target carries the
     /// new command out, and so does this one.
     pub(super) fn forget_event_request(&mut self, command_id: u16) {

@@ -3,7 +3,7 @@
 //! What takes milliseconds is computed elsewhere ([`proofs`](crate::proofs)): meanwhile the command that brought the message is not
 //! completed, and the host has nothing to fetch.
 //!
-//! Until it ends well, the queue takes nothing but its messages. When it ends badly the host is told by Failure1, and
+//! Until it ends well, the queue takes nothing but its messages. When it ends badly the host is notified by Failure1, and
 //! may not begin again on this connection.
 
 use super::commands::{Command, State};

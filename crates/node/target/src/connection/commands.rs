@@ -1,4 +1,4 @@
-//! Commands under way: one slot each, from its capsule to its completion.
+//! Commands in progress: one slot each, from its capsule to its completion.
 
 use crate::Request;
 use crate::limits::TRANSFER_BYTES_UNDER_WAY;
@@ -49,7 +49,7 @@ pub(super) enum State {
     Computes,
     /// Another queue's word whether a command of it was ended.
     Aborts,
-    /// Something to tell.
+    /// Something to report.
     Event,
 }
 
@@ -164,7 +164,7 @@ impl Commands {
         self.slots.iter().position(is_it).map(|slot| slot as u16)
     }
 
-    /// Gives up the command in `slot` if it still waits for memory. Says whether it did.
+    /// Drops the command in `slot` if it still waits for memory. Says whether it did.
     pub(super) fn withdraw(&mut self, slot: u16) -> bool {
         let Some(place) = self.waiting.iter().position(|&waiting| waiting == slot) else {
             return false;
@@ -177,7 +177,7 @@ impl Commands {
         self.slots.get_mut(usize::from(slot))?.as_mut()
     }
 
-    /// Gives a slot back, and what was reserved for it to whoever sends its answer.
+    /// Gives a slot back, and what was reserved for it to the sender of its answer.
     pub(super) fn free(&mut self, slot: u16) -> Option<Command> {
         let command = self.slots.get_mut(usize::from(slot))?.take()?;
         self.ids[usize::from(slot)] = NO_ID;
@@ -319,7 +319,7 @@ impl Commands {
     }
 
     /// It is this connection's turn to take of the reactor's memory: its next command may go on.
-    /// `Err` if there is still no room for that.
+    /// `Err` if there is still no space for that.
     pub(super) fn take_turn(&mut self) -> Result<Option<u16>, ()> {
         let Some(bytes) = self.first_waits_for().filter(|&bytes| self.fits(bytes)) else {
             self.is_in_line = false;

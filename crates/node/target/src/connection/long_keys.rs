@@ -12,7 +12,7 @@ use esker_nvme::command::kv::Key;
 use esker_nvme::command::long_key::{digest, split};
 
 impl Connection {
-    /// The memory that the comparison before `purpose` takes, beside that for its data.
+    /// The memory that the comparison before `purpose` takes, in addition to that for its data.
     pub(super) fn compared_bytes(&self, purpose: &CommandKind) -> usize {
         let CommandKind::Store { namespace, .. } = purpose else { return 0 };
         match self.namespace(*namespace) {

@@ -8,15 +8,15 @@
 //!    └───────────────────── a fatal error: it is told, then ─┘
 //! ```
 //!
-//! When the target drains, a queue takes no more commands, but the data of those it has; an admin queue stays until the I/O
+//! When the target shuts down, a queue takes no more commands, but the data of those it has; an admin queue stays until the I/O
 //! queues of its controller, which end with it, are gone.
 //!
 //! A command takes a slot until it is answered; slots are as many as the queue has entries, so a peer that sends more is
 //! at fault. A slot's number is the tag of its R2T. Transfers and answers beyond a limit of memory wait in order. From a peer
 //! that leaves too much of what it is sent unread, nothing is received.
 //!
-//! What a namespace answers at once is completed before the next command is looked at; and when there is much to send, that is sent
-//! before more commands are. Commands that were received and not looked at are, when something was sent, or is under way.
+//! What a namespace answers at once is completed before the next command is inspected; and when there is much to send, that is sent
+//! before more commands are. Commands that were received and not inspected are, when something was sent, or is in progress.
 
 mod admin;
 mod auth;
@@ -92,7 +92,7 @@ pub(crate) struct Connection {
     secured: Option<Peer>,
     /// Once connected.
     queue: Option<Queue>,
-    /// The reactor's, and what of it this connection holds beside its commands: of the received,
+    /// The reactor's, and what of it this connection holds in addition to its commands: of the received,
     /// and buffers.
     memory: Rc<Memory>,
     held: (usize, usize),
@@ -107,7 +107,7 @@ pub(crate) struct Connection {
 /// Why a connection can't receive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lack {
-    /// It has too much to send, or is held back.
+    /// It has too much to send, or is throttled.
     Output,
     /// Memory for what comes.
     Received,
@@ -119,7 +119,7 @@ enum Lack {
 enum Phase {
     Opening,
     Open,
-    /// What is under way is finished; nothing new is taken.
+    /// What is in progress is finished; nothing new is taken.
     Draining,
     /// What is queued is sent, and what comes is thrown away.
     Ending,
@@ -177,7 +177,7 @@ impl Connection {
         std::mem::take(&mut self.requests)
     }
 
-    /// Room to receive into, if anything more is wanted and there is memory for it. It is given
+    /// Space to receive into, if anything more is wanted and there is memory for it. It is given
     /// back by [`received`](Self::received). With it comes whether all of it is to be waited for.
     pub(crate) fn receive(&mut self) -> Option<(Slice, bool)> {
         if self.phase == Phase::Over || !self.input.is_here() {
@@ -237,7 +237,7 @@ impl Connection {
         is_io && self.host().is_some_and(|host| self.shared.lost_changes.has_any(&host))
     }
 
-    /// Looks at what came while it was held back. Says whether there was anything.
+    /// Inspects what came while it was throttled. Says whether there was anything.
     fn go_on_unless_held_back(&mut self) -> bool {
         let is_io = self.queue.as_ref().is_some_and(|queue| !queue.is_admin());
         if !is_io || !self.input.is_here() || self.is_held_back() {
@@ -257,7 +257,7 @@ impl Connection {
     }
 
     /// It is first in line to receive, for want of a buffer or of memory for what comes. Says
-    /// whether it has had its turn: otherwise there is still no room for it.
+    /// whether it has had its turn: otherwise there is still no space for it.
     pub(crate) fn take_receive_turn(&mut self, of_buffers: bool) -> bool {
         let is_short = match self.lack(true) {
             Some(Lack::Received) => !of_buffers,
@@ -271,7 +271,7 @@ impl Connection {
         true
     }
 
-    /// Counts what it holds beside its commands.
+    /// Counts what it holds in addition to its commands.
     pub(crate) fn count_memory(&mut self) {
         let (received, buffers) = &mut self.held;
         self.memory.received.hold(received, self.output.unreserved_bytes());
@@ -393,7 +393,7 @@ impl Connection {
         self.output.text().extend_from_slice(&response.encode());
     }
 
-    /// The peer broke the protocol: it is told so, and that is all.
+    /// The peer broke the protocol: it is notified, and that is all.
     fn end(&mut self, fatal: &FatalError, pdu: &[u8]) {
         add(&self.counters.terminated, 1);
         let header = &pdu[..pdu.len().min(esker_nvme::pdu::TERM_BYTES_MAX)];
@@ -402,7 +402,7 @@ impl Connection {
         self.deadline = Some(self.shared.clock.now() + LINGER_TIME);
     }
 
-    /// What may be sent now: nothing while something is under way. Then say [`sent`](Self::sent).
+    /// What may be sent now: nothing while something is in progress. Then say [`sent`](Self::sent).
     pub(crate) fn unsent(&mut self) -> Vec<IoSlice<'_>> {
         self.output.unsent()
     }
@@ -414,7 +414,7 @@ impl Connection {
         self.made_room(released);
     }
 
-    /// What is unsent, to be under way until all of it [was sent](Self::rest_sent).
+    /// What is unsent, to be in progress until all of it [was sent](Self::rest_sent).
     pub(crate) fn take_unsent(&mut self) -> Vec<Slice> {
         let slices = self.output.take_unsent();
         // What is answered now has to wait for these, and need not be waited for.
@@ -422,7 +422,7 @@ impl Connection {
         slices
     }
 
-    /// All that was under way was sent.
+    /// All that was in progress was sent.
     pub(crate) fn rest_sent(&mut self, bytes: usize) {
         add(&self.counters.sent_bytes, bytes as u64);
         let released = self.output.rest_sent();
@@ -465,7 +465,7 @@ impl Connection {
         Reply::new(self.mailbox.clone(), self.id, slot)
     }
 
-    /// Stops taking commands; those under way are finished.
+    /// Stops taking commands; those in progress are finished.
     pub(crate) fn drain(&mut self) {
         match self.phase {
             Phase::Open if self.queue.is_some() => self.phase = Phase::Draining,
@@ -479,7 +479,7 @@ impl Connection {
         self.phase = Phase::Over;
     }
 
-    /// Looks at the time. Says whether there is anything to do about it.
+    /// Inspects the time. Says whether there is anything to do about it.
     pub(crate) fn tick(&mut self, now: Duration) -> bool {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.phase = Phase::Over;
@@ -498,8 +498,8 @@ impl Connection {
         }
     }
 
-    /// When the host was last heard, if nothing but a claimed name let it in and nothing else ends its silence: then the
-    /// connection may make room for another. An admin queue goes after its I/O queues.
+    /// When the host last sent something, if nothing but a claimed name let it in and nothing else ends its silence: then the
+    /// connection may make space for another. An admin queue goes after its I/O queues.
     pub(crate) fn silent_since(&self) -> Option<Duration> {
         let queue = self.queue.as_ref().filter(|queue| !queue.has_secret)?;
         let keep_alive = queue.controller.keep_alive();
@@ -525,7 +525,7 @@ impl Connection {
         admin.is_some_and(|queue| queue.controller.has_io_queues())
     }
 
-    /// Whether the peer is to be told that nothing more comes: the end was sent.
+    /// Whether the peer is to be notified that nothing more comes: the end was sent.
     pub(crate) fn is_drained(&self) -> bool {
         self.phase == Phase::Ending && self.output.is_empty()
     }

@@ -20,9 +20,9 @@ pub(super) struct Queue {
     pub(super) head: Option<u16>,
     /// What the host has set, on an admin queue.
     pub(super) features: Features,
-    /// How many failures the host was told of, by an event.
+    /// How many failures the host was notified of, by an event.
     pub(super) failures_told: u64,
-    /// It was, and has not read the log since: till then it is told of no more.
+    /// It was, and has not read the log since: till then it is notified of no more.
     pub(super) is_health_unread: bool,
 }
 
@@ -40,7 +40,7 @@ impl Queue {
         }
     }
 
-    /// Whether its host may be told of failures now.
+    /// Whether its host may be notified of failures now.
     pub(super) fn reports_health_events(&self) -> bool {
         self.is_admin()
             && self.auth.is_none()

@@ -1,10 +1,10 @@
 //! Bytes received, and the buffer for them. It starts small, so that a connection that says nothing costs little, and
 //! grows to twice the longest PDU met.
 //!
-//! **Large capsules are not copied.** Their data is to lie in memory where it will be written from: at a certain place in a
+//! **Large capsules are not copied.** Their data is to be in memory where it will be written from: at a certain place in a
 //! page, which the namespace knows. So a capsule that has begun with much data goes on in a buffer of its own, placed so that the
 //! data falls there; and behind one such capsule another is expected, so that its beginning, too, is received there. A capsule
-//! that fills its buffer is given away with it. A guess that was wrong costs a copy.
+//! that fills its buffer is given away with it. A wrong prediction costs a copy.
 
 use esker_nvme::pdu::{Header, Limits, PduKind, Scanner, Sender};
 use esker_uring::{Buffer, Slice};
@@ -22,7 +22,7 @@ const PAGE_BYTES: usize = 4096;
 
 pub(super) struct Input {
     pub(super) scanner: Scanner,
-    /// Away while it is received into or looked at.
+    /// Away while it is received into or inspected.
     bytes: Option<Bytes>,
     /// The unread part of a buffer that is received into.
     away: (usize, usize),
@@ -32,11 +32,11 @@ pub(super) struct Input {
     place: usize,
     /// The length of the buffer, away or not.
     buffer_bytes: usize,
-    /// PDUs looked at so far.
+    /// PDUs inspected so far.
     pub(super) frames: u64,
 }
 
-/// A buffer, and the part of it that was received and not yet looked at.
+/// A buffer, and the part of it that was received and not yet inspected.
 pub(super) struct Bytes {
     buffer: Buffer,
     start: usize,
@@ -52,7 +52,7 @@ impl Bytes {
         self.start += bytes;
     }
 
-    /// Makes room for at least `missing` bytes, in a buffer of at least `least`.
+    /// Makes space for at least `missing` bytes, in a buffer of at least `least`.
     fn reserve(&mut self, missing: usize, least: usize) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -71,7 +71,7 @@ impl Bytes {
         }
     }
 
-    /// Makes room for the rest of a large capsule whose data is to begin at `place` in a page.
+    /// Makes space for the rest of a large capsule whose data is to begin at `place` in a page.
     fn reserve_in_place(&mut self, header: &Header, place: usize) {
         let start = (PAGE_BYTES + place - header.data_start % PAGE_BYTES) % PAGE_BYTES;
         let bytes = (start + header.pdu_bytes).next_multiple_of(PAGE_BYTES);
@@ -137,7 +137,7 @@ impl Input {
         (self.bytes.is_none() && start < end).then_some((self.frames, end - start))
     }
 
-    /// Room to receive into; none while it is away. And whether nothing can be done before it is
+    /// Space to receive into; none while it is away. And whether nothing can be done before it is
     /// full. A long buffer is kept only while `more_comes`.
     pub(super) fn room(&mut self, more_comes: bool) -> Option<(Slice, bool)> {
         let mut bytes = self.bytes.take()?;
@@ -162,7 +162,7 @@ impl Input {
         Some((bytes.buffer.slice(end..length), begun.is_some() && large.is_some()))
     }
 
-    /// A capsule was looked at.
+    /// A capsule was inspected.
     pub(super) fn expect_another(&mut self, header: Header) {
         self.expected = Some(header).filter(is_large);
     }
@@ -172,7 +172,7 @@ impl Input {
         self.place = place % PAGE_BYTES;
     }
 
-    /// The room comes back with `received` bytes in it.
+    /// The space comes back with `received` bytes in it.
     pub(super) fn give_back(&mut self, room: Slice, received: usize) {
         let (start, end) = self.away;
         self.bytes = Some(Bytes { buffer: room.into_buffer(), start, end: end + received });
@@ -183,7 +183,7 @@ impl Input {
         self.bytes.is_some()
     }
 
-    /// All that is there, to be looked at; then [`put`](Self::put) it back.
+    /// All that is there, to be inspected; then [`put`](Self::put) it back.
     pub(super) fn take(&mut self) -> Bytes {
         self.bytes.take().expect("the buffer is not away")
     }

@@ -1,13 +1,13 @@
 //! Bytes to be sent: PDUs are built into one text, and data is put between without a copy. What a socket takes at once is
-//! [shown](Output::unsent) to it where it lies; only what it did not take is [given away](Output::take_unsent), to be sent as the socket has
-//! room. Meanwhile nothing else is sent, and what comes goes out together in the next send.
+//! [shown](Output::unsent) to it where it is; only what it did not take is [given away](Output::take_unsent), to be sent as the socket has
+//! space. Meanwhile nothing else is sent, and what comes goes out together in the next send.
 
 use crate::limits::{OUTPUT_BYTES, SEND_BYTES, SEND_PARTS};
 use esker_uring::{Buffer, Slice};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// What a part takes beside its bytes, about.
+/// What a part takes in addition to its bytes, about.
 const PART_BYTES: usize = 128;
 
 /// The memory for text that is kept when there is none.
@@ -24,7 +24,7 @@ pub(super) struct Output {
     parts: VecDeque<Part>,
     /// Bytes of the first part that were sent.
     begun: usize,
-    /// The memory of what is to be sent and of what is under way.
+    /// The memory of what is to be sent and of what is in progress.
     held: usize,
     /// Of that, the memory for which none was reserved.
     unreserved: usize,
@@ -104,7 +104,7 @@ impl Output {
         self.parts.push_back(part);
     }
 
-    /// What may be sent now: nothing while something is under way. Then say [`sent`](Self::sent).
+    /// What may be sent now: nothing while something is in progress. Then say [`sent`](Self::sent).
     pub(super) fn unsent(&mut self) -> Vec<IoSlice<'_>> {
         if self.under_way.is_some() {
             return Vec::new();
@@ -156,7 +156,7 @@ impl Output {
         }
     }
 
-    /// Gives away what [`unsent`](Self::unsent) shows. It is under way until all of it [was sent](Self::rest_sent).
+    /// Gives away what [`unsent`](Self::unsent) shows. It is in progress until all of it [was sent](Self::rest_sent).
     pub(super) fn take_unsent(&mut self) -> Vec<Slice> {
         self.end_text();
         let mut under_way = UnderWay::default();
@@ -217,7 +217,7 @@ impl Output {
         self.held + self.text.len() - self.text_start - self.text_bytes >= OUTPUT_BYTES
     }
 
-    /// Whether there is enough to be sent before more is answered. While something is under way more may be answered, for it would have to
+    /// Whether there is enough to be sent before more is answered. While something is in progress more may be answered, for it would have to
     /// wait.
     pub(super) fn is_enough(&self) -> bool {
         self.held >= SEND_BYTES && self.under_way.is_none()

@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// It is this connection's turn to take of the reactor's memory for transfers. Says whether it
-    /// has had it: otherwise there is no room for its command yet.
+    /// has had it: otherwise there is no space for its command yet.
     pub(crate) fn take_transfer_turn(&mut self) -> bool {
         if !matches!(self.phase, Phase::Open | Phase::Draining) {
             return true;
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Ends a command that nothing was done of yet, and says whether that is done. One whose data was asked for ends, undone, when
-    /// that is here: the host may be sending it, and nothing tells it to stop. What a namespace has begun, it finishes.
+    /// that is here: the host may be sending it, and nothing stops it. What a namespace has begun, it finishes.
     pub(crate) fn abort(&mut self, command_id: u16) -> bool {
         let Some(slot) = self.commands.slot_of(command_id).filter(|_| self.takes_frames()) else {
             return false;
@@ -130,7 +130,7 @@ impl Connection {
         false
     }
 
-    /// Gives up the command in `slot` if its namespace does so. Says whether it did.
+    /// Drops the command in `slot` if its namespace does so. Says whether it did.
     fn withdraw_from_namespace(&mut self, slot: u16) -> bool {
         let state = self.commands.get(slot).map(|command| &command.state);
         if !matches!(state, Some(State::Submitted { .. } | State::Compares { .. })) {

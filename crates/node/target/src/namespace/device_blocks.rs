@@ -1,7 +1,7 @@
 //! Blocks in a file or on a device, past the page cache.
 //!
 //! Every reactor has a part, which reads and writes for its own connections; blocks belong to
-//! nobody. Without a volatile cache, a write is one direct write and its share of an `fdatasync`:
+//! no request. Without a volatile cache, a write is one direct write and its share of an `fdatasync`:
 //! it is acknowledged when a sync that began after it was done has ended. With one, it is
 //! acknowledged when the direct write is done, and a flush, or a write with force unit access,
 //! syncs. What is deallocated is freed in the file or on the device, and reads as zeros. A device
@@ -161,7 +161,7 @@ impl Part {
         self.submit(Task::Write { reply, is_synced }, write, out);
     }
 
-    /// Begins to zero ranges that wait, as far as so many may be under way.
+    /// Begins to zero ranges that wait, as far as so many may be in progress.
     fn zero(&mut self, out: &mut OperationSink) {
         while self.zeroing < ZEROINGS_MOST
             && let Some(zeroing) = self.zeroings.pop_front()
@@ -367,7 +367,7 @@ impl PerCoreNamespace for Part {
         }
     }
 
-    /// A range may take minutes to be zeroed. Whoever asked for it is gone, or is told that it was not all done.
+    /// A range may take minutes to be zeroed. The host that asked for it is gone, or is notified that it was not all done.
     fn close(&mut self, _: &mut OperationSink) {
         self.is_closing = true;
         for Zeroing { reply, .. } in self.zeroings.drain(..) {

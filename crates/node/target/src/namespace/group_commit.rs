@@ -1,12 +1,12 @@
 //! Group commit: one sync serves all that wait when it begins.
 //!
-//! A sync covers what was written before it began, so who comes while one is under way waits for the next; that begins
-//! as soon as the first has ended. So syncs are never more than one at a time, and nobody waits for more than two.
+//! A sync covers what was written before it began, so who comes while one is in progress waits for the next; that begins
+//! as soon as the first has ended. So syncs are never more than one at a time, and no request waits for more than two.
 
 /// Who waits for a sync.
 #[derive(Debug)]
 pub struct GroupCommit<T> {
-    /// Covered by the sync under way, if there is one.
+    /// Covered by the sync in progress, if there is one.
     covered: Option<Vec<T>>,
     waiting: Vec<T>,
 }

@@ -1,6 +1,6 @@
 //! What has failed in a namespace, for those who look after the node: the health page, the metrics, hosts that wait for events.
 //!
-//! Commands that meet a failure are answered with its status; this is for everybody else. Nothing here is ever taken back: what failed is
+//! Commands that meet a failure are answered with its status; this is for all others. Nothing here is ever taken back: what failed is
 //! looked into, and the node started again.
 
 use parking_lot::Mutex;

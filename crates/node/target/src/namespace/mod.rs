@@ -86,7 +86,7 @@ pub trait Namespace: Send + Sync {
         reply.send(answer.unwrap_or(Answer::Failed(Status::INVALID_OPCODE)));
     }
 
-    /// Gives up a request that was submitted and that nothing was done of yet, and gives back its reply: that which is it. None if
+    /// Drops a request that was submitted and that nothing was done of yet, and gives back its reply: that which is it. None if
     /// there is none such, or it is on its way.
     fn withdraw(&self, _is_it: &dyn Fn(&Reply) -> bool) -> Option<Reply> {
         None

@@ -195,8 +195,8 @@ impl Served {
         }
     }
 
-    /// The answer to a request that the store failed. What is no fault of the request is told to those who look after the node; a full
-    /// disk is none as long as it may be made room on.
+    /// The answer to a request that the store failed. What is no fault of the request is reported to those who look after the node; a full
+    /// disk is none as long as it may be made space on.
     fn failed(&self, error: &Error) -> Answer {
         match error {
             Error::LogFailed { .. } => self.failures.stop(|| error.to_string()),

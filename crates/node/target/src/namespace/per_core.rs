@@ -1,4 +1,4 @@
-//! Namespaces that live inside the reactors. Each reactor owns one part of such a namespace, which nobody else can reach:
+//! Namespaces that live inside the reactors. Each reactor owns one part of such a namespace, which no other thread can reach:
 //! a request comes to it by message, and what it reads and writes goes through its reactor's ring. So there is no lock on
 //! the way.
 
@@ -6,7 +6,7 @@ use crate::{Reply, Request};
 use esker_uring::Operation;
 use std::io;
 
-/// A part of a namespace, owned by one reactor. It does no I/O itself: it puts operations into the [`OperationSink`] and is told
+/// A part of a namespace, owned by one reactor. It does no I/O itself: it puts operations into the [`OperationSink`] and is notified
 /// what became of them.
 pub trait PerCoreNamespace: Send {
     /// Takes a request on.

@@ -50,7 +50,7 @@ impl TargetReactor {
         }
     }
 
-    /// Whether one more handshake may begin. Where there are too many, hosts that have proved no key make room.
+    /// Whether one more handshake may begin. Where there are too many, hosts that have proved no key make space.
     fn has_place_for_handshake(&mut self) -> bool {
         let handshakes = || self.connections.iter().filter(|(_, it)| it.wire.is_handshake());
         if handshakes().count() < HANDSHAKES {

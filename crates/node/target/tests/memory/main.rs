@@ -137,7 +137,7 @@ fn hosts_that_end_badly_leave_nothing(target: &Target) {
     assert!(rounds[2..].iter().all(|&after| after < rounds[1] + LEFT_BYTES), "{rounds:?}");
 }
 
-/// What half-sent stores may take beside the budget: both ends' sockets and small buffers, of all
+/// What half-sent stores may take in addition to the budget: both ends' sockets and small buffers, of all
 /// connections.
 const BESIDE_BYTES: u64 = 48 << 20;
 

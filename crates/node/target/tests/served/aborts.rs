@@ -1,4 +1,4 @@
-//! Abort, of commands of I/O queues: what has not begun is ended, what is under way goes on.
+//! Abort, of commands of I/O queues: what has not begun is ended, what is in progress goes on.
 
 use crate::held::holding;
 use crate::open_target;

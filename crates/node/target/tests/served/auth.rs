@@ -1,4 +1,4 @@
-//! DH-HMAC-CHAP: without a secret, or with a wrong one, nobody gets in. What a right host computes is taken from
+//! DH-HMAC-CHAP: without a secret, or with a wrong one, no host gets in. What a right host computes is taken from
 //! `esker_nvme::auth`, whose own tests hold it against other implementations.
 
 use crate::wire::{Wire, entry, key_command};
@@ -221,7 +221,7 @@ fn messages_out_of_order_and_without_sense_fail() {
     assert_eq!(done.status, 0x0c, "nothing to fetch");
 }
 
-/// Threads, of which those that compute begin when they are told.
+/// Threads, of which those that compute begin when the test says so.
 struct Gated(Mutex<Option<Receiver<()>>>);
 
 impl Background for Gated {

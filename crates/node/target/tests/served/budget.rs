@@ -1,4 +1,4 @@
-//! One budget of memory for all connections, and transfers that stand still.
+//! One budget of memory for all connections, and transfers that stall.
 
 use crate::controllers::HandClock;
 use crate::wire::{KIND, Wire, by_transport, key_command};
@@ -55,7 +55,7 @@ fn asked_for(io: &mut Wire) -> usize {
     come / 24
 }
 
-/// Lets time pass, and waits until the target has looked at all connections since.
+/// Lets time pass, and waits until the target has inspected all connections since.
 fn pass(clock: &HandClock, target: &Target, seconds: u64) {
     let mut canary = Wire::open(target.address(), 0);
     assert_eq!(canary.connect(NODE, HOST, 0xffff, 0, 31, 1).status, 0);

@@ -1,4 +1,4 @@
-//! Many connections that say nothing more: they leave room for others.
+//! Many connections that say nothing more: they leave space for others.
 
 use crate::controllers::{DISCOVERY, HandClock};
 use crate::wire::Wire;
@@ -22,7 +22,7 @@ fn admin(target: &Target, node: &str, keep_alive_ms: u32) -> Option<Wire> {
     (wire.connect(node, HOST, 0xffff, 0, 31, keep_alive_ms).status == 0).then_some(wire)
 }
 
-/// None, and the longest there is: either way a silent host is never given up for its silence alone.
+/// None, and the longest there is: either way a silent host is never dropped for its silence alone.
 const KEEP_ALIVES_MS: [u32; 2] = [0, u32::MAX];
 
 #[test]

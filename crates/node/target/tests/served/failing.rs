@@ -1,4 +1,4 @@
-//! Namespaces that fail, and hosts that are told.
+//! Namespaces that fail, and hosts that are notified.
 
 use crate::wire::{Wire, entry, key_command};
 use crate::{Access, start, subsystem};
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A namespace that fails when it is told to.
+/// A namespace that fails when the test says so.
 #[derive(Default)]
 struct Failing(NamespaceHealth);
 
@@ -37,7 +37,7 @@ fn failing() -> (Arc<Failing>, Target) {
     (namespace, start(subsystem))
 }
 
-/// Asks to be told of an event.
+/// Asks to be notified of an event.
 fn wait_for_event(admin: &mut Wire) -> u16 {
     admin.send(&mut entry(0x0c, 0), &[])
 }

@@ -1,4 +1,4 @@
-//! A namespace that answers when it is told to.
+//! A namespace that answers when the test says so.
 
 use crate::{start, subsystem};
 use esker_target::{Access, Answer, Description, LongKeys, Namespace, Reply, Request, Target};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 const MIB: u32 = 1 << 20;
 
-/// Keeps stores and retrieves, and answers when it is told to. All else is answered at once.
+/// Keeps stores and retrieves, and answers when the test says so. All else is answered at once.
 #[derive(Default)]
 pub struct Held(Mutex<VecDeque<Reply>>);
 

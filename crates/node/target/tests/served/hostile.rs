@@ -1,4 +1,4 @@
-//! Peers that break the protocol, or just stop: they lose their connection, and nobody else notices.
+//! Peers that break the protocol, or just stop: they lose their connection, and no other thread notices.
 
 use crate::open_target;
 use crate::wire::{Wire, by_transport, entry, key_command, pattern};

@@ -11,7 +11,7 @@ pub const DIGEST: [u8; 16] = [
     0xe7, 0x8e, 0xb9, 0x8c, 0x8c, 0xbb, 0x9f, 0xb1, 0xcc, 0x4c, 0x7b, 0xdc, 0x90, 0x1a, 0x74, 0x3a,
 ];
 
-/// Namespace 1 has long keys, namespace 2 is the same keys as they lie there.
+/// Namespace 1 has long keys, namespace 2 is the same keys as they are there.
 fn serve() -> Target {
     let keys: Arc<dyn Namespace> = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
     start(Subsystem::new(

@@ -72,7 +72,7 @@ fn settings(reactors: usize, subsystem: Subsystem) -> Settings {
 /// Allows the descriptors of several thousand connections, if the system does: both ends of all tests' are in this process. A test that
 /// needs them is skipped otherwise, and says so.
 fn allow_connections() -> bool {
-    /// Two reactors' worth at both ends: those of the tests that run beside have room, too.
+    /// Two reactors' worth at both ends: those of the tests that run concurrently have space, too.
     const DESCRIPTORS: u64 = 4 * limits::CONNECTIONS as u64;
     let limit = getrlimit(Resource::Nofile);
     let is_allowed = limit.maximum.is_none_or(|maximum| maximum >= DESCRIPTORS);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// A map that counts its writes, and fails or would block or waits when told.
+/// A map that counts its writes, and fails or would block or waits when the test says so.
 #[derive(Default)]
 struct Store {
     pairs: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
@@ -242,7 +242,7 @@ fn commands_that_wait_for_a_worker_are_aborted_and_what_it_has_begun_is_not() {
     assert_eq!(io.retrieve(b"k", 9).0, b"first", "the other was never done");
 }
 
-/// Its room was taken before, and nothing is written to it again: to make room is of no use.
+/// Its space was taken before, and nothing is written to it again: to make space is of no use.
 #[test]
 fn a_log_that_finds_its_device_full_has_failed() {
     let (store, namespace, target) = served_with_namespace();

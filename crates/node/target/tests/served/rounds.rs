@@ -10,7 +10,7 @@ use esker_uring::{Buffer, Descriptor, Operation};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-/// What a part was told.
+/// What a part was called with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Told {
     Request,
@@ -18,7 +18,7 @@ enum Told {
     EndOfRound,
 }
 
-/// Notes what its only part is told. That has a read under way at all times until it is closed, and answers at once.
+/// Notes what its only part is called with. That has a read in progress at all times until it is closed, and answers at once.
 #[derive(Default)]
 struct Noting(Arc<Mutex<Vec<Told>>>);
 
@@ -115,7 +115,7 @@ fn what_comes_behind_a_send_begins_in_the_same_round() {
     }
 }
 
-/// Peers that have a command under way of which they send a byte at a time.
+/// Peers that have a command in progress of which they send a byte at a time.
 struct Slow {
     wire: Wire,
     /// The wire of its admin queue, which keeps the controller.

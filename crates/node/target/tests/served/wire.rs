@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Where it lies in a PDU.
+/// Where it is in a PDU.
 pub const KIND: usize = 0;
 
 /// CRC32C, bit by bit.

@@ -69,7 +69,7 @@ impl Drop for Pipes {
 ///
 /// # Safety
 ///
-/// `context` points to a `Both` that nobody else uses in this call, and `into` to `bytes` bytes that
+/// `context` points to a `Both` that no other thread uses in this call, and `into` to `bytes` bytes that
 /// may be written.
 // SAFETY: s2n calls it so: the context is the one that `attach` gave it.
 unsafe extern "C" fn receive(context: *mut c_void, into: *mut u8, bytes: u32) -> c_int {
@@ -96,7 +96,7 @@ unsafe extern "C" fn receive(context: *mut c_void, into: *mut u8, bytes: u32) ->
 ///
 /// # Safety
 ///
-/// `context` points to a `Both` that nobody else uses in this call, and `from` to `bytes` bytes.
+/// `context` points to a `Both` that no other thread uses in this call, and `from` to `bytes` bytes.
 // SAFETY: as above.
 unsafe extern "C" fn send(context: *mut c_void, from: *const u8, bytes: u32) -> c_int {
     // SAFETY: as the contract says.

@@ -137,7 +137,7 @@ fn send(pending: &Pending, scratch: &mut Scratch) -> squeue::Entry {
     opcode::SendMsg::new(socket, &raw const message.header).flags(flags as u32).build()
 }
 
-/// Where what is left of some slices lies, when the first `done` bytes are done.
+/// Where what is left of some slices is, when the first `done` bytes are done.
 fn rest(slices: &[Slice], done: usize) -> impl Iterator<Item = (*mut u8, usize)> {
     let mut skip = done;
     slices.iter().filter_map(move |slice| {

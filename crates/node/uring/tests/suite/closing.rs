@@ -1,4 +1,4 @@
-//! The end of a reactor, with work under way.
+//! The end of a reactor, with work in progress.
 
 use crate::{direct_file, on_both};
 use esker_uring::{Buffer, Descriptor, Operation, Reactor, mailbox};

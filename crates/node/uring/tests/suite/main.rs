@@ -54,12 +54,12 @@ fn completions(reactor: &mut Reactor, number: usize) -> HashMap<u64, Completion>
     found.into_iter().map(|completion| (completion.token, completion)).collect()
 }
 
-/// Waits for the only operation under way.
+/// Waits for the only operation in progress.
 fn completion(reactor: &mut Reactor) -> Completion {
     completions(reactor, 1).into_values().next().unwrap()
 }
 
-/// The result of the only operation under way, in bytes.
+/// The result of the only operation in progress, in bytes.
 fn bytes(reactor: &mut Reactor) -> usize {
     completion(reactor).result.unwrap()
 }

@@ -25,7 +25,7 @@ pub(super) struct Tables {
     next: Duration,
 }
 
-/// Looks may take so much of the time: one part in this many. A store of thousands of tables is looked
+/// Looks may take so much of the time: one part in this many. A store of thousands of tables is inspected
 /// at less often.
 const PART: u32 = 50;
 
@@ -46,7 +46,7 @@ impl Tables {
         self.next = end + PART * end.saturating_sub(start);
     }
 
-    /// Looks. Nothing is kept where the load can't tell what is alive.
+    /// Looks. Nothing is kept where the load can't say what is alive.
     pub(super) fn look(&mut self, engine: &dyn Engine, live_bytes: Option<u64>) {
         let Some(live_bytes) = live_bytes else { return };
         let TableDiskUsage { bytes, peak_bytes } = engine.table_space();
@@ -83,7 +83,7 @@ impl Tables {
 pub(crate) struct TableSpaceAmp {
     /// Over the time of the load.
     pub(crate) mean: f64,
-    /// The most, settling included.
+    /// The most, the compactions after the load included.
     pub(crate) peak: f64,
     /// At the last look.
     pub(crate) last: f64,

@@ -143,7 +143,7 @@ impl Writer {
     }
 }
 
-/// Tells how a call ended. Gives what it gave, if it did.
+/// Says how a call ended. Gives what it gave, if it did.
 fn tell<T>(result: Result<T>, outcome: *mut Outcome) -> Option<T> {
     let error = match result {
         Ok(value) => return Some(value),
@@ -206,7 +206,7 @@ unsafe extern "C" fn length(reader: *const c_void, outcome: *mut Outcome) -> u64
 }
 
 /// # Safety
-/// `reader` is from `open`, and not closed; `out` has room for `bytes`, which are written and not read.
+/// `reader` is from `open`, and not closed; `out` has space for `bytes`, which are written and not read.
 unsafe extern "C" fn read(
     reader: *const c_void,
     offset: u64,
@@ -260,7 +260,7 @@ unsafe extern "C" fn reuse(
 }
 
 /// # Safety
-/// `writer` is from `create` or `reuse`, not closed, and nobody else's now; `bytes` has `length` bytes.
+/// `writer` is from `create` or `reuse`, not closed, and no other thread's now; `bytes` has `length` bytes.
 unsafe extern "C" fn append(
     writer: *mut c_void,
     bytes: *const u8,
@@ -277,7 +277,7 @@ unsafe extern "C" fn append(
 }
 
 /// # Safety
-/// `writer` is from `create` or `reuse`, not closed, and nobody else's now.
+/// `writer` is from `create` or `reuse`, not closed, and no other thread's now.
 unsafe extern "C" fn sync(writer: *mut c_void, outcome: *mut Outcome) {
     // SAFETY: as the caller promises.
     let writer = unsafe { &mut *writer.cast::<Writer>() };

@@ -200,7 +200,7 @@ fn unsupported(action: &'static str, dir: &Path) -> Error {
     Error::io(action, dir.display().to_string(), std::io::Error::other(why))
 }
 
-/// How long RocksDB must have been at rest to count as settled.
+/// How long RocksDB must have been idle to count as fully compacted.
 const REST: Duration = Duration::from_millis(100);
 
 impl TransactionalPeer for RocksTransactions {

@@ -26,13 +26,13 @@ pub struct Campaign {
     pub cases: Vec<Case>,
     /// How long each case runs before it counts.
     pub warm_up: WarmUp,
-    /// What chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// What the run was told, by name, for the report.
+    /// What the run was configured with, by name, for the report.
     pub run_settings: Settings,
     /// Which cases the report shows together.
     pub groups: Vec<Group>,
-    /// What the report shows beside them.
+    /// What the report shows next to them.
     pub published: Vec<Published>,
     /// What is made of the numbers, if anything.
     pub analysis: Option<Analysis>,
@@ -82,7 +82,7 @@ pub struct Case {
     pub settings: Option<EngineSettings>,
     /// How long it runs before it counts, if not as long as the campaign says.
     pub warm_up: Option<WarmUp>,
-    /// Whether settling is measured.
+    /// Whether the compactions after the load are measured.
     pub settles: bool,
     /// The distance of the points of series.
     pub interval: Duration,

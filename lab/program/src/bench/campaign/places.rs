@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Where a campaign works, and where its results go.
 #[derive(Default)]
 pub struct Places {
-    /// Where the stores lie, if not in a temporary directory.
+    /// Where the stores are, if not in a temporary directory.
     pub dir: Option<PathBuf>,
     /// Where the results are written, if anywhere.
     pub out: Option<PathBuf>,
@@ -45,7 +45,7 @@ impl Places {
     }
 }
 
-/// Fails if one of the two lies in the other: the stores' directory is emptied in the end.
+/// Fails if one of the two is in the other: the stores' directory is emptied in the end.
 fn apart(dir: &Path, out: &Path) -> Outcome {
     let whole = |path: &Path| {
         let absolute = std::path::absolute(path);

@@ -138,7 +138,7 @@ impl Running<'_> {
     }
 }
 
-/// Adds what an engine was told in a case. Which of several values it was, the case's name says.
+/// Adds what an engine was configured with in a case. Which of several values it was, the case's name says.
 fn note(told: &mut Settings, of_case: Settings) {
     for (name, value) in of_case {
         match told.get_mut(&name) {

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 /// At most so much is one piece: what comes after it need not wait for longer than that takes.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What a pipe has room for, in pages' worth of pieces, if the system allows; as it comes otherwise.
+/// What a pipe has space for, in pages' worth of pieces, if the system allows; as it comes otherwise.
 const PIPE_BYTES: usize = 256 << 10;
 
 pub struct Flow {
@@ -42,7 +42,7 @@ impl Flow {
         })
     }
 
-    /// Takes a piece from its sender: `Some(0)` is the end. `None` if there is nothing now, or no room for it.
+    /// Takes a piece from its sender: `Some(0)` is the end. `None` if there is nothing now, or no space for it.
     pub fn take(&mut self, from: &TcpStream) -> io::Result<Option<usize>> {
         if self.is_closed {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Flow {
         self.is_over |= bytes == 0;
     }
 
-    /// Gives the receiver what has arrived, as far as it takes it. Says whether that has made room for more.
+    /// Gives the receiver what has arrived, as far as it takes it. Says whether that has made space for more.
     pub fn give(&mut self, to: &TcpStream) -> io::Result<bool> {
         let mut has_given = false;
         while self.arrived_bytes > 0 {

@@ -1,12 +1,12 @@
 //! A network between a storage node and its clients, emulated on this machine: a relay that both sides reach through
-//! loopback, and that holds back what it passes on as a link of its kind would. It needs no rights.
+//! loopback, and that delays what it passes on as a link of its kind would. It needs no rights.
 //!
 //! * [`wire`]: when what is sent at one end is there at the other;
 //! * [`flow`]: the bytes of one connection in one direction, moved within the kernel;
 //! * [`relay`]: the thread that does it for all connections.
 //!
 //! A relay costs processor time and wakings of its own, which no link has. So there is one that holds nothing back,
-//! [`Network::Relay`], and what is measured through it beside what is measured without one is that cost.
+//! [`Network::Relay`], and what is measured through it compared with what is measured without one is that cost.
 
 mod flow;
 mod relay;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::Wire;
 
-/// What lies between a node and its clients.
+/// What is between a node and its clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Network {
     /// Loopback, as it is.
@@ -40,7 +40,7 @@ pub enum Network {
 /// Ethernet's 10GBASE rate, in bits a second: IEEE 802.3, clause 44.
 const TEN_GIGABITS: u64 = 10_000_000_000;
 
-/// What a message takes from one host to the other beside the time on the wire: half of the 21 us by which a read of remote
+/// What a message takes from one host to the other in addition to the time on the wire: half of the 21 us by which a read of remote
 /// flash over 10 GbE, through one switch, took longer than the same read of local flash in A. Klimovic, H. Litz and C.
 /// Kozyrakis, "ReFlex: Remote Flash ≈ Local Flash", ASPLOS 2017. That has the hosts' lean network stacks in it, whose work the
 /// kernel does here a second time: it is rather too much than too little.

@@ -1,6 +1,6 @@
 //! The relay's thread: for each connection of a client one to the node, and two flows between them.
 //!
-//! Sockets are watched at their edges: whatever a socket or a pipe has room for is done at once, so that an edge is all there is to
+//! Sockets are watched at their edges: whatever a socket or a pipe has space for is done at once, so that an edge is all there is to
 //! wait for. One timer stands for the next piece that arrives.
 
 use super::flow::Flow;
@@ -64,7 +64,7 @@ impl Loop {
         Ok(Loop { epoll, listener, node, _ended: ended, timer, clock, wires, connections, next })
     }
 
-    /// Passes on what comes until it is to end. `cpu` is told the thread's processor time, in nanoseconds.
+    /// Passes on what comes until it is to end. `cpu` is set to the thread's processor time, in nanoseconds.
     pub fn run(&mut self, cpu: &AtomicU64) -> io::Result<()> {
         let mut events = Vec::with_capacity(64);
         loop {
@@ -141,7 +141,7 @@ impl Loop {
         }
     }
 
-    /// Sets the timer for what arrives next. If it is there already, nobody need wait.
+    /// Sets the timer for what arrives next. If it is there already, no wait is needed.
     fn set_timer(&self) -> io::Result<Option<Timespec>> {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let Some(due) = self.wires.iter().filter_map(Wire::next_due).min() else { return Ok(None) };
@@ -162,7 +162,7 @@ struct Carry<'a> {
 }
 
 impl Connection {
-    /// Takes what there is from the near end of a way, as far as there is room.
+    /// Takes what there is from the near end of a way, as far as there is space.
     fn take(&mut self, way: usize, carry: &mut Carry<'_>) -> io::Result<()> {
         while let Some(bytes) = self.flows[way].take(&self.sockets[way])? {
             carry.wires[way].send(carry.clock.now(), self.id, bytes);
@@ -170,7 +170,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives the far end of a way what has arrived there, and takes more if that has made room.
+    /// Gives the far end of a way what has arrived there, and takes more if that has made space.
     fn give(&mut self, way: usize, carry: &mut Carry<'_>) -> io::Result<()> {
         match self.flows[way].give(&self.sockets[1 - way])? {
             true => self.take(way, carry),

@@ -22,7 +22,7 @@ fn echo(listener: TcpListener, connections: usize) {
     });
 }
 
-/// Bytes that tell their place and their connection.
+/// Bytes that show their place and their connection.
 fn pattern(connection: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 31 + at / 251 + connection * 7) as u8).collect()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Payload of a TCP segment in a frame of 1,500 bytes: 20 bytes of IP, 20 of TCP and 12 of its timestamps less.
 const SEGMENT_BYTES: u64 = 1_448;
 
-/// What a frame has beside the payload: the headers above; Ethernet's header and check sum (18), preamble and start (8), and the gap
+/// What a frame has in addition to the payload: the headers above; Ethernet's header and check sum (18), preamble and start (8), and the gap
 /// to the next (12): IEEE 802.3, clauses 3 and 4.
 const FRAME_BYTES: u64 = 52 + 18 + 8 + 12;
 

@@ -32,7 +32,7 @@ use std::time::Duration;
 /// What acknowledged writes survive, by the beginning of a case's name.
 const PAPER: &str = "paper";
 
-/// The paper's write buffer.
+/// The write buffer of the paper.
 const WRITE_BUFFER_BYTES: usize = 32 << 20;
 
 /// Two write buffers, as db_bench has them when nothing is said, and as much as one for the cache: less than there is to

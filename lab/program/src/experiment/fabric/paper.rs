@@ -1,8 +1,8 @@
-//! What the paper on a key-value store on the storage server reports, beside what is measured here.
+//! What the paper on a key-value store on the storage server reports, next to what is measured here.
 
 use esker_bench::results::{Comparison, Published, PublishedRow};
 
-/// Where the figures stand.
+/// Where the figures are.
 const SOURCE: &str = "Y. Park et al., Design and Implementation of a Storage Server-based Key-Value Store in a \
                       Storage Disaggregation Environment";
 
@@ -12,7 +12,7 @@ const ABOUT: &str = "\
     between them. Here both sides share this machine's cores, and loopback is the network. The paper does not say \
     whether all threads wrote the same keys, so that both are measured.";
 
-/// The paper's store by its RocksDB.
+/// The store of the paper by its RocksDB.
 const RATIOS: [(&str, &str, f64); 3] = [
     ("Mean latency", "latency_mean_us", 735.0 / 1_835.0),
     ("99th percentile", "latency_p99_us", 1_853.0 / 21_224.0),

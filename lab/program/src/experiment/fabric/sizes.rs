@@ -6,9 +6,9 @@ use crate::bench::plan::ShelfAccess;
 use crate::failure::{Failure, Outcome};
 use std::time::Duration;
 
-/// The paper's clients.
+/// The clients of the paper.
 const THREADS: usize = 15;
-/// Connections, where nothing else is said: one for each client, so that what comes wakes who waits for it and nobody else.
+/// Connections, where nothing else is said: one for each client, so that what comes wakes who waits for it and no other thread.
 const CONNECTIONS: usize = THREADS;
 
 /// So many more writes of small values than of large ones.
@@ -126,7 +126,7 @@ fn all() -> Vec<Shape> {
 }
 
 /// Whether a case of a full run, where none are asked for. What a value survives makes no difference to who reads it; and whether
-/// all write the same keys is a question about the paper's values.
+/// all write the same keys is a question about the values of the paper.
 fn is_in_full(shape: &Shape) -> bool {
     match shape.access {
         ShelfAccess::FillSame => shape.value_bytes == 32 << 10,

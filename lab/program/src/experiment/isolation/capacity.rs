@@ -1,4 +1,4 @@
-//! How much of a device files can have: tables that are overwritten, and then added to until there is no room.
+//! How much of a device files can have: tables that are overwritten, and then added to until there is no space.
 
 use super::rows::Rows;
 use super::{SEED, row};

@@ -151,7 +151,7 @@ impl Device {
         }
     }
 
-    /// Lets compactions end, without time: what one load left to do is not done beside the next.
+    /// Lets compactions end, without time: what one load left to do is not done during the next.
     pub(super) fn settle(&self) -> Result<(), Error> {
         self.host.set_timeless(true);
         match &self.store {

@@ -1,4 +1,4 @@
-//! Random reads and puts with the whole engine on the paced model: the paper's second figure.
+//! Random reads and puts with the whole engine on the paced model: the second figure of the paper.
 //!
 //! Threads in a closed loop read random keys, and put some. Where reads alone leave more than a fifth of the dies'
 //! time, the row is void, and so is one in which compaction did not write what the puts ask for. Each policy fills a device of its own, without time, to the same content; then time passes, slower

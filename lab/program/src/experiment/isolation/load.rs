@@ -67,7 +67,7 @@ pub(super) struct Moment {
     /// Parts of all dies' time.
     pub(super) read_share: f64,
     pub(super) write_share: f64,
-    /// Reads that went to units as long as they were written, beside uniform reads.
+    /// Reads that went to units as long as they were written, next to uniform reads.
     pub(super) heat: f64,
     /// What was written to the medium for each byte that was written to files, since the device was made.
     pub(super) media_over_host: f64,

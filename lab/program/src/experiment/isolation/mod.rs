@@ -1,7 +1,7 @@
-//! `esker-lab experiment isolation`: what reads lose beside writes inside a flash device, after the paper on
+//! `esker-lab experiment isolation`: what reads lose during writes inside a flash device, after the paper on
 //! read/write isolation. All of it on a model.
 //!
-//! * [`capacity`]: how much of a device files can have, and what is written beside them;
+//! * [`capacity`]: how much of a device files can have, and what is written during that;
 //! * [`policies`]: its third figure, the loss by write share on an open-channel device, for each policy
 //!   and each form of the device;
 //! * [`sequential`]: its first figure, reads and writes in one sequential mix on a conventional device;
@@ -37,7 +37,7 @@ struct Sizes {
     rounds: u32,
     /// Reads outstanding.
     depths: &'static [u32],
-    /// Parts of the device that are alive, beside the usual one.
+    /// Parts of the device that are alive, in addition to the usual one.
     fills: &'static [f64],
 }
 

@@ -1,4 +1,4 @@
-//! What the paper on read/write isolation reports, beside what comes out here.
+//! What the paper on read/write isolation reports, next to what comes out here.
 
 use super::{policies, sequential};
 use esker_bench::results::{Figure, Published};

@@ -1,4 +1,4 @@
-//! The loss of random reads beside writes on the open-channel device.
+//! The loss of random reads during writes on the open-channel device.
 
 use super::rows::Rows;
 use super::{SEED, Sizes, row, seconds};
@@ -20,7 +20,7 @@ pub(super) const FULL: f64 = 0.93;
 const RATES: [(u64, &str, usize); 3] =
     [(187_000_000, "3%", 6), (375_000_000, "6%", 12), (750_000_000, "12.5%", 24)];
 
-/// More than placement hides: there writers are held back.
+/// More than placement hides: there writers are throttled.
 const TOO_MUCH: (u64, &str, usize) = (1_500_000_000, "25%", 48);
 
 /// Reads that the device takes at a time where it takes fewer than are outstanding.
@@ -141,7 +141,7 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'
     }
 }
 
-/// With fewer slots than reads. None of the writes' rates is so high that writers are held back.
+/// With fewer slots than reads. None of the writes' rates is so high that writers are throttled.
 fn with_slots(trial: &InterferenceTest, rows: &mut Rows<'_>) {
     let trial = InterferenceTest { slots: Some(SLOTS), ..trial.clone() };
     let of = || rotating(&trial.preset, trial.form);
@@ -161,7 +161,7 @@ fn rotating(preset: &Preset, form: ReadPriority) -> Rotating {
     Rotating::new(LEVELS, form != ReadPriority::HostOnly, preset.channel_units())
 }
 
-/// With writers held back, and without.
+/// With writers throttled, and without.
 fn held(preset: &Preset, form: ReadPriority) -> Vec<Box<dyn PlacementPolicy>> {
     vec![Box::new(rotating(preset, form)), Box::new(rotating(preset, form).unheld())]
 }
@@ -183,7 +183,7 @@ fn all(preset: &Preset, small: usize, form: ReadPriority) -> Vec<Box<dyn Placeme
     all
 }
 
-/// Where writers are held back, less is written than was asked for.
+/// Where writers are throttled, less is written than was asked for.
 fn of_held(
     policy: &str,
     case: &str,

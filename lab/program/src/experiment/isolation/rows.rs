@@ -1,4 +1,4 @@
-//! Rows as they come out: kept for the report, and told at once, for a full run takes half an hour.
+//! Rows as they come out: kept for the report, and printed at once, for a full run takes half an hour.
 
 use crate::failure::Outcome;
 use crate::output::tell;
@@ -20,7 +20,7 @@ impl<'a> Rows<'a> {
         Rows { clock: SystemClock::new(), all: Vec::new(), keep, kept: Ok(()) }
     }
 
-    /// Keeps and tells what is known of one engine in one case.
+    /// Keeps and says what is known of one engine in one case.
     pub(super) fn add(&mut self, rows: Vec<Row>) {
         if let Some(first) = rows.first() {
             let parts = rows.iter().map(|row| format!("{} {}", row.metric, shown(row.value)));
@@ -45,7 +45,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// With as many digits as tell something.
+/// With as many digits as are significant.
 fn shown(value: f64) -> String {
     let digits = if value.abs() >= 100.0 { 0 } else { 3 };
     format!("{value:.digits$}")

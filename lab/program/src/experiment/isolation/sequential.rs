@@ -21,7 +21,7 @@ pub(super) const METRICS: [&str; 4] = [
     "writes_error_points",
 ];
 
-/// The paper's mixed point, half of the requests reads: reads and writes as a percentage of pure.
+/// The mixed point of the paper, half of the requests reads: reads and writes as a percentage of pure.
 const PAPER_READ_PERCENT: u32 = 50;
 const PAPER_PERCENTS: [f64; 2] = [25.6, 26.8];
 

@@ -1,10 +1,10 @@
-//! Whether goals for space were kept, and the costs without the log's, which are the goals' and the plane's.
+//! Whether space-amplification limits were kept, and the costs without the log's, which are the goals' and the plane's.
 
 use esker_bench::Row;
 use esker_bench::results::{RUN, Results, spread};
 use esker_bench::table::columns_of;
 
-/// What is left of an engine's name if it has a goal for space: the goal.
+/// What is left of an engine's name if it has a space-amplification limit: the goal.
 const GOAL: &str = "esker-spacegoal-";
 
 /// How far tables went above their goal's share of the live data, in segments: four are allowed. What is live counts as

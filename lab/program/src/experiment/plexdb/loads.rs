@@ -4,7 +4,7 @@ use super::sizes::{KEY_BYTES, Sizes, VALUE_BYTES};
 use crate::bench::plan::UpdatesTask;
 use crate::failure::{Failure, Outcome};
 
-/// Those of the paper, with skewed ones beside them.
+/// Those of the paper, with skewed ones next to them.
 pub(super) const ALL: &str = "uniform-9,uniform-20,zipf-9,zipf-20";
 
 /// One load.

@@ -3,9 +3,9 @@
 //!
 //! * [`sizes`]: how much is measured;
 //! * [`loads`]: what: updates of all keys alike or of few above all, so many of each;
-//! * [`plane`]: what is written against the space it takes, and the line that nobody is expected beyond;
+//! * [`plane`]: what is written against the space it takes, and the line that no engine is expected beyond;
 //! * [`paper`]: what the paper reports;
-//! * [`analysis`]: whether goals for space were kept.
+//! * [`analysis`]: whether space-amplification limits were kept.
 //!
 //! Space costs writes, and who has more of one can do with less of the other. So an engine is a point in
 //! a plane, and one that can be tuned is measured at several of its tunings.

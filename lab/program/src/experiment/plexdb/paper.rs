@@ -1,8 +1,8 @@
-//! What the paper on level deduplication compaction reports, beside what is measured here.
+//! What the paper on level deduplication compaction reports, next to what is measured here.
 
 use esker_bench::results::{Figure, Published};
 
-/// Where the figures stand.
+/// Where the figures are.
 const SOURCE: &str = "Y.-C. Seo, S.-H. Park, PlexDB: Efficient Compaction Algorithm for Deduplication of \
                       LSM-tree based Key-Value Store, DCS 21(8), 2020";
 
@@ -51,7 +51,7 @@ static SAID: [Said; 11] = [
     said("PlexDB, threshold 1.6", "uniform-20", SPACE, "close to 2", "esker-perlevel-1.6"),
 ];
 
-/// The table, for a run of `engines`. None without any that stands for one of the paper's.
+/// The table, for a run of `engines`. None without any that stands for one of those of the paper.
 pub(super) fn published(engines: &[String]) -> Vec<Published> {
     let is_there = |said: &&Said| engines.iter().any(|engine| engine == said.engine);
     let figure = |said: &Said| Figure {

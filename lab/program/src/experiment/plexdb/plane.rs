@@ -1,4 +1,4 @@
-//! The planes of writes and space, a pair for each load: its mean space, and its peak.
+//! The planes of writes and space, an entry for each load: its mean space, and its peak.
 
 use super::loads::Load;
 use super::sizes::Sizes;

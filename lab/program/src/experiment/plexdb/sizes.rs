@@ -2,8 +2,8 @@
 //!
 //! What decides the shape of a tree is how many memtables its data is. So the quick size is the full one
 //! in small: keys and write buffers are both smaller by the same factor, memory with them, and there are
-//! as many levels. The full size is the paper's 20 GB for nine updates a key, by memtables of 64 MiB. The
-//! paper's runs of 20 updates a key wrote 100 GB; here they have as many keys as the others, so that
+//! as many levels. The full size is 20 GB as in the paper for nine updates a key, by memtables of 64 MiB. In the
+//! paper, runs of 20 updates a key wrote 100 GB; here they have as many keys as the others, so that
 //! nothing but the number of updates differs.
 
 use super::super::{Room, Scale, Wishes};
@@ -50,7 +50,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Of `loads` on the engines of `list`, on a machine with this room.
+    /// Of `loads` on the engines of `list`, on a machine with this space.
     pub(super) fn of(
         wishes: &Wishes<'_>,
         list: &str,

@@ -1,7 +1,7 @@
 //! What is made of the numbers: what a log adds to a commit, how sure that is, and how far group commit
 //! is from its ideal.
 //!
-//! Everything is reckoned round by round, an engine beside the one of its family without a log in the same
+//! Everything is reckoned round by round, an engine compared with the one of its family without a log in the same
 //! round, and then over the rounds.
 
 use super::model::Loop;

@@ -1,4 +1,4 @@
-//! `esker-lab experiment wal`: what the log costs, by the device it lies on, after the paper on RocksDB's.
+//! `esker-lab experiment wal`: what the log costs, by the device it is on, after the paper on RocksDB's.
 //!
 //! * [`sizes`]: how much is measured, and the cases;
 //! * [`analysis`]: what a log adds to a commit, against the same engine without one;

@@ -1,4 +1,4 @@
-//! The least that a log costs whoever commits in groups: a model, to hold measurements against.
+//! The least that a log costs an engine that commits in groups: a model, to hold measurements against.
 //!
 //! `clients` clients in a closed loop. Each computes until its next commit, for a time drawn from an
 //! exponential distribution with the mean `compute`, on one of `cores` cores, first come, first served;

@@ -1,8 +1,8 @@
-//! What the paper on the log of RocksDB reports, beside what is measured here.
+//! What the paper on the log of RocksDB reports, next to what is measured here.
 
 use esker_bench::results::{Comparison, Published, PublishedRow};
 
-/// Where the figures stand.
+/// Where the figures are.
 const SOURCE: &str = "H. Sung, S. Park, Overhead Analysis of WAL on RocksDB";
 
 const ABOUT: &str = "\

@@ -10,7 +10,7 @@ use esker_bench::WarmUp;
 use esker_bench::results::Group;
 use esker_workload::ycsb::Preset;
 
-/// The paper's workloads by its names. F is its own, not YCSB's.
+/// The workloads of the paper by its names. F is its own, not YCSB's.
 pub(super) const WORKLOADS: [(&str, Preset); 7] = [
     ("A", Preset::A),
     ("B", Preset::B),
@@ -271,7 +271,7 @@ const EFFECTS: [&str; 9] = [
 ];
 
 /// What a line of Optane takes longer than one of DRAM, about: the delay at which forwarding is
-/// looked at again.
+/// inspected again.
 const FORWARDING_DELAY: u64 = 300;
 
 fn part(title: &str, about: &str, cases: Vec<Case>, metrics: &[&str]) -> Part {

@@ -1,7 +1,7 @@
 //! `esker-lab experiment wbl`: write-behind logging on persistent memory, after the paper of that name.
 //!
 //! * [`sizes`]: how much is measured;
-//! * [`cases`]: what: the paper's workloads in two shapes, the effect of each setting that the design
+//! * [`cases`]: what: the workloads of the paper in two shapes, the effect of each setting that the design
 //!   brings with it, and inserts over time;
 //! * [`paper`]: what the paper reports.
 //!

@@ -1,8 +1,8 @@
-//! What the paper on write-behind logging reports, beside what is measured here.
+//! What the paper on write-behind logging reports, next to what is measured here.
 
 use esker_bench::results::{Comparison, Published, PublishedRow};
 
-/// Where the figures stand.
+/// Where the figures are.
 const SOURCE: &str = "Y. Choi, Write Behind Logging (WBL): Optimizing LSM-Tree based Key-Value \
                       Store with Persistent Memory, Seoul National University, 2022";
 
@@ -67,7 +67,7 @@ pub(super) fn published(engines: &[String]) -> Vec<Published> {
     all.into_iter().filter(|table| !table.comparisons.is_empty()).collect()
 }
 
-/// The paper's ratios to `against`, and the same here beside each of `baselines`, in either shape.
+/// The ratios of the paper to `against`, and the same here next to each of `baselines`, in either shape.
 fn table(
     against: &str,
     about: &str,

@@ -1,8 +1,8 @@
 //! How much the experiment measures, at either scale.
 //!
-//! The quick size is fixed. The full one has the paper's 4 million operations on as much data as the
-//! disk has room for, up to the paper's 40 GB, and a pool of a quarter of the memory, since it is
-//! memory that stands in for it. DRAM is to the data as in the paper: 32 GB to 40.
+//! The quick size is fixed. The full one has 4 million operations, as in the paper, on as much data as the
+//! disk has space for, up to 40 GB as in the paper, and a pool of a quarter of the memory, since it is
+//! memory that replaces it. DRAM is to the data as in the paper: 32 GB to 40.
 
 use super::super::{Room, Scale};
 use crate::failure::{Failure, Outcome};
@@ -42,17 +42,17 @@ pub(super) struct Sizes {
     pub(super) rounds: u32,
 }
 
-/// The paper's operations of each workload.
+/// The operations of the paper of each workload.
 const OPERATIONS: u64 = 4_000_000;
 /// Before each case, where it is long enough to need a warm-up.
 const WARM_UP_OPERATIONS: u64 = OPERATIONS / 8;
-/// The paper's data.
+/// The data of the paper.
 const MOST_DATA_BYTES: u64 = 40_000_000_000;
 /// With less, everything would be in one cache or another.
 const LEAST_DATA_BYTES: u64 = 500_000_000;
-/// The paper's MemTables.
+/// The MemTables of the paper.
 const SEGMENT_BYTES: usize = 16 << 20;
-/// The space of a running store beside what it started with: what it writes, in its warm-up too, the
+/// The space of a running store in addition to what it started with: what it writes, in its warm-up too, the
 /// log of that, what is not yet compacted, and what a compaction holds twice.
 const SLACK_BYTES: u64 = 4 * (WARM_UP_OPERATIONS + OPERATIONS) * RECORD_BYTES;
 /// A pool is cut into so many extents, about.
@@ -70,7 +70,7 @@ const FROM_DISK: &str =
     "the data does not fit in the machine's memory: what no cache has comes from the disk";
 
 impl Sizes {
-    /// For a run of so many engines on a machine with this room.
+    /// For a run of so many engines on a machine with this space.
     pub(super) fn of(scale: Scale, engines: usize, room: &Room) -> Outcome<Sizes> {
         let sizes = match scale {
             Scale::Quick => Sizes::quick(),
@@ -141,7 +141,7 @@ impl Sizes {
     }
 
     /// A pool that is small against what is inserted over time, and whose extents are no smaller than
-    /// the write buffers of the others, so that nobody flushes in smaller pieces.
+    /// the write buffers of the others, so that no engine flushes in smaller pieces.
     pub(super) fn small_pool_bytes(&self) -> usize {
         (self.pool_bytes / 8).max(EXTENTS * self.segment_bytes)
     }
@@ -152,7 +152,7 @@ impl Sizes {
     }
 
     /// Where so many engines, who take turns, read their tables from. The system's cache has what they leave
-    /// of the memory for themselves and for what stands in for persistent memory.
+    /// of the memory for themselves and for what replaces persistent memory.
     pub(super) fn read_from(&self, engines: usize, room: &Room) -> &'static str {
         let taken = self.memory_bytes as u64 + self.pool_bytes as u64;
         let cache_bytes = room.memory_bytes.saturating_sub(taken);

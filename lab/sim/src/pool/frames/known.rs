@@ -37,7 +37,7 @@ impl Mark {
     }
 }
 
-/// What the manifest and the writers knew at some moment.
+/// What the manifest and the writers knew at some point in time.
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) listed: BTreeSet<u32>,

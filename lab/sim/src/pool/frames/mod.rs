@@ -37,16 +37,16 @@ struct Bounds {
     writers_max: u64,
 }
 
-/// More images at some moments than can be looked at.
+/// More images at some points in time than can be inspected.
 const ANY: Bounds = Bounds { one_line: false, writers_max: 3 };
 
-/// Crashes the history of `seed` after each of its events, and looks at up to `most` images each time.
+/// Crashes the history of `seed` after each of its events, and inspects up to `most` images each time.
 pub fn crash_everywhere(seed: u64, most: u64, mutation: Option<Mutation>) -> Result<Seen, String> {
     crash(seed, ANY, most, mutation)
 }
 
-/// Crashes a history of small frames after each of its events, and looks at all images there are: up to
-/// 256 a moment to the power of `writers`, which is how many may overlap.
+/// Crashes a history of small frames after each of its events, and inspects all images there are: up to
+/// 256 a point in time to the power of `writers`, which is how many may overlap.
 pub fn enumerate(seed: u64, writers: u64) -> Result<Seen, String> {
     crash(seed, Bounds { one_line: true, writers_max: writers }, u64::MAX, None)
 }

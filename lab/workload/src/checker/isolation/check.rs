@@ -8,7 +8,7 @@ use std::collections::HashMap;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields say who and where")]
 pub enum Anomaly {
-    /// A read of a value that nobody wrote to that key.
+    /// A read of a value that no transaction wrote to that key.
     UnknownVersion { reader: usize, key: Key },
     /// G1a: a read of what was rolled back.
     AbortedRead { reader: usize, writer: usize, key: Key },

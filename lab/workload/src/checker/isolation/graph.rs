@@ -5,7 +5,7 @@
 //! * `ww`: the second replaced a version of the first's;
 //! * `wr`: the second read a version of the first's;
 //! * `rw`: the first read a version that the second replaced;
-//! * `time`: the first had ended when the second began. So that these are not as many as there are pairs
+//! * `time`: the first had ended when the second began. So that these are not as many as there are entries
 //!   of transactions, they go over a chain of instants, one for each end.
 
 use super::check::{ExternalRead, Replaced};
@@ -50,7 +50,7 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// The graph of `history`, in which `writer_of` tells who wrote what.
+    /// The graph of `history`, in which `writer_of` says who wrote what.
     pub(super) fn new(
         history: &'a History,
         reads: &[ExternalRead],

@@ -23,7 +23,7 @@ enum Fault {
     MixesKeys,
     /// Flips a bit of a value.
     FlipsBits,
-    /// Leaves pairs out of scans.
+    /// Leaves entries out of scans.
     SkipsInScans,
     /// Lets scans run past their range.
     IgnoresRanges,
@@ -96,7 +96,7 @@ impl Ordered for Faulty {
     }
 }
 
-/// Goes two pairs on instead of one.
+/// Goes two entries on instead of one.
 struct Skipping<'a>(Box<dyn Cursor + 'a>);
 
 impl Cursor for Skipping<'_> {

@@ -24,11 +24,11 @@ pub(super) enum Fault {
     LosesUpdates,
     /// The value is the one that the last write replaced.
     ServesPrevious,
-    /// A scan gives one pair.
+    /// A scan gives one entry.
     EndsEarly,
-    /// A scan gives every other pair.
+    /// A scan gives every other entry.
     Skips,
-    /// A scan gives the same pair again.
+    /// A scan gives the same entry again.
     Repeats,
 }
 

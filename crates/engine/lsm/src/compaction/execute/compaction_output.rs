@@ -16,7 +16,7 @@ pub(crate) struct CompactionOutput {
     pub(super) inputs: Vec<TableId>,
     /// The level and the run of the outputs.
     pub(super) place: (usize, u64),
-    /// Those of what was held back.
+    /// Those of what was retained.
     pub(super) held_place: (usize, u64),
     pub(super) outcome: CompactionResult,
     /// The newest level of the inputs, and their bytes there.
@@ -57,7 +57,7 @@ impl CompactionOutput {
         &self.outcome.outputs
     }
 
-    /// Whether its inputs take more than twice the room of its outputs.
+    /// Whether its inputs take more than twice the space of its outputs.
     pub(crate) fn frees_much(&self) -> bool {
         self.outcome.freed_bytes() > self.outcome.written_bytes
     }

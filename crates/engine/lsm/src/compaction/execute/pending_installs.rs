@@ -33,7 +33,7 @@ use esker_base::KeyspaceId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A merge comes into force after this at the latest. Where little is written files would never be settled, and what
+/// A merge is installed after this at the latest. Where little is written files would never be quiescent, and what
 /// was merged would use its space permanently.
 pub(crate) const LATEST: Duration = Duration::from_secs(600);
 
@@ -65,7 +65,7 @@ pub(crate) struct InstallContext<'a> {
 /// One of them.
 pub(crate) struct PendingInstall {
     pub(crate) merged: CompactionOutput,
-    /// When it comes into force at the latest.
+    /// When it is installed at the latest.
     pub(crate) latest: Duration,
 }
 
@@ -75,7 +75,7 @@ impl PendingInstalls {
         self.merges.push(PendingInstall { merged, latest: now + LATEST });
     }
 
-    /// Whether somebody waits for all merges, so that none is put off.
+    /// Whether a caller waits for all compactions, so that none is put off.
     pub(crate) fn is_hurried(&self) -> bool {
         self.hurried > 0
     }
@@ -115,7 +115,7 @@ impl PendingInstalls {
         self.installing > 0
     }
 
-    /// One that is to come into force now.
+    /// One that is to be installed now.
     pub(crate) fn take_due(&mut self, context: &InstallContext<'_>) -> Option<CompactionOutput> {
         let is_owed = self.hurried > 0 || context.do_writers_wait;
         let is_due = |waiting: &PendingInstall| {

@@ -26,7 +26,7 @@ struct QueueState {
     failure: Option<Failure>,
 }
 
-/// A part that somebody does. One that is dropped without an outcome has failed.
+/// A part that a thread does. One that is dropped without an outcome has failed.
 struct SubcompactionGuard<'a> {
     parts: &'a SubcompactionQueue,
     at: usize,

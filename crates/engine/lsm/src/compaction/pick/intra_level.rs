@@ -42,7 +42,7 @@ pub(in crate::compaction) fn merge_alike(
     CompactionPlan::new(keyspace, inputs, level, alike[0].id, reason, sizes)
 }
 
-/// The debt of `runs` that can't go on, as if they were of level 0. A merge is due from `trigger`
+/// The compaction debt of `runs` that can't go on, as if they were of level 0. A merge is due from `trigger`
 /// runs on. Runs that no merge takes throttle no writer.
 pub(in crate::compaction) fn stuck_debt(runs: &[Arc<Run>], trigger: usize) -> CompactionDebt {
     let alike = match runs.len() >= trigger {

@@ -12,7 +12,7 @@ use crate::version::Run;
 use esker_base::Seqno;
 use std::sync::Arc;
 
-/// The last flush, as far as it tells that another one follows.
+/// The last flush, as far as it says that another one follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlushCadence {
     /// Keyspaces with something newer in level 0 had a part in it.

@@ -210,7 +210,7 @@ pub(in crate::compaction) fn into_base(
     CompactionPlan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
 }
 
-/// A stretch of a run's tables, and what moving it down would rewrite.
+/// A range of a run's tables, and what moving it down would rewrite.
 struct TableRange<'a> {
     tables: &'a [Arc<TableHandle>],
     cost: f64,
@@ -223,7 +223,7 @@ fn down_from(
     busy: &InProgressCompactions,
     sizes: SizeTargets,
 ) -> Option<CompactionPlan> {
-    /// Building a plan costs more than scoring a stretch; the best few are enough.
+    /// Building a plan costs more than scoring a range; the best few are enough.
     const TRIES: usize = 16;
     let run = run_of(keyspace, level)?;
     let excess = run.bytes().saturating_sub(targets.bytes[level]);
@@ -243,7 +243,7 @@ fn down_from(
     })
 }
 
-/// For each table that is free, the best stretch that starts there: as long as it gets cheaper by
+/// For each table that is free, the best range that starts there: as long as it gets cheaper by
 /// the byte, moves no more than `excess`, and the plan stays within its bound.
 fn stretches<'a>(
     keyspace: &'a KeyspaceVersion,
@@ -292,7 +292,7 @@ fn stretches<'a>(
     found
 }
 
-/// Merges `tables`, a stretch of the run of `level`, into the run of `output_level`.
+/// Merges `tables`, a range of the run of `level`, into the run of `output_level`.
 pub(in crate::compaction) fn move_down(
     keyspace: &KeyspaceVersion,
     level: usize,
@@ -341,7 +341,7 @@ pub(in crate::compaction) fn debt(
     owed
 }
 
-/// The bytes of `level` that can't move down: of tables that are unreadable, or lie over one that is.
+/// The bytes of `level` that can't move down: of tables that are unreadable, or are over one that is.
 fn stuck_bytes(keyspace: &KeyspaceVersion, level: usize) -> u64 {
     let is_unreadable = |table: &Arc<TableHandle>| table.is_unreadable();
     let below = run_of(keyspace, level + 1);

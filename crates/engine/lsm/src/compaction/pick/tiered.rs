@@ -67,7 +67,7 @@ pub(in crate::compaction) fn go_on(
 }
 
 /// The run of the next level that runs of `level`, the newest of which is `newest`, join. There is
-/// one if some of their keys were held back when others, or newer runs, went on.
+/// one if some of their keys were retained when others, or newer runs, went on.
 fn joined(keyspace: &KeyspaceVersion, level: usize, newest: u64) -> Option<&Run> {
     let next = keyspace.levels.get(level + 1)?;
     next.runs.first().filter(|run| run.id >= newest).map(|run| &**run)

@@ -100,7 +100,7 @@ pub(in crate::compaction) fn pick_leveled(
     })
 }
 
-/// The next plan of a tiered keyspace without a goal for space.
+/// The next plan of a tiered keyspace without a space-amplification limit.
 pub(in crate::compaction) fn pick_tiered(
     keyspace: &KeyspaceVersion,
     busy: &InProgressCompactions,
@@ -216,7 +216,7 @@ impl Sums {
 
 /// How many bytes the range tombstones of `table` delete in tables of deeper levels: whole blocks.
 fn ranged_bytes(keyspace: &KeyspaceVersion, table: &TableHandle) -> u64 {
-    /// The schedule waits for it. Of more fragments, some are looked at for all.
+    /// The schedule waits for it. Of more fragments, some are inspected for all.
     const LOOKED_AT: usize = 256;
     let Some(tombstones) = table.contents().and_then(|it| it.tombstones) else { return 0 };
     let fragments = tombstones.fragments();

@@ -19,7 +19,7 @@ pub(in crate::compaction) struct Candidate<'a> {
     /// What may become free, at most, for each byte written, at least.
     pub promise: f64,
     pub bytes: u64,
-    /// Those of them that lie in the base.
+    /// Those of them that are in the base.
     pub base_bytes: u64,
 }
 

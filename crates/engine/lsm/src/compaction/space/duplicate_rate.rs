@@ -61,9 +61,9 @@ impl KeyspaceVersion {
 }
 
 impl KeyspaceVersion {
-    /// The level of samples at which merges into the last level are judged, if there is a goal for space:
+    /// The level of samples at which merges into the last level are judged, if there is a space-amplification limit:
     /// what tables above have below it would only take space, and they are small. The median's, as some of the
-    /// last level's tables are small, too. Of those that are open: another tells nothing.
+    /// last level's tables are small, too. Of those that are open: another says nothing.
     pub fn sample_level(&self) -> u8 {
         let judged = matches!(self.settings.dedup, Dedup::SpaceGoal { .. });
         let base = self.levels[LEVELS - 1].runs.iter().filter(|_| judged);

@@ -18,7 +18,7 @@ use esker_base::Seqno;
 use esker_table::{OverlapEstimator, TableSample};
 use std::sync::Arc;
 
-/// So many samples tell a share to about 0.3%.
+/// So many samples estimate a share to about 0.3%.
 const SAMPLES_MAX: usize = 1 << 15;
 
 impl GarbageEstimate {
@@ -34,7 +34,7 @@ impl GarbageEstimate {
         }
     }
 
-    /// The estimate with `bytes` of tables beside, of which nothing goes.
+    /// The estimate with `bytes` of further tables, of which nothing goes.
     pub(in crate::compaction) fn beside(self, bytes: f64) -> Self {
         GarbageEstimate {
             bytes: self.bytes + bytes,
@@ -45,7 +45,7 @@ impl GarbageEstimate {
     }
 
     /// The estimate if what is kept goes to as many tables as `tables` says, by its bytes. Each of them takes as much
-    /// beside keys as one of `like`.
+    /// in addition to keys as one of `like`.
     fn in_tables(self, like: &[&Arc<TableHandle>], tables: impl Fn(f64) -> f64) -> GarbageEstimate {
         let fixed = like.iter().map(|table| table.contents().map_or(0, |it| it.fixed_bytes));
         let fixed = fixed.sum::<u64>() as f64;
@@ -126,7 +126,7 @@ pub fn estimate<'a>(
 
 /// What becomes of the tables of a plan. Where it has tables of the level that it writes to, what is written
 /// takes as much for each byte of keys and values as they do: young tables take more. Where the plan says how
-/// tables are cut, what each has beside keys is counted by the table: where there is little garbage, to have
+/// tables are cut, what each has in addition to keys is counted by the table: where there is little obsolete data, to have
 /// fewer tables is all that a merge frees.
 pub fn estimate_plan(plan: &CompactionPlan, snapshots: &[Seqno]) -> Option<GarbageEstimate> {
     let settled = plan.inputs.iter().filter(|input| input.level == plan.output_level);
@@ -152,7 +152,7 @@ pub(in crate::compaction) fn proportion<'a>(
     (raw > 0).then(|| bytes as f64 / raw as f64)
 }
 
-/// Whether a snapshot stands between versions of the table.
+/// Whether a snapshot is between versions of the table.
 pub(in crate::compaction) fn is_split(meta: &TableMeta, snapshots: &[Seqno]) -> bool {
     snapshots.iter().any(|&snapshot| meta.min_seqno <= snapshot && snapshot < meta.max_seqno)
 }

@@ -24,7 +24,7 @@ const JUDGED: usize = 24;
 /// Of so many of these that pay, the best is taken.
 const PAYING: usize = 6;
 
-/// The number of runs of level 0 that lie over a table.
+/// The number of runs of level 0 that are over a table.
 pub(in crate::compaction) fn height(keyspace: &KeyspaceVersion, table: &TableHandle) -> usize {
     let span = KeyBounds::of_table(&table.meta);
     keyspace.levels[0].runs.iter().filter(|run| !span.tables_of(run).is_empty()).count()
@@ -41,12 +41,12 @@ fn pays(plan: &CompactionPlan) -> bool {
 }
 
 impl<'a> SpaceSearch<'a> {
-    /// Whether nothing runs that could make room in the keyspace.
+    /// Whether nothing runs that could make space in the keyspace.
     pub fn is_idle(&self) -> bool {
         self.busy.is_idle(self.keyspace.id)
     }
 
-    /// A merge of the newest runs where too many lie over each other. It writes no more than `room`, if
+    /// A merge of the newest runs where too many are over each other. It writes no more than `room`, if
     /// two runs fit into that.
     pub fn tall_stack(&self, runs_max: usize, room: f64) -> Option<CompactionPlan> {
         let newest = self.keyspace.levels[0].runs.iter().take(2);
@@ -85,12 +85,12 @@ impl<'a> SpaceSearch<'a> {
 
     /// The merge that frees most bytes for each byte it writes, among those that write no more than
     /// `room`. If what does not fit promises far more, that is first cut so that parts of it will. If
-    /// nothing fits, and nothing else runs that could make room, the one that writes least. If `left` bytes
+    /// nothing fits, and nothing else runs that could make space, the one that writes least. If `left` bytes
     /// of files are held by nothing but readers, who may be done soon, what would fit without those waits
     /// for them, unless it frees a good part of what it writes. What would not fit even then need not wait: the
     /// goal is missed either way, and by more the longer nothing is freed.
     pub fn garbage(&self, room: f64, left: f64) -> Option<CompactionPlan> {
-        /// Cutting costs a rewrite of what lies above the base.
+        /// Cutting costs a rewrite of what is above the base.
         const FAR_MORE: f64 = 2.0;
         const GOOD: f64 = 0.2;
         let candidates = self.candidates();
@@ -160,7 +160,7 @@ impl<'a> SpaceSearch<'a> {
     }
 
     /// The merge into the base that is cheapest for what it takes off level 0: of those that write no
-    /// more than `room`, if there are any, or if nothing else runs that could make room.
+    /// more than `room`, if there are any, or if nothing else runs that could make space.
     pub fn settling(&self, room: f64) -> Option<CompactionPlan> {
         let candidates = self.candidates();
         let plans = self.first_judged(candidates.iter(), CompactionReason::Settling);
@@ -178,7 +178,7 @@ impl<'a> SpaceSearch<'a> {
         narrowing.or(smallest.filter(|_| self.is_idle()))
     }
 
-    /// Merges what of a candidate lies above the base with itself, and cuts it so that it can go into
+    /// Merges what of a candidate is above the base with itself, and cuts it so that it can go into
     /// the base a part at a time. `None` if the candidate takes in little of the base anyway, or if it
     /// cannot be cut: range tombstones alone are not.
     fn narrowing(&self, candidate: &Candidate<'_>, room: f64) -> Option<CompactionPlan> {
@@ -213,7 +213,7 @@ impl<'a> SpaceSearch<'a> {
     /// keys and values, by its `history`, or whose deletes are as old as the write `aged_through`; or, if that
     /// would write too much, cuts it finer where it is. It writes no more than `room`.
     ///
-    /// Of a table that a snapshot stands in, the deletes go that the snapshot sees, and others stay. Beside
+    /// Of a table that a snapshot is in, the deletes go that the snapshot sees, and others stay. In addition to
     /// snapshots that come and go there is always a next one to let some go, so such a table of the base is
     /// rewritten for its deletes only if more than `most_bytes` were written since it was made.
     pub fn old_deletes(

@@ -12,7 +12,7 @@
 use crate::version::derived::GarbageEstimate;
 use esker_table::{Hll, OverlapEstimator};
 
-/// Counts may differ by so many standard errors: chance alone has them differ by more once in 16,000.
+/// Counts may differ by so many standard errors: randomness alone makes them differ by more once in 16,000.
 const ERRORS_MAX: f64 = 4.0;
 
 /// The counters of some tables, merged.
@@ -30,7 +30,7 @@ impl SketchCrossCheck {
     }
 
     /// By what factor the share of distinct keys is another than that of the samples in `overlay`. 1 if
-    /// it is the same, as far as both can tell.
+    /// it is the same, as far as both can show.
     pub fn factor(&self, overlay: &OverlapEstimator) -> f64 {
         if self.keys == 0 || self.counter == Hll::default() {
             return 1.0;

@@ -47,8 +47,8 @@ pub(in crate::compaction) fn pick(
     sizes: SizeTargets,
     around: &PickerContext,
 ) -> Option<CompactionPlan> {
-    /// Where room is short all the time there is always a merge that frees more.
-    /// It may take the next flush's room, which waits for it then.
+    /// Where space is short all the time there is always a merge that frees more.
+    /// It may take the next flush's space, which waits for it then.
     const OVERDUE: f64 = 1.5;
     let ledger = SpaceBudget::of(keyspace, amp, busy, sizes, around)?;
     let search = SpaceSearch { keyspace, busy, sizes, snapshots: &around.snapshots };
@@ -86,7 +86,7 @@ pub(in crate::compaction) fn pick(
 }
 
 /// The merge that frees most for each byte it writes, of those that take deletes into the base, if it frees half as much
-/// as it writes: for idle time. The goal allows what is garbage otherwise.
+/// as it writes: for idle time. The goal allows what is obsolete data otherwise.
 pub(in crate::compaction) fn pick_idle(
     keyspace: &KeyspaceVersion,
     amp: Ratio,
@@ -110,18 +110,18 @@ pub(in crate::compaction) fn pick_idle(
     fitting.max_by(|a, b| yields(a).total_cmp(&yields(b)))
 }
 
-/// How much may lie above the base. The goal itself bounds what is garbage; this bounds what is new,
+/// How much may be above the base. The goal itself bounds what is obsolete data; this bounds what is new,
 /// so that a keyspace that grows has a base that its merges can be cut by.
 fn most_above(amp: Ratio, sizes: SizeTargets, ledger: &SpaceBudget) -> f64 {
-    /// More than the goal's share, so that under overwrites it is garbage that decides.
+    /// More than the goal's share, so that under overwrites it is obsolete data that decides.
     const ALLOWANCE: f64 = 1.5;
     let share = ALLOWANCE * (amp.get() - 1.0) * ledger.whole.live_bytes;
     share.max(sizes.segment_bytes as f64)
 }
 
-/// How much may lie above a base that is but a small part of the keyspace: it is grown, to twice its size
-/// at a time, however far away the goal is. Merges over a small base take in wide stretches of all that
-/// lies above it.
+/// How much may be above a base that is but a small part of the keyspace: it is grown, to twice its size
+/// at a time, however far away the goal is. Merges over a small base take in wide ranges of all that
+/// is above it.
 fn most_above_a_small_base(
     keyspace: &KeyspaceVersion,
     sizes: SizeTargets,
@@ -140,7 +140,7 @@ pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> Co
     CompactionDebt { level_0_runs: tallest(keyspace), level_0_trigger: runs + 1, bytes: 0 }
 }
 
-/// The most runs of level 0 that lie over a table of the newest.
+/// The most runs of level 0 that are over a table of the newest.
 fn tallest(keyspace: &KeyspaceVersion) -> usize {
     let newest = keyspace.levels[0].runs.first();
     let tables = newest.into_iter().flat_map(|run| run.tables());
@@ -148,7 +148,7 @@ fn tallest(keyspace: &KeyspaceVersion) -> usize {
 }
 
 /// Whether a flush of `bytes` may start: it must not be the one that breaks the goal, nor add to a
-/// tree that merges have to catch up with first. For the less is merged while there is room, the
+/// tree that merges have to catch up with first. For the less is merged while there is space, the
 /// more has to be merged at once when there is none.
 pub(in crate::compaction) fn admits(
     keyspace: &KeyspaceVersion,
@@ -176,7 +176,7 @@ pub(in crate::compaction) fn flush_cuts(
     keyspace: &KeyspaceVersion,
     sizes: SizeTargets,
 ) -> Vec<Vec<u8>> {
-    /// Each part is a file. What lies over more of the base than a merge takes in is cut again later.
+    /// Each part is a file. What is over more of the base than a merge takes in is cut again later.
     const PARTS_MOST: u64 = 64;
     let Some(base) = keyspace.levels[LEVELS - 1].runs.first() else { return Vec::new() };
     let apart = sizes.segment_bytes.max(base.bytes() / PARTS_MOST);

@@ -160,7 +160,7 @@ impl Tree {
         }
     }
 
-    /// The runs that a read of each key looks at, on average, the base included.
+    /// The runs that a read of each key inspects, on average, the base included.
     fn height(&self) -> f64 {
         let runs = self.keyspace.levels.iter().flat_map(|level| &level.runs);
         let over = |key: &u32| {
@@ -170,7 +170,7 @@ impl Tree {
     }
 }
 
-/// What a load cost, after the tree had filled and settled into its ways.
+/// What a load cost, after the tree had filled and reached its steady state.
 struct Cost {
     /// Bytes written for each byte put.
     writes: f64,
@@ -229,7 +229,7 @@ fn shuffled(keys: u32, rng: &mut Rng) -> Vec<u32> {
     places
 }
 
-/// Zipf's law with exponent 0.99 over keys in no order of heat.
+/// Zipf's law with exponent 0.99 over keys in no order of access frequency.
 fn zipf(keys: u32) -> impl FnMut() -> u32 {
     let mut rng = Rng::new(9);
     let mut sum = 0.0;
@@ -292,7 +292,7 @@ fn skewed_overwrites_cost_less_than_uniform_ones() {
     assert!(skewed.excess_segments <= 4.0, "{:.2} segments over", skewed.excess_segments);
 }
 
-/// Loaded in no order, so that every flush lies over all keys, and then overwritten 9 times.
+/// Loaded in no order, so that every flush is over all keys, and then overwritten 9 times.
 #[test]
 fn a_load_in_no_order_leaves_a_base_that_merges_can_be_cut_by() {
     for (amp, most) in [(200, 2.4), (400, 2.3)] {

@@ -132,7 +132,7 @@ impl Tree {
         pick(&self.keyspace, busy, SIZES, &PickerContext::default())
     }
 
-    /// Whether a flush may start that, with a plan after it, leaves a segment of room.
+    /// Whether a flush may start that, with a plan after it, leaves a segment of space.
     fn admits(&self, busy: &InProgressCompactions, around: &PickerContext) -> bool {
         admits_flush(&self.keyspace, 5 * SIZES.segment_bytes, busy, SIZES, around)
     }

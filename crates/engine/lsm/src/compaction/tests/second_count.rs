@@ -23,7 +23,7 @@ fn sketches(keys: impl Iterator<Item = u64>) -> Sketches {
     coarse(keys, 0)
 }
 
-/// With a sample as coarse as is wanted of small tables beside large ones.
+/// With a sample as coarse as is wanted of small tables next to large ones.
 fn coarse(keys: impl Iterator<Item = u64>, sample_level: u8) -> Sketches {
     let mut sketches = Sketches::default();
     keys.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));

@@ -133,7 +133,7 @@ impl Simulation {
         self.tables(first, &merged, SEGMENT_BYTES as f64)
     }
 
-    /// Flushes so many segments, settling after each. Gives bytes written for each byte flushed, and
+    /// Flushes so many segments, with compaction until idle after each. Gives bytes written for each byte flushed, and
     /// the mean over time of space for each live byte.
     fn run(&mut self, flushes: usize) -> (f64, f64) {
         let mut space = 0.0;

@@ -46,7 +46,7 @@ impl Inspector {
         failure.map_or(Ok(damage), Err)
     }
 
-    /// Settles where each log ends: at the first frame that does not continue the ones before it. If the
+    /// Decides where each log ends: at the first frame that does not continue the ones before it. If the
     /// manifest is not `whole`, one more edit may have named logs that are in use: their writes say so
     /// themselves.
     pub(super) fn keep_logs(&self, decision: &mut Decision, whole: bool) -> Result<()> {
@@ -157,7 +157,7 @@ impl Inspector {
     }
 }
 
-/// Whether `end` is where a log ended before: where an earlier recovery settled it, or where nothing
+/// Whether `end` is where a log ended before: where an earlier recovery decided it, or where nothing
 /// follows.
 fn is_all(end: LogEnd, log: LogRecord, scan: &ScanResult) -> bool {
     match log.end {

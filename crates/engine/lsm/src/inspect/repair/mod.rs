@@ -1,6 +1,6 @@
 //! Makes a database of what can be read of a damaged one.
 //!
-//! A repair never invents data and never guesses an order. It keeps
+//! A repair never invents data and never assumes an order. It keeps
 //!
 //! 1. the current manifest or, if `CURRENT` or that manifest is damaged or has lost edits, the
 //!    newest intact one whose tables exist; without any, the manifest is rebuilt from tables and
@@ -105,10 +105,10 @@ pub(super) struct Decision {
     pub(super) rewrites: Vec<Rewrite>,
     /// Log files to rename.
     pub(super) logs_aside: Vec<String>,
-    /// Logs whose end no recovery has settled, and so nobody made durable.
+    /// Logs whose end no recovery has decided, so that it may not be durable.
     pub(super) unsettled: Vec<(u32, LogEnd)>,
     pub(super) repaired: RepairReport,
-    /// Logs to be copied, because whole frames in them are given up.
+    /// Logs to be copied, because whole frames in them are dropped.
     pub(super) rejected: Vec<Rejected>,
 }
 
@@ -141,7 +141,7 @@ impl Inspector {
         self.with_pool_opened(PoolRepair::ToMend)?.repair_alone(missing_logs)
     }
 
-    /// The rest, once nobody else can write. A pool is looked at only from here on.
+    /// The rest, once no other thread can write. A pool is inspected only from here on.
     fn repair_alone(&self, missing_logs: MissingLogPolicy) -> Result<RepairReport> {
         let ManifestChoice { name, identity, state, in_force, given_up } = match self.choose()? {
             Ok(chosen) => chosen,
@@ -330,7 +330,7 @@ impl Inspector {
         }
     }
 
-    /// A file id above that of every file, those given up included: no id ever names two files.
+    /// A file id above that of every file, those dropped included: no id ever names two files.
     pub(super) fn next_file_seen(&self) -> Result<u64> {
         let mut next = 0;
         for name in self.storage.list()?.into_iter().chain(self.log_storage.list()?) {

@@ -1,6 +1,6 @@
-//! Detects logs that are stored beside the tables although a pool or another directory was named.
+//! Detects logs that are stored next to the tables although a pool or another directory was named.
 //!
-//! A database may have kept its logs in a pool once and beside its tables later; it still owns the
+//! A database may have kept its logs in a pool once and next to its tables later; it still owns the
 //! pool. An open that names the pool finds none of the logs there. They are not lost. A repair must
 //! not drop them, and an open must not remove them as unlisted files: their writes were
 //! acknowledged.
@@ -31,7 +31,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Fails if a file beside the tables, which `tables` reads, is a log with writes that no table has. For a
+/// Fails if a file next to the tables, which `tables` reads, is a log with writes that no table has. For a
 /// `state` that does not say of all logs that they count: an edit that listed this one may be lost.
 pub(crate) fn check_unlisted(
     tables: &WalSource<'_>,

@@ -37,18 +37,18 @@ use esker_table::{SalvagedTable, has_magic_at_end, tables_in};
 use file_names::name_before;
 use std::collections::BTreeMap;
 
-/// What is to be done with a stray.
+/// What is to be done with an orphaned file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     /// What it holds is elsewhere, or it never held anything.
     Remove,
-    /// Nobody knows.
+    /// Unknown.
     SetAside,
     /// It shows that the manifest has lost edits, and how.
     ShowsLoss(String),
 }
 
-/// What strays are compared with.
+/// What orphaned files are compared with.
 pub(crate) struct Known<'a> {
     pub(crate) identity: u64,
     /// As the manifest describes it.
@@ -192,7 +192,7 @@ fn is_of_newer_version(error: &Error) -> bool {
     matches!(error, Error::NewerVersion { .. } | Error::UnknownFeatures { .. })
 }
 
-/// The first loss that strays show, as damage of the manifest, which is `bytes` long.
+/// The first loss that orphaned files show, as damage of the manifest, which is `bytes` long.
 pub(crate) fn loss_in<'a>(
     fates: impl IntoIterator<Item = &'a Fate>,
     manifest: &str,
@@ -204,7 +204,7 @@ pub(crate) fn loss_in<'a>(
     })
 }
 
-/// The strays of a database that is being opened.
+/// The orphaned files of a database that is being opened.
 #[derive(Default)]
 pub(crate) struct Strays {
     tables: BTreeMap<String, Fate>,
@@ -284,7 +284,7 @@ fn dispose(
     moved
 }
 
-/// Copies the log `name` of a pool to a file beside the tables. Returns the file's name.
+/// Copies the log `name` of a pool to a file next to the tables. Returns the file's name.
 fn keep_extent(env: &Env, name: &str) -> Result<String> {
     let epoch = parse_log_file_name(name).unwrap_or_default();
     let mut read = WalSource { pool: None, ..env.log_source() }.read_unlisted(epoch)?;

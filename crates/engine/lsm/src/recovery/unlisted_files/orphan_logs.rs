@@ -47,7 +47,7 @@ pub(crate) fn writes(source: &WalSource<'_>, state: &ManifestState) -> Result<Ve
 ///
 /// If one is, the directory is a copy, made before that log came to be. To go on with it would free what
 /// was acknowledged since, and give its seqnos and epochs out a second time. A manifest whose last edit is
-/// cut off may only seem older, and is for [`check_edits`].
+/// truncated may only seem older, and is for [`check_edits`].
 pub(crate) fn check_age(
     source: &WalSource<'_>,
     is_pool: bool,
@@ -76,7 +76,7 @@ pub(crate) fn check_age(
 
 /// Checks that no log holds writes and is unknown to a manifest whose bytes from `cut_off` on are no edit.
 ///
-/// Such bytes read as a write that was cut off. But the edit that lists a log is durable before anything
+/// Such bytes read as a write that was truncated. But the edit that lists a log is durable before anything
 /// is written to the log: so if there are writes beyond `last_seqno`, the last that is known, in an
 /// unlisted log, that edit was whole once, and was damaged since.
 pub(crate) fn check_edits(

@@ -121,7 +121,7 @@ impl PinRegistry {
         }
     }
 
-    /// Takes back everything that is not in use at this moment, and the rest as soon as it is not.
+    /// Takes back everything that is not in use now, and the rest as soon as it is not.
     pub(crate) fn recall(&self) {
         let leases: Vec<_> = {
             let mut granted = self.granted.lock();

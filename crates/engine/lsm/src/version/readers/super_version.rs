@@ -48,7 +48,7 @@ impl SuperVersion {
     }
 }
 
-/// What a read at present looks at: the view first, then the moment.
+/// What a read at present inspects: the view first, then the point in time.
 #[inline]
 pub(crate) fn pin_present<V>(
     pin: impl FnOnce() -> V,

@@ -136,7 +136,7 @@ fn no_two_keyspaces_get_one_name() {
     assert_eq!(different(&found, &expected), [""; 0]);
 }
 
-/// Of tables written while the database had one keyspace only, nobody need ask which one they are of.
+/// Of tables written while the database had one keyspace only, the keyspace is clear.
 #[test]
 fn a_flipped_byte_anywhere_in_a_table_costs_a_block_at_most_without_a_manifest_too() {
     let (sound, name, expected) = many_blocks();

@@ -1,4 +1,4 @@
-//! Disks that say where they put what was written, and somebody else who writes beside.
+//! Disks that say where they put what was written, and another program that writes next to them.
 
 use super::*;
 
@@ -100,7 +100,7 @@ fn a_zone_that_somebody_else_emptied_is_left_alone() {
     assert_eq!(disk.content(1), blocks(1, 2));
 }
 
-/// Whether the disk appends or not: before a reset nothing is written that would tell.
+/// Whether the disk appends or not: before a reset nothing is written that would show it.
 #[test]
 fn a_zone_that_somebody_else_wrote_since_it_was_written_is_not_reset() {
     for appends in [true, false] {

@@ -75,7 +75,7 @@ impl MemoryDisk {
         change(&mut self.state.lock())
     }
 
-    /// Somebody else writes behind what is in a zone.
+    /// Another program writes behind what is in a zone.
     pub(super) fn write_as_another(&self, number: usize, bytes: &[u8]) {
         let state = &mut *self.state.lock();
         let zone = &mut state.zones[number];

@@ -74,7 +74,7 @@ pub(crate) struct WearLeveler {
 /// What is being moved.
 struct Relocation {
     from: u32,
-    /// How often that chunk was reset when this was planned: as long as it is so, what files have there lies there.
+    /// How often that chunk was reset when this was planned: as long as it is so, what files have there is there.
     resets: u32,
     to: Chunk,
     pieces: Vec<Piece>,

@@ -117,7 +117,7 @@ fn data() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(alike, 0..4).prop_map(|runs| runs.concat())
 }
 
-/// How much comes at a time: a byte, some, or all that there is room for.
+/// How much comes at a time: a byte, some, or all that there is space for.
 fn lengths() -> impl Strategy<Value = Vec<usize>> {
     let length = prop_oneof![1..10usize, 1..5000usize, Just(72), Just(usize::MAX)];
     prop::collection::vec(length, 1..12)

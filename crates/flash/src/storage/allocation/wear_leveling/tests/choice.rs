@@ -104,7 +104,7 @@ fn nothing_is_moved_where_a_deep_table_would_find_no_chunk() {
     write(&storage, "new", 77, CHUNK).unwrap_err();
 }
 
-/// It is as worn as the one that is taken, and has room.
+/// It is as worn as the one that is taken, and has space.
 #[test]
 fn what_is_moved_does_not_go_on_where_other_data_are() {
     let (device, storage) = cold(3);
