@@ -7,14 +7,14 @@ use clap::Parser;
 
 /// A key-value store in a directory.
 ///
-/// Keys and values are given and printed as text; bytes that are not printable text appear as \xHH.
+/// Keys and values are given and printed as text; bytes that are not printable appear as \xHH.
 /// With --hex they are hexadecimal digits. `-` stands for standard input or output.
 #[derive(Parser)]
 #[command(name = "esker", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Print facts, messages and errors as JSON
+    /// Print results, messages and errors as JSON
     #[arg(long, global = true)]
     json: bool,
 }

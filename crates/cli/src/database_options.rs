@@ -12,13 +12,13 @@ use esker::{Settings, SyncPolicy};
 #[derive(Args, Default)]
 #[command(next_help_heading = "Settings of the database")]
 pub struct DatabaseOptions {
-    /// When the log is synced: always, os, or every so many milliseconds [default: os]
+    /// When the log is synced: always, os (never by the engine), or a number of milliseconds [default: os]
     #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
     pub sync: Option<SyncPolicy>,
     /// The size of a log segment, and so of a MemTable; with --pool, that of its extents [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub segment: Option<usize>,
-    /// The memory budget, for everything [default: 1GiB]
+    /// The memory budget [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<usize>,
     /// Threads for compaction [default: 2]

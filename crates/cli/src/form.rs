@@ -36,7 +36,7 @@ pub struct Form {
     /// Values are hexadecimal digits, given and printed
     #[arg(long)]
     value_hex: bool,
-    /// Keys and values are given as `esker scan` prints them: \\xHH is a byte, \\n a newline, \\\\ a backslash
+    /// Keys and values are given as `esker scan` prints them: \xHH is a byte, \n a newline, \\ a backslash
     #[arg(long)]
     escaped: bool,
 }
@@ -47,7 +47,7 @@ pub struct KeyForm {
     /// Keys are hexadecimal digits, given and printed
     #[arg(long, visible_alias = "hex", conflicts_with = "escaped")]
     key_hex: bool,
-    /// Keys are given as `esker scan` prints them: \\xHH is a byte, \\n a newline, \\\\ a backslash
+    /// Keys are given as `esker scan` prints them: \xHH is a byte, \n a newline, \\ a backslash
     #[arg(long)]
     escaped: bool,
 }

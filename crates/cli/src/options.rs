@@ -16,13 +16,13 @@ pub struct KeyspaceOptions {
     /// How tables are arranged [default: leveled:10]
     #[arg(long, value_name = "leveled[:RATIO]|tiered[:RUNS]", value_parser = parse_shape)]
     pub shape: Option<Shape>,
-    /// What a tiered keyspace does about stale versions [default: none]
+    /// How a tiered keyspace removes obsolete versions [default: none]
     #[arg(long, value_name = "none|per-level[:THRESHOLD]|space-goal[:AMP]", value_parser = parse_dedup)]
     pub dedup: Option<Dedup>,
     /// How blocks are compressed [default: lz4]
     #[arg(long, value_name = "none|lz4|zstd", value_parser = parse_compression)]
     pub compression: Option<Compression>,
-    /// Filter bits a key, 0 to 32, in the mean over all tables [default: 10]
+    /// Filter bits per key, on average over all tables, 0 to 32 [default: 10]
     #[arg(long, value_name = "BITS")]
     pub filter_bits: Option<u8>,
 }

@@ -25,8 +25,7 @@ pub struct Home {
     pub db: PathBuf,
     #[command(flatten)]
     pub log: LogPlace,
-    /// Open for writing even if whole frames of the log follow one that does not hold: keeps the writes
-    /// before it, and sets the rest aside
+    /// Open for writing even if intact frames of the log follow a damaged one. Keeps the writes before it
     #[arg(long)]
     pub accept_torn_log: bool,
 }
@@ -46,10 +45,10 @@ pub struct LogPlace {
     /// Where the log files are, if not in the database directory
     #[arg(long, value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
-    /// The pool of persistent memory that is the log, made by `esker pmem create`
+    /// The pool of persistent memory that holds the log: see `esker pmem create`
     #[arg(long, value_name = "FILE", conflicts_with = "log_dir")]
     pub pool: Option<PathBuf>,
-    /// The pool may lie in DRAM (tmpfs): then nothing in it survives power loss
+    /// Accept a pool in DRAM (tmpfs), where nothing survives power loss
     #[arg(long, requires = "pool")]
     pub emulated: bool,
 }
@@ -297,7 +296,7 @@ pub struct Stretch {
     /// The first key after the range
     #[arg(long, value_name = "KEY")]
     pub to: Option<OsString>,
-    /// Only keys that start so
+    /// Only keys with this prefix
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     pub prefix: Option<OsString>,
 }

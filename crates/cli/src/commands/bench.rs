@@ -30,7 +30,7 @@ const POOL_BYTES: usize = 1 << 20;
 
 /// Measure the engine on your own disk
 ///
-/// Fills a temporary database with pairs of random keys, then overwrites, reads, scans, and mixes
+/// Fills a temporary database with random keys, then overwrites, reads, scans, and mixes
 /// reads with writes in equal parts. Prints the rate and the latencies of each phase. Half of each
 /// value compresses well, the other half not at all. The database is removed at the end.
 ///
@@ -42,7 +42,7 @@ pub struct Bench {
     /// A directory on the disk to measure [default: the current directory]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Pairs in the database. With --sync always, each costs a sync: use fewer
+    /// Keys in the database. With --sync always each costs a sync, so use fewer
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
         value_parser = clap::value_parser!(u64).range(1..))]
     keys: u64,
@@ -57,7 +57,7 @@ pub struct Bench {
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
         value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// When the log is synced: always, os, or every so many milliseconds
+    /// When the log is synced: always, os (never by the engine), or a number of milliseconds
     #[arg(long, value_name = "always|os|MS", default_value = "os", value_parser = parse_sync)]
     sync: SyncPolicy,
     /// Memory budget

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 ///
 /// Tables are shared by hard links where the file system can, so this is quick and takes little
 /// space. The copy is a database of its own. If another process has the database open, that one makes
-/// the copy: `esker serve` and every command of this program do, and any program that has
+/// the copy: `esker serve` and the commands of this program that write do, and any program that has
 /// `Settings::answers_requests` on.
 #[derive(clap::Args)]
 pub struct Checkpoint {

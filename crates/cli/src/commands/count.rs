@@ -1,4 +1,4 @@
-//! `esker count`: how many pairs a range has.
+//! `esker count`: the number of keys in a range.
 
 use crate::failure::Outcome;
 use crate::form::KeyForm;
@@ -6,7 +6,7 @@ use crate::output::show;
 use crate::place::{Place, Stretch, for_each};
 use serde_json::json;
 
-/// Print how many pairs a range has
+/// Print the number of keys in a range
 ///
 /// Reads them all, so this takes as long as a scan. `esker stats` has the number of entries in tables.
 #[derive(clap::Args)]

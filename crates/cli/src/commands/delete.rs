@@ -12,8 +12,8 @@ use std::ffi::OsString;
 ///
 /// A range without --from starts at the first key, and one without --to ends at the last.
 ///
-/// All or nothing. A key that is not there is no failure. The removal survives power loss once this
-/// returns.
+/// Removes all of them or none. A key that does not exist is not a failure. The removal survives power
+/// loss once this returns.
 #[derive(clap::Args)]
 pub struct Delete {
     #[command(flatten)]

@@ -7,10 +7,10 @@ use crate::place::Home;
 use esker::DEFAULT_KEYSPACE;
 use serde_json::json;
 
-/// Remove a keyspace, with all of its pairs
+/// Remove a keyspace and its data
 ///
-/// The others are not touched. The default keyspace stays; its keys can be deleted. A keyspace of the
-/// same name can be created again, and is empty then.
+/// The default keyspace cannot be removed; its keys can be deleted. A keyspace of the same name can be
+/// created again, and is then empty.
 #[derive(clap::Args)]
 pub struct DropKeyspace {
     #[command(flatten)]

@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 /// Few enough writes that they cost nothing a pair.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Write the pairs of a keyspace to a file
+/// Write the keys and values of a keyspace to a file
 ///
 /// `esker import` reads the file back as it is, whatever bytes the keys and values hold. The file
-/// appears under its name only when it is whole.
+/// gets its name only when it is complete.
 #[derive(clap::Args)]
 pub struct Export {
     #[command(flatten)]
@@ -38,8 +38,8 @@ pub struct Export {
     format: Option<Format>,
     #[command(flatten)]
     stretch: Stretch,
-    /// Go around damaged blocks, say what was skipped, and end with status 1 if anything was. No other process may have
-    /// the database open
+    /// Skip damaged blocks, report them, and end with status 1 if there were any. No other process may
+    /// have the database open
     #[arg(long)]
     skip_damaged: bool,
     #[command(flatten)]

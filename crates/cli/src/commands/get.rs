@@ -11,8 +11,8 @@ use std::io::Write;
 
 /// Print the value of a key
 ///
-/// Text is printed as it is, with a newline after it; a value that holds other control characters,
-/// or is not UTF-8, is escaped. Exit status 1 if there is no such key.
+/// Text is printed as it is, with a newline after it. A value that is not UTF-8, or holds other
+/// control characters, is escaped. Exit status 1 if the key does not exist.
 #[derive(clap::Args)]
 pub struct Get {
     #[command(flatten)]

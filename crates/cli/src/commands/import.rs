@@ -24,15 +24,14 @@ const BATCH_BYTES: usize = 256 << 10;
 
 /// Read records from a TSV, CSV or JSON Lines file
 ///
-/// Each record becomes a pair: its key is the column or field that --key names, its value the one
-/// that --value names or, by default, the whole record as a JSON object. A file that `esker export`
-/// wrote needs neither. A later record with the same key wins. Files of any size are read in bounded
+/// The key is the column or field that --key names. The value is the one that --value names or, by
+/// default, the whole record as a JSON object. A file that `esker export` wrote needs neither. A later record with the same key wins. Files of any size are read in bounded
 /// memory. Ctrl-C commits what was read so far.
 ///
-/// With --sorted or --bulk, records become tables without passing the log. All become visible at
+/// With --sorted or --bulk, records are written to tables, without the log. All become visible at
 /// the end, or none after an error or Ctrl-C.
 ///
-/// Creates the database and the keyspace if need be.
+/// Creates the database and the keyspace if they are missing.
 #[derive(clap::Args)]
 pub struct Import {
     #[command(flatten)]

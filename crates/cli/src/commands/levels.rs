@@ -19,7 +19,7 @@ pub struct Levels {
     /// Only this keyspace
     #[arg(short, long, value_name = "NAME")]
     keyspace: Option<String>,
-    /// Draw each table too
+    /// Show each table too
     #[arg(long)]
     tables: bool,
 }

@@ -13,18 +13,19 @@ use std::ffi::OsString;
 
 /// Set a key to a value
 ///
-/// Creates the keyspace if need be, and with --create the database. The pair survives power loss once this returns.
+/// Creates the keyspace if it is missing, and with --create the database. The key survives power loss
+/// once this returns.
 #[derive(clap::Args)]
 pub struct Put {
     #[command(flatten)]
     place: Place,
     /// The key
     key: OsString,
-    /// The value; without --escaped, - stands for the bytes of standard input
+    /// The value; - is the bytes of standard input, unless --escaped is given
     value: OsString,
     #[command(flatten)]
     form: Form,
-    /// Create the database if there is none
+    /// Create the database if it is missing
     #[arg(long)]
     create: bool,
     #[command(flatten)]

@@ -12,17 +12,17 @@ use serde_json::{Map, Value as Json, json};
 
 /// Salvage a damaged database
 ///
-/// Keeps the tables that pass every check, of a damaged one every block that can be read, and of the log the writes up
-/// to the first damaged one. Without a manifest that can be read, makes a new one from the tables and logs.
-/// Damaged files are renamed to NAME.damaged; in a pool, what can't be kept is freed. An older value of a key, or one that was deleted, may
-/// be seen again where a table is given up: if there is a copy of the database, use the copy. Changes
-/// nothing if nothing is damaged, or if a file can't be read for another reason than damage. No other
-/// process may have the database open.
+/// Keeps intact tables, every readable block of damaged ones, and the writes of the log before the first
+/// damaged one. If no manifest can be read, makes a new one from the tables and logs. Damaged files are
+/// renamed to NAME.damaged; in a pool, what cannot be kept is freed. Where data is lost, an older or a
+/// deleted value of a key may return: if you have a copy of the database, use the copy. Changes nothing
+/// if nothing is damaged, or if a file cannot be read for another reason than damage. No other process
+/// may have the database open.
 #[derive(clap::Args)]
 pub struct Repair {
     #[command(flatten)]
     files: Files,
-    /// Go on if log files are missing, and drop the writes that they held
+    /// Continue if log files are missing; the writes in them are lost
     #[arg(long)]
     give_up_logs: bool,
 }

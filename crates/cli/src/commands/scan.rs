@@ -7,10 +7,10 @@ use crate::place::{Place, Stretch, for_each, for_each_around};
 use serde_json::{Map, Value as Json};
 use std::io::Write;
 
-/// Print the pairs of a range, in key order
+/// Print the keys and values of a range, in key order
 ///
 /// A line is key, tab, value, both escaped: text as it is, except \\ \t \n \r, and \xHH for bytes
-/// that are no printable text. With --json it is {"key": …, "value": …}.
+/// that are not printable. With --json it is {"key": …, "value": …}.
 #[derive(clap::Args)]
 pub struct Scan {
     #[command(flatten)]
@@ -20,14 +20,14 @@ pub struct Scan {
     /// From the last key to the first
     #[arg(long)]
     reverse: bool,
-    /// Stop after this many
+    /// Stop after this many keys
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Print no values
     #[arg(long)]
     keys_only: bool,
-    /// Go around damaged blocks, say what was skipped, and end with status 1 if anything was. No other process may have
-    /// the database open
+    /// Skip damaged blocks, report them, and end with status 1 if there were any. No other process may
+    /// have the database open
     #[arg(long, conflicts_with = "reverse")]
     skip_damaged: bool,
     #[command(flatten)]

@@ -25,14 +25,14 @@ const PREFIX: &str = "esker-demo-";
 
 /// Import real data, kill a writer, and verify what is left
 ///
-/// Imports the Unicode character database, looks characters up, scans it, kills a writing process
-/// with SIGKILL, and proves that every write it had acknowledged is there and none is torn.
+/// Imports the Unicode character database, reads and scans it, kills a writing process with SIGKILL,
+/// and verifies that every acknowledged write is there and none is torn.
 #[derive(clap::Args)]
 pub struct Demo {
     /// Work in this directory, which must be empty or missing, and leave the database there
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Leave the temporary directory in place
+    /// Keep the temporary directory
     #[arg(long)]
     keep: bool,
 }

@@ -64,9 +64,9 @@ impl Format {
 /// What to do about a line that holds no record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum OnError {
-    /// Stop there; what came before stays imported
+    /// Stop; what came before stays imported
     Fail,
-    /// Say so and go on
+    /// Report it and continue
     Skip,
 }
 

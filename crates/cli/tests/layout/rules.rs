@@ -48,12 +48,11 @@ const KNOW_ONLY_TRAITS: [(&str, &[&str]); 4] = [
 const MAY_HOLD_UNSAFE: [&str; 6] = ["pmem", "memtable", "uring", "flash", "tls", "peers"];
 
 /// The places, as beginnings of paths.
-const UNSAFE_PLACES: [&str; 10] = [
+const UNSAFE_PLACES: [&str; 9] = [
     "crates/engine/pmem/",
     "crates/engine/memtable/src/segment.rs",
     "crates/engine/memtable/src/segment/",
     "crates/engine/memtable/src/hash_index.rs",
-    "crates/engine/memtable/src/index/",
     "crates/node/uring/",
     "crates/flash/src/device/",
     "crates/node/tls/src/s2n/pipes.rs",

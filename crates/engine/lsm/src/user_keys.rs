@@ -13,7 +13,7 @@ use std::ops::Bound;
 /// How a database stores keys, fixed when the database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum KeyFormat {
-    /// Unchanged. The empty key is not valid. Databases of the first releases use this format.
+    /// Unchanged. The empty key is not valid. Databases of pre-release builds use this format.
     AsGiven,
     /// Mapped, so that the empty key is valid: see `esker_base::stored_key`.
     #[default]

@@ -14,18 +14,18 @@ use std::sync::Arc;
 /// Make a flash device in an empty directory, or lay out a block device with zones or placement (FDP)
 #[derive(clap::Args)]
 pub struct Create {
-    /// The directory, empty or not there yet; or the block device
+    /// A directory, empty or missing, or a block device
     path: PathBuf,
-    /// The size of the device; it takes as much space as is written
+    /// The size of the device; it uses only the space that is written
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     bytes: Option<usize>,
-    /// The size of a chunk, which is written from the beginning and reset as a whole [default: 4MiB]
+    /// The size of a chunk, which is written in order and erased as a whole [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     chunk: Option<usize>,
-    /// The units that chunks are spread over, as dies of a device [default: 16]
+    /// The number of units, such as dies, that chunks are distributed over [default: 16]
     #[arg(long, value_name = "NUMBER")]
     units: Option<u16>,
-    /// Empty a block device that holds something: all of it is lost
+    /// Use a block device that holds data. All of it is lost
     #[arg(long)]
     overwrite: bool,
 }

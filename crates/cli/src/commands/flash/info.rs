@@ -10,10 +10,10 @@ use esker_flash::{ChunkDevice, chunk_device};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
-/// Show what a flash device is made of, and how full it is
+/// Show the geometry of a flash device, its files and its free space
 #[derive(clap::Args)]
 pub struct Info {
-    /// The device: a directory, or a block device
+    /// The device: a directory or a block device
     path: PathBuf,
 }
 

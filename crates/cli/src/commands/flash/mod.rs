@@ -6,11 +6,12 @@ mod repair;
 
 use crate::failure::Outcome;
 
-/// Create, inspect or repair a flash device, which a database can lie on
+/// Create, inspect or repair a flash device for a database
 ///
-/// A device is a zoned block device, whose zones are the chunks, or an NVMe disk with placement (FDP), whose chunks are
-/// as long as its reclaim units, or a directory with a file for each chunk. get, put, delete, scan, import,
-/// export, stats, levels, keyspaces, drop-keyspace, compact and checkpoint take its path as a database's: the database's files lie on the chunks then.
+/// A device is a zoned disk, whose zones are the chunks; or an NVMe disk with placement (FDP), whose
+/// chunks are as long as its reclaim units; or a directory with a file for each chunk. get, put,
+/// delete, scan, import, export, stats, levels, keyspaces, drop-keyspace, compact and checkpoint take
+/// its path in place of a directory. The database's files are then on the chunks.
 #[derive(clap::Args)]
 pub struct Flash {
     #[command(subcommand)]

@@ -9,14 +9,15 @@ use esker_flash::storage::{RepairReport, repair};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Keep the files of a damaged device whose places are known, and name what is lost
+/// Keep the files of a damaged device whose places are known, and report what is lost
 ///
-/// Rebuilds the device's journal from all of its edits that are whole, and a directory's `GEOMETRY` from the journal. A file
-/// whose name is lost is called `lost-` and its number. Moves no data, and changes nothing if nothing is damaged. A
-/// database on the device is then opened, or repaired with `esker repair`. No other process may have the device open.
+/// Rebuilds the device's journal from its intact edits, and a directory's `GEOMETRY` from the journal.
+/// A file whose name is lost is called `lost-` and its number. Moves no data, and changes nothing if
+/// nothing is damaged. Then open the database on the device, or repair it with `esker repair`. No other
+/// process may have the device open.
 #[derive(clap::Args)]
 pub struct Repair {
-    /// The device: a directory, or a block device
+    /// The device: a directory or a block device
     path: PathBuf,
 }
 

@@ -11,9 +11,9 @@ use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Read what opening a store reads, and report whatever does not hold
+/// Read what an open of the store reads, and report every problem
 ///
-/// Reads the superblock, and each partition's journal and the records behind it. Changes nothing. Exit
+/// Reads the superblock, and each partition's journal and the records after it. Changes nothing. Exit
 /// status 1 if anything is wrong.
 #[derive(clap::Args)]
 pub struct Check {
@@ -21,7 +21,7 @@ pub struct Check {
     path: PathBuf,
 }
 
-/// Read all of a store, every value too, and report whatever does not hold
+/// Read all of a store, values included, and report every problem
 ///
 /// Exit status 1 if anything is wrong.
 #[derive(clap::Args)]

@@ -11,21 +11,21 @@ use std::path::PathBuf;
 
 /// Create an empty store in a new file, or on a block device
 ///
-/// A file is written whole, so that later writes need no space and change no metadata.
+/// The whole file is written now, so later writes need no space and change no metadata.
 #[derive(clap::Args)]
 pub struct Create {
-    /// A file, which must not exist, or a block device, which is used whole
+    /// A file that does not exist, or a block device, all of which is used
     path: PathBuf,
     /// The file's size
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     bytes: Option<usize>,
-    /// The space that a key with its value will take in the mean, at the least: there is room for so many keys
+    /// Expected mean size of a key with its value; sets how many keys fit
     #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = units::parse_bytes)]
     bytes_a_key: usize,
-    /// Partitions, a power of two up to 64 [default: one a GiB]
+    /// Number of partitions, a power of two up to 64 [default: one per GiB]
     #[arg(long, value_name = "NUMBER")]
     partitions: Option<u32>,
-    /// Use a block device that holds something: all of it is lost
+    /// Use a block device that holds data. All of it is lost
     #[arg(long)]
     overwrite: bool,
 }

@@ -11,18 +11,20 @@ use esker_hashstore::{Unreadable, store_file};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
-/// Keep what is sound of a damaged store, and name and drop the rest
+/// Keep the intact part of a damaged store; report and drop the rest
 ///
-/// Reads everything. Keys whose values are damaged are dropped, and each is named. If a partition's journal is damaged, its keys
-/// are found again in the records: a key that was deleted may be back then, or have an older value. A file that was
-/// shortened gets its length back. Writes nothing to partitions that are sound. No other process may have the store open.
+/// Reads everything. Drops keys whose values are damaged, and reports each. If a partition's journal
+/// is damaged, its keys are recovered from the records: then a deleted key may return, or have an older
+/// value. A truncated file gets its length back. Writes nothing to intact partitions. No other process
+/// may have the store open.
 ///
-/// A read error is not damage: the repair stops, as the block may be read later. --give-up-unreadable gives such blocks up.
+/// A read error is not damage: the block may become readable, so the repair stops. With
+/// --give-up-unreadable it drops such blocks.
 #[derive(clap::Args)]
 pub struct Repair {
     /// The store's file or block device
     path: PathBuf,
-    /// Give up blocks that cannot be read: overwrite them with zeros, and drop the keys that they hold
+    /// Overwrite blocks that cannot be read with zeros, and drop the keys in them
     #[arg(long)]
     give_up_unreadable: bool,
 }

@@ -8,9 +8,9 @@ use esker_nvme::log_page::DiscoveryEntry;
 use serde_json::json;
 use std::sync::Arc;
 
-/// List the subsystems that a node has for this host
+/// List the subsystems that this host may use on a node
 ///
-/// One per line: its name, its address, and TLS where this host must use it.
+/// One per line: its name, its address, and `TLS` if this host must use it.
 #[derive(clap::Args)]
 pub struct Discover {
     #[command(flatten)]

@@ -23,17 +23,17 @@ pub struct Store {
     value: OsString,
     #[command(flatten)]
     form: Form,
-    /// Only if the key is not there
+    /// Only if the key does not exist
     #[arg(long)]
     if_absent: bool,
-    /// Only if the key is there
+    /// Only if the key exists
     #[arg(long, conflicts_with = "if_absent")]
     if_exists: bool,
     #[command(flatten)]
     node: Node,
 }
 
-/// Write the exact bytes of a key's value, or with --value-hex or --escaped their text and a newline
+/// Write the exact bytes of a key's value; with --value-hex or --escaped, as text with a newline
 #[derive(clap::Args)]
 pub struct Retrieve {
     /// The key
@@ -44,7 +44,7 @@ pub struct Retrieve {
     node: Node,
 }
 
-/// Remove a key; exit status 1 if it is not there
+/// Remove a key; exit status 1 if it does not exist
 #[derive(clap::Args)]
 pub struct Delete {
     /// The key
@@ -55,7 +55,7 @@ pub struct Delete {
     node: Node,
 }
 
-/// Exit status 0 if a key is there, 1 if not
+/// Exit status 0 if a key exists, 1 if not
 #[derive(clap::Args)]
 pub struct Exist {
     /// The key

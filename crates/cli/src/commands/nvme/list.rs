@@ -14,7 +14,7 @@ pub struct List {
     /// The key to start at
     #[arg(long, value_name = "KEY", default_value = "")]
     from: OsString,
-    /// So many at most
+    /// At most this many keys
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     #[command(flatten)]

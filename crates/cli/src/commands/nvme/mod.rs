@@ -28,7 +28,7 @@ const HOST_FILE: &str = "/etc/nvme/hostnqn";
 
 /// Use a namespace of keys on a storage node
 ///
-/// Any node that serves the NVMe Key Value command set over TCP: `esker serve` is one.
+/// Works with every node that serves the NVMe Key Value command set over TCP, such as `esker serve`.
 #[derive(clap::Args)]
 pub struct Nvme {
     #[command(subcommand)]
@@ -63,7 +63,7 @@ impl Nvme {
 /// Where the node is, and who asks.
 #[derive(clap::Args)]
 struct Node {
-    /// Where the node listens
+    /// The node's address and port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4420", value_parser = parse_address)]
     address: SocketAddr,
     /// The subsystem's name
@@ -75,10 +75,11 @@ struct Node {
     /// This host's name; by default the one in /etc/nvme/hostnqn, if there is one
     #[arg(long, value_name = "NQN")]
     host: Option<String>,
-    /// A file with this host's DHHC-1 secret, and behind it the node's, if that is to prove itself
+    /// A file with this host's DHHC-1 secret and, to authenticate the node, the node's after it
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// A file with this host's TLS key (NVMeTLSkey-1:...): connect by TLS 1.3. Needs a program built with `--features tls`
+    /// A file with this host's TLS key (NVMeTLSkey-1:...), to connect by TLS 1.3. Needs a program built
+    /// with `--features tls`
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// How long to wait for a connection to the node, and then for the answer, in seconds

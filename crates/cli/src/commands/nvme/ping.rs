@@ -9,10 +9,10 @@ use serde_json::json;
 /// The key that is looked for. It need not be there.
 const KEY: &[u8] = b"esker ping";
 
-/// Measure the way to a node and back: looks for a key, over and over
+/// Measure the round trip to a node: asks repeatedly whether a key exists
 #[derive(clap::Args)]
 pub struct Ping {
-    /// How many times
+    /// The number of requests
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     #[command(flatten)]

@@ -21,10 +21,10 @@ use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Read all of a pool and report whatever does not hold
+/// Read all of a pool and report every problem
 ///
-/// Checks the header, the state of every extent, and the segment's header and every frame of those in
-/// use. Fails if another process has the pool open for writing. Exit status 1 if anything is wrong.
+/// Checks the header, the state of every extent, and the segment header and the frames of each extent
+/// in use. Fails if another process has the pool open for writing. Exit status 1 if anything is wrong.
 #[derive(clap::Args)]
 pub struct Check {
     /// The pool's file

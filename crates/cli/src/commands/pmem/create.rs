@@ -8,7 +8,7 @@ use crate::units;
 use esker_pmem::{Accept, Pool};
 use std::path::PathBuf;
 
-/// Create a pool, with all its blocks
+/// Create a pool, and allocate all its blocks
 #[derive(clap::Args)]
 pub struct Create {
     /// The pool's file, which must not exist

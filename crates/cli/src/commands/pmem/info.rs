@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Show a pool's kind of memory, size, database, and the extents in use
 ///
-/// Another process may have the pool open meanwhile.
+/// Another process may have the pool open.
 #[derive(clap::Args)]
 pub struct Info {
     /// The pool's file

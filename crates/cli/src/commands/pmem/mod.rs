@@ -10,9 +10,9 @@ use serde_json::{Map, Value as Json};
 
 /// Create, inspect or check a pool of persistent memory
 ///
-/// A pool is one file on a DAX file system. It holds the newest writes of one database, instead of a
-/// log. A file on tmpfs, such as in /dev/shm, can stand in for one: it survives the program but no
-/// power loss, and is called emulated wherever it is shown.
+/// A pool is one file on a DAX file system. It holds the log of one database. A file on tmpfs, such as
+/// in /dev/shm, can replace it for tests. That survives the program but no power loss, and every output
+/// calls it emulated.
 #[derive(clap::Args)]
 pub struct Pmem {
     #[command(subcommand)]

@@ -37,26 +37,27 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serve keys, and blocks, over NVMe/TCP
 ///
-/// Standard initiators reach it: the Key Value command set, keys of 1 to 16 bytes, values up to 1 MiB; and plain block namespaces. Acknowledged
-/// writes survive power loss, except with --memory or a volatile cache. Without --hosts, any host that reaches the port can read and
-/// write: keep it on loopback then. Ctrl-C stops it, after the commands in progress.
+/// For standard initiators: the Key Value command set, with keys of 1 to 16 bytes and values up to 1
+/// MiB, and plain block namespaces. Acknowledged writes survive power loss, except with --memory or a
+/// volatile cache. Without --hosts, any host that reaches the port can read and write, so listen on
+/// loopback only. Ctrl-C stops it after the commands in progress.
 #[derive(clap::Args)]
 #[command(after_help = TLS_NOTE)]
 pub struct Serve {
     /// The database directory that holds the keys
     #[arg(required_unless_present_any = ["memory", "config"])]
     db: Option<PathBuf>,
-    /// Create the database if there is none
+    /// Create the database if it is missing
     #[arg(long, requires = "db")]
     create: bool,
-    /// A file that says all: several namespaces, of several kinds; see docs/operations/storage-node.md
+    /// A configuration file, for several namespaces of several kinds: see docs/operations/storage-node.md
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["db", "memory", "listen", "nqn", "capacity", "reactors", "hosts", "metrics"]
     )]
     config: Option<PathBuf>,
-    /// Serve keys from memory instead: they are gone when this ends
+    /// Serve keys from memory of this size instead; they are lost when this ends
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with = "db")]
     memory: Option<usize>,
     /// Where to listen; port 0 lets the system choose
@@ -73,11 +74,12 @@ pub struct Serve {
     reactors: u16,
     /// Hosts that may connect, one per line: the NQN, the host's DHHC-1 secret and the node's, TLS keys
     ///
-    /// All but the NQN is optional. A host with a secret authenticates (DH-HMAC-CHAP). A host with a TLS key
-    /// (NVMeTLSkey-1:...) connects by TLS 1.3 only, on the same port. TLS needs a program that was built with `--features tls`.
+    /// All but the NQN is optional. A host with a secret authenticates (DH-HMAC-CHAP). A host with a TLS
+    /// key (NVMeTLSkey-1:...) connects by TLS 1.3 only, on the same port. TLS needs a program built with
+    /// `--features tls`.
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
-    /// Tell metrics and health here, over HTTP
+    /// Serve metrics and health over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
 }

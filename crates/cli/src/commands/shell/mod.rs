@@ -27,10 +27,10 @@ use std::io::{BufRead, IsTerminal};
 pub struct Shell {
     #[command(flatten)]
     home: Home,
-    /// Create the database if there is none
+    /// Create the database if it is missing
     #[arg(long, conflicts_with = "read_only")]
     create: bool,
-    /// Open the database for reading, which works while another process has it open
+    /// Open the database for reading only, also while another process has it open
     #[arg(long)]
     read_only: bool,
     #[command(flatten)]

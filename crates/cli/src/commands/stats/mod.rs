@@ -14,7 +14,7 @@ use esker::stats::{DramTableStats, SpaceAmpStatus, UnreadableTable};
 use esker::{Db, Stats as Figures};
 use serde_json::{Map, Value as Json, json};
 
-/// Print what the database holds
+/// Print sizes, counts and cost of a database
 #[derive(clap::Args)]
 pub struct Stats {
     #[command(flatten)]

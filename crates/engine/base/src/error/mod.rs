@@ -117,7 +117,7 @@ pub enum Error {
 
     /// The key is empty, and the store does not accept the empty key.
     ///
-    /// Hash stores do not, nor do databases that an early release created. Export such a database
+    /// Hash stores do not, nor do databases that a pre-release build created. Export such a database
     /// and import it into a new one.
     #[error(
         "the key is empty, and this store takes keys of 1 to 65,536 bytes; a database that this \
@@ -153,10 +153,10 @@ pub enum Error {
 
     /// A range delete without an end does not fit a quarter of a log segment.
     ///
-    /// This occurs only in databases that an early release created. Give the range an end, or open
+    /// This occurs only in databases that a pre-release build created. Give the range an end, or open
     /// the database with segments of `segment_bytes` or more.
     #[error(
-        "cannot delete a range without an end: an early release created this database, where that takes \
+        "cannot delete a range without an end: a pre-release build created this database, where that takes \
          {entry_bytes} bytes, and at most {limit} fit (a quarter of a log segment); open the database \
          with segments of {segment_bytes} bytes or more, or give the range an end"
     )]

@@ -2,19 +2,18 @@
 //! overwritten and deleted data.
 //!
 //! ```text
-//! version ──► pick ──► CompactionPlan ──► InProgressCompactions::claim ──► execute ──► CompactionResult ──► an edit ──► version
-//!          pure; leveled, tiered,                the only I/O here;        by the caller
-//!          per level, for a limit                version_filter decides
-//!          of space, or manual                   what stays
+//! version ─► pick ─► CompactionPlan ─► claim ─► execute ─► CompactionResult ─► edit ─► version
+//!            no I/O                              the only                      by the
+//!                                                I/O here                      caller
 //! ```
 //!
 //! * [`pick`]: chooses the next compaction, from a version alone. [`space`]: the same under a
 //!   space-amplification limit.
-//! * [`plan`]: defines a plan, of [`inputs`], why plans keep newer data above older, and which may
-//!   run concurrently. [`debt`]: the work that is due.
+//! * [`plan`]: defines a plan, of [`inputs`], and which plans may run concurrently. A plan never moves
+//!   newer data below older data of the same keys: [`plan`] has the argument. [`debt`]: the work that is due.
 //! * [`in_progress`]: the running plans and their claims. `input_expansion` widens a plan's inputs,
 //!   and `detour` plans around unreadable tables.
-//! * [`execute`]: executes a plan in parts, and leaves nothing behind if it fails.
+//! * [`execute`]: executes a plan in parts, and removes its outputs if it fails.
 
 pub mod debt;
 pub(crate) mod detour;

@@ -17,8 +17,9 @@ impl Db {
     /// * Snapshots and cursors from before do not see the entries.
     /// * A transaction that read or wrote one of the keys before fails with a conflict if it checks
     ///   after the ingest returned, as after a put.
-    /// * Tables that overlap no others go to the last level, where no compaction rewrites them.
-    ///   Others go to level 0.
+    /// * In a leveled keyspace, tables go to the deepest level at which they overlap no table of that
+    ///   level or of one above. In a tiered one they go to level 0, unless the keyspace is empty and
+    ///   has no space-amplification limit: then they go to the last level.
     ///
     /// [`Db::sorted_writer`] adds entries from several threads, or to several keyspaces, at once.
     ///

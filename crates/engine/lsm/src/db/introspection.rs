@@ -196,7 +196,7 @@ impl Db {
         budget::goals(&inner.tree.opened_version(), segment_bytes, &around)
     }
 
-    /// Whether the empty key is valid. True except in databases that the first releases created.
+    /// Whether the empty key is valid. True except in databases that pre-release builds created.
     pub fn takes_empty_key(&self) -> bool {
         self.inner().tree.keys.takes_empty_key()
     }

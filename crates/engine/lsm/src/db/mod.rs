@@ -1,4 +1,10 @@
-//! The handles of an open database.
+//! The handles of an open database: what users call.
+//!
+//! [`Db`] and [`Transaction`](crate::Transaction) keep a database open.
+//! [`Keyspace`], cursors, ranges and snapshots do not: once it is closed, they fail. Both handles share
+//! `operations`; `keyspaces_adapter` and `kv_adapter` implement the traits of `esker-api` by them.
+//!
+//! A handle of another database, or of an earlier open, is rejected before it does anything.
 
 pub(crate) mod cursor;
 mod ingest;
@@ -391,16 +397,16 @@ impl Db {
     /// When this returns, every read sees the batch, and it is as durable as the log's
     /// [`SyncPolicy`](crate::SyncPolicy) mode promises. An empty batch writes nothing.
     ///
-    /// Writers faster than flush and compaction are throttled: each write waits, 20 ms at most. If
-    /// no further log segment fits the pool or the memory budget, a write waits for a flush,
-    /// without a limit.
+    /// Writers faster than flush and compaction are throttled by at most 20 ms a write. If no further
+    /// log segment fits the pool or the memory budget, a write waits until a flush frees one, however
+    /// long that takes.
     ///
     /// # Errors
     /// * [`Error::KeyTooLong`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`],
     ///   [`Error::TooManyRangeDeletes`] if the batch exceeds a limit: see
     ///   [`Settings::max_entry_bytes`], [`Settings::max_batch_bytes`] and
     ///   [`Settings::max_batch_entries`]. [`Error::EmptyKey`] and [`Error::OpenRangeTooLarge`]
-    ///   occur only in databases that an early release created.
+    ///   occur only in databases that a pre-release build created.
     /// * [`Error::EmptyRange`] if a range delete ends at or before its start.
     /// * [`Error::UnknownKeyspace`], [`Error::ForeignHandle`] if a keyspace is not of this
     ///   database.

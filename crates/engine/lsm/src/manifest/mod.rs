@@ -5,6 +5,10 @@
 //! anything relies on it. Each open writes a new file and points `CURRENT` at it, so the file stays
 //! small and an incomplete record is never appended to.
 //!
+//! `version_set` is the one place that appends an edit and publishes the version that it makes;
+//! `version_edit` encodes edits, `manifest_state` applies them, and `invariants` checks the result.
+//! `manifest_file` reads and writes records. `zombie_tables` holds files that readers still use.
+//!
 //! See `docs/formats/manifest.md`.
 
 pub mod invariants;

@@ -52,8 +52,9 @@ pub enum SyncPolicy {
     serde(rename_all = "snake_case")
 )]
 pub enum Recovery {
-    /// Keeps the writes before the invalid frame and moves the rest of the log to files in the
-    /// database directory. [`Db::torn_tail`](crate::Db::torn_tail) reports both.
+    /// Keeps the writes before the invalid frame. Each log file of which anything is dropped is kept
+    /// as `lost-NAME` in the database directory: as a copy, or renamed if no write of it was accepted.
+    /// [`Db::torn_tail`](crate::Db::torn_tail) reports both.
     ///
     /// This is the default because power loss can leave such a log: until a sync, the system writes
     /// the pages of a file in any order. The database must open after power loss without an

@@ -83,7 +83,7 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<DirectoryState> {
 pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64, ManifestState)> {
     let path = format!("{}/{name}", storage.describe());
     let (identity, records) = read_manifest(&**storage, name)?;
-    // What the first releases wrote does not say how keys are stored.
+    // What pre-release builds wrote does not say how keys are stored.
     let mut state = ManifestState { keys: KeyFormat::AsGiven, ..ManifestState::default() };
     for record in &records {
         state

@@ -1,4 +1,9 @@
 //! Statistics of a database.
+//!
+//! [`Stats`] is what a caller gets: figures of now, and counts since the open. `cumulative` and
+//! `write_histories` count over the whole life of a database; the manifest keeps them. The other files
+//! each measure one thing. No decision of the engine depends on a count, except on `write_histories`
+//! (the age of deletes) and `disk_usage` (space limits).
 
 pub(crate) mod compaction_counts;
 pub(crate) mod cumulative;

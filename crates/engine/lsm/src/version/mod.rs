@@ -15,7 +15,7 @@
 //!   1's, and so on.
 //! * Leveled is one run per level below level 0, tiered is several: one structure, one reader.
 //!
-//! A version never changes. An [`VersionEdit`](crate::manifest::version_edit::VersionEdit) makes a new one from
+//! A version never changes. A [`VersionEdit`](crate::manifest::version_edit::VersionEdit) makes a new one from
 //! an old one.
 
 pub mod dates;

@@ -9,12 +9,14 @@
 //!
 //! * Space in the segment is in seqno order, so a crash preserves a prefix.
 //! * A write is visible once it and all before it are indexed and as durable as the log's mode
-//!   promises: the lesser of two marks that only rise. No reader and no flush ever sees a write
+//!   promises. Two marks say how far each has come, and the lower one counts. No reader and no flush ever sees a write
 //!   that a crash could undo after an acknowledgement.
 //! * Writers index while the device writes the previous group. When a sync ends, all that it covers
 //!   is visible at once, and a woken writer has nothing left to do.
 //! * A batch that is too large for one frame has several, contiguous and with one ticket: see
-//!   `large_batch`.
+//!   `large_batch`. `ingest_slot` takes a seqno for tables that bypass the log.
+//! * `group_commit` and `leader` append and sync for all writers at once, `completion_queue` is the
+//!   ring, and `write_controller` throttles writers when background work falls behind.
 //! * A failed append or sync disables the log permanently: what reached the device is unknown, and
 //!   a retry proves nothing. Unacknowledged writers get the error; reads continue.
 

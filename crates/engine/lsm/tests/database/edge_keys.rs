@@ -389,7 +389,7 @@ fn a_range_without_an_end_says_which_segments_it_needs_in_a_database_from_before
     let db = Db::open(dir.path(), settings()).unwrap();
     let error = db.clear(&db.default_keyspace()).unwrap_err();
     let Error::OpenRangeTooLarge { segment_bytes, .. } = error else { panic!("{error}") };
-    assert!(error.to_string().contains("early release"), "{error}");
+    assert!(error.to_string().contains("pre-release"), "{error}");
     db.close().unwrap();
     let db = Db::open(dir.path(), settings().segment_bytes(segment_bytes)).unwrap();
     db.clear(&db.default_keyspace()).unwrap();

@@ -5,7 +5,7 @@
 //! compactions (`compaction_output`) whose edit can wait; `l0_progress` reports the progress of level 0 for
 //! back-pressure.
 //!
-//! A job that fails leaves nothing behind.
+//! A job that fails removes its outputs. What it cannot remove, the next open does.
 
 pub(crate) mod compaction_output;
 pub(crate) mod job;

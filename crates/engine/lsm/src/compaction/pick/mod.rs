@@ -1,5 +1,16 @@
-//! Picks the next compaction. Pure: it maps a version and its surroundings to a plan. Estimates are
-//! cached with the version.
+//! Picks the next compaction of a keyspace, without I/O and without a lock.
+//!
+//! [`pick`] asks `droppable_tables` first, then the policy of the keyspace's shape: `leveled`,
+//! `tiered`, `per_level` or `space::space_limit`. Only if no keyspace has a due compaction,
+//! [`pick_aged`] and [`pick_idle`] ask `tombstones` for one that frees what deletes hide. `manual`
+//! is for callers who wait. `intra_level` and `l0_delay` serve several policies.
+//!
+//! A plan keeps newer data above older: see [`plan`](super::plan). It takes no table that a running
+//! compaction has claimed. The same version, claims and surroundings give the same plan; results that
+//! are expensive to find again are cached with the version.
+//!
+//! A new policy is a file here, a variant of `Shape` or `Dedup`, its arms in this file, in `manual`
+//! and in `ingest/placement`, and the tags of the setting in `manifest/version_edit`.
 
 pub(crate) mod droppable_tables;
 pub(crate) mod intra_level;

@@ -59,8 +59,9 @@ impl SnapshotTracker {
 
 /// A consistent view of a database at one point in time.
 ///
-/// A read at a snapshot sees exactly the writes acknowledged before it was taken. Compaction keeps
-/// the versions that the snapshot sees, so drop it when it is no longer needed. Clones are the same
+/// A read at a snapshot sees every write that returned before the snapshot was taken, perhaps some that
+/// were in progress then, and none that began later. Compaction keeps the versions that the snapshot
+/// sees, so drop it when it is no longer needed. Clones are the same
 /// snapshot.
 ///
 /// # Examples
