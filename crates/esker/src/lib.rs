@@ -73,6 +73,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Secondary indexes
+//!
+//! [`Keyspace::index`] registers a function that gives rows keys by which an [`Index`] finds them. Every
+//! write changes rows and indexes atomically. `docs/guide/indexes.md` has the details.
+//!
 //! `docs/guide/migrating.md` shows five tasks in Esker, fjall, redb and RocksDB.
 //!
 //! # Keys of several parts
@@ -152,9 +157,10 @@ pub mod stats {
 pub use esker_api::{
     Concurrency, Cursor, Isolation, KeyRange, TransactionOptions, Value, WriteBatch,
 };
-pub use esker_base::{Error, KeyspaceId, Result, Seqno};
+pub use esker_base::{Error, IndexError, KeyspaceId, Result, Seqno};
 pub use esker_lsm::{
-    BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Ingested, Keyspace,
+    BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Index, IndexCheck, IndexEntries,
+    IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings, IndexStatus, Ingested, Keyspace,
     KeyspaceInfo, KeyspaceSettings, Log, Range, Ratio, Recovery, Resources, Settings, Shape,
     Snapshot, SortedWriter, Stats, SyncPolicy, Transaction, TransactionRange,
 };

@@ -45,7 +45,7 @@ const FLASH: [(&str, &[&str]); 8] = [
     ("fs", &["allocation", "chunks", "files", "format", "lifetimes"]),
 ];
 
-const LSM: [(&str, &[&str]); 20] = [
+const LSM: [(&str, &[&str]); 21] = [
     ("fold", &[]),
     ("resources", &[]),
     ("options", &["resources"]),
@@ -60,10 +60,12 @@ const LSM: [(&str, &[&str]); 20] = [
     ("compaction", &["manifest", "options", "output", "read", "stats", "tree", "version"]),
     ("flush", &["compaction", "log", "manifest", "output", "read", "stats", "tree", "version"]),
     ("scheduler", &["compaction", "log", "resources", "version"]),
+    ("index", &["read", "tree", "version", "write"]),
     (
         "engine",
         &[
             "compaction",
+            "index",
             "log",
             "options",
             "output",
@@ -97,6 +99,7 @@ const LSM: [(&str, &[&str]); 20] = [
             "background",
             "compaction",
             "engine",
+            "index",
             "log",
             "manifest",
             "options",
@@ -115,6 +118,7 @@ const LSM: [(&str, &[&str]); 20] = [
             "background",
             "compaction",
             "engine",
+            "index",
             "manifest",
             "options",
             "output",
@@ -131,6 +135,7 @@ const LSM: [(&str, &[&str]); 20] = [
             "background",
             "compaction",
             "engine",
+            "index",
             "ingest",
             "log",
             "manifest",

@@ -1,6 +1,8 @@
 //! The state that the handles and the background threads of one open database share.
 
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
+use crate::index::maintain::Indexing;
+use crate::index::registry::IndexRegistry;
 use crate::log::torn_tail::TornTail;
 use crate::options::memory::{dram_table_bytes, segments_at_most};
 use crate::output::io_throttle::IoThrottle;
@@ -45,6 +47,7 @@ pub(crate) struct Engine {
     pub(crate) gate: IoThrottle,
     /// Held while an ingest is installed.
     pub(crate) ingests: Mutex<()>,
+    pub(crate) indexes: IndexRegistry,
     /// Made by the first transaction.
     pub(crate) transactions: OnceLock<TransactionManager>,
 
@@ -71,10 +74,24 @@ impl Engine {
             && batch.iter().all(|entry| entry.encoded_bytes() <= limit)
     }
 
+    /// Fails if `batch`, which the engine has added entries to, is too large.
+    pub(crate) fn check_fits(&self, batch: &WriteBatch) -> Result<()> {
+        let fits = self.fits_frame(batch) || self.fits_frames(batch);
+        match fits && batch.longest_key() <= MAX_KEY_BYTES {
+            true => Ok(()),
+            false => Err(self.refuse(batch, batch)),
+        }
+    }
+
     /// What a read at present looks at: see `super_version`.
     #[inline]
     pub(crate) fn pin_present(&self) -> (arc_swap::Guard<Arc<SuperVersion>>, Seqno) {
         pin_present(|| self.tree.view.pin(), || self.commit.visible())
+    }
+
+    /// What adding index entries to batches needs.
+    pub(crate) fn indexing(&self) -> Indexing<'_> {
+        Indexing { registry: &self.indexes, tree: &self.tree, commit: &self.commit }
     }
 
     /// Returns the batch that `given` is with stored keys, unless it can't be written.

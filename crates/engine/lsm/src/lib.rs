@@ -15,6 +15,7 @@
 //! * `scheduler` is the state of background work; `background` picks the jobs and runs them, on
 //!   threads of `resources`.
 //! * `recovery` opens and closes a database; [`inspect`] checks and repairs a closed one.
+//! * `index` adds the entries of secondary indexes to batches.
 //! * `engine` is an open database: the tree, the writers and the scheduler. `db` has the handles.
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ mod db;
 mod engine;
 mod flush;
 mod fold;
+mod index;
 mod ingest;
 pub mod inspect;
 mod limits;
@@ -46,12 +48,17 @@ mod write;
 
 pub use db::Db;
 pub use db::cursor::DbCursor;
+pub use db::index::check::IndexCheck;
+pub use db::index::handle::Index;
+pub use db::index::rows::{IndexEntries, IndexRow, IndexRows};
 pub use db::keyspace::{Keyspace, KeyspaceInfo};
 pub use db::kv_adapter::Store;
 pub use db::range::Range;
 pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
+pub use index::index_keys::IndexKeys;
+pub use index::settings::{IndexInfo, IndexSettings, IndexStatus};
 pub use ingest::{BulkLoader, Ingested, SortedWriter};
 pub use log::torn_tail::{FramesBehind, TornTail};
 pub use log::wal_files::{log_file_name, parse_log_file_name};

@@ -1,8 +1,10 @@
 //! The error type of all crates. Each message says what happened, to what, and what to do next.
 
+mod index;
 mod kinds;
 mod messages;
 
+pub use index::IndexError;
 use messages::{advice, damaged, holder};
 use std::sync::Arc;
 
@@ -565,4 +567,8 @@ pub enum Error {
     /// The transaction has no savepoint to roll back to. Set one first.
     #[error("the transaction has no savepoint to go back to; set one first")]
     NoSavepoint,
+
+    /// A secondary index does not allow the call.
+    #[error(transparent)]
+    Index(Box<IndexError>),
 }

@@ -563,7 +563,7 @@ mod tests {
         while step_lane(inner, JobClass::Prepare) {}
         let mut batch = db.batch();
         (0..10u8).for_each(|key| batch.put(&keyspace, [key], [2; 4_000]));
-        let refused = inner.commit.write_large(&batch, SEGMENT_BYTES, &Overtaken(inner));
+        let refused = inner.commit.write_large(&batch, SEGMENT_BYTES, 0, &Overtaken(inner));
         assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
         assert_eq!(inner.schedule.jobs.lock().segments_wanted, 0);
     }

@@ -61,6 +61,10 @@ impl Keyspace {
         Keyspace { id, name: name.into(), inner: inner.clone() }
     }
 
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.inner
+    }
+
     /// Returns the id, which no other keyspace of the database ever gets.
     ///
     /// An id does not identify the database. A call that takes a bare id cannot reject one of

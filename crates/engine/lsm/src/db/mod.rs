@@ -7,6 +7,7 @@
 //! A handle of another database, or of an earlier open, is rejected before it does anything.
 
 pub(crate) mod cursor;
+pub(crate) mod index;
 mod ingest;
 mod introspection;
 pub(crate) mod keyspace;
@@ -20,13 +21,13 @@ pub(crate) mod transaction;
 mod upkeep;
 
 use crate::engine::Engine;
+use crate::limits::is_reserved;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 #[cfg(doc)]
 use crate::options::settings::Settings;
 use crate::options::settings::{DEFAULT_KEYSPACE, KeyspaceSettings, Log};
 use crate::read::get::ReadTier;
 use crate::recovery::close::{EngineHandle, Upkeep};
-use crate::stats::cumulative::CumulativeStats;
 use crate::version::KeyspaceVersion;
 use crate::version::readers::snapshot_tracker::Snapshot;
 use cursor::DbCursor;
@@ -160,7 +161,8 @@ impl Db {
         settings: &KeyspaceSettings,
     ) -> Result<Result<Keyspace>> {
         let view = self.usable()?.tree.view.pin();
-        let Some(found) = view.version.keyspace_named(name) else {
+        let found = view.version.keyspace_named(name).filter(|_| !is_reserved(name));
+        let Some(found) = found else {
             return Err(Error::UnknownKeyspace { name: name.to_owned() });
         };
         Ok(match settings.difference_from(&found.settings) {
@@ -179,8 +181,8 @@ impl Db {
     pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
         let view = self.usable()?.tree.view.pin();
         match view.version.keyspace_named(name) {
-            Some(found) => Ok(self.handle_of(found.id, &found.name)),
-            None => Err(Error::UnknownKeyspace { name: name.to_owned() }),
+            Some(found) if !is_reserved(name) => Ok(self.handle_of(found.id, &found.name)),
+            _ => Err(Error::UnknownKeyspace { name: name.to_owned() }),
         }
     }
 
@@ -193,7 +195,7 @@ impl Db {
         Keyspace::new(&self.handle.inner, id, name)
     }
 
-    /// Returns all keyspaces, ordered by id. Empty once the database is closed, and in a forked
+    /// Returns all keyspaces, those of indexes excepted, ordered by id. Empty once the database is closed, and in a forked
     /// child.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         let Ok(inner) = self.usable() else { return Vec::new() };
@@ -202,10 +204,12 @@ impl Db {
             id: keyspace.id,
             settings: keyspace.settings,
         };
-        inner.tree.view.pin().version.keyspaces.values().map(info).collect()
+        let view = inner.tree.view.pin();
+        let keyspaces = view.version.keyspaces.values();
+        keyspaces.filter(|keyspace| !is_reserved(&keyspace.name)).map(info).collect()
     }
 
-    /// Drops `keyspace` with all its entries.
+    /// Drops `keyspace` with all its entries and indexes.
     ///
     /// The drop is durable when this returns. Disk space is freed once no cursor reads the
     /// keyspace. Its handles are useless from then on, also after a keyspace of the same name is
@@ -232,14 +236,7 @@ impl Db {
                 reason: "the default keyspace can't be dropped; delete its keys instead",
             });
         }
-        inner.tree.install(
-            CumulativeStats::default(),
-            |state| match state.version.keyspaces.contains_key(&id) {
-                true => Ok(VersionEdit::of([VersionChange::DropKeyspace(id)])),
-                false => Err(Error::UnknownKeyspace { name: name() }),
-            },
-            |_| {},
-        )?;
+        inner.drop_with_indexes(id, keyspace.name())?;
         if let Some(dram_table) = &inner.tree.dram_table {
             dram_table.drop_keyspace(id);
         }

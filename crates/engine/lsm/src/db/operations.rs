@@ -2,6 +2,7 @@
 
 use super::cursor::DbCursor;
 use crate::engine::Engine;
+use crate::index::registry::NO_INDEXES;
 use crate::options::settings::Log;
 use crate::read::get::ReadTier;
 use crate::read::{get, multi_get};
@@ -161,10 +162,60 @@ impl Engine {
         let accepted = self.accept(batch)?;
         let batch = &*accepted;
         self.stall.before_write(batch.encoded().len(), &*self.tree.clock);
-        let last_seqno = match self.fits_frame(batch) {
-            true => self.commit.write(batch, self)?,
-            false => self.commit.write_large(batch, self.tree.settings.segment_bytes, self)?,
+        let epoch = self.indexes.epoch();
+        let written = match epoch == NO_INDEXES {
+            true => self.commit_batch(batch, epoch)?,
+            false => None,
         };
+        match written {
+            Some(last_seqno) => self.after_write(batch, last_seqno),
+            None => self.write_indexed(batch),
+        }
+    }
+
+    /// Writes `batch` with the entries of indexes.
+    #[cold]
+    fn write_indexed(&self, batch: &WriteBatch) -> Result<()> {
+        loop {
+            // Loaded before the batch is prepared: see `index::registry`.
+            let epoch = self.indexes.epoch();
+            let indexed = self.indexing().prepare(batch)?;
+            let whole = indexed.as_ref().map_or(batch, |indexed| &indexed.batch);
+            if indexed.is_some() {
+                self.check_fits(whole)?;
+            }
+            let Some(last_seqno) = self.commit_batch(whole, epoch)? else { continue };
+            let Some(indexed) = indexed else { return self.after_write(batch, last_seqno) };
+            let whole = indexed.release();
+            let added = whole.encoded().len() - batch.encoded().len();
+            self.stall.before_write(added, &*self.tree.clock);
+            return self.after_write(&whole, last_seqno);
+        }
+    }
+
+    /// Writes a batch of the engine's own. It may write to no keyspace with indexes.
+    pub(crate) fn write_own(&self, batch: &WriteBatch) -> Result<Seqno> {
+        loop {
+            if let Some(last_seqno) = self.commit_batch(batch, self.indexes.epoch())? {
+                return self.after_write(batch, last_seqno).map(|()| last_seqno);
+            }
+        }
+    }
+
+    /// Writes `batch`, which has what indexes need at `epoch`. `None` if there is another epoch.
+    #[inline]
+    pub(super) fn commit_batch(&self, batch: &WriteBatch, epoch: u64) -> Result<Option<Seqno>> {
+        match self.fits_frame(batch) {
+            true => self.commit.write(batch, epoch, self),
+            false => {
+                let segment_bytes = self.tree.settings.segment_bytes;
+                self.commit.write_large(batch, segment_bytes, epoch, self)
+            }
+        }
+    }
+
+    #[inline]
+    fn after_write(&self, batch: &WriteBatch, last_seqno: Seqno) -> Result<()> {
         if let Some(dram_table) = self.tree.dram_table.as_ref().filter(|table| table.wants_puts()) {
             forward(dram_table, batch, last_seqno);
         }

@@ -4,6 +4,7 @@ use super::placement;
 use crate::background::executor::update_debt;
 use crate::compaction::in_progress::ArrivingTables;
 use crate::engine::Engine;
+use crate::index::maintain::bypassed;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::manifest::version_set::FailedInstall;
 use crate::stats::cumulative::CumulativeStats;
@@ -38,6 +39,8 @@ pub(super) fn install(
 ) -> std::result::Result<Installed, FailedInstall> {
     let decided = |error| FailedInstall { error, is_undecided: false };
     let _turn = inner.ingests.lock();
+    // An index that is created later begins after this ingest.
+    parts.iter().try_for_each(|part| refuse_indexed(inner, part.keyspace)).map_err(decided)?;
     for _ in 0..FLUSHES_BEFORE {
         inner.flush_all().map_err(decided)?;
         let active = inner.tree.view.load().memtables.first().map(|active| active.bytes_used());
@@ -84,6 +87,18 @@ pub(super) fn install(
     update_debt(inner);
     inner.schedule.wake();
     Ok(Installed { seqno, levels })
+}
+
+/// Fails if `keyspace` has indexes: an ingest would not add their entries.
+pub(super) fn refuse_indexed(inner: &Engine, keyspace: KeyspaceId) -> Result<()> {
+    match inner.indexes.of(keyspace).first() {
+        None => Ok(()),
+        Some(slot) => Err(bypassed(
+            slot,
+            "ingest into",
+            "put the entries in batches, or drop the indexes and create them again afterwards",
+        )),
+    }
 }
 
 fn cost_of(parts: &[IngestPart]) -> CumulativeStats {

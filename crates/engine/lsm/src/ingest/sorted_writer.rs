@@ -100,6 +100,7 @@ impl SortedWriter {
     pub(crate) fn new(inner: &Arc<Engine>, keyspace: impl Into<KeyspaceRef>) -> Result<Self> {
         inner.check_writable()?;
         let id = inner.tree.resolve(keyspace)?;
+        install::refuse_indexed(inner, id)?;
         let view = inner.tree.view.load();
         let keyspace = view.version.keyspaces.get(&id).ok_or_else(|| inner.tree.unknown(id))?;
         let (settings, sizes) = (keyspace.settings, inner.tree.sizes);

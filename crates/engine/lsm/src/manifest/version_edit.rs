@@ -3,6 +3,7 @@
 //! An edit is a list of changes; each is a tag byte and its fields, varints and length-prefixed
 //! bytes. A tag that is not known here is refused: skipping it would misread the tree.
 
+use crate::limits::is_reserved;
 use crate::options::settings::{KeyspaceSettings, Shape};
 use crate::options::space_policy::{Dedup, Ratio};
 use crate::stats::cumulative::CumulativeStats;
@@ -126,6 +127,8 @@ const LIFETIMES: u8 = 14;
 const NUMBERED: u8 = 15;
 const KEY_FORMAT: u8 = 16;
 const DATES: u8 = 17;
+/// As 1, for a keyspace of the engine's own. Older versions of the program would not maintain it.
+const CREATE_RESERVED_KEYSPACE: u8 = 24;
 
 const KEYS_AS_GIVEN: u8 = 0;
 const KEYS_MAPPED: u8 = 1;
@@ -158,7 +161,7 @@ impl VersionEdit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=DATES => {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=DATES | CREATE_RESERVED_KEYSPACE => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -190,7 +193,10 @@ fn take_optional(input: &mut &[u8]) -> Option<Option<u64>> {
 fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
     match change {
         VersionChange::CreateKeyspace { id, name, settings, retention_seqno } => {
-            out.push(CREATE_KEYSPACE);
+            out.push(match is_reserved(name) {
+                true => CREATE_RESERVED_KEYSPACE,
+                false => CREATE_KEYSPACE,
+            });
             put_varint64(out, u64::from(id.0));
             put_bytes(out, name.as_bytes());
             encode_settings(settings, out);
@@ -338,7 +344,7 @@ fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
 
 fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
     Some(match take_u8(input)? {
-        CREATE_KEYSPACE => VersionChange::CreateKeyspace {
+        CREATE_KEYSPACE | CREATE_RESERVED_KEYSPACE => VersionChange::CreateKeyspace {
             id: KeyspaceId(take_varint32(input)?),
             name: String::from_utf8(take_bytes(input)?.to_vec()).ok()?,
             settings: decode_settings(input)?,

@@ -52,7 +52,8 @@ impl EngineHandle {
         inner.gate.cancel();
         inner.schedule.close();
         let mut sound = true;
-        for thread in threads.drain(..) {
+        let builders = std::mem::take(&mut *inner.indexes.builders.lock());
+        for thread in threads.drain(..).chain(builders) {
             sound &= thread.join();
         }
         if let Some(member) = self.member.lock().take() {

@@ -12,6 +12,7 @@ use super::unlisted_files::quarantine;
 use super::unlisted_files::{Fate, Known, Strays, loss_in};
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::engine::Engine;
+use crate::index::registry::IndexRegistry;
 use crate::log::pmem_wal;
 use crate::log::segment_provider::{PoolLogs, SegmentProvider};
 use crate::log::wal_files;
@@ -146,6 +147,7 @@ fn assemble(
         0 => None,
         bytes => Some(DramTable::new(bytes, settings.forwarding)),
     };
+    let indexes = IndexRegistry::new(env.background.clone(), &version);
     let histories = WriteHistories::new(version.flushed_through);
     let view = SuperVersion {
         memtables: recovered.memtables,
@@ -181,6 +183,7 @@ fn assemble(
             &tree.settings.log,
             recovered.last_seqno,
             tree.known_empty.clone(),
+            indexes.epoch(),
         ),
         tree,
         salt,
@@ -192,6 +195,7 @@ fn assemble(
         gate: IoThrottle::default(),
         under_way: L0CompactionProgress::default(),
         ingests: Mutex::default(),
+        indexes,
         transactions: OnceLock::new(),
         locks: Mutex::new(locks),
         upkeep: RwLock::default(),

@@ -49,10 +49,12 @@ impl CommitPipeline {
         &self,
         batch: &WriteBatch,
         segment_bytes: usize,
+        index_epoch: u64,
         rotation: &impl MemTableSwitch,
-    ) -> Result<Seqno> {
+    ) -> Result<Option<Seqno>> {
         let parts = cut(batch.encoded(), segment_bytes);
-        let (reserved, ticket, last_seqno) = self.reserve_large(&parts, segment_bytes, rotation)?;
+        let reserved = self.reserve_large(&parts, segment_bytes, index_epoch, rotation)?;
+        let Some((reserved, ticket, last_seqno)) = reserved else { return Ok(None) };
         rotation.look_ahead();
         let given_up = || self.group.has_failed();
         if !self.ring.has_room(ticket) && !self.ring.wait_room(ticket, &given_up) {
@@ -72,15 +74,16 @@ impl CommitPipeline {
             self.make_durable(last_seqno, Durability::Synced)?;
         }
         filled.iter().for_each(|(memtable, filled)| memtable.insert(filled));
-        self.acknowledge(batch, ticket, last_seqno, asks_more)
+        self.acknowledge(batch, ticket, last_seqno, asks_more).map(Some)
     }
 
     fn reserve_large(
         &self,
         parts: &[Part],
         segment_bytes: usize,
+        index_epoch: u64,
         rotation: &impl MemTableSwitch,
-    ) -> Result<(Vec<ReservedPart>, u64, Seqno)> {
+    ) -> Result<Option<(Vec<ReservedPart>, u64, Seqno)>> {
         let needed = segments_for(parts, segment_bytes);
         let _turn = self.large.lock();
         loop {
@@ -90,6 +93,11 @@ impl CommitPipeline {
             }
             if tail.state.closed {
                 return Err(Error::Closed);
+            }
+            if tail.state.index_epoch != index_epoch {
+                drop(tail);
+                rotation.want_no_segments();
+                return Ok(None);
             }
             let needed = match tail.state.room_for_all(parts) {
                 Some((memtable, room)) if memtable.room().holds(room) => 0,
@@ -130,7 +138,7 @@ impl CommitPipeline {
             }
             rotation.put_back(segments.collect());
             let ticket = tail.state.take_ticket();
-            return Ok((reserved, ticket, tail.last_seqno()));
+            return Ok(Some((reserved, ticket, tail.last_seqno())));
         }
     }
 }

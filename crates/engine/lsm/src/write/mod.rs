@@ -83,6 +83,8 @@ pub(crate) struct ActiveSegment {
     closed: bool,
     next_ticket: u64,
     next_seqno: Seqno,
+    /// Batches that were prepared for another epoch of the indexes are not taken.
+    index_epoch: u64,
     /// Once so much of the active segment is used, the background is to look ahead.
     wakes_at: Room,
 }
@@ -192,7 +194,12 @@ impl ActiveSegmentGuard<'_> {
 
 impl CommitPipeline {
     /// A write path that continues after `last_seqno`, all of which is visible and durable.
-    pub(crate) fn new(log: &Log, last_seqno: Seqno, known_empty: Arc<KnownEmpty>) -> Self {
+    pub(crate) fn new(
+        log: &Log,
+        last_seqno: Seqno,
+        known_empty: Arc<KnownEmpty>,
+        index_epoch: u64,
+    ) -> Self {
         let durability = match log {
             Log::None => Durability::Memory,
             Log::Pmem { .. } => Durability::Fenced,
@@ -208,6 +215,7 @@ impl CommitPipeline {
                 closed: false,
                 next_ticket: 0,
                 next_seqno: last_seqno + 1,
+                index_epoch,
                 wakes_at: NEVER,
             }),
             large: Mutex::new(()),
@@ -269,13 +277,15 @@ impl CommitPipeline {
     }
 
     /// Commits `batch`, which is valid and not empty. When this returns, the batch is visible, and
-    /// as durable as the log's mode and the batch ask. Returns the seqno of its last entry.
+    /// as durable as the log's mode and the batch ask. Returns the seqno of its last entry. `None`, with
+    /// nothing written, if the epoch of the indexes is not `index_epoch`.
     pub(crate) fn write(
         &self,
         batch: &WriteBatch,
+        index_epoch: u64,
         rotation: &impl MemTableSwitch,
-    ) -> Result<Seqno> {
-        let reserved = self.reserve(batch, rotation)?;
+    ) -> Result<Option<Seqno>> {
+        let Some(reserved) = self.reserve(batch, index_epoch, rotation)? else { return Ok(None) };
         let Reserved { memtable, reservation, ticket, last_seqno, wakes } = reserved;
         if wakes {
             rotation.look_ahead();
@@ -293,7 +303,13 @@ impl CommitPipeline {
             self.make_durable(last_seqno, Durability::Synced)?;
         }
         memtable.insert(&filled);
-        self.acknowledge(batch, ticket, last_seqno, asks_more)
+        self.acknowledge(batch, ticket, last_seqno, asks_more).map(Some)
+    }
+
+    /// Begins an epoch of the indexes. Batches that were prepared before are taken no more. Those that
+    /// were taken are visible once the next write is.
+    pub(crate) fn begin_index_epoch(&self, index_epoch: u64) {
+        self.tail.lock().index_epoch = index_epoch;
     }
 
     /// Ends a write whose entries are indexed. Returns once it is visible, and as durable as the log's mode
@@ -330,7 +346,12 @@ impl CommitPipeline {
         }
     }
 
-    fn reserve(&self, batch: &WriteBatch, rotation: &impl MemTableSwitch) -> Result<Reserved> {
+    fn reserve(
+        &self,
+        batch: &WriteBatch,
+        index_epoch: u64,
+        rotation: &impl MemTableSwitch,
+    ) -> Result<Option<Reserved>> {
         let mut has_waited = false;
         loop {
             let mut tail = self.lock_active();
@@ -340,12 +361,18 @@ impl CommitPipeline {
             if tail.state.closed {
                 return Err(Error::Closed);
             }
+            if tail.state.index_epoch != index_epoch {
+                if has_waited {
+                    rotation.end_wait_for_segment();
+                }
+                return Ok(None);
+            }
             match tail.state.reserve(batch) {
                 Place::Reserved(reserved) => {
                     if has_waited {
                         rotation.end_wait_for_segment();
                     }
-                    return Ok(reserved);
+                    return Ok(Some(reserved));
                 }
                 Place::Grows(memtable, room) => {
                     drop(tail);

@@ -1,0 +1,121 @@
+//! Functions that panic, names, and operations that would bypass an index.
+
+use crate::support::*;
+use esker_base::{Error, IndexError};
+use esker_lsm::{IndexSettings, IndexStatus};
+
+#[test]
+fn a_panic_of_the_function_fails_the_write_and_nothing_else() {
+    let db = open(&disk());
+    let users = users(&db);
+    let function = |_: &[u8], value: &[u8], keys: &mut esker_lsm::IndexKeys| {
+        assert_ne!(value, b"bad", "cannot index this");
+        keys.add(value);
+    };
+    let index = users.index("picky", function).unwrap();
+    index.wait_ready().unwrap();
+    users.put("a", "good").unwrap();
+    let error = users.put("a", "bad").unwrap_err();
+    assert!(
+        matches!(&error, Error::Index(error) if matches!(**error, IndexError::FunctionPanicked { .. }))
+    );
+    assert!(error.to_string().contains("\"picky\" panicked for the row a"), "{error}");
+    assert!(error.to_string().contains("cannot index this"), "{error}");
+    assert_eq!(users.get("a").unwrap().as_deref(), Some(&b"good"[..]));
+    users.put("a", "better").unwrap();
+    assert!(db.check_index(&index).unwrap().is_sound());
+}
+
+#[test]
+fn a_build_reports_a_panic_and_two_rows_with_one_key() {
+    let db = open(&disk());
+    let users = users(&db);
+    users.put("a", "same").unwrap();
+    users.put("b", "same").unwrap();
+    let panics = users.index("panics", |_, _, _| panic!("never")).unwrap();
+    let error = panics.wait_ready().unwrap_err().to_string();
+    assert!(error.contains("panicked for the row a: never"), "{error}");
+    users.drop_index("panics").unwrap();
+
+    let unique = || IndexSettings::new("unique").unique(true);
+    let index = users.index(unique(), first_word).unwrap();
+    let error = index.wait_ready().unwrap_err().to_string();
+    assert!(error.contains("key same would be that of two rows, a and b"), "{error}");
+    assert!(matches!(index.status(), IndexStatus::Failed(_)));
+    assert!(index.get("same").next().unwrap().is_err());
+    // Writes go on, and the build once the rows differ.
+    users.put("b", "other").unwrap();
+    let index = users.index(unique(), first_word).unwrap();
+    index.wait_ready().unwrap();
+    verify(&db, &index, &rows(&users), first_word);
+}
+
+/// Until the build finds it, a row may have an entry that another one has, too.
+#[test]
+fn a_row_that_gives_up_a_key_before_the_build_leaves_the_entry_of_another() {
+    let db = open(&disk());
+    let users = users(&db);
+    users.put("z", "same").unwrap();
+    let unique = || IndexSettings::new("unique").unique(true);
+    let index = users.index(unique(), first_word).unwrap();
+    // The build has not passed z, so its key is not known to be taken.
+    users.put("a", "same").unwrap();
+    users.put("z", "other").unwrap();
+    index.wait_ready().unwrap();
+    verify(&db, &index, &rows(&users), first_word);
+    assert_eq!(index.get("same").next().unwrap().unwrap().key, "a");
+}
+
+#[test]
+fn what_would_bypass_an_index_is_refused() {
+    let db = open(&disk());
+    let users = users(&db);
+    let mut begun = db.sorted_writer(&users).unwrap();
+    begun.put("a", "1").unwrap();
+    let index = users.index("by_word", words).unwrap();
+    index.wait_ready().unwrap();
+    let refused = |error: Error| {
+        assert!(
+            matches!(&error, Error::Index(error) if matches!(**error, IndexError::Bypassed { .. })),
+            "{error}"
+        );
+    };
+    refused(begun.ingest().unwrap_err());
+    refused(db.sorted_writer(&users).unwrap_err());
+    refused(db.bulk_loader(&users).map(|_| ()).unwrap_err());
+    refused(users.ingest([("a", "1")]).unwrap_err());
+    assert!(rows(&users).is_empty());
+    db.default_keyspace().ingest([("a", "1")]).unwrap();
+    db.default_keyspace().clear().unwrap();
+}
+
+#[test]
+fn names_and_keys_have_limits() {
+    let db = open(&disk());
+    let users = users(&db);
+    for name in ["", "a\u{1}", &"n".repeat(201)] {
+        let error = users.index(name, words).unwrap_err().to_string();
+        assert!(error.contains("can't name an index"), "{error}");
+    }
+    let error = users.drop_index("none").unwrap_err().to_string();
+    assert!(error.contains("has no index \"none\""), "{error}");
+    let index =
+        users.index("long", |_, value, keys| keys.add(vec![b'a'; value.len() * 1_000])).unwrap();
+    index.wait_ready().unwrap();
+    users.put("a", [1; 10]).unwrap();
+    assert!(users.put("b", [1; 70]).is_err());
+    assert_eq!(users.get("b").unwrap(), None);
+    assert!(db.check_index(&index).unwrap().is_sound());
+}
+
+#[test]
+fn an_index_of_another_database_is_refused() {
+    let (db, other) = (open(&disk()), open(&disk()));
+    let index = users(&db).index("by_word", words).unwrap();
+    index.wait_ready().unwrap();
+    assert!(matches!(other.check_index(&index), Err(Error::ForeignHandle { .. })));
+    let error = other.snapshot().index_range(&index, ..).next().unwrap().unwrap_err();
+    assert!(matches!(error, Error::ForeignHandle { .. }), "{error}");
+    drop(db);
+    assert!(matches!(index.get("a").next(), Some(Err(Error::Closed))));
+}
