@@ -4,6 +4,7 @@
 //! * [`Kv`]: get, put, delete, atomic batches. Hash stores implement it.
 //! * [`Ordered`]: cursors over ranges, snapshots, range deletes.
 //! * [`Keyspaces`]: a whole store, as a base for transactions.
+//! * [`MergeOperator`]: how the operands of merges change a value.
 //! * [`Transactional`]: begin, read, write, commit, over all keyspaces of a store.
 //!
 //! A value of the first two is one keyspace of a store.
@@ -14,6 +15,7 @@ mod batch;
 mod handle;
 mod keyspaces;
 mod kv;
+mod merge;
 mod ordered;
 mod transactional;
 mod value;
@@ -22,6 +24,10 @@ pub use batch::{BatchMark, WriteBatch};
 pub use handle::{KeyspaceRef, StoreId, foreign};
 pub use keyspaces::{BatchLimits, Keyspaces};
 pub use kv::Kv;
+pub use merge::{
+    AddI64, Append, HyperLogLog, Max, MergeError, MergeOperator, Min, SetUnion, built_in_operators,
+    decode_i64, distinct_estimate, set_elements, set_of, sketch_of,
+};
 pub use ordered::{Cursor, KeyRange, Ordered, Snapshot};
 pub use transactional::{Concurrency, Isolation, Transaction, TransactionOptions, Transactional};
 pub use value::Value;
