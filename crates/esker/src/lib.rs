@@ -154,14 +154,24 @@ pub mod stats {
     };
 }
 
+/// Merge operators: the built-in ones, and the encodings of their values. See [`MergeOperator`].
+pub mod merge {
+    pub use esker_api::{
+        AddI64, Append, HyperLogLog, Max, Min, SetUnion, built_in_operators, decode_i64,
+        distinct_estimate, set_elements, set_of, sketch_of,
+    };
+    pub use esker_lsm::MergeOperators;
+}
+
 pub use esker_api::{
-    Concurrency, Cursor, Isolation, KeyRange, TransactionOptions, Value, WriteBatch,
+    Concurrency, Cursor, Isolation, KeyRange, MergeError, MergeOperator, TransactionOptions, Value,
+    WriteBatch,
 };
 pub use esker_base::{Error, IndexError, KeyspaceId, Result, Seqno};
 pub use esker_lsm::{
     BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Index, IndexCheck, IndexEntries,
     IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings, IndexStatus, Ingested, Keyspace,
-    KeyspaceInfo, KeyspaceSettings, Log, Range, Ratio, Recovery, Resources, Settings, Shape,
-    Snapshot, SortedWriter, Stats, SyncPolicy, Transaction, TransactionRange,
+    KeyspaceInfo, KeyspaceSettings, Log, OperatorName, Range, Ratio, Recovery, Resources, Settings,
+    Shape, Snapshot, SortedWriter, Stats, SyncPolicy, Transaction, TransactionRange,
 };
 pub use esker_table::Compression;

@@ -19,6 +19,7 @@ runs! {
     quick_start: "../examples/quick_start.rs",
     job_queue: "../examples/job_queue.rs",
     secondary_index: "../examples/secondary_index.rs",
+    counters: "../examples/counters.rs",
     transactions: "../examples/transactions.rs",
     five_tasks: "../examples/five_tasks.rs",
     space_goal: "../examples/space_goal.rs",

@@ -75,6 +75,10 @@ impl Writer {
         if batch.longest_key() > MAX_KEY_BYTES {
             return Err(Error::KeyTooLong { bytes: batch.longest_key() });
         }
+        if batch.has_merges() {
+            let (store, instead) = ("NoveLSM", "read the value and put it");
+            return Err(Error::NotOffered { store, what: "merge", instead });
+        }
         let entries = batch.iter();
         let memory_bytes =
             entries.map(|entry| node_bytes_max(entry.key.len(), entry.value.len())).sum();

@@ -109,6 +109,9 @@ impl Tree {
                 }
             },
             Kind::Delete => self.tree.delete(entry.key),
+            Kind::Merge | Kind::Combined => {
+                unreachable!("`check::entries` refuses merges")
+            }
             Kind::RangeDelete => {
                 // Collected, because a cursor locks what it is in.
                 let mut keys = Vec::new();

@@ -27,6 +27,13 @@ pub(crate) fn entries(batch: &WriteBatch) -> Result<()> {
     if batch.has_empty_range() {
         return Err(Error::EmptyRange);
     }
+    if batch.has_merges() {
+        return Err(Error::NotOffered {
+            store: "a peer",
+            what: "merge",
+            instead: "read the value and put it",
+        });
+    }
     Ok(())
 }
 

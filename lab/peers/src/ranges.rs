@@ -30,6 +30,9 @@ pub(crate) fn spell_out(
                 }
             }
             Kind::Delete => sink.delete(entry.key),
+            Kind::Merge | Kind::Combined => {
+                unreachable!("`check::entries` refuses merges")
+            }
             Kind::RangeDelete => {
                 let range = KeyRange::deleted(entry.key, entry.value);
                 put_before

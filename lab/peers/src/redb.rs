@@ -100,6 +100,9 @@ impl Redb {
         let done = match entry.kind {
             Kind::Put => table.insert(entry.key, entry.value).map(drop),
             Kind::Delete => table.remove(entry.key).map(drop),
+            Kind::Merge | Kind::Combined => {
+                unreachable!("`check::entries` refuses merges")
+            }
             Kind::RangeDelete => {
                 let range = KeyRange::deleted(entry.key, entry.value);
                 table.retain_in::<&[u8], _>(borrowed(&(range.start, range.end)), |_, _| false)

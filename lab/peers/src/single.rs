@@ -10,7 +10,7 @@ use esker_base::{Entry, Kind};
 #[inline]
 pub(crate) fn single(batch: &WriteBatch) -> Option<Entry<'_>> {
     let entry = if batch.len() == 1 { batch.iter().next()? } else { return None };
-    (entry.kind != Kind::RangeDelete).then_some(entry)
+    matches!(entry.kind, Kind::Put | Kind::Delete).then_some(entry)
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@
 //! The fuzz targets call them with whatever the fuzzer finds; the tests with valid files that were
 //! damaged at random.
 
-use esker_base::{EntryCursor, FileKind, KeyspaceId, Kind, MAX_SEQNO, WriteHint, hash64};
+use esker_base::{EntryCursor, FileKind, KeyspaceId, Kind, MAX_SEQNO, WriteHint, combined, hash64};
 use esker_lsm::manifest::manifest_file::read_manifest;
 use esker_lsm::manifest::version_edit::VersionEdit;
 use esker_memtable::{HeapMemory, MemTable, SegmentHeader, scan};
 use esker_storage::{MemoryStorage, Storage};
 use esker_table::format::{BlockKind, FOOTER_BYTES, Footer, TRAILER_BYTES, block_checksum};
 use esker_table::{BlockCache, Compression, ReadPurpose, Table, TableOptions, TableWriter};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const FILE_ID: u64 = 5;
@@ -38,6 +39,13 @@ pub fn frame(bytes: &[u8]) {
         while cursor.valid() {
             let found = memtable.get(keyspace, cursor.key(), hash64(cursor.key()), cursor.seqno());
             assert_eq!(found.map(|found| found.seqno), Some(cursor.seqno()), "get and cursor");
+            let (key, hash) = (cursor.key(), hash64(cursor.key()));
+            let mut first = None;
+            memtable.visit_versions(keyspace, key, hash, cursor.seqno(), |found| {
+                first = Some((found.seqno, found.kind));
+                ControlFlow::Break(())
+            });
+            assert_eq!(first, Some((cursor.seqno(), cursor.kind())), "versions and cursor");
             cursor.next().expect("memory can be read");
         }
     }
@@ -122,8 +130,12 @@ pub fn sample_table() -> Vec<u8> {
     let mut writer = TableWriter::new(&mut *file, options);
     for number in 0..40u64 {
         let key = format!("key {number:04}").into_bytes();
-        let kind = if number % 7 == 3 { Kind::Delete } else { Kind::Put };
-        let value = if kind == Kind::Put { vec![number as u8; number as usize] } else { vec![] };
+        let (kind, value) = match number % 7 {
+            3 => (Kind::Delete, vec![]),
+            5 => (Kind::Merge, vec![number as u8; 8]),
+            6 => (Kind::Combined, combined::encode(100 + number, 60, &[number as u8; 8])),
+            _ => (Kind::Put, vec![number as u8; number as usize]),
+        };
         writer.add(&key, 100 + number, kind, &value).expect("memory takes all");
         if number % 5 == 0 {
             writer.add(&key, 50, Kind::Put, b"older").expect("memory takes all");

@@ -99,6 +99,9 @@ pub fn write_until_killed(place: Place<'_>, round: u64) -> Result<()> {
         for write in batch(number) {
             match write {
                 Write::Put(space, key, value) => encoded.put(KeyspaceId(space), &key, &value),
+                Write::Merge(space, key, operand) => {
+                    encoded.merge(KeyspaceId(space), &key, &operand);
+                }
                 Write::Delete(space, key) => encoded.delete(KeyspaceId(space), &key),
                 Write::DeleteRange(space, start, end) => {
                     encoded.delete_range(KeyspaceId(space), start..end);

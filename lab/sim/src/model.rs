@@ -20,6 +20,8 @@ pub struct World {
 pub enum Write {
     /// Sets a key.
     Put(u32, Vec<u8>, Arc<[u8]>),
+    /// Appends to a key's value.
+    Merge(u32, Vec<u8>, Arc<[u8]>),
     /// Removes a key.
     Delete(u32, Vec<u8>),
     /// Removes the keys from the first to before the second.
@@ -41,6 +43,12 @@ impl World {
             match write {
                 Write::Put(space, key, value) => {
                     self.pairs_mut(*space).insert(key.clone(), value.clone());
+                }
+                Write::Merge(space, key, operand) => {
+                    let pairs = self.pairs_mut(*space);
+                    let base = pairs.get(key).map_or(&[][..], |value| value);
+                    let value = [base, operand].concat().into();
+                    pairs.insert(key.clone(), value);
                 }
                 Write::Delete(space, key) => {
                     self.pairs_mut(*space).remove(key);
@@ -113,8 +121,10 @@ impl Model {
     /// Says that `batch` was acknowledged. The keyspaces that it wrote to must stay.
     pub fn acknowledge(&mut self, batch: Batch) {
         for write in &batch {
-            let (Write::Put(space, ..) | Write::Delete(space, _) | Write::DeleteRange(space, ..)) =
-                write;
+            let (Write::Put(space, ..)
+            | Write::Merge(space, ..)
+            | Write::Delete(space, _)
+            | Write::DeleteRange(space, ..)) = write;
             for existence in self.names.values_mut() {
                 if *existence == Existence::MaybeDropped(*space) {
                     *existence = Existence::Sure(*space);

@@ -18,6 +18,8 @@ pub const SLOTS: u8 = 3;
 pub enum Change {
     /// Sets a key to the value with this stamp and length.
     Put(u8, u16, u32, u16),
+    /// Appends to a key the value with this stamp and length.
+    Merge(u8, u16, u32, u16),
     /// Removes a key.
     Delete(u8, u16),
     /// Removes the keys between two.
@@ -240,11 +242,13 @@ impl History {
         let settings = OpenSettings::draw(&mut rng);
         let creation = Recovery::draw(&mut rng).faults;
         let mut drawer = Drawer::new(rng);
+        drawer.merges = merges(seed);
         let count = 40 + drawer.rng.below(220);
         let operations = (0..count).map(|_| drawer.operation()).collect();
         let mut rng = drawer.rng;
         let drawn = draw_keyspace(&mut rng);
         let default_keyspace = if rng.one_in(3) { KeyspaceSettings::default() } else { drawn };
+        let default_keyspace = with_operator(default_keyspace, merges(seed));
         let settles_after = [0, 0, 30, 300][rng.below(4) as usize];
         History {
             seed,
@@ -274,8 +278,10 @@ impl History {
             history.default_keyspace.shape = Shape::Tiered { runs: 6 };
         }
         history.settles_after = [100, 300, 1000, 3000][rng.below(4) as usize];
+        history.default_keyspace = with_operator(history.default_keyspace, merges(seed));
         let count = 400 + rng.below(600);
         let mut drawer = Drawer::deep(rng);
+        drawer.merges = merges(seed);
         let drawn = (0..count).map(|_| drawer.operation());
         let is_kept = |operation: &Operation| {
             let merges = matches!(operation, Operation::Compact | Operation::Settle);
@@ -308,9 +314,21 @@ impl History {
     }
 }
 
+/// Whether the keyspaces of a history append by merges: of every other one.
+fn merges(seed: u64) -> bool {
+    seed % 2 == 1
+}
+
+/// The settings of a keyspace of a history that appends by merges, or not.
+pub fn with_operator(settings: KeyspaceSettings, merges: bool) -> KeyspaceSettings {
+    if merges { settings.merge("append") } else { settings }
+}
+
 /// Draws operations in the mood of one history.
 struct Drawer {
     rng: Rng,
+    /// Whether some writes append.
+    merges: bool,
     /// Whether all goes to the keyspace that always exists.
     in_one_space: bool,
     /// Whether little is deleted.
@@ -326,6 +344,7 @@ struct Drawer {
 impl Drawer {
     fn new(mut rng: Rng) -> Self {
         Drawer {
+            merges: false,
             in_one_space: false,
             keeps_most: false,
             keys: [12, 60, 300, 1500][rng.below(4) as usize],
@@ -341,6 +360,7 @@ impl Drawer {
     fn deep(mut rng: Rng) -> Self {
         let grows = rng.one_in(2);
         Drawer {
+            merges: false,
             in_one_space: true,
             keeps_most: grows,
             keys: if grows { 4000 } else { 1500 },
@@ -408,11 +428,18 @@ impl Drawer {
         match self.rng.below(20) {
             0..=2 => Change::Delete(space, key),
             3 if self.rng.one_in(3) => Change::DeleteRange(space, key, self.key()),
-            _ => {
-                self.stamp += 1;
-                Change::Put(space, key, self.stamp, self.rng.below(self.value_bytes) as u16)
-            }
+            _ => self.put_or_merge(space, key),
         }
+    }
+
+    /// The same draws whether the history has merges or not.
+    fn put_or_merge(&mut self, space: u8, key: u16) -> Change {
+        self.stamp += 1;
+        let bytes = self.rng.below(self.value_bytes) as u16;
+        if self.merges && self.stamp.is_multiple_of(3) {
+            return Change::Merge(space, key, self.stamp, bytes % 200);
+        }
+        Change::Put(space, key, self.stamp, bytes)
     }
 
     fn change_that_keeps_most(&mut self, space: u8, key: u16) -> Change {
@@ -421,10 +448,7 @@ impl Drawer {
         match self.rng.below(50) {
             0 => Change::DeleteRange(space, key, key + KINDS),
             1..=3 => Change::Delete(space, key),
-            _ => {
-                self.stamp += 1;
-                Change::Put(space, key, self.stamp, self.rng.below(self.value_bytes) as u16)
-            }
+            _ => self.put_or_merge(space, key),
         }
     }
 

@@ -18,7 +18,7 @@ use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use versions::{Pair, Versions};
 
-/// One keyspace, the default one, in an ordered map.
+/// One keyspace, the default one, in an ordered map. Merges append, as the operator `append` does.
 #[derive(Debug, Default)]
 pub struct Model {
     versions: RwLock<Versions>,
@@ -85,6 +85,12 @@ impl Kv for Model {
             match entry.kind {
                 Kind::Put => versions.set(entry.key, Some(entry.value)),
                 Kind::Delete => versions.set(entry.key, None),
+                Kind::Merge => {
+                    let base = versions.get(entry.key, MAX_SEQNO).unwrap_or_default();
+                    let value = [base, entry.value].concat();
+                    versions.set(entry.key, Some(&value));
+                }
+                Kind::Combined => unreachable!("only tables have combined operands"),
                 Kind::RangeDelete => {
                     let mut start = Bound::Included(entry.key.to_vec());
                     let end = match entry.value {

@@ -31,6 +31,7 @@ fn json(keyspaces: &[KeyspaceInfo]) -> Json {
             "dedup": keyspace.settings.dedup.to_string(),
             "compression": keyspace.settings.compression.to_string(),
             "filter_bits": keyspace.settings.filter_bits,
+            "merge": keyspace.settings.merge.map(String::from),
         })
     };
     json!({ "keyspaces": keyspaces.iter().map(object).collect::<Vec<_>>() })

@@ -68,6 +68,7 @@ fn keyspace_json(tree: &KeyspaceLevels) -> Json {
         "dedup": tree.settings.dedup.to_string(),
         "compression": tree.settings.compression.to_string(),
         "filter_bits": tree.settings.filter_bits,
+            "merge": tree.settings.merge.map(String::from),
         "levels": levels,
     })
 }

@@ -33,6 +33,7 @@ pub struct WriteBatch {
     more_keyspaces: Vec<KeyspaceId>,
     has_empty_range: bool,
     range_deletes: u32,
+    merges: u32,
     /// The store that made the handles, if one of them says so.
     store: StoreId,
     /// The first handle that another store made.
@@ -88,6 +89,23 @@ impl WriteBatch {
         let key = key.as_ref();
         let keyspace = self.own(keyspace.into());
         self.push_point(Entry { keyspace, kind: Kind::Delete, key, value: b"" });
+    }
+
+    /// Adds a write that merges `operand` into the value of `key`, by the merge operator of
+    /// `keyspace`.
+    ///
+    /// Operands of one key in one batch are merged in their order.
+    #[inline]
+    pub fn merge(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) {
+        let (key, value) = (key.as_ref(), operand.as_ref());
+        self.merges += 1;
+        let keyspace = self.own(keyspace.into());
+        self.push_point(Entry { keyspace, kind: Kind::Merge, key, value });
     }
 
     /// Adds a write that deletes all keys in `range`: `b"a"..b"b"`, `key..`, `..=key`, `..`.
@@ -272,6 +290,12 @@ impl WriteBatch {
     /// Returns the number of range deletes.
     pub fn range_deletes(&self) -> usize {
         self.range_deletes as usize
+    }
+
+    /// Whether the batch has a merge.
+    #[inline]
+    pub fn has_merges(&self) -> bool {
+        self.merges > 0
     }
 
     /// Returns the length of the longest value, in bytes.

@@ -1,7 +1,7 @@
 //! A whole store with all of its keyspaces, as a base for transactions.
 
 use crate::{Cursor, KeyRange, KeyspaceRef, Snapshot, Value, WriteBatch};
-use esker_base::{KeyspaceId, Result};
+use esker_base::{Error, KeyspaceId, Result};
 
 /// A store of several keyspaces with snapshots, atomic batches and conflict checks. Threads may
 /// share it.
@@ -57,7 +57,23 @@ pub trait Keyspaces: Send + Sync {
     /// snapshot sees the batch.
     fn write(&self, batch: &WriteBatch) -> Result<()>;
 
-    /// Whether a write after `snapshot` put, deleted or range-deleted `key`.
+    /// Returns the value of `key` after a merge of `operand` on `base`.
+    ///
+    /// # Errors
+    /// Those of a merge. [`Error::NotOffered`] if the store has no merges.
+    fn merged(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operand: &[u8],
+    ) -> Result<Vec<u8>> {
+        let _ = (keyspace, key, base, operand);
+        let (store, instead) = ("this store", "read the value and put it");
+        Err(Error::NotOffered { store, what: "merge", instead })
+    }
+
+    /// Whether a write after `snapshot` put, merged, deleted or range-deleted `key`.
     ///
     /// Writes that returned before this call count. A concurrent write may count or not.
     fn changed_since(
@@ -127,6 +143,16 @@ impl<S: Keyspaces> Keyspaces for &S {
     #[inline]
     fn write(&self, batch: &WriteBatch) -> Result<()> {
         (**self).write(batch)
+    }
+
+    fn merged(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operand: &[u8],
+    ) -> Result<Vec<u8>> {
+        (**self).merged(keyspace, key, base, operand)
     }
 
     fn changed_since(

@@ -19,25 +19,34 @@ pub enum Kind {
     Put = 1,
     /// All keys from `key` up to, not including, `value` have no value from here on.
     RangeDelete = 2,
+    /// The key's value changes by this operand: see `MergeOperator`.
+    Merge = 3,
+    /// Several operands of the key, combined: see [`crate::combined`]. In tables only.
+    Combined = 6,
 }
 
 impl Kind {
-    /// Reserved for merge operands: readers fold versions, they do not stop at the first hit.
-    pub const RESERVED_MERGE: u8 = 3;
     /// Reserved for values that live in a blob file.
     pub const RESERVED_BLOB_POINTER: u8 = 4;
     /// Reserved for values that expire.
     pub const RESERVED_EXPIRING_PUT: u8 = 5;
 
-    /// The kind with this number, or `None` for reserved and unknown ones, which are refused.
+    /// The kind with this number, or `None` for those that a log cannot have, which are refused.
     #[inline]
     pub fn from_u8(byte: u8) -> Option<Kind> {
         match byte {
             0 => Some(Kind::Delete),
             1 => Some(Kind::Put),
             2 => Some(Kind::RangeDelete),
+            3 => Some(Kind::Merge),
             _ => None,
         }
+    }
+
+    /// Whether the key may have a value after such an entry.
+    #[inline]
+    pub fn may_give_value(self) -> bool {
+        matches!(self, Kind::Put | Kind::Merge | Kind::Combined)
     }
 }
 
@@ -130,7 +139,7 @@ mod tests {
 
     #[test]
     fn reserved_and_unknown_kinds_are_refused() {
-        for kind in 3..=255 {
+        for kind in 4..=255 {
             assert_eq!(Entry::decode(&mut &[0, kind, 1, 0, b'k'][..]), None);
         }
     }

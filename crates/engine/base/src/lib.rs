@@ -9,6 +9,7 @@ pub mod background;
 pub mod checksum;
 pub mod clock;
 pub mod coding;
+pub mod combined;
 pub mod cursor;
 pub mod entropy;
 pub mod entry;

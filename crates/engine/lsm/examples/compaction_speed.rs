@@ -189,6 +189,7 @@ impl Bench {
             next_file_id: &|| self.next_file.fetch_add(1, Ordering::Relaxed),
             snapshots: Vec::new(),
             settings: self.settings,
+            merger: None,
             cancelled: &AtomicBool::new(false),
             throttle: &|_| {},
             table_bytes: sizes.table_bytes(),

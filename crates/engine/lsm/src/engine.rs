@@ -1,6 +1,7 @@
 //! The state that the handles and the background threads of one open database share.
 
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
+use crate::fold::merger::Merger;
 use crate::index::maintain::Indexing;
 use crate::index::registry::IndexRegistry;
 use crate::log::torn_tail::TornTail;
@@ -123,12 +124,33 @@ impl Engine {
                 known = Some(entry);
             }
         }
+        if given.has_merges() {
+            self.check_merges(given, &view)?;
+        }
         if self.tree.installer.may_be_undecided() {
             let name =
                 |id| view.version.keyspaces.get(&id).map_or_else(String::new, |it| it.name.clone());
             self.tree.installer.expect_decided(batch.keyspaces(), name)?;
         }
         Ok(batch)
+    }
+
+    /// Checks that the keyspaces of all merges have an operator, and that it takes the operands.
+    #[cold]
+    fn check_merges(&self, given: &WriteBatch, view: &SuperVersion) -> Result<()> {
+        let mut last: Option<(KeyspaceId, Merger)> = None;
+        for entry in given.iter().filter(|entry| entry.kind == Kind::Merge) {
+            let merger = match &last {
+                Some((id, merger)) if *id == entry.keyspace => merger,
+                _ => {
+                    let found = view.version.keyspaces.get(&entry.keyspace);
+                    let found = found.ok_or_else(|| self.tree.unknown(entry.keyspace))?;
+                    &last.insert((entry.keyspace, self.tree.merger(found))).1
+                }
+            };
+            merger.check(entry.key, entry.value)?;
+        }
+        Ok(())
     }
 
     #[cold]

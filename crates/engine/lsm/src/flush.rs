@@ -190,7 +190,8 @@ impl KeyspaceSlice {
         Ok(Some(KeyspaceSlice {
             cursor,
             tombstones: memtable.range_deletes_in(id),
-            fold: VersionFilter::new(tree.snapshots.list(), false),
+            fold: VersionFilter::new(tree.snapshots.list(), false)
+                .merging(keyspace.settings.merge.map(|_| tree.merger(keyspace))),
             origin: tree.installer.origin(keyspace),
             cuts: pick::flush_cuts(keyspace, tree.sizes).map(|at| {
                 let now = tree.installer.account().table_bytes();

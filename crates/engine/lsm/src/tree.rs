@@ -3,6 +3,8 @@
 //! Reads and background jobs share it. It knows no scheduler, no writer and no thread: a job gets
 //! the tree, and what it may ask of those as arguments.
 
+use crate::fold::Merges;
+use crate::fold::merger::Merger;
 use crate::log::segment_provider::SegmentProvider;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
@@ -14,11 +16,11 @@ use crate::stats::cumulative::{CumulativeStats, UnpersistedStats};
 use crate::stats::disk_usage::{DiskUsageTracker, TableDiskUsage};
 use crate::stats::write_histories::WriteHistories;
 use crate::user_keys::KeyFormat;
-use crate::version::Version;
 use crate::version::readers::known_empty::KnownEmpty;
 use crate::version::readers::pin_registry::PinRegistry;
 use crate::version::readers::snapshot_tracker::SnapshotTracker;
 use crate::version::readers::super_version::{SuperVersion, SuperVersionCell};
+use crate::version::{KeyspaceVersion, Version};
 use esker_api::{KeyspaceRef, StoreId, foreign};
 use esker_base::{Clock, Error, KeyspaceId, Result, Seqno};
 use esker_memtable::DramTable;
@@ -54,6 +56,7 @@ pub(crate) struct Tree {
     pub(crate) snapshots: Arc<SnapshotTracker>,
     pub(crate) leases: PinRegistry,
     pub(crate) known_empty: Arc<KnownEmpty>,
+    pub(crate) merges: Arc<Merges>,
     pub(crate) counters: Counters,
     pub(crate) unwritten: UnpersistedStats,
     pub(crate) histories: WriteHistories,
@@ -83,6 +86,11 @@ impl Tree {
     #[cold]
     pub(crate) fn unknown(&self, keyspace: KeyspaceId) -> Error {
         self.check_usable().err().unwrap_or_else(|| unknown_keyspace(keyspace))
+    }
+
+    /// The merge operator of `keyspace`.
+    pub(crate) fn merger(&self, keyspace: &KeyspaceVersion) -> Merger {
+        self.merges.merger(&keyspace.name, keyspace.settings.merge)
     }
 
     /// Returns the id of `keyspace`, unless another database or an earlier open made the handle.

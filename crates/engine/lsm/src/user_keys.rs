@@ -104,6 +104,8 @@ impl KeyFormat {
             match entry.kind {
                 Kind::Put => mapped.put(entry.keyspace, &key, entry.value),
                 Kind::Delete => mapped.delete(entry.keyspace, &key),
+                Kind::Merge => mapped.merge(entry.keyspace, &key, entry.value),
+                Kind::Combined => unreachable!("only tables have combined operands"),
                 Kind::RangeDelete => {
                     let start = if key.is_empty() { FIRST } else { &key[..] };
                     let end = match entry.value {

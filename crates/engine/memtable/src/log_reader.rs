@@ -518,7 +518,7 @@ mod tests {
     #[test]
     fn entries_of_a_reserved_kind_are_refused() {
         let mut bytes = entries();
-        bytes[1] = Kind::RESERVED_MERGE;
+        bytes[1] = Kind::RESERVED_BLOB_POINTER;
         assert!(scan_frame(sound(), &bytes, 0).frames.is_empty());
     }
 }

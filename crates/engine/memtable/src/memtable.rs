@@ -12,6 +12,7 @@ mod frames;
 mod growth;
 mod keyspace_sizes;
 mod rebuild;
+mod versions;
 
 use self::keyspace_sizes::KeyspaceSizes;
 use crate::cursor::MemTableCursor;
@@ -48,9 +49,9 @@ const CHAIN_STEPS: u32 = 32;
 pub struct FoundVersion<'a> {
     /// The version's seqno.
     pub seqno: Seqno,
-    /// A put or a delete.
+    /// A put, a delete or a merge.
     pub kind: Kind,
-    /// The value; empty for a delete. It lies in the segment.
+    /// The value or the operand; empty for a delete. It lies in the segment.
     pub value: &'a [u8],
 }
 
@@ -266,7 +267,7 @@ impl MemTable {
                 let entry = self.entry(number).expect("inserted entries are filled");
                 match entry.kind {
                     Kind::RangeDelete => self.add_tombstone(number, &entry),
-                    Kind::Put | Kind::Delete => {
+                    Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined => {
                         let mixed = hash_in(entry.keyspace, hash64(entry.key));
                         self.index.prefetch(mixed);
                         *hash = Some(mixed);

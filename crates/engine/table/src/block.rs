@@ -280,6 +280,8 @@ impl Block {
         let kind = match tag & 0x0f {
             0 => Kind::Delete,
             1 => Kind::Put,
+            3 => Kind::Merge,
+            6 => Kind::Combined,
             _ => return None,
         };
         let suffix = seqno_at + seqno_bytes;

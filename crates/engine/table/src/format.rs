@@ -23,8 +23,11 @@ pub const MAGIC: [u8; 8] = *b"eskerTBL";
 /// A required feature: samples of key hashes are written as bits. Tables without it have whole hashes.
 pub const SAMPLES_AS_BITS: u32 = 1;
 
+/// A required feature: the table has operands of merges. Tables without it have none.
+pub const HAS_OPERANDS: u32 = 2;
+
 /// Feature flags a reader must know to read the table at all.
-pub const KNOWN_FEATURES: u32 = SAMPLES_AS_BITS;
+pub const KNOWN_FEATURES: u32 = SAMPLES_AS_BITS | HAS_OPERANDS;
 
 /// Data blocks are closed before they would pass this: one block is about one page of the device,
 /// so a get reads and checks few bytes that it does not need.

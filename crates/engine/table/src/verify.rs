@@ -7,7 +7,7 @@ use crate::properties::Properties;
 use crate::reader::Table;
 use crate::sketch::Sketches;
 use esker_base::key::compare_versions;
-use esker_base::{Error, Kind, Seqno, hash64};
+use esker_base::{Error, Kind, Seqno, combined, hash64};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -101,6 +101,10 @@ impl Table {
                 return damaged("a key that the filter denies");
             }
             let value = position.value();
+            let is_combined = position.kind() == Kind::Combined;
+            if is_combined && combined::decode(version.1, block.slice(value.clone())).is_none() {
+                return damaged("combined operands without their span");
+            }
             audit.note(version, position.kind(), value.len());
             more = position.next(block);
         }

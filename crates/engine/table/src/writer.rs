@@ -4,8 +4,8 @@ use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::BlockCompressor;
 use crate::format::{
-    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, SAMPLES_AS_BITS, VALUE_BYTES_MAX,
-    put_trailer,
+    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_OPERANDS, SAMPLES_AS_BITS,
+    VALUE_BYTES_MAX, put_trailer,
 };
 use crate::index_builder::IndexBuilder;
 use crate::properties::Origin;
@@ -95,6 +95,8 @@ pub struct TableWriter<'f> {
     sketches: Sketches,
     tombstones: Vec<RangeTombstone>,
     properties: Properties,
+    /// Features that a reader must know.
+    required_features: u32,
 }
 
 impl TableWriter<'static> {
@@ -142,6 +144,7 @@ impl<'f> TableWriter<'f> {
             sketches: Sketches::default(),
             tombstones: Vec::new(),
             properties,
+            required_features: SAMPLES_AS_BITS,
         }
     }
 
@@ -196,6 +199,9 @@ impl<'f> TableWriter<'f> {
         }
         if new_key {
             self.note_key(key, kind, value);
+        }
+        if matches!(kind, Kind::Merge | Kind::Combined) {
+            self.required_features |= HAS_OPERANDS;
         }
         self.block.add(key, common, seqno, kind, value);
         self.last_seqno = seqno;
@@ -292,7 +298,7 @@ impl<'f> TableWriter<'f> {
             sections,
             file_id: self.options.file_id,
             offset: self.offset,
-            required_features: SAMPLES_AS_BITS,
+            required_features: self.required_features,
             optional_features: 0,
         };
         self.pending.extend_from_slice(&footer.encode());

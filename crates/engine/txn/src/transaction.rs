@@ -129,6 +129,18 @@ impl<S: Keyspaces> StoreTransaction<S> {
         self.writes = WriteSet::default();
     }
 
+    /// Sets `key` to its value with `operand` merged into it: reads it as
+    /// [`Transaction::get_for_update`] does, and writes a put.
+    ///
+    /// # Errors
+    /// Those of the store for a merge, of [`Transaction::get_for_update`] and of [`Transaction::put`].
+    pub fn merge(&mut self, keyspace: KeyspaceRef, key: &[u8], operand: &[u8]) -> Result<()> {
+        let base = self.get_for_update(keyspace, key)?;
+        let id = self.store.resolve(keyspace)?;
+        let value = self.store.merged(id, key, base.as_deref(), operand)?;
+        self.put(keyspace, key, &value)
+    }
+
     /// As [`Transaction::cursor`], and the cursor can be sent to another thread.
     pub fn cursor(
         &mut self,

@@ -56,7 +56,9 @@ impl WriteSet {
         match entry.kind {
             Kind::Put => self.batch.put(entry.keyspace, entry.key, entry.value),
             Kind::Delete => self.batch.delete(entry.keyspace, entry.key),
-            Kind::RangeDelete => unreachable!("transactions have no range deletes"),
+            Kind::RangeDelete | Kind::Merge | Kind::Combined => {
+                unreachable!("transactions have puts and deletes only")
+            }
         }
         Ok(())
     }
@@ -92,7 +94,7 @@ impl WriteSet {
             let end = encoded.len() - rest.len();
             let place = match kind {
                 Kind::Put => Place::Put(end - value.len()..end),
-                Kind::Delete | Kind::RangeDelete => Place::Deleted,
+                Kind::Delete | Kind::RangeDelete | Kind::Merge | Kind::Combined => Place::Deleted,
             };
             let keys = self.index.entry(keyspace).or_default();
             match keys.get_mut(key) {

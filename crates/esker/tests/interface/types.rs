@@ -25,6 +25,8 @@ each!(is_shared:
     KeyspaceInfo,
     KeyspaceSettings,
     Log,
+    MergeError,
+    OperatorName,
     Ratio,
     Recovery,
     Resources,
@@ -53,6 +55,18 @@ each!(is_shared:
 each!(is_shared:
     checkpoint::Requested,
 );
+
+each!(is_shared:
+    merge::AddI64,
+    merge::Append,
+    merge::HyperLogLog,
+    merge::Max,
+    merge::MergeOperators,
+    merge::Min,
+    merge::SetUnion,
+);
+
+each!(is_named: dyn MergeOperator);
 
 each!(is_shared:
     env::Env,

@@ -206,10 +206,10 @@ impl Kv for HashStore {
         if batch.has_empty_key() {
             return Err(Error::EmptyKey);
         }
-        if batch.len() > 1 || batch.has_range_delete() {
+        if batch.len() > 1 || batch.has_range_delete() || batch.has_merges() {
             return Err(Error::NotOffered {
                 store: "a hash store",
-                what: "write several entries at once, nor delete ranges",
+                what: "write several entries at once, delete ranges, or merge",
                 instead: "write them one by one, or use a store that is ordered",
             });
         }

@@ -95,9 +95,11 @@ impl KeyClient {
                 ("store", KvCommand::Store { key: name, bytes, condition }, data)
             }
             Kind::Delete => ("delete", KvCommand::Delete { key: name }, Cow::default()),
-            _ => {
+            Kind::RangeDelete | Kind::Merge | Kind::Combined => {
                 let status = Status::INVALID_OPCODE;
-                return Err(RemoteError::Refused { action: "delete a range", status });
+                let action =
+                    if entry.kind == Kind::RangeDelete { "delete a range" } else { "merge" };
+                return Err(RemoteError::Refused { action, status });
             }
         };
         Ok(Change { key, action, sqe: command.encode(self.session.namespace()), data })

@@ -80,6 +80,8 @@ fn for_model(batch: &WriteBatch) -> WriteBatch {
         match entry.kind {
             Kind::Put => copy.put(KeyspaceId::DEFAULT, entry.key, entry.value),
             Kind::Delete => copy.delete(KeyspaceId::DEFAULT, entry.key),
+            Kind::Merge => copy.merge(KeyspaceId::DEFAULT, entry.key, entry.value),
+            Kind::Combined => unreachable!("only tables have combined operands"),
             Kind::RangeDelete => {
                 copy.delete_range(KeyspaceId::DEFAULT, KeyRange::deleted(entry.key, entry.value));
             }

@@ -208,6 +208,9 @@ fn native(batch: &WriteBatch) -> ::rocksdb::WriteBatch {
         match entry.kind {
             Kind::Put => native.put(entry.key, entry.value),
             Kind::Delete => native.delete(entry.key),
+            Kind::Merge | Kind::Combined => {
+                unreachable!("`check::entries` refuses merges")
+            }
             Kind::RangeDelete => {
                 let end = if entry.value.is_empty() { &ABOVE_ALL_KEYS } else { entry.value };
                 native.delete_range(entry.key, end);

@@ -3,7 +3,7 @@
 use super::check::{Mismatch, check_pairs};
 use super::{Check, Halt, Harness};
 use crate::model::{Existence, World};
-use crate::operations::SPACES;
+use crate::operations::{SPACES, with_operator};
 use crate::settings::draw_keyspace;
 use esker_base::{Error, Result, Rng};
 use esker_lsm::{Db, Env};
@@ -33,7 +33,8 @@ impl Harness {
 
     pub(super) fn create_space(&mut self, space: u8, seed: u64) -> Check {
         let name = SPACES[usize::from(space)];
-        let settings = draw_keyspace(&mut Rng::new(seed));
+        let merges = self.default_keyspace.merge.is_some();
+        let settings = with_operator(draw_keyspace(&mut Rng::new(seed)), merges);
         let calls = self.machine.calls();
         let known = self.model.space(name);
         let opened = match self.db().keyspace(name, settings) {

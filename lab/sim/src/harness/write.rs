@@ -74,12 +74,16 @@ impl Harness {
         let mut expected = Vec::new();
         for change in changes {
             let (Change::Put(space, ..)
+            | Change::Merge(space, ..)
             | Change::Delete(space, _)
             | Change::DeleteRange(space, ..)) = *change;
             let Some(id) = self.model.space(SPACES[usize::from(space)]) else { continue };
             let write = match *change {
                 Change::Put(_, key, stamp, bytes) => {
                     Write::Put(id, content::key(key), content::value(stamp, bytes))
+                }
+                Change::Merge(_, key, stamp, bytes) => {
+                    Write::Merge(id, content::key(key), content::value(stamp, bytes))
                 }
                 Change::Delete(_, key) => Write::Delete(id, content::key(key)),
                 Change::DeleteRange(_, a, b) => {
@@ -97,6 +101,7 @@ impl Harness {
             }
             match &write {
                 Write::Put(id, key, value) => batch.put(KeyspaceId(*id), key, value),
+                Write::Merge(id, key, operand) => batch.merge(KeyspaceId(*id), key, operand),
                 Write::Delete(id, key) => batch.delete(KeyspaceId(*id), key),
                 Write::DeleteRange(id, start, end) => {
                     batch.delete_range(KeyspaceId(*id), KeyRange::deleted(start, end));
@@ -138,7 +143,7 @@ fn largest_encoding(write: &Write) -> usize {
     const HEADER: usize = 16;
     HEADER
         + match write {
-            Write::Put(_, key, value) => key.len() + value.len(),
+            Write::Put(_, key, value) | Write::Merge(_, key, value) => key.len() + value.len(),
             Write::Delete(_, key) => key.len(),
             Write::DeleteRange(_, start, end) => start.len() + end.len(),
         }

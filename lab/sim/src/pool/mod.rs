@@ -119,6 +119,7 @@ fn encode(batch: &Batch) -> WriteBatch {
     for write in batch {
         match write {
             Write::Put(space, key, value) => encoded.put(KeyspaceId(*space), key, value),
+            Write::Merge(space, key, operand) => encoded.merge(KeyspaceId(*space), key, operand),
             Write::Delete(space, key) => encoded.delete(KeyspaceId(*space), key),
             Write::DeleteRange(space, start, end) => {
                 encoded.delete_range(KeyspaceId(*space), KeyRange::deleted(start, end));

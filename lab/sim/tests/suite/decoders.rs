@@ -3,7 +3,7 @@
 //! A cheap, repeatable stand-in for the fuzz targets, which search for hours.
 
 use esker_base::{KeyspaceId, Rng};
-use esker_lsm::Settings;
+use esker_lsm::{KeyspaceSettings, Settings};
 use esker_memtable::{FrameMode, HeapMemory, MemTable, SegmentHeader};
 use esker_sim::damage::damage;
 use esker_sim::decoders;
@@ -35,6 +35,7 @@ fn sample_segment() -> Vec<u8> {
         let mut batch = esker_api::WriteBatch::new();
         batch.put(KeyspaceId(number % 3), number.to_be_bytes(), [7; 20]);
         batch.delete(KeyspaceId(0), b"key");
+        batch.merge(KeyspaceId(0), b"key", [number as u8; 8]);
         if number % 6 == 0 {
             batch.delete_range(KeyspaceId(1), b"a"..b"b");
         }
@@ -53,7 +54,7 @@ fn sample_manifest() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let settings = Settings::default().segment_bytes(64 << 10);
     let db = esker_lsm::Db::open(dir.path(), settings).unwrap();
-    db.keyspace("other", Default::default()).unwrap();
+    db.keyspace("other", KeyspaceSettings::default().merge("append")).unwrap();
     for _ in 0..3 {
         db.put(&db.default_keyspace(), b"key", b"value").unwrap();
         db.flush().unwrap();

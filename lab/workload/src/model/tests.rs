@@ -33,6 +33,20 @@ fn the_newest_write_wins_and_a_delete_hides_it() {
 }
 
 #[test]
+fn merges_append() {
+    let model = model(&[b"a", b"b"]);
+    let snapshot = model.snapshot().unwrap();
+    let mut batch = WriteBatch::new();
+    batch.merge(model.keyspace_ref(), b"a", b"1");
+    batch.merge(model.keyspace_ref(), b"a", b"2");
+    batch.delete(model.keyspace_ref(), b"b");
+    batch.merge(model.keyspace_ref(), b"b", b"3");
+    model.write(&batch).unwrap();
+    assert_eq!(model.pairs(), [(b"a".to_vec(), b"a12".to_vec()), (b"b".to_vec(), b"3".to_vec())]);
+    assert_eq!(model.get_at(b"a", &*snapshot).unwrap().unwrap(), b"a");
+}
+
+#[test]
 fn a_snapshot_and_a_cursor_keep_their_moment() {
     let model = model(&[b"a", b"b", b"c"]);
     let snapshot = model.snapshot().unwrap();

@@ -128,10 +128,10 @@ impl Transactional for TransactionalModel {
             let value = match entry.kind {
                 Kind::Put => Some(entry.value.to_vec()),
                 Kind::Delete => None,
-                Kind::RangeDelete => {
+                Kind::RangeDelete | Kind::Merge | Kind::Combined => {
                     return Err(Error::InvalidSetting {
                         setting: "the batch",
-                        value: "a range delete".into(),
+                        value: "a range delete or a merge".into(),
                         reason: "the model of transactions takes puts and deletes".into(),
                     });
                 }

@@ -73,6 +73,7 @@ fn change_text(change: &VersionChange) -> String {
         }
         VersionChange::RemoveLog(epoch) => format!("remove log {epoch}"),
         VersionChange::Closed => "closed".to_owned(),
+        VersionChange::HasMerges => "has merges".to_owned(),
         VersionChange::KeyFormat(format) => format!("key format: {}", key_format_name(*format)),
         VersionChange::Numbered { edits, first_file } => {
             format!("edit number {edits}, by a process whose first file is {first_file}")
@@ -107,6 +108,7 @@ fn change_json(offset: u64, change: &VersionChange) -> Json {
             "change": "create-keyspace", "keyspace": id.0, "name": name,
             "shape": settings.shape.to_string(), "dedup": settings.dedup.to_string(),
             "compression": settings.compression.to_string(), "filter_bits": settings.filter_bits,
+            "merge": settings.merge.map(String::from),
             "retention_seqno": retention_seqno,
         }),
         VersionChange::DropKeyspace(id) => json!({ "change": "drop-keyspace", "keyspace": id.0 }),
@@ -128,6 +130,7 @@ fn change_json(offset: u64, change: &VersionChange) -> Json {
         }),
         VersionChange::RemoveLog(epoch) => json!({ "change": "remove-log", "segment": epoch }),
         VersionChange::Closed => json!({ "change": "closed" }),
+        VersionChange::HasMerges => json!({ "change": "has-merges" }),
         VersionChange::KeyFormat(format) => json!({
             "change": "key-format", "format": key_format_name(*format),
         }),

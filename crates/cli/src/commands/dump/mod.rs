@@ -12,7 +12,7 @@ pub use manifest::DumpManifest;
 pub use table::DumpTable;
 
 use crate::form::Notation;
-use esker_base::{Kind, Seqno};
+use esker_base::{Kind, Seqno, combined};
 use serde_json::{Map, Value as Json};
 
 /// How much of a key or value is shown; JSON has all of it.
@@ -31,6 +31,14 @@ fn version(object: &mut Map<String, Json>, seqno: Seqno, kind: Kind, key: &[u8],
         Kind::Delete => {}
         Kind::Put => Notation::Text.insert(object, "value", value),
         Kind::RangeDelete => Notation::Text.insert(object, "end", value),
+        Kind::Merge => Notation::Text.insert(object, "operand", value),
+        Kind::Combined => match combined::decode(seqno, value) {
+            Some((oldest, operand)) => {
+                object.insert("oldest".into(), oldest.into());
+                Notation::Text.insert(object, "operand", operand);
+            }
+            None => Notation::Text.insert(object, "value", value),
+        },
     }
 }
 
@@ -39,5 +47,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Delete => "delete",
         Kind::Put => "put",
         Kind::RangeDelete => "range-delete",
+        Kind::Merge => "merge",
+        Kind::Combined => "combined",
     }
 }

@@ -270,6 +270,31 @@ pub enum Error {
         difference: String,
     },
 
+    /// The keyspace has no merge operator, or this open lacks it. Nothing was written.
+    ///
+    /// Values without merges can be read. The message says what to do.
+    #[error("could not merge in keyspace {keyspace:?}: {reason}")]
+    NoMergeOperator {
+        /// The name of the keyspace.
+        keyspace: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+
+    /// The merge operator of the keyspace rejected an operand, or failed to merge the key's operands.
+    ///
+    /// Nothing is lost: other keys can be read, and this one once it is put or deleted, or the operator
+    /// is fixed.
+    #[error("could not merge key {key} of keyspace {keyspace:?}: {what}")]
+    MergeFailed {
+        /// The key, with unprintable bytes escaped.
+        key: String,
+        /// The name of the keyspace.
+        keyspace: String,
+        /// The name of the operator, and its message.
+        what: String,
+    },
+
     /// A keyspace cannot have this name, or the keyspace with this name cannot be dropped.
     #[error("{name:?} can't name a keyspace: {reason}")]
     BadKeyspaceName {

@@ -262,6 +262,37 @@ impl Keyspace {
         writer.ingest()
     }
 
+    /// Merges `operand` into the value of `key`, by the merge operator of the keyspace, without a read.
+    ///
+    /// Reads see the value. The operator is named when the keyspace is created: see
+    /// [`KeyspaceSettings::merge`]. `MergeOperator` shows how to write one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, KeyspaceSettings, Settings};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let visits = db.keyspace("visits", KeyspaceSettings::default().merge("add_i64"))?;
+    /// for _ in 0..3 {
+    ///     visits.merge("/index.html", 1_i64.to_le_bytes())?;
+    /// }
+    /// assert_eq!(visits.get("/index.html")?.as_deref(), Some(&3_i64.to_le_bytes()[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// * [`Error::NoMergeOperator`] if the keyspace has no operator, or this open lacks it.
+    /// * [`Error::MergeFailed`] if the operator rejects the operand.
+    /// * The errors of [`Db::write`](crate::Db::write).
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.merge(self, key.as_ref(), operand.as_ref())
+    }
+
     /// Deletes `key`, whether it exists or not.
     ///
     /// # Errors

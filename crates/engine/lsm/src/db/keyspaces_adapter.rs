@@ -83,6 +83,16 @@ impl Keyspaces for Db {
         Db::write(self, batch)
     }
 
+    fn merged(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operand: &[u8],
+    ) -> Result<Vec<u8>> {
+        self.usable()?.merged(keyspace, key, base, operand)
+    }
+
     fn changed_since(&self, keyspace: KeyspaceId, key: &[u8], snapshot: &Snapshot) -> Result<bool> {
         let inner = self.usable()?;
         let since = inner.tree.resolve_snapshot(snapshot)?;

@@ -253,6 +253,8 @@ impl Db {
     /// * [`Error::UnknownKeyspace`] if the keyspace was dropped.
     /// * [`Error::ForeignHandle`] if another database, or an earlier open, made the handle.
     /// * [`Error::Corruption`], [`Error::Lost`] or [`Error::Io`] if a table cannot be read.
+    /// * [`Error::MergeFailed`] if the merge operator failed, [`Error::NoMergeOperator`] if the key has
+    ///   operands and this open lacks the operator.
     /// * [`Error::Closed`] once the database is closed, [`Error::Forked`] in a forked child.
     #[inline]
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
@@ -359,6 +361,19 @@ impl Db {
         self.inner().put(keyspace, key.as_ref(), value.as_ref())
     }
 
+    /// Merges `operand` into the value of `key`: [`Keyspace::merge`].
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::merge`].
+    pub fn merge(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.inner().merge(keyspace, key.as_ref(), operand.as_ref())
+    }
+
     /// Deletes `key`, whether it exists or not.
     ///
     /// # Errors
@@ -405,6 +420,7 @@ impl Db {
     ///   [`Settings::max_batch_entries`]. [`Error::EmptyKey`] and [`Error::OpenRangeTooLarge`]
     ///   occur only in databases that a pre-release build created.
     /// * [`Error::EmptyRange`] if a range delete ends at or before its start.
+    /// * [`Error::NoMergeOperator`], [`Error::MergeFailed`] for a merge: see [`Keyspace::merge`].
     /// * [`Error::UnknownKeyspace`], [`Error::ForeignHandle`] if a keyspace is not of this
     ///   database.
     /// * [`Error::ReadOnly`], [`Error::Closed`], [`Error::Forked`] if the handle cannot write.

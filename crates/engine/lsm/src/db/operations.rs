@@ -5,11 +5,11 @@ use crate::engine::Engine;
 use crate::index::registry::NO_INDEXES;
 use crate::options::settings::Log;
 use crate::read::get::ReadTier;
-use crate::read::{get, multi_get};
+use crate::read::{get, merged_get, multi_get};
 use crate::recovery::close::Upkeep;
 use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
-use esker_base::{Error, Kind, Result, Seqno, hash64};
+use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, MemTable};
 use std::sync::Arc;
 
@@ -137,6 +137,34 @@ impl Engine {
         self.write(&batch)
     }
 
+    pub(crate) fn merge(
+        &self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.merge(keyspace, key, operand);
+        self.write(&batch)
+    }
+
+    /// Merges `operand` on `base`, as a read will.
+    pub(crate) fn merged(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operand: &[u8],
+    ) -> Result<Vec<u8>> {
+        self.tree.check_usable()?;
+        let view = self.tree.view.pin();
+        let found = view.version.keyspaces.get(&keyspace);
+        let merger = self.tree.merger(found.ok_or_else(|| self.tree.unknown(keyspace))?);
+        drop(view);
+        merger.check(key, operand)?;
+        merger.merge_all(&self.tree.keys.stored(key), base, &[operand])
+    }
+
     pub(crate) fn delete(&self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(keyspace, key);
@@ -219,6 +247,10 @@ impl Engine {
         if let Some(dram_table) = self.tree.dram_table.as_ref().filter(|table| table.wants_puts()) {
             forward(dram_table, batch, last_seqno);
         }
+        if batch.has_merges() {
+            let (view, visible) = self.pin_present();
+            merged_get::look_at_merges(&self.tree, (&view, visible), batch, last_seqno);
+        }
         if batch.wants_sync() && self.tree.settings.log == Log::None {
             // Without a log, tables are the only durable place.
             self.begin_upkeep()?.flush_all()?;
@@ -233,7 +265,8 @@ fn forward(dram_table: &DramTable, batch: &WriteBatch, last_seqno: Seqno) {
     for (seqno, entry) in (first_seqno..).zip(batch.iter()) {
         let value = match entry.kind {
             Kind::Put => Some(entry.value),
-            Kind::Delete => None,
+            // Copies are of values.
+            Kind::Delete | Kind::Merge | Kind::Combined => None,
             // Readers meet it in its MemTable; when that leaves, the floor is raised.
             Kind::RangeDelete => continue,
         };

@@ -201,6 +201,24 @@ impl Transaction {
         self.inner.put(keyspace.into(), key.as_ref(), value.as_ref())
     }
 
+    /// Merges `operand` into the value of `key`, by the merge operator of the keyspace.
+    ///
+    /// A transaction reads the key, as [`Transaction::get_for_update`] does, and puts the result. So two
+    /// transactions that merge into one key conflict. [`Keyspace::merge`](crate::Keyspace::merge) reads
+    /// nothing.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::merge`](crate::Keyspace::merge), of [`Transaction::get_for_update`] and of
+    /// [`Transaction::put`].
+    pub fn merge(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.inner.merge(keyspace.into(), key.as_ref(), operand.as_ref())
+    }
+
     /// Removes `key`, whether it exists or not.
     ///
     /// # Errors

@@ -1,11 +1,33 @@
 //! What the versions of a key add up to.
 //!
 //! A key has versions, newest first, and range tombstones that cover some of them. [`verdict`] says
-//! what one version decides. Gets, cursors in both directions, flush, compaction, the DRAMTable and
-//! salvage ask it, each with the versions in the order in which it meets them. No other module
-//! compares kinds of entries to decide what a reader sees.
+//! what one version decides; a [`Fold`](key_fold::Fold) takes versions until one decides, and adds up the operands of
+//! merges before it. Gets, cursors in both directions, flush, compaction, the DRAMTable and salvage
+//! ask them. No other module compares kinds of entries to decide what a reader sees.
+//!
+//! ```text
+//! versions of a key, newest first:   merge +3   merge +2   put 10   put 7
+//! verdicts:                          operand    operand    value    (not asked)
+//! fold:                              10 + 2 + 3 = 15
+//! ```
+//!
+//! [`merger`] calls operators. [`hot`] remembers values of keys with many operands. [`operands`] reads
+//! operands that were [combined](esker_base::combined).
 
-use esker_base::{Kind, Seqno};
+pub(crate) mod combining;
+pub(crate) mod hot;
+pub(crate) mod key_fold;
+pub(crate) mod merger;
+pub(crate) mod operands;
+pub(crate) mod operators;
+
+use self::hot::HotFolds;
+use self::merger::Merger;
+use self::operators::{MergeOperators, OperatorName};
+use crate::user_keys::KeyFormat;
+use esker_api::MergeOperator;
+use esker_base::Kind;
+use std::sync::Arc;
 
 /// What the newest version of a key that a reader sees decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,32 +36,40 @@ pub(crate) enum Verdict {
     Value,
     /// The key has no value.
     Absent,
+    /// The version is an operand on what older versions decide.
+    Operand,
 }
 
 /// What a version of kind `kind` decides. `is_covered` returns whether a range tombstone that the
 /// reader sees is newer than the version.
 #[inline]
-pub(crate) fn verdict(kind: Kind, is_covered: impl FnOnce() -> bool) -> Verdict {
+pub(crate) fn verdict(kind: Kind, is_covered: impl Fn() -> bool) -> Verdict {
     match kind {
-        Kind::Put if !is_covered() => Verdict::Value,
-        Kind::Put | Kind::Delete | Kind::RangeDelete => Verdict::Absent,
+        Kind::Delete | Kind::RangeDelete => Verdict::Absent,
+        Kind::Put | Kind::Merge | Kind::Combined if is_covered() => Verdict::Absent,
+        Kind::Put => Verdict::Value,
+        Kind::Merge | Kind::Combined => Verdict::Operand,
     }
 }
 
-/// Whether the key has the value of a version, if all versions before `deleted_below` are deleted.
-#[inline]
-pub(crate) fn is_value(kind: Kind, seqno: Seqno, deleted_below: Seqno) -> bool {
-    verdict(kind, || seqno < deleted_below) == Verdict::Value
+/// What an open database needs to fold operands.
+pub(crate) struct Merges {
+    /// Those of the open, then the built-in ones.
+    operators: Vec<Arc<dyn MergeOperator>>,
+    keys: KeyFormat,
+    pub(crate) hot: HotFolds,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Merges {
+    pub(crate) fn new(operators: MergeOperators, keys: KeyFormat) -> Self {
+        Merges { operators: operators.all(), keys, hot: HotFolds::default() }
+    }
 
-    #[test]
-    fn a_version_counts_unless_it_is_a_delete_or_older_than_a_range_delete() {
-        assert!(is_value(Kind::Put, 7, 0) && is_value(Kind::Put, 7, 7));
-        assert!(!is_value(Kind::Put, 7, 8));
-        assert!(!is_value(Kind::Delete, 7, 0));
+    /// The operator called `name`, for a keyspace of this name.
+    pub(crate) fn merger(&self, keyspace: &str, name: Option<OperatorName>) -> Merger {
+        let is_it = |name: OperatorName| {
+            self.operators.iter().find(|operator| operator.name() == name.as_str()).cloned()
+        };
+        Merger::new(keyspace, name, name.and_then(is_it), self.keys)
     }
 }

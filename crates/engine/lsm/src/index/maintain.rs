@@ -224,6 +224,9 @@ fn row_changes<'b>(batch: &'b WriteBatch, map: &IndexMap) -> Result<Vec<RowChang
         let value = match entry.kind {
             Kind::Put => Some(entry.value),
             Kind::Delete => None,
+            Kind::Merge | Kind::Combined => {
+                return Err(bypassed(&slots[0], "merge into", "merge in a transaction"));
+            }
             Kind::RangeDelete => {
                 return Err(bypassed(&slots[0], "delete a range of", "delete its keys one by one"));
             }

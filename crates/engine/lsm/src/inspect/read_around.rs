@@ -3,7 +3,9 @@
 use super::salvage::told;
 use super::sources::{Merged, Source, Version};
 use super::{Inspector, path, places};
-use crate::fold::is_value;
+use crate::fold::Merges;
+use crate::fold::key_fold::Fold;
+use crate::fold::operators::MergeOperators;
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::recovery::replay::RecoveredState;
@@ -72,10 +74,12 @@ impl Inspector {
         self.presume_states(&state, cut_off.is_none())?;
         self.check_logs_place(&state, cut_off.is_none())?;
         let found = state.version.keyspaces.values().find(|found| found.name == keyspace);
-        let Some(id) = found.map(|found| found.id) else {
+        let Some(found) = found else {
             return Err(Error::UnknownKeyspace { name: keyspace.to_owned() }.into());
         };
-        let keys = state.keys;
+        let (id, keys) = (found.id, state.keys);
+        let merges = Merges::new(MergeOperators::default(), keys);
+        let merger = merges.merger(keyspace, found.settings.merge);
         let range = &keys.range(range.clone());
         let skipped = &mut |skip: Skipped| {
             let keys = told(keys, &skip.keys);
@@ -86,19 +90,21 @@ impl Inspector {
         let Sources { files, sources, tombstones } = found;
         let deletes = FragmentedTombstones::new(tombstones);
         let mut merged = Merged::new(sources)?;
-        let mut last: Option<Vec<u8>> = None;
         while merged.valid() && !range.ends_before(merged.key()) {
-            let key = merged.key();
-            let is_newest = last.as_deref() != Some(key);
-            if is_newest {
-                last = Some(key.to_vec());
-                let is_there = begins_at(range, key)
-                    && is_value(merged.kind(), merged.seqno(), deletes.covering(key, MAX_SEQNO));
-                if is_there && !visit(&keys.user(key), merged.value())? {
-                    break;
+            let (key, fold) = (merged.key().to_vec(), fold_key(&mut merged, &deletes)?);
+            if !begins_at(range, &key) {
+                continue;
+            }
+            match fold.finish(&merger, &key) {
+                Ok(Some(value)) if !visit(&keys.user(&key), &value)? => break,
+                Ok(_) => {}
+                Err(error) => {
+                    let to = Some([&key[..], &[0]].concat());
+                    let lost = LostKeys::new(key, to, error.to_string());
+                    let file = format!("keyspace {keyspace:?}");
+                    skipped(Skipped { file, keys: lost, are_range_deletes: false });
                 }
             }
-            merged.next()?;
         }
         for (file, source) in files.iter().zip(merged.into_sources()) {
             if let Source::Table(cursor, _) = source {
@@ -195,6 +201,22 @@ impl Inspector {
         losses.into_iter().for_each(|error| skipped(all_keys(file.clone(), error.fact())));
         Ok(())
     }
+}
+
+/// Folds the versions of the key at `merged`, and goes to the next key.
+fn fold_key(merged: &mut Merged, deletes: &FragmentedTombstones) -> Result<Fold> {
+    let (key, mut newer) = (merged.key().to_vec(), None);
+    let mut fold = Fold::new();
+    fold.delete_below(deletes.covering(&key, MAX_SEQNO));
+    while merged.valid() && merged.key() == key {
+        // A damaged table and a log may have the same version.
+        let seqno = merged.seqno();
+        if !fold.is_done() && newer.replace(seqno) != Some(seqno) {
+            fold.add(seqno, merged.kind(), merged.value())?;
+        }
+        merged.next()?;
+    }
+    Ok(fold)
 }
 
 /// Nobody knows between which keys versions are missing.

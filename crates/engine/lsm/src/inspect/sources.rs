@@ -1,6 +1,19 @@
 //! Versions from damaged tables and from logs, merged into one order, forward only.
+//!
+//! The same operands may be in several sources, alone and combined: of an interrupted flush and in the
+//! log, or of a damaged table and the tables that it was compacted from. Those that a newer version
+//! has are left out:
+//!
+//! ```text
+//! one source:      operands 5 to 9, combined
+//! another:         operand 9                     operand 7    operand 5    put 3
+//! the merge:       operands 5 to 9, combined                               put 3
+//! ```
+//!
+//! Sources of compactions have either all of some operands or none. A value at the sequence number of
+//! an operand was folded from it.
 
-use esker_base::{EntryCursor, Error, Kind, Result, Seqno};
+use esker_base::{EntryCursor, Error, Kind, Result, Seqno, combined};
 use esker_table::SalvageCursor;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -65,6 +78,35 @@ impl Source {
             Source::List(_, current) => current.as_ref().map_or(0, |version| version.1),
         }
     }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Source::Table(cursor, _) => cursor.kind(),
+            Source::List(_, current) => current.as_ref().map_or(Kind::Delete, |version| version.2),
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        match self {
+            Source::Table(cursor, _) => cursor.value(),
+            Source::List(_, current) => current.as_ref().map_or(&[], |version| &version.3),
+        }
+    }
+
+    fn is_operand(&self) -> bool {
+        matches!(self.kind(), Kind::Merge | Kind::Combined)
+    }
+
+    /// The seqno of the oldest operand that the current version has. What is no operand has all.
+    fn oldest(&self) -> Seqno {
+        match self.kind() {
+            Kind::Merge => self.seqno(),
+            Kind::Combined => {
+                combined::decode(self.seqno(), self.value()).map_or(self.seqno(), |(at, _)| at)
+            }
+            _ => 0,
+        }
+    }
 }
 
 /// A place in the order: key, newest seqno first, of equal ones the newest source first.
@@ -77,6 +119,10 @@ pub(super) struct Merged {
     waiting: BinaryHeap<Place>,
     /// The source that the merge stands on.
     current: Option<usize>,
+    /// The key and the oldest seqno of the last combined operands.
+    combined: Option<(Vec<u8>, Seqno)>,
+    /// Whether operands were left out, because another version has them.
+    has_left_out: bool,
 }
 
 impl Merged {
@@ -88,13 +134,68 @@ impl Merged {
                 waiting.push(place(source, rank));
             }
         }
-        let mut merged = Merged { sources, waiting, current: None };
+        let (combined, has_left_out) = (None, false);
+        let mut merged = Merged { sources, waiting, current: None, combined, has_left_out };
         merged.current = merged.pop();
+        merged.leave_out()?;
         Ok(merged)
     }
 
     fn pop(&mut self) -> Option<usize> {
         self.waiting.pop().map(|Reverse((_, _, Reverse(rank)))| rank)
+    }
+
+    /// Whether operands were left out so far.
+    pub(super) fn has_left_out(&self) -> bool {
+        self.has_left_out
+    }
+
+    fn advance(&mut self, rank: usize) -> Result<()> {
+        let source = &mut self.sources[rank];
+        if source.advance()? {
+            let place = place(source, rank);
+            self.waiting.push(place);
+        }
+        Ok(())
+    }
+
+    /// Passes operands that another version has: the last combined ones, or one of the same seqno.
+    fn leave_out(&mut self) -> Result<()> {
+        while let Some(rank) = self.current {
+            let own = &self.sources[rank];
+            let is_in =
+                |(key, oldest): &(Vec<u8>, Seqno)| key == own.key() && *oldest <= own.seqno();
+            let left = if own.is_operand() && self.combined.as_ref().is_some_and(is_in) {
+                rank
+            } else if let Some(other) = self.equal(rank) {
+                let wider = own.oldest() <= self.sources[other].oldest();
+                if wider { other } else { rank }
+            } else {
+                break;
+            };
+            self.has_left_out = true;
+            if left == rank {
+                self.advance(rank)?;
+                self.current = self.pop();
+            } else {
+                // The first of those that wait.
+                self.pop();
+                self.advance(left)?;
+            }
+        }
+        if let Some(own) = self.top().filter(|own| own.kind() == Kind::Combined) {
+            self.combined = Some((own.key().to_vec(), own.oldest()));
+        }
+        Ok(())
+    }
+
+    /// The source after the one of `rank`, if both have a version of the same key and seqno, and one of
+    /// these is an operand.
+    fn equal(&self, rank: usize) -> Option<usize> {
+        let Reverse((key, Reverse(seqno), Reverse(other))) = self.waiting.peek()?;
+        let own = &self.sources[rank];
+        let is_operand = || own.is_operand() || self.sources[*other].is_operand();
+        (*seqno == own.seqno() && key == own.key() && is_operand()).then_some(*other)
     }
 
     /// The rank of the source that the merge stands on.
@@ -151,12 +252,9 @@ impl EntryCursor for Merged {
 
     fn next(&mut self) -> Result<()> {
         if let Some(rank) = self.current.take() {
-            let source = &mut self.sources[rank];
-            if source.advance()? {
-                let place = place(source, rank);
-                self.waiting.push(place);
-            }
+            self.advance(rank)?;
             self.current = self.pop();
+            self.leave_out()?;
         }
         Ok(())
     }
@@ -170,18 +268,66 @@ impl EntryCursor for Merged {
     }
 
     fn kind(&self) -> Kind {
-        match self.top() {
-            Some(Source::Table(cursor, _)) => cursor.kind(),
-            Some(Source::List(_, Some(version))) => version.2,
-            _ => Kind::Delete,
-        }
+        self.top().map_or(Kind::Delete, Source::kind)
     }
 
     fn value(&self) -> &[u8] {
-        match self.top() {
-            Some(Source::Table(cursor, _)) => cursor.value(),
-            Some(Source::List(_, Some(version))) => &version.3,
-            _ => &[],
+        self.top().map_or(&[], Source::value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operand(seqno: Seqno) -> Version {
+        (b"k".to_vec(), seqno, Kind::Merge, vec![seqno as u8])
+    }
+
+    fn operands(newest: Seqno, oldest: Seqno) -> Version {
+        (b"k".to_vec(), newest, Kind::Combined, combined::encode(newest, oldest, b"all"))
+    }
+
+    fn put(seqno: Seqno) -> Version {
+        (b"k".to_vec(), seqno, Kind::Put, vec![0])
+    }
+
+    /// The versions that a merge of `sources` has, and whether it left some out.
+    fn merged(sources: &[&[Version]]) -> (Vec<(Seqno, Kind)>, bool) {
+        let lists = sources.iter().map(|versions| Source::list(versions.to_vec()));
+        let (mut merged, mut found) = (Merged::new(lists.collect()).unwrap(), Vec::new());
+        while merged.valid() {
+            found.push((merged.seqno(), merged.kind()));
+            merged.next().unwrap();
         }
+        (found, merged.has_left_out())
+    }
+
+    #[test]
+    fn operands_that_others_have_are_left_out() {
+        use Kind::{Combined, Merge, Put};
+        let alone = [operand(9), operand(7), operand(5), put(3)];
+        for sources in [[&alone[..], &[operands(9, 5)]], [&[operands(9, 5)], &alone[..]]] {
+            assert_eq!(merged(&sources), (vec![(9, Combined), (3, Put)], true));
+        }
+        for sources in [[&alone[..], &[put(9)]], [&[put(9)], &alone[..]]] {
+            // What is older than a value is hidden, so it may stay.
+            assert_eq!(merged(&sources).0[0], (9, Put));
+            assert!(merged(&sources).0.iter().all(|version| *version != (9, Merge)));
+        }
+        let nested = [&[operands(12, 5)][..], &[operands(9, 5)], &[operands(12, 10)], &[put(3)]];
+        assert_eq!(merged(&nested), (vec![(12, Combined), (3, Put)], true));
+        let twice = [&alone[..], &alone[..]];
+        assert_eq!(merged(&twice).0.iter().filter(|version| version.1 == Merge).count(), 3);
+    }
+
+    #[test]
+    fn other_operands_stay() {
+        let sources = [&[operands(9, 7), put(1)][..], &[operand(6), operand(5)], &[operand(12)]];
+        let (found, has_left_out) = merged(&sources);
+        assert_eq!(found.iter().map(|version| version.0).collect::<Vec<_>>(), [12, 9, 6, 5, 1]);
+        assert!(!has_left_out);
+        let other = (b"l".to_vec(), 8, Kind::Merge, vec![1]);
+        assert_eq!(merged(&[&[operands(9, 7)], &[other]]).0.len(), 2);
     }
 }

@@ -401,9 +401,11 @@ fn file_path(storage: &dyn Storage, name: &str) -> String {
 mod tests {
     use super::*;
     use crate::manifest::version_edit::tests::sample_edit;
+    use crate::options::settings::KeyspaceSettings;
     use crate::stats::cumulative::CumulativeStats;
     use crate::stats::reclaim_accuracy::ReclaimAccuracy;
     use crate::stats::table_reads::TableReadStats;
+    use esker_base::KeyspaceId;
 
     /// Everything but the closing change, which only ever ends a file.
     fn open_edit() -> VersionEdit {
@@ -470,6 +472,18 @@ mod tests {
         let dates = crate::manifest::version_edit::tests::sample_dates();
         let edit = VersionEdit::of([dates, VersionChange::NextFile(9)]);
         reads("version_1_dates", &edit, Writer::Present);
+    }
+
+    #[test]
+    fn a_manifest_with_merge_operators_is_read_for_ever() {
+        let create = VersionChange::CreateKeyspace {
+            id: KeyspaceId(4),
+            name: "visits".into(),
+            settings: KeyspaceSettings::default().merge("add_i64"),
+            retention_seqno: None,
+        };
+        let edit = VersionEdit::of([VersionChange::HasMerges, create, VersionChange::NextFile(9)]);
+        reads("version_1_merges", &edit, Writer::Present);
     }
 
     /// What wrote the bytes of a golden file.

@@ -32,6 +32,8 @@ pub struct ManifestState {
     pub next_keyspace: u32,
     /// How it stores keys.
     pub keys: KeyFormat,
+    /// Whether it has, or had, a keyspace with a merge operator: logs may have operands.
+    pub has_merges: bool,
     /// Whether the last edit says that the database was closed.
     pub closed: bool,
     /// The number of the last edit, counted since the database was made. An older manifest does not tell, and
@@ -66,6 +68,7 @@ impl ManifestState {
                     }
                     let mut keyspace = KeyspaceVersion::new(*id, name.clone(), *settings);
                     keyspace.retention_seqno = *retention_seqno;
+                    self.has_merges |= settings.merge.is_some();
                     self.version.keyspaces.insert(*id, Arc::new(keyspace));
                     self.next_keyspace = self.next_keyspace.max(id.0 + 1);
                 }
@@ -113,6 +116,7 @@ impl ManifestState {
                     removed.ok_or_else(|| format!("log {epoch} is removed but not there"))?;
                 }
                 VersionChange::Closed => self.closed = true,
+                VersionChange::HasMerges => self.has_merges = true,
                 VersionChange::KeyFormat(format) => self.keys = *format,
                 VersionChange::Numbered { edits, first_file } => {
                     self.edits = *edits;
@@ -216,6 +220,7 @@ impl ManifestState {
         if self.keys != KeyFormat::AsGiven {
             changes.push(VersionChange::KeyFormat(self.keys));
         }
+        changes.extend(self.has_merges.then_some(VersionChange::HasMerges));
         let dates = &self.version.dates;
         changes.extend((!dates.is_empty()).then(|| VersionChange::Dates(dates.clone())));
         let (edits, first_file) = (self.edits, self.first_file);
@@ -343,6 +348,27 @@ mod tests {
         let keyspace = |state: &ManifestState| state.version.keyspaces[&KEYSPACE].lives.clone();
         assert_eq!((born(&copy), keyspace(&copy)), (born(&state), keyspace(&state)));
         assert_eq!(expected(&copy, 1), Some(40));
+    }
+
+    /// Logs may still have its operands, which older programs take for damage.
+    #[test]
+    fn a_dropped_keyspace_with_merges_leaves_a_mark_that_older_programs_refuse() {
+        let mut state = after([]);
+        let is_marked =
+            |state: &ManifestState| state.snapshot().changes.contains(&VersionChange::HasMerges);
+        assert!(!is_marked(&state));
+        let create = VersionChange::CreateKeyspace {
+            id: KeyspaceId(2),
+            name: "sums".into(),
+            settings: KeyspaceSettings::default().merge("add_i64"),
+            retention_seqno: None,
+        };
+        apply(&mut state, &VersionEdit::of([create]));
+        apply(&mut state, &VersionEdit::of([VersionChange::DropKeyspace(KeyspaceId(2))]));
+        assert!(is_marked(&state));
+        let mut copy = ManifestState::default();
+        apply(&mut copy, &state.snapshot());
+        assert!(is_marked(&copy));
     }
 
     #[test]

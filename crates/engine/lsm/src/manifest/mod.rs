@@ -14,6 +14,7 @@
 pub mod invariants;
 pub mod manifest_file;
 pub(crate) mod manifest_state;
+pub(crate) mod settings_code;
 pub(crate) mod undecided_drops;
 pub mod version_edit;
 pub(crate) mod version_set;

@@ -3,9 +3,11 @@
 //! An edit is a list of changes; each is a tag byte and its fields, varints and length-prefixed
 //! bytes. A tag that is not known here is refused: skipping it would misread the tree.
 
+use super::settings_code::{
+    decode_settings, encode_settings, key_format_byte, take_key_format, take_operator,
+};
 use crate::limits::is_reserved;
-use crate::options::settings::{KeyspaceSettings, Shape};
-use crate::options::space_policy::{Dedup, Ratio};
+use crate::options::settings::KeyspaceSettings;
 use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
 use crate::version::dates::Dates;
@@ -15,7 +17,6 @@ use esker_base::coding::{
     put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
 };
 use esker_base::{KeyspaceId, MAX_SEQNO, Seqno};
-use esker_table::Compression;
 
 /// The end of a log segment as found by recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +79,8 @@ pub enum VersionChange {
     RemoveLog(u32),
     /// The database was closed with all writes in tables.
     Closed,
+    /// The database has, or had, a keyspace with a merge operator. Only in snapshots.
+    HasMerges,
     /// The key format of the database. Only in the first edit; without it, [`KeyFormat::AsGiven`].
     KeyFormat(KeyFormat),
     /// The number of the edit since the creation of the database, and the first file id of the
@@ -127,17 +130,10 @@ const LIFETIMES: u8 = 14;
 const NUMBERED: u8 = 15;
 const KEY_FORMAT: u8 = 16;
 const DATES: u8 = 17;
+const CREATE_MERGING_KEYSPACE: u8 = 18;
+const HAS_MERGES: u8 = 19;
 /// As 1, for a keyspace of the engine's own. Older versions of the program would not maintain it.
 const CREATE_RESERVED_KEYSPACE: u8 = 24;
-
-const KEYS_AS_GIVEN: u8 = 0;
-const KEYS_MAPPED: u8 = 1;
-
-const LEVELED: u8 = 1;
-const TIERED: u8 = 2;
-// What these go by follows as one more number.
-const TIERED_PER_LEVEL: u8 = 3;
-const TIERED_SPACE_GOAL: u8 = 4;
 
 impl VersionEdit {
     /// An edit with these steps.
@@ -161,7 +157,7 @@ impl VersionEdit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=DATES | CREATE_RESERVED_KEYSPACE => {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=HAS_MERGES | CREATE_RESERVED_KEYSPACE => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -193,14 +189,20 @@ fn take_optional(input: &mut &[u8]) -> Option<Option<u64>> {
 fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
     match change {
         VersionChange::CreateKeyspace { id, name, settings, retention_seqno } => {
-            out.push(match is_reserved(name) {
-                true => CREATE_RESERVED_KEYSPACE,
-                false => CREATE_KEYSPACE,
+            // The engine's own keyspaces have no operator.
+            let operator = settings.merge.filter(|_| !is_reserved(name));
+            out.push(match operator {
+                _ if is_reserved(name) => CREATE_RESERVED_KEYSPACE,
+                None => CREATE_KEYSPACE,
+                Some(_) => CREATE_MERGING_KEYSPACE,
             });
             put_varint64(out, u64::from(id.0));
             put_bytes(out, name.as_bytes());
             encode_settings(settings, out);
             put_optional(out, *retention_seqno);
+            if let Some(operator) = operator {
+                put_bytes(out, operator.as_str().as_bytes());
+            }
         }
         VersionChange::DropKeyspace(id) => {
             out.push(DROP_KEYSPACE);
@@ -244,6 +246,7 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
             put_varint64(out, u64::from(*epoch));
         }
         VersionChange::Closed => out.push(CLOSED),
+        VersionChange::HasMerges => out.push(HAS_MERGES),
         VersionChange::KeyFormat(format) => {
             out.push(KEY_FORMAT);
             out.push(key_format_byte(*format));
@@ -281,51 +284,6 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
     }
 }
 
-fn key_format_byte(format: KeyFormat) -> u8 {
-    match format {
-        KeyFormat::AsGiven => KEYS_AS_GIVEN,
-        KeyFormat::Mapped => KEYS_MAPPED,
-    }
-}
-
-fn take_key_format(input: &mut &[u8]) -> Option<KeyFormat> {
-    match take_u8(input)? {
-        KEYS_AS_GIVEN => Some(KeyFormat::AsGiven),
-        KEYS_MAPPED => Some(KeyFormat::Mapped),
-        _ => None,
-    }
-}
-
-/// What a table says of its keyspace's settings, and of how the database stores keys.
-pub(crate) fn settings_property(settings: &KeyspaceSettings, keys: KeyFormat) -> Vec<u8> {
-    let mut out = Vec::new();
-    encode_settings(settings, &mut out);
-    out.push(key_format_byte(keys));
-    out
-}
-
-/// Reads what [`settings_property`] wrote.
-pub(crate) fn read_settings_property(mut bytes: &[u8]) -> Option<(KeyspaceSettings, KeyFormat)> {
-    Some((decode_settings(&mut bytes)?, take_key_format(&mut bytes)?))
-}
-
-/// Appends a keyspace's settings.
-fn encode_settings(settings: &KeyspaceSettings, out: &mut Vec<u8>) {
-    let (shape, parameter) = match (settings.shape, settings.dedup) {
-        (Shape::Leveled { ratio }, _) => (LEVELED, ratio),
-        (Shape::Tiered { runs }, Dedup::None) => (TIERED, runs),
-        (Shape::Tiered { runs }, Dedup::PerLevel { .. }) => (TIERED_PER_LEVEL, runs),
-        (Shape::Tiered { runs }, Dedup::SpaceGoal { .. }) => (TIERED_SPACE_GOAL, runs),
-    };
-    out.push(shape);
-    put_varint64(out, u64::from(parameter));
-    if let Some(ratio) = settings.dedup.ratio() {
-        put_varint64(out, u64::from(ratio.hundredths()));
-    }
-    out.push(settings.compression as u8);
-    out.push(settings.filter_bits);
-}
-
 fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
     put_varint64(out, meta.id.file);
     put_varint64(out, meta.id.offset);
@@ -344,12 +302,17 @@ fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
 
 fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
     Some(match take_u8(input)? {
-        CREATE_KEYSPACE | CREATE_RESERVED_KEYSPACE => VersionChange::CreateKeyspace {
-            id: KeyspaceId(take_varint32(input)?),
-            name: String::from_utf8(take_bytes(input)?.to_vec()).ok()?,
-            settings: decode_settings(input)?,
-            retention_seqno: take_optional(input)?,
-        },
+        tag @ (CREATE_KEYSPACE | CREATE_RESERVED_KEYSPACE | CREATE_MERGING_KEYSPACE) => {
+            let id = KeyspaceId(take_varint32(input)?);
+            let name = String::from_utf8(take_bytes(input)?.to_vec()).ok()?;
+            let mut settings = decode_settings(input)?;
+            let retention_seqno = take_optional(input)?;
+            if tag == CREATE_MERGING_KEYSPACE {
+                settings.merge = Some(take_operator(input)?);
+            }
+            VersionChange::CreateKeyspace { id, name, settings, retention_seqno }
+        }
+        HAS_MERGES => VersionChange::HasMerges,
         DROP_KEYSPACE => VersionChange::DropKeyspace(KeyspaceId(take_varint32(input)?)),
         ADD_TABLE => VersionChange::AddTable {
             keyspace: KeyspaceId(take_varint32(input)?),
@@ -409,28 +372,6 @@ fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
     take_varint64(input).filter(|seqno| *seqno <= MAX_SEQNO)
 }
 
-/// Takes what [`encode_settings`] appended.
-fn decode_settings(input: &mut &[u8]) -> Option<KeyspaceSettings> {
-    let shape = take_u8(input)?;
-    let parameter = take_varint32(input)?;
-    let mut ratio = || take_varint32(input).map(Ratio::of_hundredths);
-    let dedup = match shape {
-        TIERED_PER_LEVEL => Dedup::PerLevel { threshold: ratio()? },
-        TIERED_SPACE_GOAL => Dedup::SpaceGoal { amp: ratio()? },
-        _ => Dedup::None,
-    };
-    let settings = KeyspaceSettings::default()
-        .shape(match shape {
-            LEVELED => Shape::Leveled { ratio: parameter },
-            TIERED | TIERED_PER_LEVEL | TIERED_SPACE_GOAL => Shape::Tiered { runs: parameter },
-            _ => return None,
-        })
-        .dedup(dedup)
-        .compression(Compression::from_u8(take_u8(input)?)?)
-        .filter_bits(take_u8(input)?);
-    settings.validate().ok().map(|()| settings)
-}
-
 fn decode_table(input: &mut &[u8]) -> Option<TableMeta> {
     Some(TableMeta {
         id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
@@ -454,7 +395,10 @@ fn decode_table(input: &mut &[u8]) -> Option<TableMeta> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::settings_code::{read_settings_property, settings_property};
     use super::*;
+    use crate::options::settings::Shape;
+    use crate::options::space_policy::{Dedup, Ratio};
     use crate::version::dates::Mark;
 
     pub(crate) fn sample_table(file: u64) -> TableMeta {
@@ -528,7 +472,7 @@ pub(crate) mod tests {
     fn every_change_round_trips() {
         let account = VersionChange::Account(crate::stats::cumulative::tests::sample_account());
         let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(VersionChange::KeyFormat);
-        let others = [account, sample_lifetimes(), sample_dates(), VersionChange::NextFile(1)];
+        let others = [account, sample_lifetimes(), sample_dates(), VersionChange::HasMerges];
         for edit in [sample_edit(), VersionEdit::of(others), VersionEdit::of(formats)] {
             assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
         }
@@ -542,13 +486,18 @@ pub(crate) mod tests {
         for dedup in dedups {
             let settings =
                 KeyspaceSettings::default().shape(Shape::Tiered { runs: 9 }).dedup(dedup);
-            let edit = VersionEdit::of([VersionChange::CreateKeyspace {
-                id: KeyspaceId(3),
-                name: "users".into(),
-                settings,
-                retention_seqno: None,
-            }]);
-            assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
+            for settings in [settings, settings.merge("append")] {
+                let edit = VersionEdit::of([VersionChange::CreateKeyspace {
+                    id: KeyspaceId(3),
+                    name: "users".into(),
+                    settings,
+                    retention_seqno: None,
+                }]);
+                assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
+                let property = settings_property(&settings, KeyFormat::Mapped);
+                let read = read_settings_property(&property);
+                assert_eq!(read, Some((settings, KeyFormat::Mapped)));
+            }
         }
     }
 
@@ -565,7 +514,7 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_changes_are_refused() {
-        for tag in [0, 11, 12, 18, 200] {
+        for tag in [0, 11, 12, 20, 200] {
             let refused = VersionEdit::decode(&[tag]).unwrap_err();
             assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
         }

@@ -3,8 +3,9 @@
 use super::invariants;
 use super::manifest_file::Manifest;
 use super::manifest_state::ManifestState;
+use super::settings_code::settings_property;
 use super::undecided_drops::Undecided;
-use super::version_edit::{VersionChange, VersionEdit, settings_property};
+use super::version_edit::{VersionChange, VersionEdit};
 use super::zombie_tables::ZombieTables;
 use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;

@@ -2,9 +2,12 @@
 
 use super::settings::{KeyspaceSettings, Log, Recovery, Settings, Shape};
 use super::space_policy::Dedup;
+use crate::fold::operators::OperatorName;
 use crate::resources::Resources;
+use esker_api::MergeOperator;
 use esker_memtable::Forwarding;
 use esker_table::Compression;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Builder methods. Each sets the field of its name, whose documentation is complete.
@@ -99,6 +102,13 @@ impl Settings {
         self
     }
 
+    /// Adds a merge operator. It replaces a built-in one of the same name.
+    #[must_use]
+    pub fn merge_operator(mut self, operator: impl MergeOperator + 'static) -> Self {
+        self.merge_operators.add(Arc::new(operator));
+        self
+    }
+
     /// Sets the memory and threads that the database shares with others of this process. They replace
     /// `memory_bytes` and `background_threads`. Default: `None`.
     #[must_use]
@@ -137,11 +147,19 @@ impl KeyspaceSettings {
         self.filter_bits = filter_bits;
         self
     }
+
+    /// Sets the name of the merge operator. Default: none.
+    #[must_use]
+    pub fn merge(mut self, operator: impl Into<OperatorName>) -> Self {
+        self.merge = Some(operator.into());
+        self
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_api::Max;
 
     #[test]
     fn each_method_sets_the_field_of_its_name() {
@@ -149,12 +167,14 @@ mod tests {
             .shape(Shape::Tiered { runs: 4 })
             .dedup(Dedup::SpaceGoal { amp: crate::Ratio::of_hundredths(150) })
             .compression(Compression::Zstd)
-            .filter_bits(12);
+            .filter_bits(12)
+            .merge("max");
         let keyspace = KeyspaceSettings {
             shape: Shape::Tiered { runs: 4 },
             dedup: Dedup::SpaceGoal { amp: crate::Ratio::of_hundredths(150) },
             compression: Compression::Zstd,
             filter_bits: 12,
+            merge: Some(OperatorName::new("max")),
         };
         assert_eq!(default_keyspace, keyspace);
 
@@ -172,7 +192,9 @@ mod tests {
             .direct_reads(true)
             .answers_requests(true)
             .default_keyspace(keyspace)
+            .merge_operator(Max)
             .resources(resources.clone());
+        assert!(set.merge_operators.named("max").is_some());
         let expected = Settings {
             log: Log::None,
             recovery: Recovery::Strict,
@@ -186,6 +208,7 @@ mod tests {
             direct_reads: true,
             answers_requests: true,
             default_keyspace: keyspace,
+            merge_operators: set.merge_operators.clone(),
             resources: Some(resources),
         };
         assert_eq!(set, expected);

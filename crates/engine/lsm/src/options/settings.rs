@@ -3,6 +3,7 @@
 
 use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
+use crate::fold::operators::{MergeOperators, OperatorName};
 use crate::limits::within;
 use crate::resources::Resources;
 use esker_base::{Error, Result};
@@ -225,6 +226,12 @@ pub struct Settings {
     pub answers_requests: bool,
     /// The settings of the default keyspace, used only when the database is created.
     pub default_keyspace: KeyspaceSettings,
+    /// Merge operators, in addition to the built-in ones. Default: none.
+    ///
+    /// A database whose keyspaces name other operators opens all the same. Reads that need them fail
+    /// with [`Error::NoMergeOperator`].
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub merge_operators: MergeOperators,
     /// Memory and threads that several databases of this process share. Default: `None`, and the
     /// database has its own.
     ///
@@ -249,6 +256,7 @@ impl Default for Settings {
             direct_reads: false,
             answers_requests: false,
             default_keyspace: KeyspaceSettings::default(),
+            merge_operators: MergeOperators::default(),
             resources: None,
         }
     }
@@ -395,6 +403,11 @@ pub struct KeyspaceSettings {
     /// Large runs get fewer bits per key, small runs more. A table of a few thousand keys uses up
     /// to half as many again.
     pub filter_bits: u8,
+    /// The name of the merge operator. Default: `None`, and merges are rejected.
+    ///
+    /// Built in are `add_i64`, `max`, `min`, `append`, `set_union` and `hyper_log_log`. Others are given
+    /// to each open by [`Settings::merge_operator`].
+    pub merge: Option<OperatorName>,
 }
 
 impl Default for KeyspaceSettings {
@@ -404,6 +417,7 @@ impl Default for KeyspaceSettings {
             dedup: Dedup::None,
             compression: Compression::Lz4,
             filter_bits: 10,
+            merge: None,
         }
     }
 }
@@ -412,11 +426,13 @@ impl KeyspaceSettings {
     /// Returns the settings that differ from the `stored` ones, as text, or `None` if all are the
     /// same.
     pub(crate) fn difference_from(&self, stored: &KeyspaceSettings) -> Option<String> {
+        let operator = |it: &KeyspaceSettings| it.merge.map_or("none".to_owned(), String::from);
         let pairs = [
             ("shape", stored.shape.to_string(), self.shape.to_string()),
             ("dedup", stored.dedup.to_string(), self.dedup.to_string()),
             ("compression", stored.compression.to_string(), self.compression.to_string()),
             ("filter_bits", stored.filter_bits.to_string(), self.filter_bits.to_string()),
+            ("merge operator", operator(stored), operator(self)),
         ];
         let differing = pairs.into_iter().filter(|(_, stored, asked)| stored != asked);
         let texts: Vec<String> = differing
@@ -448,6 +464,13 @@ impl KeyspaceSettings {
             });
         }
         self.dedup.validate()?;
+        if let Some(name) = self.merge.filter(|name| !name.is_valid()) {
+            return Err(Error::InvalidSetting {
+                setting: "merge",
+                value: name.to_string(),
+                reason: "the name of an operator has 1 to 31 bytes and no control character".into(),
+            });
+        }
         within("filter_bits", self.filter_bits as usize, 0, 32)
     }
 }

@@ -1,5 +1,6 @@
 //! What a compaction needs from the engine to write tables.
 
+use crate::fold::merger::Merger;
 use crate::options::settings::KeyspaceSettings;
 use esker_base::Seqno;
 use esker_storage::Storage;
@@ -19,6 +20,8 @@ pub struct JobContext<'a> {
     pub snapshots: Vec<Seqno>,
     /// The keyspace's settings.
     pub settings: KeyspaceSettings,
+    /// Its merge operator, if it has one.
+    pub merger: Option<Merger>,
     /// Makes the compaction end soon with [`Error::Closed`](esker_base::Error::Closed).
     pub cancelled: &'a AtomicBool,
     /// Called before so many bytes are written; may wait.

@@ -2,6 +2,7 @@
 //!
 //! [`version_filter`] decides whether each version is kept, given [`snapshot_stripes`] and the
 //! deleted ranges of [`range_del_aggregator`]. [`output_files`] writes what is kept.
+//! `operand_output` folds the operands of merges.
 //! `filter_allocation` assigns filter memory to runs, `io_throttle` gives reads and flushes
 //! priority, and `job_context` is what a compaction needs from the engine.
 //!
@@ -10,6 +11,7 @@
 pub(crate) mod filter_allocation;
 pub(crate) mod io_throttle;
 pub mod job_context;
+mod operand_output;
 pub mod output_files;
 pub mod range_del_aggregator;
 pub mod snapshot_stripes;

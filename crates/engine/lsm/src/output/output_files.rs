@@ -1,6 +1,7 @@
 //! Writes the kept versions of a flush or a compaction to tables.
 
 use super::job_context::JobContext;
+use super::operand_output;
 use super::version_filter::{Decision, VersionFilter};
 use crate::version::{TableId, TableMeta, table_file_name};
 use esker_base::{EntryCursor, Error, RangeTombstone, Result, WriteHint};
@@ -99,6 +100,11 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
             Decision::Keep(seqno) => {
                 writer.add(key, seqno, kind, cursor.value())?;
                 filled.versions_out += 1;
+            }
+            Decision::Operand => {
+                let FinishedTable { versions_in, versions_out } = &mut filled;
+                operand_output::write_key(writer, cursor, fold, (versions_in, versions_out))?;
+                continue;
             }
         }
         cursor.next()?;

@@ -10,16 +10,18 @@
 //!
 //! 3. a delete of the oldest stripe goes, for by 1 everything it deletes has gone,
 //! 4. a range tombstone of the oldest stripe goes, for by 2 everything it deletes has gone,
-//! 5. a put of the oldest stripe gets seqno 0, which takes one byte on disk.
+//! 5. a put of the oldest stripe gets seqno 0, which takes one byte on disk. Not so in a keyspace with
+//!    a merge operator: a repair could not identify the operands in the value.
 //!
 //! Deletes of later stripes stay even if they delete nothing: whoever holds a snapshot can find out
 //! what was written since (`changed`).
 //!
-//! Merge operands, once there are any, fold here: an operand does not hide the versions below it, as
-//! rule 1 has it, but combines with them within its stripe.
+//! An operand does not hide the versions below it, as rule 1 has it: `operand_output` folds it with
+//! those of its stripe.
 
 use super::range_del_aggregator::RangeDelAggregator;
 use super::snapshot_stripes::SnapshotStripes;
+use crate::fold::merger::Merger;
 use crate::fold::{Verdict, verdict};
 use esker_base::{Kind, RangeTombstone, Seqno};
 
@@ -30,6 +32,8 @@ pub enum Decision {
     Drop,
     /// It stays, with this seqno.
     Keep(Seqno),
+    /// It is an operand, and the newest version of its stripe.
+    Operand,
 }
 
 /// Decides, version by version, what a flush or a merge keeps.
@@ -47,6 +51,8 @@ pub struct VersionFilter {
     /// The stripe of the last version of `key`, or `NO_STRIPE` before the first.
     stripe: usize,
     bytes_seen: u64,
+    /// The merge operator of the keyspace, if it has one.
+    pub(super) merger: Option<Merger>,
 }
 
 const NO_STRIPE: usize = usize::MAX;
@@ -64,7 +70,14 @@ impl VersionFilter {
             last_kept: Vec::new(),
             stripe: NO_STRIPE,
             bytes_seen: 0,
+            merger: None,
         }
+    }
+
+    /// The same for a keyspace with a merge operator.
+    pub(crate) fn merging(mut self, merger: Option<Merger>) -> Self {
+        self.merger = merger;
+        self
     }
 
     /// Counts a version of so many bytes, key and value.
@@ -116,12 +129,32 @@ impl VersionFilter {
         if self.coverage.deletes(seqno, self.stripes.last_of(stripe)) {
             return Decision::Drop;
         }
-        let everybody_sees_it = self.bottommost && stripe == 0;
-        if everybody_sees_it && verdict(kind, || false) == Verdict::Absent {
-            return Decision::Drop;
+        let everybody_sees_it = self.everybody_sees(stripe);
+        match verdict(kind, || false) {
+            Verdict::Value => {}
+            Verdict::Absent if everybody_sees_it => return Decision::Drop,
+            Verdict::Absent => {}
+            Verdict::Operand => return Decision::Operand,
         }
         self.keeps_key = true;
-        Decision::Keep(if everybody_sees_it { 0 } else { seqno })
+        Decision::Keep(if everybody_sees_it && self.merger.is_none() { 0 } else { seqno })
+    }
+
+    /// Whether all readers see the versions of a stripe, and nothing older is beneath.
+    #[inline]
+    pub(super) fn everybody_sees(&self, stripe: usize) -> bool {
+        self.bottommost && stripe == 0
+    }
+
+    /// The stripe of a version, and whether a range tombstone of the stripe covers it.
+    pub(super) fn stripe_of(&self, seqno: Seqno) -> (usize, bool) {
+        let stripe = self.stripes.of(seqno);
+        (stripe, self.coverage.deletes(seqno, self.stripes.last_of(stripe)))
+    }
+
+    /// Says that a version of the key entered stays.
+    pub(super) fn keep_key(&mut self) {
+        self.keeps_key = true;
     }
 
     /// The last key of which a version stays; empty if there is none.
@@ -166,6 +199,7 @@ mod tests {
             match fold.judge(seqno, kind) {
                 Decision::Drop => {}
                 Decision::Keep(seqno) => kept.push((seqno, kind)),
+                Decision::Operand => unreachable!("there is none"),
             }
         }
         (kept, fold.tombstones_within(None, None).map(|t| t.seqno).collect())

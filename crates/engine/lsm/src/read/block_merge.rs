@@ -38,7 +38,7 @@ pub(crate) enum Moved {
     Entry,
     /// At the end of the range.
     End,
-    /// A refill was lost, or the walk gets on faster. All keys below [`BlockMerge::key`] are passed, and so is that key if
+    /// A refill was lost, or the walk gets on faster, or an operand has to be folded. All keys below [`BlockMerge::key`] are passed, and so is that key if
     /// [`BlockMerge::is_decided`].
     Lost,
 }
@@ -119,7 +119,7 @@ impl BlockMerge {
 
     /// Whether nothing of the current key is left to be yielded.
     pub(crate) fn is_decided(&self) -> bool {
-        self.top().is_decided()
+        self.top().is_decided() && self.verdict() != Verdict::Operand
     }
 
     /// Goes to the next entry without a refill. Returns false, and may have gone on, if that takes
@@ -135,8 +135,12 @@ impl BlockMerge {
             if scan.advance().is_err() {
                 return false;
             }
-            if scan.is_decided() && verdict(scan.kind(), || false) == Verdict::Value {
-                return true;
+            if scan.is_decided() {
+                match verdict(scan.kind(), || false) {
+                    Verdict::Value => return true,
+                    Verdict::Operand => return false,
+                    Verdict::Absent => {}
+                }
             }
         }
         false
@@ -147,6 +151,10 @@ impl BlockMerge {
         &mut self,
         mut refill: impl FnMut(usize, &mut BlockScan, ScanEnd) -> Result<Refill>,
     ) -> Result<Moved> {
+        // Only `advance_alone` leaves an operand here.
+        if verdict(self.top().kind(), || false) == Verdict::Operand {
+            return Ok(Moved::Lost);
+        }
         for _ in 0..PASSED_KEYS {
             // What older runs have of a decided key is not seen.
             while self.top().is_decided()
@@ -164,19 +172,24 @@ impl BlockMerge {
             if self.order.is_empty() {
                 return Ok(Moved::End);
             }
-            if self.lives() {
-                return Ok(Moved::Entry);
+            if self.top().is_decided() {
+                match self.verdict() {
+                    Verdict::Value => return Ok(Moved::Entry),
+                    Verdict::Operand => return Ok(Moved::Lost),
+                    Verdict::Absent => {}
+                }
             }
         }
         Ok(Moved::Lost)
     }
 
+    /// What the current version decides, given that it is decided.
     #[inline]
-    fn lives(&self) -> bool {
+    fn verdict(&self) -> Verdict {
         let top = self.top();
         let covering = |list: &Arc<FragmentedTombstones>| list.covering(top.key(), self.snapshot);
         let is_covered = || self.tombstones.iter().any(|list| covering(list) > top.seqno());
-        top.is_decided() && verdict(top.kind(), is_covered) == Verdict::Value
+        verdict(top.kind(), is_covered)
     }
 
     /// Moves the scan of a slot on, and the slot to its place. Returns false if a refill was lost,

@@ -12,10 +12,12 @@
 //! After any other move, the walk must be positioned again.
 
 use super::block_merge::{BlockMerge, Refill};
+use super::merged_get::add_note;
 use super::merging_iter::MergingIter;
 use super::skip::{self, Passed};
 use super::source::{self, PinnedView, Source};
-use crate::fold::{Verdict, verdict};
+use crate::fold::key_fold::Fold;
+use crate::fold::{Merges, Verdict, verdict};
 use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
 use crate::version::readers::known_empty::PassedKeys;
@@ -24,6 +26,7 @@ use esker_base::{EntryCursor, Error, KeyspaceId, MAX_SEQNO, Result, Seqno};
 use esker_table::{BlockScan, PinnedValue, ScanEnd};
 use std::borrow::Cow;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A buffer of this size is kept for the next value; one that a larger value left is not.
 pub(crate) const KEPT_BYTES: usize = 64 << 10;
@@ -37,6 +40,9 @@ enum IterState {
     OnVersion,
     /// On a pair; the merge stands before all versions of its key, and the pair is in the buffers.
     Before,
+    /// On an entry that was folded, which is in the buffers; the merge is at a version of its key, or
+    /// of a greater key, or at the end.
+    Folded,
 }
 
 /// Where a pair's value is.
@@ -86,6 +92,7 @@ pub(crate) struct DbIter {
     key: Vec<u8>,
     value: Vec<u8>,
     passed: Passed,
+    merges: Arc<Merges>,
     /// What a cursor that has gone left for the next.
     buffers: BlockMerge,
 }
@@ -110,6 +117,7 @@ impl DbIter {
             key: Vec::new(),
             value: Vec::new(),
             passed: Passed::new(keyspace, snapshot, tree.known_empty.clone()),
+            merges: tree.merges.clone(),
             buffers: BlockMerge::default(),
         };
         walk.view.set_runs(&mut walk.merge, tree, keyspace, &walk.range)?;
@@ -154,14 +162,42 @@ impl DbIter {
         std::mem::take(&mut self.buffers)
     }
 
-    /// Whether the version that the merge stands on is a pair's value, given that it is the newest
-    /// of its key at the snapshot.
+    /// What the version at the merge decides, given that it is the newest of its key at
+    /// the snapshot.
     #[inline]
-    fn lives(&self) -> bool {
+    fn verdict(&self) -> Verdict {
         let (key, seqno) = (self.merge.key(), self.merge.seqno());
         let tombstones = self.view.tombstones();
         let is_covered = || tombstones.iter().any(|it| it.covering(key, self.snapshot) > seqno);
-        verdict(self.merge.kind(), is_covered) == Verdict::Value
+        verdict(self.merge.kind(), is_covered)
+    }
+
+    /// Folds the versions of a key, with the merge at the newest of the snapshot, an
+    /// operand. Takes key and value, and leaves the merge on an older version or behind.
+    #[cold]
+    fn fold(&mut self) -> Result<()> {
+        self.key.clear();
+        self.key.extend_from_slice(self.merge.key());
+        let keyspace = self.passed.keyspace();
+        let mut fold = Fold::new();
+        for list in self.view.tombstones().iter() {
+            fold.delete_below(list.covering(&self.key, self.snapshot));
+        }
+        let least = self.view.version().tables_through;
+        let note = self.merges.hot.get(keyspace, &self.key, self.snapshot, least);
+        while !fold.is_done() && self.merge.valid() && self.merge.key() == &self.key[..] {
+            match note.as_ref().filter(|note| self.merge.seqno() <= note.seqno) {
+                Some(note) => add_note(&mut fold, note),
+                None => fold.add(self.merge.seqno(), self.merge.kind(), self.merge.value()),
+            }?;
+            self.merge.next()?;
+        }
+        let merger = match self.view.version().keyspaces.get(&keyspace) {
+            Some(found) => self.merges.merger(&found.name, found.settings.merge),
+            None => self.merges.merger("", None),
+        };
+        self.value = fold.finish(&merger, &self.key)?.unwrap_or_default();
+        Ok(())
     }
 
     /// Goes forward from the version that the merge stands on, which is the newest of its key or
@@ -178,9 +214,17 @@ impl DbIter {
                 skip::pass_newer(&mut self.merge, &self.key, self.snapshot)?;
                 continue;
             }
-            if self.lives() {
-                self.stand = IterState::OnVersion;
-                return Ok(());
+            match self.verdict() {
+                Verdict::Value => {
+                    self.stand = IterState::OnVersion;
+                    return Ok(());
+                }
+                Verdict::Operand => {
+                    self.fold()?;
+                    self.stand = IterState::Folded;
+                    return Ok(());
+                }
+                Verdict::Absent => {}
             }
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
@@ -211,7 +255,12 @@ impl DbIter {
                 }
                 steps += 1;
                 if self.merge.seqno() <= self.snapshot {
-                    found = self.lives();
+                    let verdict = self.verdict();
+                    if verdict == Verdict::Operand {
+                        found = self.find_newest_of_key()?;
+                        break;
+                    }
+                    found = verdict == Verdict::Value;
                     if found {
                         self.value.clear();
                         self.value.extend_from_slice(self.merge.value());
@@ -239,11 +288,17 @@ impl DbIter {
     #[cold]
     fn find_newest_of_key(&mut self) -> Result<bool> {
         self.merge.seek(&self.key, self.snapshot)?;
-        let found = self.merge.valid() && self.merge.key() == &self.key[..] && self.lives();
-        if found {
-            self.value.clear();
-            self.value.extend_from_slice(self.merge.value());
+        let is_there = self.merge.valid() && self.merge.key() == &self.key[..];
+        let verdict = if is_there { self.verdict() } else { Verdict::Absent };
+        match verdict {
+            Verdict::Value => {
+                self.value.clear();
+                self.value.extend_from_slice(self.merge.value());
+            }
+            Verdict::Operand => self.fold()?,
+            Verdict::Absent => {}
         }
+        let found = verdict != Verdict::Absent;
         self.merge.seek_before(&self.key, MAX_SEQNO)?;
         Ok(found)
     }
@@ -346,6 +401,12 @@ impl DbIter {
                 skip::pass_key(&mut cursor.merge, &cursor.key)?;
                 cursor.find_next_user_entry()
             }
+            IterState::Folded => {
+                if cursor.merge.valid() && cursor.merge.key() == &cursor.key[..] {
+                    skip::pass_key(&mut cursor.merge, &cursor.key)?;
+                }
+                cursor.find_next_user_entry()
+            }
             IterState::Before => {
                 let key = std::mem::take(&mut cursor.key);
                 let passed = cursor.seek_after(&key);
@@ -362,6 +423,10 @@ impl DbIter {
             IterState::OnVersion => {
                 cursor.key.clear();
                 cursor.key.extend_from_slice(cursor.merge.key());
+                cursor.merge.seek_before(&cursor.key, MAX_SEQNO)?;
+                cursor.find_prev_user_entry()
+            }
+            IterState::Folded => {
                 cursor.merge.seek_before(&cursor.key, MAX_SEQNO)?;
                 cursor.find_prev_user_entry()
             }
@@ -450,7 +515,7 @@ impl DbIter {
         match self.stand {
             IterState::Nowhere => None,
             IterState::OnVersion => Some(self.merge.key()),
-            IterState::Before => Some(&self.key),
+            IterState::Before | IterState::Folded => Some(&self.key),
         }
     }
 

@@ -8,7 +8,10 @@
 //! no MemTable of the view, and results from the tables are inserted into it. [`DramTable`] defines
 //! the rules for correctness; the names R1, R3 and R4 below are theirs.
 
-use crate::fold::{Verdict, is_value, verdict};
+use super::lookup::LookupKey;
+pub(crate) use super::lookup::ReadTier;
+use super::merged_get::merged_get;
+use crate::fold::{Verdict, verdict};
 use crate::stats::table_reads::ReadCost;
 use crate::tree::Tree;
 use crate::version::readers::super_version::SuperVersion;
@@ -24,49 +27,12 @@ use std::sync::Arc;
 /// copied, which costs less than a count that all readers of the block share.
 const SHARED_BLOCK_PART: usize = 8;
 
-/// Whether a read may wait for the device.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReadTier {
-    MayBlock,
-    MemoryOnly,
-}
-
-/// A key that is looked for at a moment.
-#[derive(Clone, Copy)]
-pub(super) struct LookupKey<'a> {
-    keyspace: KeyspaceId,
-    key: &'a [u8],
-    hash: u64,
-    snapshot: Seqno,
-}
-
-impl<'a> LookupKey<'a> {
-    /// The stored `key` at `snapshot`, or at the end of the view if that is earlier.
-    #[inline]
-    pub(super) fn new(
-        view: &SuperVersion,
-        keyspace: KeyspaceId,
-        key: &'a [u8],
-        snapshot: Seqno,
-    ) -> Self {
-        // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
-        let snapshot = snapshot.min(view.last_seqno());
-        LookupKey { keyspace, key, hash: hash64(key), snapshot }
-    }
-
-    pub(super) fn key(&self) -> &'a [u8] {
-        self.key
-    }
-
-    pub(super) fn snapshot(&self) -> Seqno {
-        self.snapshot
-    }
-}
-
 /// What memory says of a key.
 pub(super) enum InMemory {
     /// Its value.
     Decided(Option<Value>),
+    /// Its newest version is an operand.
+    Operand,
     /// Tables decide. Versions older than this are deleted.
     Below(Seqno),
 }
@@ -87,9 +53,12 @@ pub(crate) fn get(
     let sought = LookupKey::new(view, keyspace, key, snapshot);
     match get_from_memory(tree, view, sought)? {
         InMemory::Decided(value) => Ok(value),
+        InMemory::Operand => merged_get(tree, view, tables, sought, patience),
         InMemory::Below(deleted_below) => {
-            let found = get_from_tables(tree, tables, sought, deleted_below, patience)?;
-            Ok(fill(tree, view, sought, found))
+            match get_from_tables(tree, tables, sought, deleted_below, patience)? {
+                InTables::Decided(found) => Ok(fill(tree, view, sought, found)),
+                InTables::Operand => merged_get(tree, view, tables, sought, patience),
+            }
         }
     }
 }
@@ -113,7 +82,7 @@ pub(super) fn get_from_memory(
         let answer = get_from_memtable(tree, memtable, sought, deleted_below);
         memtable.sound()?;
         if let Some(answer) = answer {
-            return Ok(InMemory::Decided(answer));
+            return Ok(answer);
         }
     }
     let Some(dram_table) = &tree.dram_table else { return Ok(InMemory::Below(deleted_below)) };
@@ -161,27 +130,35 @@ fn get_from_memtable(
     memtable: &MemTable,
     sought: LookupKey<'_>,
     deleted_below: Seqno,
-) -> Option<Option<Value>> {
+) -> Option<InMemory> {
     let LookupKey { keyspace, key, hash, snapshot } = sought;
     // A copy in DRAM spares reading persistent memory, and nothing else.
     let copies =
         tree.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
     let Some(copies) = copies else {
         let found = memtable.get(keyspace, key, hash, snapshot)?;
-        let lives = is_value(found.kind, found.seqno, deleted_below);
-        return Some(lives.then(|| Value::from(found.value)));
+        return Some(match verdict(found.kind, || found.seqno < deleted_below) {
+            Verdict::Value => InMemory::Decided(Some(Value::from(found.value))),
+            Verdict::Absent => InMemory::Decided(None),
+            Verdict::Operand => InMemory::Operand,
+        });
     };
     let copy_of = |seqno| {
         let copy = copies.get_exact(keyspace, key, hash, seqno, |value| Value::from(value));
         copy.map(|value| (seqno, value))
     };
     Some(match memtable.get_or_cached(keyspace, key, hash, snapshot, copy_of)? {
-        LookupOutcome::Copy((seqno, value)) => (seqno >= deleted_below).then_some(value),
-        LookupOutcome::Here(found) if is_value(found.kind, found.seqno, deleted_below) => {
-            copies.record_pmem_read(keyspace, key, hash, found.seqno, found.value);
-            Some(Value::from(found.value))
+        LookupOutcome::Copy((seqno, value)) => {
+            InMemory::Decided((seqno >= deleted_below).then_some(value))
         }
-        LookupOutcome::Here(_) => None,
+        LookupOutcome::Here(found) => match verdict(found.kind, || found.seqno < deleted_below) {
+            Verdict::Value => {
+                copies.record_pmem_read(keyspace, key, hash, found.seqno, found.value);
+                InMemory::Decided(Some(Value::from(found.value)))
+            }
+            Verdict::Absent => InMemory::Decided(None),
+            Verdict::Operand => InMemory::Operand,
+        },
     })
 }
 
@@ -191,7 +168,7 @@ fn get_from_tables(
     sought: LookupKey<'_>,
     deleted_below: Seqno,
     patience: ReadTier,
-) -> Result<Option<(Seqno, Value)>> {
+) -> Result<InTables> {
     let LookupKey { key, snapshot, .. } = sought;
     let mut search = TableSearch::new(deleted_below);
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
@@ -205,7 +182,15 @@ fn get_from_tables(
         }
     }
     search.end(tree);
-    Ok(None)
+    Ok(InTables::Decided(None))
+}
+
+/// What tables say of a key.
+pub(super) enum InTables {
+    /// Its newest version, or `None` if it has no value.
+    Decided(Option<(Seqno, Value)>),
+    /// Its newest version is an operand.
+    Operand,
 }
 
 /// The search for a key in run after run, newest first.
@@ -222,8 +207,8 @@ impl TableSearch {
         TableSearch { deleted_below, cost: ReadCost::default() }
     }
 
-    /// Looks for the key in `run`. Returns `Some` if the run decides: with the newest version, or
-    /// `None` if that is deleted. `find` looks into a table that the filter does not rule out.
+    /// Looks for the key in `run`. Returns `Some` if the run decides. `find` looks into a table that
+    /// the filter does not rule out.
     #[inline]
     pub(super) fn visit(
         &mut self,
@@ -232,7 +217,7 @@ impl TableSearch {
         sought: LookupKey<'_>,
         patience: ReadTier,
         find: impl FnOnce(&Arc<Table>, &mut BlockReadStats) -> Result<Option<Found>>,
-    ) -> Result<Option<Option<(Seqno, Value)>>> {
+    ) -> Result<Option<InTables>> {
         let LookupKey { key, hash, snapshot, .. } = sought;
         let Some(handle) = run.table_for(key) else { return Ok(None) };
         self.cost.runs += 1;
@@ -252,8 +237,11 @@ impl TableSearch {
         self.cost.reads += 1;
         let Some(found) = found else { return Ok(None) };
         tree.counters.table_gets.count(true, self.cost);
-        let lives = is_value(found.kind, found.seqno, self.deleted_below);
-        Ok(Some(lives.then(|| (found.seqno, value_of(found.value)))))
+        Ok(Some(match verdict(found.kind, || found.seqno < self.deleted_below) {
+            Verdict::Value => InTables::Decided(Some((found.seqno, value_of(found.value)))),
+            Verdict::Absent => InTables::Decided(None),
+            Verdict::Operand => InTables::Operand,
+        }))
     }
 
     /// Notes that no run decided.

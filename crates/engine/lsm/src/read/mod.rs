@@ -13,6 +13,8 @@ pub(crate) mod conflict_check;
 pub(crate) mod db_iter;
 pub(crate) mod get;
 pub mod level_iter;
+pub(crate) mod lookup;
+pub(crate) mod merged_get;
 pub mod merging_iter;
 pub(crate) mod multi_get;
 pub(crate) mod skip;

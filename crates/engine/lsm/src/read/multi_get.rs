@@ -8,10 +8,12 @@
 //!
 //! Each key is searched by the same functions as in [`get`](super::get), so both find the same.
 
-use super::get::{InMemory, LookupKey, ReadTier, TableSearch, fill, get, get_from_memory};
+use super::get::{InMemory, InTables, TableSearch, fill, get, get_from_memory};
+use super::lookup::{LookupKey, ReadTier};
+use super::merged_get::merged_get;
 use crate::tree::Tree;
-use crate::version::Run;
 use crate::version::readers::super_version::SuperVersion;
+use crate::version::{KeyspaceVersion, Run};
 use esker_api::Value;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_table::WideLookup;
@@ -49,7 +51,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     for keys in keys.chunks(KEYS) {
         let stored: Vec<_> = keys.iter().map(|key| tree.keys.stored(key.as_ref())).collect();
         let sought = stored.iter().map(|key| LookupKey::new(view, keyspace, key, snapshot));
-        for value in get_group(tree, view, &runs, sought) {
+        for value in get_group(tree, view, tables, &runs, sought) {
             values.push(value?);
         }
     }
@@ -59,6 +61,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
 fn get_group<'a>(
     tree: &Tree,
     view: &SuperVersion,
+    tables: &KeyspaceVersion,
     runs: &[&Arc<Run>],
     keys: impl Iterator<Item = LookupKey<'a>>,
 ) -> Vec<Result<Option<Value>>> {
@@ -66,6 +69,7 @@ fn get_group<'a>(
     for (at, sought) in keys.enumerate() {
         results.push(match get_from_memory(tree, view, sought) {
             Ok(InMemory::Decided(value)) => Ok(value),
+            Ok(InMemory::Operand) => merged_get(tree, view, tables, sought, ReadTier::MayBlock),
             Ok(InMemory::Below(deleted_below)) => {
                 let search = TableSearch::new(deleted_below);
                 waiting.push(Waiting { at, sought, search, passed: 0 });
@@ -80,7 +84,12 @@ fn get_group<'a>(
         waiting.retain_mut(|key| match key.go_on(tree, runs, &mut lookup) {
             Err(Error::WouldBlock) => true,
             found => {
-                results[key.at] = found.map(|found| fill(tree, view, key.sought, found));
+                results[key.at] = found.and_then(|found| match found {
+                    InTables::Decided(found) => Ok(fill(tree, view, key.sought, found)),
+                    InTables::Operand => {
+                        merged_get(tree, view, tables, key.sought, ReadTier::MayBlock)
+                    }
+                });
                 false
             }
         });
@@ -99,7 +108,7 @@ impl Waiting<'_> {
         tree: &Tree,
         runs: &[&Arc<Run>],
         lookup: &mut WideLookup,
-    ) -> Result<Option<(Seqno, Value)>> {
+    ) -> Result<InTables> {
         let (key, snapshot) = (self.sought.key(), self.sought.snapshot());
         while let Some(run) = runs.get(self.passed) {
             // What a visit counts that ends at a missing block, its repetition counts again.
@@ -114,6 +123,6 @@ impl Waiting<'_> {
             (self.search, self.passed) = (search, self.passed + 1);
         }
         self.search.end(tree);
-        Ok(None)
+        Ok(InTables::Decided(None))
     }
 }

@@ -6,8 +6,8 @@
 use super::level_iter::LevelIter;
 use super::merging_iter::MergingIter;
 use crate::tree::Tree;
-use crate::version::TableMeta;
 use crate::version::readers::super_version::SuperVersion;
+use crate::version::{TableMeta, Version};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, Result, Seqno};
 use esker_memtable::MemTableCursor;
@@ -103,6 +103,11 @@ impl PinnedView {
     /// [`PinnedView::set_runs`].
     pub(crate) fn load(&mut self, tree: &Tree) {
         self.view = tree.view.load();
+    }
+
+    /// The version of the view.
+    pub(crate) fn version(&self) -> &Version {
+        &self.view.version
     }
 
     /// The range tombstones of all sources.

@@ -12,6 +12,7 @@ use super::unlisted_files::quarantine;
 use super::unlisted_files::{Fate, Known, Strays, loss_in};
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::engine::Engine;
+use crate::fold::Merges;
 use crate::index::registry::IndexRegistry;
 use crate::log::pmem_wal;
 use crate::log::segment_provider::{PoolLogs, SegmentProvider};
@@ -155,9 +156,10 @@ fn assemble(
         ingesting: None,
     };
     let store_id = StoreId::next();
+    let keys = installer.key_format();
     let tree = Tree {
         store_id,
-        keys: installer.key_format(),
+        keys,
         sizes: SizeTargets { segment_bytes: settings.segment_bytes as u64 },
         storage: env.storage,
         owner: OwnerProcess::current(),
@@ -172,6 +174,7 @@ fn assemble(
         snapshots: Arc::new(SnapshotTracker::new(store_id)),
         leases: PinRegistry::default(),
         known_empty: Arc::default(),
+        merges: Arc::new(Merges::new(settings.merge_operators.clone(), keys)),
         counters: Counters::default(),
         unwritten: UnpersistedStats::default(),
         histories,

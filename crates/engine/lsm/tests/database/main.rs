@@ -15,6 +15,7 @@ mod dram_table;
 mod edge_keys;
 mod foreign_handles;
 mod large_batches;
+mod merges;
 mod pool;
 mod pool_full;
 mod reads_and_writes;

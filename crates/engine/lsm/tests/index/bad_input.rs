@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use esker_base::{Error, IndexError};
-use esker_lsm::{IndexSettings, IndexStatus};
+use esker_lsm::{IndexSettings, IndexStatus, KeyspaceSettings};
 
 #[test]
 fn a_panic_of_the_function_fails_the_write_and_nothing_else() {
@@ -87,6 +87,17 @@ fn what_would_bypass_an_index_is_refused() {
     assert!(rows(&users).is_empty());
     db.default_keyspace().ingest([("a", "1")]).unwrap();
     db.default_keyspace().clear().unwrap();
+    let texts = db.keyspace("texts", KeyspaceSettings::default().merge("append")).unwrap();
+    texts.merge("a", "first").unwrap();
+    let index = texts.index("by_word", first_word).unwrap();
+    index.wait_ready().unwrap();
+    refused(texts.merge("a", " second").unwrap_err());
+    // A transaction puts the result.
+    let mut tx = db.transaction().unwrap();
+    tx.merge(&texts, "a", "-second").unwrap();
+    tx.commit().unwrap();
+    verify(&db, &index, &rows(&texts), first_word);
+    assert_eq!(index.get("first-second").next().unwrap().unwrap().key, "a");
 }
 
 #[test]

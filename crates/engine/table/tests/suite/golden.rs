@@ -2,7 +2,7 @@
 //! which only a new format version may need.
 
 use crate::support::*;
-use esker_base::{Kind, MAX_SEQNO, RangeTombstone};
+use esker_base::{Kind, MAX_SEQNO, RangeTombstone, combined};
 use esker_table::{BlockCache, Compression, ReadPurpose, Table, TableOptions};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -69,11 +69,20 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn check(name: &str, compression: Compression, fingerprint_bits: u8) {
+    check_versions(name, compression, fingerprint_bits, &versions());
+}
+
+fn check_versions(
+    name: &str,
+    compression: Compression,
+    fingerprint_bits: u8,
+    versions: &[Version],
+) {
     let name = |extension| golden(&format!("v1-{name}.{extension}"));
     if std::env::var_os("ESKER_BLESS").is_some() {
         let mut file = Growing::default();
         let options = TableOptions { compression, fingerprint_bits, ..options() };
-        let info = write_to(&mut file, options, &versions(), &tombstones());
+        let info = write_to(&mut file, options, versions, &tombstones());
         std::fs::write(name("table"), &file.0).unwrap();
         std::fs::write(name("txt"), dump(&open_bytes(file.0, &info).unwrap())).unwrap();
     }
@@ -83,9 +92,9 @@ fn check(name: &str, compression: Compression, fingerprint_bits: u8) {
     let cache = Arc::new(BlockCache::new(1 << 20));
     let table = Arc::new(Table::open(file, FILE_ID, 0, len, cache).unwrap());
     assert_eq!(dump(&table), std::fs::read_to_string(name("txt")).unwrap());
-    assert_eq!(scan(&table, ReadPurpose::Read).unwrap(), versions());
-    for (key, seqno, ..) in versions() {
-        assert_eq!(get(&table, &key, seqno).unwrap().unwrap().seqno, seqno);
+    assert_eq!(scan(&table, ReadPurpose::Read).unwrap(), versions);
+    for (key, seqno, ..) in versions {
+        assert_eq!(get(&table, key, *seqno).unwrap().unwrap().seqno, *seqno);
     }
     let complaints = complaints(&table);
     assert!(complaints.is_empty(), "{complaints:?}");
@@ -105,6 +114,34 @@ fn tables_with_samples_as_bits_say_so_in_their_footers() {
     let mut file = Growing::default();
     write_to(&mut file, options(), &versions(), &tombstones());
     assert_eq!(features(&file.0), 1);
+}
+
+/// The versions above, with operands of merges among them.
+fn with_operands() -> Vec<Version> {
+    let mut versions = versions();
+    let operands =
+        (0..5).map(|n| (b"city/030".to_vec(), 90_000 + n, Kind::Merge, vec![n as u8; 8]));
+    versions.extend(operands);
+    versions.push((b"dam".to_vec(), 7, Kind::Merge, b"operand".to_vec()));
+    let combined = combined::encode(7_000, 300, b"operands");
+    versions.push((b"dam".to_vec(), 7_000, Kind::Combined, combined));
+    sort(&mut versions);
+    versions
+}
+
+/// Older readers take an operand for damage. So they must refuse the table by name before.
+#[test]
+fn only_tables_with_operands_say_so_in_their_footers() {
+    let of = |name: &str| features(&std::fs::read(golden(name)).unwrap());
+    assert_eq!((of("v1-operands.table"), of("v1-packed-samples.table")), (3, 1));
+    let mut file = Growing::default();
+    write_to(&mut file, options(), &with_operands(), &tombstones());
+    assert_eq!(features(&file.0), 3);
+}
+
+#[test]
+fn version_1_with_operands_reads_as_it_did() {
+    check_versions("operands", Compression::Lz4, 11, &with_operands());
 }
 
 #[test]

@@ -44,7 +44,9 @@ impl<'a> LockRequest<'a> {
     /// What `entry` writes to.
     pub(super) fn add(&mut self, entry: &Entry<'a>) {
         match entry.kind {
-            Kind::Put | Kind::Delete => self.keys.push(LockKey::new(entry.keyspace, entry.key)),
+            Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined => {
+                self.keys.push(LockKey::new(entry.keyspace, entry.key))
+            }
             Kind::RangeDelete => self.ranges.push(LockRange {
                 keyspace: entry.keyspace,
                 start: entry.key.into(),

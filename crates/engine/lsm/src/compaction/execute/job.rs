@@ -9,6 +9,7 @@ use super::subcompaction::{CompactionResult, Failure};
 use super::subcompaction_queue::SubcompactionQueue;
 use crate::compaction::execute::subcompaction;
 use crate::compaction::plan::CompactionPlan;
+use crate::fold::merger::Merger;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::VersionEdit;
 use crate::options::settings::KeyspaceSettings;
@@ -64,6 +65,7 @@ pub(crate) struct CompactionJob {
     plan: CompactionPlan,
     pub(crate) parts: SubcompactionQueue,
     settings: KeyspaceSettings,
+    merger: Option<Merger>,
     /// Read after the plan was made.
     snapshots: Vec<Seqno>,
     fingerprint_bits: u8,
@@ -95,6 +97,7 @@ impl CompactionJob {
             plan: plan.clone(),
             parts: SubcompactionQueue::new(plan.parts(parts_at_most)),
             settings: keyspace.settings,
+            merger: keyspace.settings.merge.map(|_| tree.merger(keyspace)),
             snapshots: tree.snapshots.list(),
             fingerprint_bits: fingerprint_bits(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
@@ -112,6 +115,7 @@ impl CompactionJob {
             next_file_id: &|| tree.installer.next_file(),
             snapshots: self.snapshots.clone(),
             settings: self.settings,
+            merger: self.merger.clone(),
             cancelled: pacing.throttle.cancelled_flag(),
             throttle: &|bytes| {
                 self.progress.wrote(bytes);

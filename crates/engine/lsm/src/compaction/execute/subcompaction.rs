@@ -119,7 +119,8 @@ pub fn execute_part(
         part,
         context,
         merge: merge_of(plan, part, context),
-        fold: VersionFilter::new(context.snapshots.clone(), plan.bottommost && !part.held_back),
+        fold: VersionFilter::new(context.snapshots.clone(), plan.bottommost && !part.held_back)
+            .merging(context.merger.clone()),
         files: OutputFiles::new(context),
         grandparent: 0,
         cut: 0,

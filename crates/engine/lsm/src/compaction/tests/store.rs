@@ -191,6 +191,7 @@ impl Store {
             next_file_id: &next_file_id,
             snapshots: self.snapshots.clone(),
             settings: self.settings,
+            merger: None,
             cancelled: &self.cancelled,
             throttle: &|_| {},
             table_bytes: self.sizes.table_bytes(),

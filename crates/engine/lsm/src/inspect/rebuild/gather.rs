@@ -7,7 +7,7 @@ use crate::inspect::salvage::{DroppedTable, told};
 use crate::inspect::{Inspector, path};
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::manifest::manifest_file::read_prefix;
-use crate::manifest::version_edit::read_settings_property;
+use crate::manifest::settings_code::read_settings_property;
 use crate::user_keys::KeyFormat;
 use crate::version::{TableId, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Error, KeyspaceId, Result, Seqno, seed_from_os};

@@ -6,7 +6,8 @@
 //! 1. The tables of each keyspace are ranked from old to new: the deepest level first, then by their
 //!    highest sequence number.
 //! 2. All versions are read in key order. The files stay unchanged, in runs of level 0, if all tables
-//!    are intact and each version with a higher sequence number is in a table with a higher rank.
+//!    are intact, each version with a higher sequence number is in a table with a higher rank, and
+//!    no operand of a merge is in two.
 //! 3. Otherwise what can be read is merged into new tables, by sequence number. The deepest level
 //!    stores the sequence number 0, so two versions may have the same: the newer table's counts.
 //!
@@ -232,7 +233,7 @@ fn is_covered(meta: &TableMeta, ranges: &[Hidden]) -> bool {
     meta.ends_before(&at)
 }
 
-/// Whether the order of the tables is that of their versions; and where to cut, if they are merged.
+/// Whether the order of the tables is that of their versions, and no two have the same operand; and where to cut, if they are merged.
 fn examine(tables: &[Found], sources: Vec<Source>) -> Result<(bool, Vec<Vec<u8>>)> {
     let deletes: Vec<(usize, &Arc<FragmentedTombstones>)> = tables
         .iter()
@@ -258,7 +259,7 @@ fn examine(tables: &[Found], sources: Vec<Source>) -> Result<(bool, Vec<Vec<u8>>
         newer = Some((key.to_vec(), rank));
         merged.next()?;
     }
-    Ok((in_order, cuts))
+    Ok((in_order && !merged.has_left_out(), cuts))
 }
 
 /// Tables in order, the oldest first, as runs of disjoint tables: each lies above all older ones that it overlaps.

@@ -19,7 +19,7 @@
 //! A put into a note costs some 100 ns more, so cuts are limited: by the entries that scans have
 //! passed or skip. Beyond that limit all notes are dropped, which is always safe.
 
-use esker_base::{Entry, KeyspaceId, Kind, Seqno};
+use esker_base::{Entry, KeyspaceId, Seqno};
 use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -135,7 +135,7 @@ impl KnownEmpty {
     fn cut_entries(&self, mut encoded: &[u8]) {
         while let Some(entry) = Entry::decode(&mut encoded) {
             let (keyspace, key) = (entry.keyspace, entry.key);
-            if entry.kind != Kind::Put || self.notes.read().position(keyspace, key).is_none() {
+            if !entry.kind.may_give_value() || self.notes.read().position(keyspace, key).is_none() {
                 continue;
             }
             let mut notes = self.notes.write();

@@ -2,6 +2,7 @@
 
 mod interrupted;
 mod known;
+mod merges;
 mod unfinished;
 
 use crate::support::{Pairs, pairs, read};
@@ -76,16 +77,19 @@ fn different(found: &Pairs, expected: &Pairs) -> Vec<String> {
     differing.map(text).collect()
 }
 
-/// Puts, deletes, range deletes, flushes and compactions by chance, in two keyspaces.
+/// Puts, merges, deletes, range deletes, flushes and compactions by chance, in two keyspaces.
 fn random_work(storage: &Arc<MemoryStorage>, seed: u64, steps: u64) -> Db {
     let mut rng = Rng::new(seed);
     let db = open(storage).unwrap();
-    let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 3 });
+    let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 3 }).merge("append");
     let keyspaces = [db.default_keyspace(), db.keyspace("tiered", tiered).unwrap()];
     for step in 0..steps {
         let keyspace = &keyspaces[rng.below(2) as usize];
         let key = |rng: &mut Rng| (rng.below(200) as u32).to_be_bytes();
         match rng.below(40) {
+            0..10 if keyspace.id() != db.default_keyspace().id() => {
+                keyspace.merge(key(&mut rng), format!("{step} "))
+            }
             0..24 => db.put(keyspace, key(&mut rng), format!("{step}").repeat(20).as_bytes()),
             24..32 => db.delete(keyspace, key(&mut rng)),
             32..35 => {

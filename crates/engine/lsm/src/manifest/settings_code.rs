@@ -1,0 +1,97 @@
+//! How settings of keyspaces, and the key format of a database, are encoded in manifests and tables.
+
+use crate::fold::operators::OperatorName;
+use crate::options::settings::{KeyspaceSettings, Shape};
+use crate::options::space_policy::{Dedup, Ratio};
+use crate::user_keys::KeyFormat;
+use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint32};
+use esker_table::Compression;
+
+const KEYS_AS_GIVEN: u8 = 0;
+const KEYS_MAPPED: u8 = 1;
+
+const LEVELED: u8 = 1;
+const TIERED: u8 = 2;
+// What these go by follows as one more number.
+const TIERED_PER_LEVEL: u8 = 3;
+const TIERED_SPACE_GOAL: u8 = 4;
+
+pub(super) fn key_format_byte(format: KeyFormat) -> u8 {
+    match format {
+        KeyFormat::AsGiven => KEYS_AS_GIVEN,
+        KeyFormat::Mapped => KEYS_MAPPED,
+    }
+}
+
+pub(super) fn take_key_format(input: &mut &[u8]) -> Option<KeyFormat> {
+    match take_u8(input)? {
+        KEYS_AS_GIVEN => Some(KeyFormat::AsGiven),
+        KEYS_MAPPED => Some(KeyFormat::Mapped),
+        _ => None,
+    }
+}
+
+/// What a table says of its keyspace's settings, and of how the database stores keys.
+pub(crate) fn settings_property(settings: &KeyspaceSettings, keys: KeyFormat) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_settings(settings, &mut out);
+    out.push(key_format_byte(keys));
+    // Readers of the first releases stop before it.
+    if let Some(operator) = settings.merge {
+        put_bytes(&mut out, operator.as_str().as_bytes());
+    }
+    out
+}
+
+/// Reads what [`settings_property`] wrote.
+pub(crate) fn read_settings_property(mut bytes: &[u8]) -> Option<(KeyspaceSettings, KeyFormat)> {
+    let (mut settings, keys) = (decode_settings(&mut bytes)?, take_key_format(&mut bytes)?);
+    if !bytes.is_empty() {
+        settings.merge = Some(take_operator(&mut bytes)?);
+    }
+    Some((settings, keys))
+}
+
+pub(super) fn take_operator(input: &mut &[u8]) -> Option<OperatorName> {
+    let name = OperatorName::new(std::str::from_utf8(take_bytes(input)?).ok()?);
+    name.is_valid().then_some(name)
+}
+
+/// Appends a keyspace's settings.
+pub(super) fn encode_settings(settings: &KeyspaceSettings, out: &mut Vec<u8>) {
+    let (shape, parameter) = match (settings.shape, settings.dedup) {
+        (Shape::Leveled { ratio }, _) => (LEVELED, ratio),
+        (Shape::Tiered { runs }, Dedup::None) => (TIERED, runs),
+        (Shape::Tiered { runs }, Dedup::PerLevel { .. }) => (TIERED_PER_LEVEL, runs),
+        (Shape::Tiered { runs }, Dedup::SpaceGoal { .. }) => (TIERED_SPACE_GOAL, runs),
+    };
+    out.push(shape);
+    put_varint64(out, u64::from(parameter));
+    if let Some(ratio) = settings.dedup.ratio() {
+        put_varint64(out, u64::from(ratio.hundredths()));
+    }
+    out.push(settings.compression as u8);
+    out.push(settings.filter_bits);
+}
+
+/// Takes what [`encode_settings`] appended.
+pub(super) fn decode_settings(input: &mut &[u8]) -> Option<KeyspaceSettings> {
+    let shape = take_u8(input)?;
+    let parameter = take_varint32(input)?;
+    let mut ratio = || take_varint32(input).map(Ratio::of_hundredths);
+    let dedup = match shape {
+        TIERED_PER_LEVEL => Dedup::PerLevel { threshold: ratio()? },
+        TIERED_SPACE_GOAL => Dedup::SpaceGoal { amp: ratio()? },
+        _ => Dedup::None,
+    };
+    let settings = KeyspaceSettings::default()
+        .shape(match shape {
+            LEVELED => Shape::Leveled { ratio: parameter },
+            TIERED | TIERED_PER_LEVEL | TIERED_SPACE_GOAL => Shape::Tiered { runs: parameter },
+            _ => return None,
+        })
+        .dedup(dedup)
+        .compression(Compression::from_u8(take_u8(input)?)?)
+        .filter_bits(take_u8(input)?);
+    settings.validate().ok().map(|()| settings)
+}

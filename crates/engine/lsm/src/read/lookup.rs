@@ -1,0 +1,43 @@
+//! What a point read looks for.
+
+use crate::version::readers::super_version::SuperVersion;
+use esker_base::{KeyspaceId, Seqno, hash64};
+
+/// Whether a read may wait for the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadTier {
+    MayBlock,
+    MemoryOnly,
+}
+
+/// A key that is looked for at a moment.
+#[derive(Clone, Copy)]
+pub(super) struct LookupKey<'a> {
+    pub(super) keyspace: KeyspaceId,
+    pub(super) key: &'a [u8],
+    pub(super) hash: u64,
+    pub(super) snapshot: Seqno,
+}
+
+impl<'a> LookupKey<'a> {
+    /// The stored `key` at `snapshot`, or at the end of the view if that is earlier.
+    #[inline]
+    pub(super) fn new(
+        view: &SuperVersion,
+        keyspace: KeyspaceId,
+        key: &'a [u8],
+        snapshot: Seqno,
+    ) -> Self {
+        // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
+        let snapshot = snapshot.min(view.last_seqno());
+        LookupKey { keyspace, key, hash: hash64(key), snapshot }
+    }
+
+    pub(super) fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    pub(super) fn snapshot(&self) -> Seqno {
+        self.snapshot
+    }
+}
