@@ -24,6 +24,7 @@ struct Arguments {
 pub enum Command {
     Get(get::Get),
     Put(put::Put),
+    Merge(merge::Merge),
     Delete(delete::Delete),
     Scan(scan::Scan),
     Count(count::Count),
@@ -62,6 +63,7 @@ impl Command {
         match self {
             Command::Get(command) => command.run(),
             Command::Put(command) => command.run(),
+            Command::Merge(command) => command.run(),
             Command::Delete(command) => command.run(),
             Command::Scan(command) => command.run(),
             Command::Count(command) => command.run(),

@@ -177,6 +177,7 @@ fn flag(setting: &'static str) -> &'static str {
         "dram_table_bytes" => "--dram-table",
         "log sync interval" => "--sync",
         "filter_bits" => "--filter-bits",
+        "merge" => "--merge",
         "ratio" => "--shape leveled",
         "runs" => "--shape tiered",
         "dedup" => "--dedup",

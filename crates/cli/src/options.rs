@@ -4,8 +4,8 @@ use crate::failure::Outcome;
 use crate::output::tell;
 use clap::Args;
 use esker::{
-    Compression, DEFAULT_KEYSPACE, Db, Dedup, Keyspace, KeyspaceSettings, Ratio, Settings, Shape,
-    SyncPolicy,
+    Compression, DEFAULT_KEYSPACE, Db, Dedup, Keyspace, KeyspaceSettings, OperatorName, Ratio,
+    Settings, Shape, SyncPolicy,
 };
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ pub struct KeyspaceOptions {
     /// Filter bits per key, on average over all tables, 0 to 32 [default: 10]
     #[arg(long, value_name = "BITS")]
     pub filter_bits: Option<u8>,
+    /// The merge operator, such as add_i64, max, min, append, set_union or hyper_log_log [default: none]
+    #[arg(long = "merge", value_name = "OPERATOR")]
+    pub merge: Option<OperatorName>,
 }
 
 impl KeyspaceOptions {
@@ -32,11 +35,12 @@ impl KeyspaceOptions {
     pub fn settings(&self, name: &str) -> Outcome<KeyspaceSettings> {
         Keyspace::check_name(name)?;
         let default = KeyspaceSettings::default();
-        let settings = default
+        let mut settings = default
             .shape(self.shape.unwrap_or(default.shape))
             .dedup(self.dedup.unwrap_or(default.dedup))
             .compression(self.compression.unwrap_or(default.compression))
             .filter_bits(self.filter_bits.unwrap_or(default.filter_bits));
+        settings.merge = self.merge;
         settings.validate()?;
         Ok(settings)
     }
@@ -47,7 +51,8 @@ impl KeyspaceOptions {
         let asked = self.shape.is_some()
             || self.dedup.is_some()
             || self.compression.is_some()
-            || self.filter_bits.is_some();
+            || self.filter_bits.is_some()
+            || self.merge.is_some();
         let existing = db.keyspaces().into_iter().find(|keyspace| keyspace.name == name);
         if let Some(existing) = existing
             && asked
@@ -122,8 +127,9 @@ fn parse_compression(text: &str) -> Result<Compression, String> {
 
 /// All settings of a keyspace, in words.
 pub fn describe(settings: KeyspaceSettings) -> String {
-    let KeyspaceSettings { compression, filter_bits, .. } = settings;
-    format!("{}, {compression}, {filter_bits} filter bits", arrangement(settings))
+    let KeyspaceSettings { compression, filter_bits, merge, .. } = settings;
+    let merge = merge.map_or_else(String::new, |operator| format!(", merge operator {operator}"));
+    format!("{}, {compression}, {filter_bits} filter bits{merge}", arrangement(settings))
 }
 
 /// How tables are arranged, in words: the shape, and the deduplication if there is some.

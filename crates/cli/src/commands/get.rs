@@ -1,11 +1,12 @@
 //! `esker get`: one value.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::form::{Form, Notation};
 use crate::limits;
 use crate::output::{raw_stdout, show};
 use crate::place::Place;
 use crate::text::readable;
+use esker::merge::decode_i64;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -24,6 +25,9 @@ pub struct Get {
     /// Print the exact bytes of the value, and nothing after them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
+    /// Print a value of eight bytes as the integer that the merge operator add_i64 stores
+    #[arg(long, conflicts_with_all = ["json", "raw"])]
+    i64: bool,
 }
 
 impl Get {
@@ -38,6 +42,12 @@ impl Get {
             let mut out = raw_stdout();
             out.write_all(&value)?;
             return Ok(out.flush()?);
+        }
+        if self.i64 {
+            let number = decode_i64(&value);
+            let wrong = || Failure::Failed(format!("the value has {} bytes, not 8", value.len()));
+            let number = number.ok_or_else(wrong)?;
+            return show(|| number.into(), || format!("{number}\n"));
         }
         let text = || match self.form.value() {
             Notation::Text => readable(&value),

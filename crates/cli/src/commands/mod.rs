@@ -17,6 +17,7 @@ pub mod import;
 pub mod keyspaces;
 pub mod levels;
 pub mod man;
+pub mod merge;
 pub mod nvme;
 pub mod pmem;
 pub mod put;

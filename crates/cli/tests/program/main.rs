@@ -8,6 +8,7 @@ mod exporting;
 mod flashing;
 mod importing;
 mod killing;
+mod merging;
 mod objects;
 mod opening;
 mod points;

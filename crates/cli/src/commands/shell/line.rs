@@ -10,9 +10,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// The commands of a line: those that work on an open database.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "get",
     "put",
+    "merge",
     "delete",
     "scan",
     "count",
