@@ -91,12 +91,20 @@ impl Run<'_> {
         self.look_at_memory();
 
         let gets = pairs.min(MOST_GETS);
+        let mut get = |run: &mut Self, stage, numbers: &[u64]| {
+            run.each(stage, numbers, |number| {
+                let value = store.get(key.set(number))?;
+                expect(value.is_some_and(|value| value.len() == value_bytes))
+            })
+        };
         let numbers = self.numbers(gets, pairs);
-        let get = self.each("get", &numbers, |number| {
-            let value = store.get(key.set(number))?;
-            self::expect(value.is_some_and(|value| value.len() == value_bytes))
-        })?;
-        self.add("get_us", get, "us");
+        let first = get(self, "first get", &numbers)?;
+        self.add("get_first_us", first, "us");
+        let all: Vec<u64> = (0..pairs).collect();
+        get(self, "get of each", &all)?;
+        let numbers = self.numbers(gets, pairs);
+        let again = get(self, "get", &numbers)?;
+        self.add("get_us", again, "us");
 
         let numbers = self.numbers((gets / GETS_A_SEEK).max(1), pairs);
         let wanted = |number: u64| (AFTER_SEEK as u64).min(pairs - 1 - number) as usize;
@@ -373,6 +381,7 @@ mod tests {
         let numbers = measured(Probe::Pairs { pairs: 400, value_bytes: 100 });
         for metric in [
             "fill_us",
+            "get_first_us",
             "get_us",
             "seek_50_us",
             "seek_50_kept_us",

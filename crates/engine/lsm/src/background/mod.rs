@@ -17,10 +17,12 @@
 //!
 //! `steps` picks a job and runs it: `picker` asks `turns` for a due plan, `spare_plans` for one
 //! against deletes, `segments` for a log segment and `deferral` for a pending install; `executor`
-//! runs it. `picker_context` collects what pickers know besides the version.
+//! runs it. `picker_context` collects what pickers know besides the version. Other threads wait in
+//! `wait` and `idle`.
 
 mod deferral;
 pub(crate) mod executor;
+mod idle;
 pub(crate) mod picker;
 pub(crate) mod picker_context;
 mod segments;

@@ -1,21 +1,17 @@
-//! Waits for background work: writers for a segment, callers for a flush, a compaction or an idle
-//! database. Without threads, the waiting thread does the work.
+//! Waits for background work: writers for a segment, and others (`idle`) for what they name. Without
+//! threads, the waiting thread does the work.
 
-use super::executor::{install_deferred, run_plan, update_debt};
-use super::picker::next_plan;
-use super::picker_context;
-use super::segments::{can_prepare, give_back_unneeded, wants_segments};
+use super::executor::update_debt;
+use super::segments::{can_prepare, give_back_unneeded};
 use super::steps::step_lane;
-use crate::compaction::pick::manual;
 use crate::engine::Engine;
 use crate::log::segment_provider::LogSegment;
 use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
-use crate::scheduler::ForceInstallGuard;
 use crate::scheduler::state::SchedulerState;
 use crate::version::readers::super_version::SuperVersion;
 use crate::write::{ActiveSegmentGuard, MemTableSwitch};
-use esker_base::{Error, KeyspaceId, Result, Seqno};
+use esker_base::{Error, Result};
 use esker_memtable::{MemTable, Room};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -155,13 +151,13 @@ const FULL_POOL: Duration = Duration::from_millis(1);
 
 /// Whether there was no room for a segment when one was last tried for, and a MemTable waits for its flush: its log
 /// goes when it is a table, and makes room.
-fn flush_may_make_room(jobs: &mut SchedulerState, view: &SuperVersion) -> bool {
+pub(super) fn flush_may_make_room(jobs: &mut SchedulerState, view: &SuperVersion) -> bool {
     let is_full = jobs.lane(JobClass::Prepare).error.as_ref().is_some_and(Error::is_out_of_space);
     is_full && view.memtables.iter().any(|memtable| memtable.is_sealed())
 }
 
 /// What a waiter waits for.
-enum WaitFor {
+pub(super) enum WaitFor {
     Over,
     For(JobClass),
     /// Until a large batch has its segments or is refused. What fails meanwhile is that batch's error.
@@ -219,7 +215,7 @@ impl Engine {
 
     /// Waits until `look` says that it is over, doing the work itself if there are no threads. Fails
     /// with the error of the lane waited for if a try that started after this call failed.
-    fn wait_until(
+    pub(super) fn wait_until(
         &self,
         mut look: impl FnMut(&mut SchedulerState, &SuperVersion) -> WaitFor,
     ) -> Result<()> {
@@ -297,106 +293,6 @@ impl Engine {
                 .commit
                 .failure()
                 .map_or(Error::Closed, |cause| Error::LogFailed { cause: Arc::new(cause) })),
-        }
-    }
-
-    /// Seals the active MemTable and waits until everything written before this call is in tables.
-    pub(crate) fn flush_all(&self) -> Result<()> {
-        let through = {
-            let mut tail = self.commit.lock_active();
-            tail.seal();
-            tail.last_seqno()
-        };
-        update_debt(self);
-        self.schedule.wake();
-        self.await_flushed(through)
-    }
-
-    /// Waits until all MemTables with a write up to `through`, which are sealed, are in tables.
-    pub(crate) fn await_flushed(&self, through: Seqno) -> Result<()> {
-        let failed = || self.commit.failure();
-        let flushed = self.wait_until(|_, view| {
-            let flushed = |memtable: &Arc<MemTable>| memtable.first_seqno() > through;
-            let over = view.memtables.iter().all(flushed) || failed().is_some();
-            if over { WaitFor::Over } else { WaitFor::For(JobClass::Flush) }
-        });
-        match failed() {
-            Some(cause) => Err(Error::LogFailed { cause: Arc::new(cause) }),
-            None => flushed,
-        }
-    }
-
-    /// Waits until background work has nothing left to do.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.wait_until(|jobs, view| {
-            let busy = jobs.lane(JobClass::Flush).running > 0;
-            let waiting = view.memtables.iter().any(|memtable| memtable.is_sealed());
-            if busy || waiting { WaitFor::For(JobClass::Flush) } else { WaitFor::Over }
-        })?;
-        // There is room for it now, if there ever is. If it fails, the next write will say so.
-        let _ = self.wait_until(|jobs, view| {
-            let is_running = jobs.lane(JobClass::Prepare).running > 0;
-            let is_due = wants_segments(self, jobs, view);
-            let has_room = !flush_may_make_room(jobs, view) && can_prepare(self, jobs, view);
-            let waits = is_running || (is_due && has_room);
-            if waits { WaitFor::For(JobClass::Prepare) } else { WaitFor::Over }
-        });
-        self.retry_tables(None);
-        let _hurry = ForceInstallGuard::begin(&self.schedule);
-        self.wait_until(|jobs, _| {
-            let busy = jobs.lane(JobClass::Compaction).running > 0 || jobs.opening.openers > 0;
-            if busy || !jobs.deferred.is_empty() || next_plan(self, jobs).is_some() {
-                WaitFor::For(JobClass::Compaction)
-            } else {
-                WaitFor::Over
-            }
-        })
-    }
-
-    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes. If a table can't be
-    /// read, merges all that can be without it and then fails with [`Error::TableUnreadable`].
-    pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
-        self.flush_all()?;
-        self.retry_tables(Some(keyspace));
-        let _hurry = ForceInstallGuard::begin(&self.schedule);
-        // Runs flushed from here on are left to the lanes, or this might never end.
-        let before_file = self.tree.installer.next_file();
-        loop {
-            install_deferred(self)?;
-            let plan = {
-                let mut jobs = self.schedule.jobs.lock();
-                if jobs.closing || jobs.panicked {
-                    return Err(Error::Closed);
-                }
-                if jobs.opening.openers > 0 {
-                    self.schedule.progress.wait_for(&mut jobs, IDLE);
-                    continue;
-                }
-                let view = self.tree.view.load();
-                let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
-                    return Err(crate::tree::unknown_keyspace(keyspace));
-                };
-                let around = picker_context::collect(self, &view, &jobs);
-                let wanted =
-                    manual::full(keyspace, before_file, &jobs.busy, self.tree.sizes, &around);
-                let is_idle = jobs.busy.is_idle(keyspace.id);
-                let unreadable = keyspace.unreadable(self.tree.keys);
-                drop(view);
-                match wanted {
-                    Some(plan) if jobs.busy.permits(&plan) => {
-                        jobs.begin_plan(&plan);
-                        plan
-                    }
-                    // The table was marked just now: there may be another plan that does not need it.
-                    Some(plan) if plan.takes_unreadable() => continue,
-                    _ if is_idle => return unreadable.map_or(Ok(()), Err),
-                    _ => {
-                        self.schedule.progress.wait_for(&mut jobs, IDLE);
-                        continue;
-                    }
-                }
-            };
-            run_plan(self, plan)?;
         }
     }
 }

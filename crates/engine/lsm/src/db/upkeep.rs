@@ -55,6 +55,10 @@ impl Db {
 
     /// Waits until flush and compaction have no work left and the next log segment is prepared.
     ///
+    /// Then it compacts each small leveled keyspace to one run, which makes reads faster: one of up to
+    /// eight segments, unless level 0 has less than an eighth of the bytes that this rewrites below.
+    /// Larger keyspaces keep up to three runs in level 0. [`Db::compact`] leaves one run always.
+    ///
     /// Work that needs a table that cannot be opened is left; [`Db::background_error`] reports it.
     ///
     /// # Errors

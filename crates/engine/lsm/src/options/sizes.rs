@@ -13,6 +13,11 @@ pub const LEVEL_0_RUNS_MOST: usize = 3 * LEVEL_0_RUNS;
 /// straight into it writes less than going through a level between.
 pub const DIRECT_OVERLAP: u64 = 4;
 
+/// A caller that waits for an idle database has level 0 compacted with fewer runs than usual. That
+/// rewrites at most this many bytes below for each of level 0, however often the caller waits. A
+/// whole segment in a keyspace of [`SizeTargets::one_run_bytes`] is within it.
+pub const ONE_RUN_OVERLAP: u64 = 8;
+
 /// A merge from one level into the next takes tables up to this many times a table's size, so that
 /// the space for its output, and the wait of others for its range, stay bounded.
 pub const PLAN_TABLES: u64 = 25;
@@ -42,6 +47,12 @@ impl SizeTargets {
     /// The least target of the level that level 0 is merged into: one batch of level 0's runs.
     pub fn base_bytes(self) -> u64 {
         self.segment_bytes * LEVEL_0_RUNS as u64
+    }
+
+    /// A keyspace up to this size is compacted to one run for a caller that waits for an idle database:
+    /// eight segments, which is as much as two compactions of level 0.
+    pub fn one_run_bytes(self) -> u64 {
+        self.base_bytes() * 2
     }
 
     /// The most that a merge between two levels takes in.

@@ -11,3 +11,4 @@ mod duplicate_rates;
 mod lifetimes;
 mod old_deletes;
 mod shared_merges;
+mod small_keyspaces;

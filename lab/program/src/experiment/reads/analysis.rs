@@ -9,8 +9,9 @@ type Column = (&'static str, &'static str, f64, usize);
 
 const MEBI: f64 = 1.0 / 1_048_576.0;
 
-const PAIRS: [Column; 11] = [
+const PAIRS: [Column; 12] = [
     ("fill µs", "fill_us", 1.0, 2),
+    ("first get µs", "get_first_us", 1.0, 2),
     ("get µs", "get_us", 1.0, 2),
     ("seek+50 µs", "seek_50_us", 1.0, 1),
     ("cursor kept", "seek_50_kept_us", 1.0, 1),

@@ -139,16 +139,18 @@ fn groups(cases: &[Case]) -> Vec<Group> {
 
 const PAIRS: &str = "\
     Pairs of 16 B keys and random values, put in random order by one thread, each put by itself. Then the store is \
-    settled, and one thread reads it: random keys; a seek to one and the 50 pairs after it, with a new cursor each \
-    time, with one cursor that is kept, and by Esker's range iterator; and everything, the time of a pair. Memory is \
-    the peak of the process, its own and that of mapped files, with the 8 B a pair of the load's order.";
-const METRICS_OF_PAIRS: [&str; 11] = [
+    settled, and one thread reads it: random keys, each key once, then random keys again; a seek to one and the 50 \
+    pairs after it, with a new cursor each time, with one cursor that is kept, and by Esker's range iterator; and \
+    everything, the time of a pair. Memory is the peak of the process, its own and that of mapped files, with the 8 B \
+    a pair of the load's order.";
+const METRICS_OF_PAIRS: [&str; 12] = [
     "scan_us",
     "scan_range_us",
     "seek_50_us",
     "seek_50_kept_us",
     "seek_50_range_us",
     "get_us",
+    "get_first_us",
     "fill_us",
     "settle_seconds",
     "disk_bytes",

@@ -17,7 +17,7 @@ use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason}
 use crate::compaction::space::budget::{PickerContext, SpaceBudget};
 use crate::compaction::space::search_state::SpaceSearch;
 use crate::options::settings::Shape;
-use crate::options::sizes::SizeTargets;
+use crate::options::sizes::{ONE_RUN_OVERLAP, SizeTargets};
 use crate::options::space_policy::Dedup;
 use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
@@ -53,6 +53,33 @@ pub fn full(
         _ => merge_group(&older, last.max(1), busy, sizes),
     };
     gather.or_else(|| rewrite_garbage(&older, last, before_file, most_bytes, sizes))
+}
+
+/// The compaction of level 0 into the base for a caller that waits until the database is idle. `None`
+/// if the keyspace has one run already, has an unreadable table, is larger than
+/// [`SizeTargets::one_run_bytes`], or if the compaction rewrites more than [`ONE_RUN_OVERLAP`] bytes
+/// of the base for each byte of level 0.
+///
+/// Runs of level 0 from `before_file` on are left alone.
+pub fn to_one_run(
+    keyspace: &KeyspaceVersion,
+    before_file: u64,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+) -> Option<CompactionPlan> {
+    let Shape::Leveled { ratio } = keyspace.settings.shape else { return None };
+    let runs: usize = keyspace.levels.iter().map(|level| level.runs.len()).sum();
+    let is_small = keyspace.bytes() <= sizes.one_run_bytes();
+    if runs < 2 || !is_small || keyspace.has_unreadable() {
+        return None;
+    }
+    let mut older = keyspace.clone();
+    older.levels[0].runs.retain(|run| run.id < before_file);
+    let base = LevelTargets::of(&older, ratio, sizes).base;
+    let detour = level_0_detour(&older, base)?;
+    let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
+    let plan = into_base(&older, base, &detour, CompactionReason::Level0Runs, busy, sizes)?;
+    (plan.input_bytes() - own <= own * ONE_RUN_OVERLAP).then_some(plan)
 }
 
 /// Level 0 into the base, else a stretch of the highest level into the next that holds data. Where an unreadable table is in

@@ -1,0 +1,150 @@
+//! Waits until everything is flushed, until the background is idle, or until a keyspace is fully
+//! compacted. Callers of the methods of `db/upkeep` ask for that.
+
+use super::executor::{install_deferred, run_plan, update_debt};
+use super::picker::next_plan;
+use super::picker_context;
+use super::segments::{can_prepare, wants_segments};
+use super::wait::{WaitFor, flush_may_make_room};
+use crate::compaction::pick::manual;
+use crate::engine::Engine;
+use crate::resources::crew::IDLE;
+use crate::resources::lanes::JobClass;
+use crate::scheduler::ForceInstallGuard;
+use esker_base::{Error, KeyspaceId, Result, Seqno};
+use esker_memtable::MemTable;
+use std::sync::Arc;
+
+impl Engine {
+    /// Seals the active MemTable and waits until everything written before this call is in tables.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        let through = {
+            let mut tail = self.commit.lock_active();
+            tail.seal();
+            tail.last_seqno()
+        };
+        update_debt(self);
+        self.schedule.wake();
+        self.await_flushed(through)
+    }
+
+    /// Waits until all MemTables with a write up to `through`, which are sealed, are in tables.
+    pub(crate) fn await_flushed(&self, through: Seqno) -> Result<()> {
+        let failed = || self.commit.failure();
+        let flushed = self.wait_until(|_, view| {
+            let flushed = |memtable: &Arc<MemTable>| memtable.first_seqno() > through;
+            let over = view.memtables.iter().all(flushed) || failed().is_some();
+            if over { WaitFor::Over } else { WaitFor::For(JobClass::Flush) }
+        });
+        match failed() {
+            Some(cause) => Err(Error::LogFailed { cause: Arc::new(cause) }),
+            None => flushed,
+        }
+    }
+
+    /// Waits until background work has nothing left to do, and compacts small keyspaces to one run.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.wait_until(|jobs, view| {
+            let busy = jobs.lane(JobClass::Flush).running > 0;
+            let waiting = view.memtables.iter().any(|memtable| memtable.is_sealed());
+            if busy || waiting { WaitFor::For(JobClass::Flush) } else { WaitFor::Over }
+        })?;
+        // There is room for it now, if there ever is. If it fails, the next write will say so.
+        let _ = self.wait_until(|jobs, view| {
+            let is_running = jobs.lane(JobClass::Prepare).running > 0;
+            let is_due = wants_segments(self, jobs, view);
+            let has_room = !flush_may_make_room(jobs, view) && can_prepare(self, jobs, view);
+            let waits = is_running || (is_due && has_room);
+            if waits { WaitFor::For(JobClass::Prepare) } else { WaitFor::Over }
+        });
+        self.retry_tables(None);
+        let _hurry = ForceInstallGuard::begin(&self.schedule);
+        self.wait_for_compactions()?;
+        self.compact_small_keyspaces()?;
+        self.wait_for_compactions()
+    }
+
+    fn wait_for_compactions(&self) -> Result<()> {
+        self.wait_until(|jobs, _| {
+            let busy = jobs.lane(JobClass::Compaction).running > 0 || jobs.opening.openers > 0;
+            if busy || !jobs.deferred.is_empty() || next_plan(self, jobs).is_some() {
+                WaitFor::For(JobClass::Compaction)
+            } else {
+                WaitFor::Over
+            }
+        })
+    }
+
+    /// Compacts level 0 of each small keyspace into its base, in the calling thread.
+    fn compact_small_keyspaces(&self) -> Result<()> {
+        // Runs flushed from here on are left to the next call.
+        let before_file = self.tree.installer.next_file();
+        let view = self.tree.view.load();
+        let keyspaces: Vec<KeyspaceId> = view.version.keyspaces.keys().copied().collect();
+        drop(view);
+        for keyspace in keyspaces {
+            install_deferred(self)?;
+            let plan = {
+                let mut jobs = self.schedule.jobs.lock();
+                let may_begin = !jobs.closing && !jobs.panicked && jobs.opening.openers == 0;
+                let view = self.tree.view.pin();
+                let keyspace = view.version.keyspaces.get(&keyspace).filter(|_| may_begin);
+                let plan = keyspace.and_then(|keyspace| {
+                    manual::to_one_run(keyspace, before_file, &jobs.busy, self.tree.sizes)
+                });
+                let Some(plan) = plan.filter(|plan| jobs.busy.permits(plan)) else { continue };
+                jobs.begin_plan(&plan);
+                plan
+            };
+            run_plan(self, plan)?;
+        }
+        Ok(())
+    }
+
+    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes. If a table can't be
+    /// read, merges all that can be without it and then fails with [`Error::TableUnreadable`].
+    pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
+        self.flush_all()?;
+        self.retry_tables(Some(keyspace));
+        let _hurry = ForceInstallGuard::begin(&self.schedule);
+        // Runs flushed from here on are left to the lanes, or this might never end.
+        let before_file = self.tree.installer.next_file();
+        loop {
+            install_deferred(self)?;
+            let plan = {
+                let mut jobs = self.schedule.jobs.lock();
+                if jobs.closing || jobs.panicked {
+                    return Err(Error::Closed);
+                }
+                if jobs.opening.openers > 0 {
+                    self.schedule.progress.wait_for(&mut jobs, IDLE);
+                    continue;
+                }
+                let view = self.tree.view.load();
+                let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
+                    return Err(crate::tree::unknown_keyspace(keyspace));
+                };
+                let around = picker_context::collect(self, &view, &jobs);
+                let wanted =
+                    manual::full(keyspace, before_file, &jobs.busy, self.tree.sizes, &around);
+                let is_idle = jobs.busy.is_idle(keyspace.id);
+                let unreadable = keyspace.unreadable(self.tree.keys);
+                drop(view);
+                match wanted {
+                    Some(plan) if jobs.busy.permits(&plan) => {
+                        jobs.begin_plan(&plan);
+                        plan
+                    }
+                    // The table was marked just now: there may be another plan that does not need it.
+                    Some(plan) if plan.takes_unreadable() => continue,
+                    _ if is_idle => return unreadable.map_or(Ok(()), Err),
+                    _ => {
+                        self.schedule.progress.wait_for(&mut jobs, IDLE);
+                        continue;
+                    }
+                }
+            };
+            run_plan(self, plan)?;
+        }
+    }
+}
