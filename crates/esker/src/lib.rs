@@ -53,6 +53,7 @@
 //! under read committed, snapshot isolation or serializability: see [`TransactionOptions`].
 //! `docs/guide/transactions.md` lists the anomalies that each level allows. [`Db::transact`] commits,
 //! and runs the closure again after a conflict; [`Db::transaction`] leaves both to the caller.
+//! [`Transaction::prepare`] is the first phase of a two-phase commit.
 //!
 //! ```
 //! use esker::{Db, KeyspaceSettings, Settings};
@@ -167,11 +168,12 @@ pub use esker_api::{
     Concurrency, Cursor, Isolation, KeyRange, MergeError, MergeOperator, TransactionOptions, Value,
     WriteBatch,
 };
-pub use esker_base::{Error, IndexError, KeyspaceId, Result, Seqno};
+pub use esker_base::{Error, IndexError, KeyspaceId, PreparedError, Result, Seqno};
 pub use esker_lsm::{
     BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Index, IndexCheck, IndexEntries,
     IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings, IndexStatus, Ingested, Keyspace,
-    KeyspaceInfo, KeyspaceSettings, Log, OperatorName, Range, Ratio, Recovery, Resources, Settings,
-    Shape, Snapshot, SortedWriter, Stats, SyncPolicy, Transaction, TransactionRange,
+    KeyspaceInfo, KeyspaceSettings, Log, OperatorName, PreparedTransaction, Range, Ratio, Recovery,
+    Resources, Settings, Shape, Snapshot, SortedWriter, Stats, SyncPolicy, Transaction,
+    TransactionRange,
 };
 pub use esker_table::Compression;

@@ -21,6 +21,7 @@ runs! {
     secondary_index: "../examples/secondary_index.rs",
     counters: "../examples/counters.rs",
     transactions: "../examples/transactions.rs",
+    two_databases: "../examples/two_databases.rs",
     five_tasks: "../examples/five_tasks.rs",
     space_goal: "../examples/space_goal.rs",
     persistent_memory: "../examples/persistent_memory.rs",

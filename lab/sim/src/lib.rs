@@ -4,7 +4,7 @@
 //! crashes at any I/O, failing and full disks. The [harness] runs it against the engine
 //! on a simulated [machine], beside a [model] that knows what must be there. A history
 //! that fails is [shrunk](mod@shrink) and printed. [`tpcc`] and [`linkbench`]
-//! are loads of transactions on the same machine.
+//! are loads of transactions on the same machine, and [`prepared`] is two-phase commits.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ pub mod machine;
 pub mod model;
 pub mod operations;
 pub mod pool;
+pub mod prepared;
 pub mod settings;
 pub mod shrink;
 pub mod tpcc;

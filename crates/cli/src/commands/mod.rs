@@ -20,6 +20,7 @@ pub mod man;
 pub mod merge;
 pub mod nvme;
 pub mod pmem;
+pub mod prepared;
 pub mod put;
 pub mod repair;
 pub mod scan;

@@ -14,6 +14,7 @@ mod opening;
 mod points;
 mod pooled;
 mod pools;
+mod preparing;
 mod repairing;
 mod scanning;
 mod scratch;

@@ -29,7 +29,7 @@ pub use clock::{Clock, SystemClock};
 pub use cursor::EntryCursor;
 pub use entropy::{Entropy, SystemEntropy};
 pub use entry::{Entry, Kind};
-pub use error::{Error, IndexError, Result};
+pub use error::{Error, IndexError, PreparedError, Result};
 pub use hash::hash64;
 pub use key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQNO, Seqno};
 pub use range_tombstone::{FragmentedTombstones, RangeTombstone};

@@ -57,6 +57,7 @@ pub use db::range::Range;
 pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
+pub use esker_txn::PreparedTransaction;
 pub use fold::operators::{MergeOperators, OperatorName};
 pub use index::index_keys::IndexKeys;
 pub use index::settings::{IndexInfo, IndexSettings, IndexStatus};

@@ -11,10 +11,7 @@ use std::sync::Arc;
 impl<S: Keyspaces> StoreTransaction<S> {
     /// Commits, up to giving back what is held.
     pub(crate) fn write_all(&mut self) -> Result<()> {
-        if self.options.concurrency == Concurrency::Optimistic {
-            self.lock_writes()?;
-            self.validate_writes()?;
-        }
+        self.check_writes()?;
         let store = &self.store;
         let batch = self.writes.batch();
         if self.reads.is_empty() {
@@ -23,6 +20,15 @@ impl<S: Keyspaces> StoreTransaction<S> {
         let on_its_way = self.held.table().in_flight().enter(WriteFootprint::of(batch));
         self.validate_reads(&on_its_way.earlier)?;
         if batch.is_empty() { Ok(()) } else { store.write(batch) }
+    }
+
+    /// Holds the locks on all that is written, and knows that no other transaction has changed it.
+    pub(crate) fn check_writes(&mut self) -> Result<()> {
+        if self.options.concurrency == Concurrency::Optimistic {
+            self.lock_writes()?;
+            self.validate_writes()?;
+        }
+        Ok(())
     }
 
     /// Locks what an optimistic transaction wrote, and what it read for update.
@@ -52,7 +58,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
     }
 
     /// Nobody has written what this transaction read since its moment; see `in_flight`.
-    fn validate_reads(&self, earlier: &[Arc<WriteFootprint>]) -> Result<()> {
+    pub(crate) fn validate_reads(&self, earlier: &[Arc<WriteFootprint>]) -> Result<()> {
         let store = &self.store;
         let moment = self.moment.as_ref().expect("what was read was read at a moment");
         for (keyspace, key) in self.reads.keys() {

@@ -71,6 +71,7 @@ pub(crate) struct CommitGuard<'a> {
     own: Arc<WriteFootprint>,
     /// Those that had entered before, and had not left.
     pub(crate) earlier: Vec<Arc<WriteFootprint>>,
+    stays: bool,
 }
 
 impl CommittingSet {
@@ -80,16 +81,33 @@ impl CommittingSet {
         let mut entered = self.entered.lock();
         let earlier = entered.clone();
         entered.push(own.clone());
-        CommitGuard { all: self, own, earlier }
+        CommitGuard { all: self, own, earlier, stays: false }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.entered.lock().len()
     }
+
+    /// Leaves, for a commit that stayed: see [`CommitGuard::keep`].
+    pub(crate) fn leave(&self, own: Option<&Arc<WriteFootprint>>) {
+        if let Some(own) = own {
+            self.entered.lock().retain(|one| !Arc::ptr_eq(one, own));
+        }
+    }
+}
+
+impl CommitGuard<'_> {
+    /// Stays beyond the guard: the commit is prepared, and is written later.
+    pub(crate) fn keep(mut self) -> Arc<WriteFootprint> {
+        self.stays = true;
+        self.own.clone()
+    }
 }
 
 impl Drop for CommitGuard<'_> {
     fn drop(&mut self) {
-        self.all.entered.lock().retain(|one| !Arc::ptr_eq(one, &self.own));
+        if !self.stays {
+            self.all.leave(Some(&self.own));
+        }
     }
 }

@@ -10,6 +10,7 @@
 //! * `write_set`: its own writes, and how they are found again; `cursor` merges them with the store's.
 //! * `locks`: who holds which key, who waits for it, and deadlocks.
 //! * `read_set`, `commit`, `committing`: the test at the commit.
+//! * `prepared`: two-phase commit.
 //!
 //! # The moment
 //!
@@ -34,10 +35,12 @@ mod cursor;
 mod db;
 mod locks;
 mod manager;
+mod prepared;
 mod read_set;
 mod transaction;
 mod write_set;
 
 pub use db::TransactionDb;
 pub use manager::{LockStats, TransactionManager};
+pub use prepared::{MAX_ID_BYTES, PreparedTransaction};
 pub use transaction::StoreTransaction;

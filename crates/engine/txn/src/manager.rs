@@ -2,6 +2,7 @@
 
 use crate::committing::CommittingSet;
 use crate::locks::{LockManager, Locks};
+use crate::prepared::Registry;
 use crate::transaction::StoreTransaction;
 use esker_api::{BatchLimits, Keyspaces, TransactionOptions};
 use esker_base::{Clock, Result};
@@ -18,6 +19,7 @@ struct Shared {
     limits: BatchLimits,
     locks: LockManager,
     in_flight: CommittingSet,
+    prepared: Registry,
 }
 
 impl TransactionManager {
@@ -25,7 +27,8 @@ impl TransactionManager {
     /// locks.
     pub fn new(limits: BatchLimits, clock: Arc<dyn Clock>) -> Self {
         let locks = LockManager::new(clock);
-        TransactionManager(Arc::new(Shared { limits, locks, in_flight: CommittingSet::default() }))
+        let (in_flight, prepared) = (CommittingSet::default(), Registry::default());
+        TransactionManager(Arc::new(Shared { limits, locks, in_flight, prepared }))
     }
 
     /// Begins a transaction over `store`: a handle to the one store that this manager is for.
@@ -58,6 +61,10 @@ impl TransactionManager {
 
     pub(crate) fn in_flight(&self) -> &CommittingSet {
         &self.0.in_flight
+    }
+
+    pub(crate) fn prepared(&self) -> &Registry {
+        &self.0.prepared
     }
 }
 

@@ -46,8 +46,13 @@ impl<S: Keyspaces> StoreTransaction<S> {
         }
     }
 
+    /// The store that it runs over.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
     #[inline]
-    fn check_live(&self) -> Result<()> {
+    pub(crate) fn check_live(&self) -> Result<()> {
         self.held.table().locks().check_process()?;
         match self.ended {
             None => Ok(()),
@@ -120,7 +125,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         Ok(value)
     }
 
-    fn end(&mut self, how: &'static str) {
+    pub(crate) fn end(&mut self, how: &'static str) {
         self.ended = Some(how);
         self.held.release();
         self.moment = None;

@@ -67,6 +67,11 @@ impl WriteSet {
         &self.batch
     }
 
+    /// Ends the set and returns its writes.
+    pub(crate) fn take_batch(&mut self) -> WriteBatch {
+        std::mem::take(self).batch
+    }
+
     /// What was written to `key`, if anything: a value, or that it is deleted.
     #[inline]
     pub(crate) fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Option<Option<&[u8]>> {

@@ -9,6 +9,7 @@ mod histories;
 mod linkbench_crash;
 mod pool_claim;
 mod pool_crash;
+mod prepared_crash;
 mod recovery;
 mod repair;
 mod settings_agree;

@@ -3,10 +3,11 @@
 mod index;
 mod kinds;
 mod messages;
+mod prepared;
 
-pub use index::IndexError;
 use messages::{advice, damaged, holder};
 use std::sync::Arc;
+pub use {index::IndexError, prepared::PreparedError};
 
 /// A result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -543,8 +544,6 @@ pub enum Error {
     WouldBlock,
 
     /// Another transaction changed a key that this one read or writes.
-    ///
-    /// Roll back and run the transaction again.
     #[error(
         "the transaction conflicts with another that changed key {key} since it began; roll back and \
          run it again"
@@ -555,8 +554,6 @@ pub enum Error {
     },
 
     /// Transactions waited for each other in a cycle, and this one was chosen to fail.
-    ///
-    /// Roll back and run the transaction again.
     #[error(
         "the transaction was given up to resolve a deadlock of {transactions} transactions, when it \
          asked for key {key}; roll back and run it again"
@@ -592,6 +589,10 @@ pub enum Error {
     /// The transaction has no savepoint to roll back to. Set one first.
     #[error("the transaction has no savepoint to go back to; set one first")]
     NoSavepoint,
+
+    /// A transaction cannot be prepared, or a prepared one not decided.
+    #[error(transparent)]
+    Prepared(PreparedError),
 
     /// A secondary index does not allow the call.
     #[error(transparent)]

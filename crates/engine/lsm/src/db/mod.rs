@@ -15,6 +15,7 @@ pub(crate) mod keyspaces_adapter;
 pub(crate) mod kv_adapter;
 mod open;
 pub(crate) mod operations;
+mod prepared;
 pub(crate) mod range;
 mod snapshot_reads;
 pub(crate) mod transaction;
@@ -133,6 +134,13 @@ impl Db {
         }
         check_name(name)?;
         settings.validate()?;
+        self.create_keyspace(name, settings)?;
+        // Another thread may have created it in the meantime, with its own settings.
+        self.open_keyspace_with(name, &settings)?
+    }
+
+    /// Creates the keyspace `name`, unless it exists.
+    fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<()> {
         let inner = self.upkeep()?;
         inner.tree.installer.install(
             &inner.tree.view,
@@ -148,9 +156,7 @@ impl Db {
                 }]))
             },
             |_| {},
-        )?;
-        // Another thread may have created it in the meantime, with its own settings.
-        self.open_keyspace_with(name, &settings)?
+        )
     }
 
     /// The keyspace `name`: an outer error if it does not exist, and an inner one if its settings
@@ -195,8 +201,8 @@ impl Db {
         Keyspace::new(&self.handle.inner, id, name)
     }
 
-    /// Returns all keyspaces, those of indexes excepted, ordered by id. Empty once the database is closed, and in a forked
-    /// child.
+    /// Returns all keyspaces, ordered by id, except those of the engine itself, such as the entries of
+    /// indexes. Empty once the database is closed, and in a forked child.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         let Ok(inner) = self.usable() else { return Vec::new() };
         let info = |keyspace: &Arc<KeyspaceVersion>| KeyspaceInfo {

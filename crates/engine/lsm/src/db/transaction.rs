@@ -35,11 +35,22 @@ impl Db {
     /// # Errors
     /// The errors of [`Db::transaction`].
     pub fn transaction_with(&self, options: TransactionOptions) -> Result<Transaction> {
+        Ok(Transaction { inner: self.transactions()?.begin(self.clone(), options)? })
+    }
+
+    /// The manager of transactions, which has those that were prepared before this open.
+    pub(super) fn transactions(&self) -> Result<&TransactionManager> {
         let inner = self.usable()?;
-        let manager = inner.transactions.get_or_init(|| {
-            TransactionManager::new(Keyspaces::batch_limits(self), inner.tree.clock.clone())
-        });
-        Ok(Transaction { inner: manager.begin(self.clone(), options)? })
+        if let Some(manager) = inner.transactions.get() {
+            return Ok(manager);
+        }
+        let limits = Keyspaces::batch_limits(self);
+        let manager = TransactionManager::new(limits, inner.tree.clock.clone());
+        if let Some(records) = self.records() {
+            manager.recover(self, records)?;
+        }
+        // If another thread was faster, this one is as if it had never been.
+        Ok(inner.transactions.get_or_init(|| manager))
     }
 
     /// Runs `work` in a transaction with the default options, commits it, and returns what `work`
@@ -142,7 +153,7 @@ fn pause_after(attempts: u32) -> Duration {
 /// ```
 #[must_use = "a transaction is rolled back when it is dropped"]
 pub struct Transaction {
-    inner: StoreTransaction<Db>,
+    pub(super) inner: StoreTransaction<Db>,
 }
 
 impl Transaction {

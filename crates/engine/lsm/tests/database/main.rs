@@ -18,6 +18,7 @@ mod large_batches;
 mod merges;
 mod pool;
 mod pool_full;
+mod prepared;
 mod reads_and_writes;
 mod reads_of_many_runs;
 mod requests;

@@ -4,7 +4,7 @@ use super::deadlock::{Deadline, WaitTarget, WaitedKey, timed_out};
 use super::ranges::LockRange;
 use super::{Acquired, LockKey, LockManager, TransactionId};
 use esker_api::WriteBatch;
-use esker_base::{Entry, Error, Kind, Result};
+use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -28,6 +28,26 @@ pub(crate) struct HeldLocks<T: Locks> {
     /// The hashes of the keys held.
     hashes: SmallVec<[u64; 16]>,
     has_ranges: bool,
+}
+
+/// Locks that outlast the transaction that got them. Dropping it does not give them back.
+pub(crate) struct ParkedLocks {
+    owner: TransactionId,
+    hashes: SmallVec<[u64; 16]>,
+}
+
+impl ParkedLocks {
+    /// How many keys are locked.
+    pub(crate) fn len(&self) -> usize {
+        self.hashes.len()
+    }
+}
+
+impl LockManager {
+    /// Gives back what [`HeldLocks::park`] took.
+    pub(crate) fn release_parked(&self, parked: ParkedLocks) {
+        parked.hashes.iter().for_each(|&hash| self.unlock(parked.owner, hash));
+    }
 }
 
 /// Keys and ranges to lock together.
@@ -212,6 +232,28 @@ impl<T: Locks> HeldLocks<T> {
             found.extend(inside.map(|entry| WaitedKey::new(entry.as_key())));
         }
         found
+    }
+
+    /// The keys that are locked.
+    pub(crate) fn locked_keys(&self) -> Vec<(KeyspaceId, Box<[u8]>)> {
+        let mut hashes = self.hashes.to_vec();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut keys = Vec::with_capacity(self.hashes.len());
+        for hash in hashes {
+            let shard = self.table.locks().shard(hash).lock();
+            let own = shard.iter_hash(hash).filter(|it| it.hash == hash && it.owner == self.owner);
+            keys.extend(own.map(|entry| (entry.keyspace, entry.key[..].into())));
+        }
+        keys
+    }
+
+    /// Takes the locks away: they are held until [`LockManager::release_parked`], whatever becomes of
+    /// this.
+    pub(crate) fn park(&mut self) -> ParkedLocks {
+        debug_assert!(!self.has_ranges, "transactions lock no ranges");
+        let owner = std::mem::replace(&mut self.owner, self.table.locks().new_owner());
+        ParkedLocks { owner, hashes: std::mem::take(&mut self.hashes) }
     }
 
     /// Gives everything back.

@@ -22,7 +22,7 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use held_locks::{HeldLocks, Locks};
+pub(crate) use held_locks::{HeldLocks, Locks, ParkedLocks};
 
 use deadlock::{OwnerHasher, WaitTarget};
 use entry::Entry;

@@ -1,0 +1,120 @@
+//! Two-phase commit: transactions that are durable before they are decided.
+
+use super::Db;
+use super::transaction::Transaction;
+use crate::limits::RESERVED;
+use crate::options::settings::KeyspaceSettings;
+use esker_base::{Error, KeyspaceId, PreparedError, Result};
+use esker_txn::PreparedTransaction;
+
+impl Transaction {
+    /// Prepares the transaction under `id`: from then on it is durable, but not decided.
+    ///
+    /// This is the first phase of a two-phase commit. When it returns, no other transaction
+    /// conflicts with this one, and it survives power loss, whatever the sync mode of the log.
+    /// Indexes are not checked before the commit.
+    /// Nothing of it is visible. It keeps its locks, over restarts too, until
+    /// [`Db::commit_prepared`] or [`Db::rollback_prepared`] decides it. [`Db::prepared`] lists the
+    /// transactions that are not decided.
+    ///
+    /// * The id has 1 to 255 bytes. It is free again once the transaction is decided.
+    /// * Plain writes, such as [`Db::put`], do not wait for the locks: the later of such a write and
+    ///   the commit remains.
+    /// * A serializable transaction that reads a key which a prepared serializable transaction
+    ///   writes fails with [`Error::Conflict`] until that one is decided.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, Settings};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let stock = db.default_keyspace();
+    /// let mut tx = db.transaction()?;
+    /// tx.put(&stock, "apples", "41")?;
+    /// tx.prepare("order-7")?;
+    /// assert_eq!(stock.get("apples")?, None);
+    /// db.close()?;
+    ///
+    /// // The coordinator decides, also after a restart.
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// assert_eq!(db.prepared()?[0].id, b"order-7");
+    /// db.commit_prepared("order-7")?;
+    /// assert_eq!(db.default_keyspace().get("apples")?.as_deref(), Some(&b"41"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// * [`PreparedError::IdInUse`] if a transaction is already prepared under `id`.
+    /// * [`PreparedError::BadId`] if `id` is empty or too long.
+    /// * The errors of [`Transaction::commit`].
+    ///
+    /// After an error the transaction is rolled back, with one exception: after
+    /// [`Error::LogFailed`], the next open may find it prepared.
+    pub fn prepare(mut self, id: impl AsRef<[u8]>) -> Result<()> {
+        let records = self.inner.store().records_or_create()?;
+        self.inner.prepare(id.as_ref(), records)
+    }
+}
+
+impl Db {
+    /// Lists the prepared transactions that are not decided, ordered by id.
+    ///
+    /// # Errors
+    /// The errors of [`Db::transaction`]. Works in a read-only database.
+    pub fn prepared(&self) -> Result<Vec<PreparedTransaction>> {
+        Ok(self.transactions()?.prepared_transactions())
+    }
+
+    /// Commits the transaction that is prepared under `id`: makes its writes visible at once, and
+    /// durable, whatever the sync mode of the log.
+    ///
+    /// Writes to keyspaces that were dropped in the meantime are left out.
+    ///
+    /// # Errors
+    /// [`PreparedError::Unknown`] if there is none; the errors of [`Db::write`], those of indexes
+    /// included. After the latter it is still prepared; after [`Error::LogFailed`], the next open
+    /// finds it prepared or committed.
+    pub fn commit_prepared(&self, id: impl AsRef<[u8]>) -> Result<()> {
+        let id = id.as_ref();
+        self.transactions()?.commit_prepared(self, id, self.records_of(id)?)
+    }
+
+    /// Discards the transaction that is prepared under `id`, durably, and releases its locks.
+    ///
+    /// # Errors
+    /// The errors of [`Db::commit_prepared`].
+    pub fn rollback_prepared(&self, id: impl AsRef<[u8]>) -> Result<()> {
+        let id = id.as_ref();
+        self.transactions()?.rollback_prepared(self, id, self.records_of(id)?)
+    }
+
+    /// The keyspace with the records of prepared transactions. `None` if there was never one.
+    pub(super) fn records(&self) -> Option<KeyspaceId> {
+        let view = self.inner().tree.view.pin();
+        view.version.keyspace_named(&records_name()).map(|found| found.id)
+    }
+
+    fn records_of(&self, id: &[u8]) -> Result<KeyspaceId> {
+        let unknown = || PreparedError::Unknown { id: id.escape_ascii().to_string() };
+        self.records().ok_or_else(|| Error::Prepared(unknown()))
+    }
+
+    fn records_or_create(&self) -> Result<KeyspaceId> {
+        self.usable()?;
+        if let Some(found) = self.records() {
+            return Ok(found);
+        }
+        self.create_keyspace(&records_name(), KeyspaceSettings::default())?;
+        Ok(self.records().expect("no user can drop the keyspace"))
+    }
+}
+
+/// Users cannot name this keyspace: see [`RESERVED`].
+fn records_name() -> String {
+    format!("{RESERVED}prepared")
+}
