@@ -9,6 +9,7 @@
 //! * keys have at most 48 bytes, values at least one, and both together at most 1,920;
 //! * a cursor locks the leaf that it is in: its thread must drop it before it writes.
 
+use crate::adapter;
 use crate::check::{self, foreign};
 use crate::configuration::Configuration;
 use crate::settings::{PeerSettings, uncompressed};
@@ -16,7 +17,7 @@ use crate::tally::Tally;
 use crate::{Peer, Written};
 use ::bf_tree::{BfTree, Config, LeafInsertResult, LeafReadResult, ScanIter, ScanReturnField};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
-use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
+use esker_base::{Entry, Error, Kind, Result};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +68,7 @@ pub(crate) fn open(dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>>
     configuration.note("write_ahead_log", "default, off", why);
     let (data, snapshot) = (dir.join(DATA), dir.join(SNAPSHOT));
     let failed = |error: std::io::Error| foreign("open", dir, error);
-    std::fs::create_dir_all(dir).map_err(failed)?;
+    adapter::create(dir)?;
     // A tree goes on in the file of the snapshot that it was read from.
     let tree = match snapshot.exists() {
         true => {
@@ -129,7 +130,7 @@ impl Tree {
     }
 
     fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
-        let entry = Entry { keyspace: KeyspaceId::DEFAULT, kind, key, value };
+        let entry = adapter::entry(kind, key, value);
         self.apply(entry)?;
         self.user_bytes.add(entry.encoded_bytes());
         Ok(())
@@ -295,13 +296,8 @@ impl Peer for Tree {
         Ok(())
     }
 
-    /// There is no background work.
-    fn settle(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn written(&self) -> Written {
-        Written { user_bytes: Some(self.user_bytes.total()), ..Written::default() }
+        adapter::written_by_users(&self.user_bytes)
     }
 
     fn configuration(&self) -> Vec<(String, String)> {

@@ -36,6 +36,8 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(any(feature = "lmdb", feature = "redb", feature = "bf-tree", feature = "tidesdb"))]
+mod adapter;
 #[cfg(feature = "bf-tree")]
 mod bf_tree;
 #[cfg(any_peer)]

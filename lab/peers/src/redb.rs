@@ -4,6 +4,7 @@
 //! read. Commits have `Durability::None`; a flush commits once with `Durability::Immediate`, and so
 //! does closing the store. A seek of a cursor begins a new range, because its ranges cannot seek.
 
+use crate::adapter;
 use crate::check::{self, foreign};
 use crate::configuration::Configuration;
 use crate::moments::Moments;
@@ -16,7 +17,7 @@ use ::redb::{
     TableDefinition,
 };
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
-use esker_base::{Entry, KeyspaceId, Kind, Result};
+use esker_base::{Entry, Kind, Result};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub(crate) fn open(dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>>
         "default, off",
         "it makes commits slower and recovery faster",
     );
-    std::fs::create_dir_all(dir).map_err(|error| foreign("create", dir, error))?;
+    adapter::create(dir)?;
     let database = Builder::new()
         .set_cache_size(cache_bytes)
         .create(dir.join(FILE_NAME))
@@ -123,7 +124,7 @@ impl Redb {
 
     fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
         check::key(key)?;
-        let entry = Entry { keyspace: KeyspaceId::DEFAULT, kind, key, value };
+        let entry = adapter::entry(kind, key, value);
         self.commit(Durability::None, |table| self.apply(table, entry))?;
         self.user_bytes.add(entry.encoded_bytes());
         Ok(())
@@ -252,13 +253,8 @@ impl Peer for Redb {
         self.commit(Durability::Immediate, |_| Ok(()))
     }
 
-    /// There is no background work.
-    fn settle(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn written(&self) -> Written {
-        Written { user_bytes: Some(self.user_bytes.total()), ..Written::default() }
+        adapter::written_by_users(&self.user_bytes)
     }
 
     fn configuration(&self) -> Vec<(String, String)> {

@@ -109,7 +109,7 @@ fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Res
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    Err(invalid(setting, value, format!("it must lie between {least} and {most}")))
+    Err(invalid(setting, value, format!("it must be between {least} and {most}")))
 }
 
 #[cfg(test)]

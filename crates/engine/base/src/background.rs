@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a background thread runs.
 pub type Body = Box<dyn FnOnce() + Send + 'static>;
@@ -63,6 +64,38 @@ impl Background for Threads {
                 }
             })?;
         Ok(Some(Box::new(Thread(thread))))
+    }
+}
+
+/// Operating-system threads, of which those whose name has a prefix are counted. For tests.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct CountedThreads {
+    prefix: &'static str,
+    started: AtomicUsize,
+}
+
+impl CountedThreads {
+    /// Returns an executor that counts the threads whose name begins with `prefix`.
+    pub fn new(prefix: &'static str) -> Self {
+        CountedThreads { prefix, started: AtomicUsize::new(0) }
+    }
+
+    /// Returns how many were started so far.
+    pub fn started(&self) -> usize {
+        self.started.load(Ordering::Relaxed)
+    }
+}
+
+impl Background for CountedThreads {
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
+        self.started.fetch_add(usize::from(name.starts_with(self.prefix)), Ordering::Relaxed);
+        Threads.spawn(name, priority, body)
     }
 }
 

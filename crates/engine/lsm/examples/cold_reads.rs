@@ -12,6 +12,9 @@
 //!
 //! The first line says how wide reads were done: by `io_uring`, by threads or by `pread`.
 
+mod common;
+
+use common::key;
 use esker_api::Cursor;
 use esker_base::{Clock, Result, Rng, SystemClock};
 use esker_lsm::{Db, KeyspaceSettings, Settings};
@@ -24,14 +27,6 @@ const KEYS: usize = 128;
 /// Groups of keys in a round.
 const GROUPS: u64 = 20;
 const PIECE_BYTES: u64 = 1 << 20;
-
-fn key(number: u64) -> [u8; 16] {
-    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mut key = *b"user000000000000";
-    key[4..12].copy_from_slice(&mixed.to_be_bytes());
-    key
-}
 
 fn settings() -> Settings {
     let stored = KeyspaceSettings::default().compression(Compression::None);

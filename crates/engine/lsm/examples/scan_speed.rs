@@ -12,6 +12,9 @@
 //!
 //! WHAT is one of them alone, for a profiler. `WHAT+compact` compacts to one run before.
 
+mod common;
+
+use common::key;
 use esker_api::Cursor;
 use esker_base::{Clock, Rng, SystemClock};
 use esker_lsm::{Db, DbCursor, KeyspaceSettings, LevelInfo, Settings};
@@ -22,15 +25,6 @@ const WHATS: [&str; 5] = ["cursor", "range", "seek", "kept", "get"];
 /// Seeks and gets in a round.
 const POINTS: u64 = 20_000;
 const ENTRIES_AFTER_SEEK: usize = 50;
-
-/// Keys are anywhere.
-fn key(number: u64) -> [u8; 16] {
-    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mut key = *b"user000000000000";
-    key[4..12].copy_from_slice(&mixed.to_be_bytes());
-    key
-}
 
 /// What a reader does with an entry.
 fn weigh(key: &[u8], value: &[u8]) -> usize {

@@ -11,6 +11,7 @@
 )]
 mod map;
 
+use crate::adapter;
 use crate::check::{self, foreign};
 use crate::configuration::Configuration;
 use crate::moments::Moments;
@@ -19,7 +20,7 @@ use crate::settings::{PeerSettings, uncompressed};
 use crate::tally::Tally;
 use crate::{Peer, Written};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
-use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
+use esker_base::{Entry, Error, Kind, Result};
 use heed::types::Bytes;
 use heed::{Database, Env, RwTxn, WithoutTls};
 use map::{MapRanges, Moment};
@@ -45,7 +46,7 @@ pub(crate) fn check(settings: &PeerSettings) -> Result<()> {
 
 pub(crate) fn open(dir: &Path, _settings: &PeerSettings) -> Result<Box<dyn Peer>> {
     let mut configuration = Configuration::default();
-    std::fs::create_dir_all(dir).map_err(|error| foreign("create", dir, error))?;
+    adapter::create(dir)?;
     let (env, tree) =
         map::open(dir, &mut configuration).map_err(|error| foreign("open", dir, error))?;
     Ok(Box::new(Lmdb {
@@ -108,7 +109,7 @@ impl Lmdb {
 
     fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_key(key)?;
-        let entry = Entry { keyspace: KeyspaceId::DEFAULT, kind, key, value };
+        let entry = adapter::entry(kind, key, value);
         self.commit(|txn| self.apply(txn, entry))?;
         self.user_bytes.add(entry.encoded_bytes());
         Ok(())
@@ -186,13 +187,8 @@ impl Peer for Lmdb {
         self.done("sync", self.env.force_sync())
     }
 
-    /// There is no background work.
-    fn settle(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn written(&self) -> Written {
-        Written { user_bytes: Some(self.user_bytes.total()), ..Written::default() }
+        adapter::written_by_users(&self.user_bytes)
     }
 
     fn configuration(&self) -> Vec<(String, String)> {

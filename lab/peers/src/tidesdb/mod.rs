@@ -8,6 +8,7 @@ mod cursor;
 #[expect(unsafe_code, reason = "handles are kept beside the database that they borrow from")]
 mod handle;
 
+use crate::adapter;
 use crate::check::{self, foreign};
 use crate::configuration::Configuration;
 use crate::moments::Moments;
@@ -18,7 +19,7 @@ use crate::{Peer, Written};
 use ::tidesdb::{ColumnFamilyConfig, Config, Error as TidesError, LogLevel, SyncMode, Transaction};
 use cursor::TidesCursor;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
-use esker_base::{Clock, Entry, KeyspaceId, Kind, Result, SystemClock};
+use esker_base::{Clock, Kind, Result, SystemClock};
 use handle::{Family, Moment};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub(crate) fn open(dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>>
     let mut configuration = Configuration::default();
     let config = database(dir, settings, &mut configuration);
     let family = column_family(settings, &mut configuration);
-    std::fs::create_dir_all(dir).map_err(|error| foreign("create", dir, error))?;
+    adapter::create(dir)?;
     let family = Family::open(config, family).map_err(|error| foreign("open", dir, error))?;
     Ok(Box::new(TidesDb {
         dir: dir.to_owned(),
@@ -149,7 +150,7 @@ impl TidesDb {
             _ => txn.delete(self.family.family(), key),
         };
         self.done("write to", written.and_then(|()| txn.commit()))?;
-        let entry = Entry { keyspace: KeyspaceId::DEFAULT, kind, key, value };
+        let entry = adapter::entry(kind, key, value);
         self.user_bytes.add(entry.encoded_bytes());
         Ok(())
     }

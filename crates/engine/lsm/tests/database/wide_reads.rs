@@ -1,14 +1,13 @@
 //! Reads of many blocks at once: the same answers as from reads one by one, also from a disk that fails.
 
 use crate::support::{copied, key};
-use esker_base::background::{Body, Running, Stepped};
-use esker_base::{Background, Priority, Result, Rng, Threads, skipped};
+use esker_base::background::{CountedThreads, Stepped};
+use esker_base::{Background, Rng, Threads, skipped};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings};
 use esker_storage::{FaultStorage, MemoryStorage, PosixStorage, ReadPath, Storage};
 use esker_table::Compression;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -150,22 +149,6 @@ fn a_read_that_fails_gives_an_error_with_its_place_or_is_made_good() {
     assert!(scans_cut < 62, "a piece that cannot be read is read block by block: {scans_cut}");
 }
 
-/// Threads, counted by whether they read.
-#[derive(Default)]
-struct Counted(AtomicUsize);
-
-impl Background for Counted {
-    fn spawn(
-        &self,
-        name: &str,
-        priority: Priority,
-        body: Body,
-    ) -> Result<Option<Box<dyn Running>>> {
-        self.0.fetch_add(usize::from(name == "esker-reads"), Ordering::Relaxed);
-        Threads.spawn(name, priority, body)
-    }
-}
-
 #[test]
 fn the_thread_and_the_memory_of_wide_reads_are_taken_when_they_are_needed() {
     let directory = tempfile::tempdir().unwrap();
@@ -177,7 +160,7 @@ fn the_thread_and_the_memory_of_wide_reads_are_taken_when_they_are_needed() {
     // Compactions need the thread, too.
     db.compact().unwrap();
     db.close().unwrap();
-    let background = Arc::new(Counted::default());
+    let background = Arc::new(CountedThreads::new("esker-reads"));
     let env = Env { background: background.clone(), ..Env::over(storage) };
     let db = Db::open_with(env, settings.clone()).unwrap();
     let keyspace = db.default_keyspace();
@@ -188,14 +171,14 @@ fn the_thread_and_the_memory_of_wide_reads_are_taken_when_they_are_needed() {
     let before = db.stats();
     let keys: Vec<_> = model.keys().take(3).collect();
     db.multi_get(&keyspace, keys).unwrap();
-    assert_eq!((background.0.load(Ordering::Relaxed), db.wide_reads()), (0, ReadPath::Callers));
+    assert_eq!((background.started(), db.wide_reads()), (0, ReadPath::Callers));
     assert_eq!(db.stats().memory_charged_bytes, before.memory_charged_bytes);
     let keys: Vec<_> = model.keys().step_by(40).collect();
     db.multi_get(&keyspace, keys).unwrap();
     if db.wide_reads() == ReadPath::Callers {
         return skipped("the thread of wide reads", "no direct I/O for temporary files");
     }
-    assert_eq!(background.0.load(Ordering::Relaxed), 1);
+    assert_eq!(background.started(), 1);
     let charged = db.stats().memory_charged_bytes - before.memory_charged_bytes;
     assert_eq!(charged, (64 << 20) / 16);
     db.close().unwrap();

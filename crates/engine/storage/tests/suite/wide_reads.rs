@@ -1,13 +1,12 @@
 //! Wide reads: the same bytes and errors as reads one by one, by each way to do them.
 
-use esker_base::background::{Body, Running, Stepped};
+use esker_base::background::{Body, CountedThreads, Running, Stepped};
 use esker_base::{Background, FileKind, Priority, Result, Rng, Threads, WriteHint, skipped};
 use esker_storage::{
     FaultStorage, MemoryStorage, PosixStorage, ReadPath, ReadRequest, ReadableFile, Storage,
     WideReader,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const FILE_BYTES: usize = 1_000_003;
 const LIMIT_BYTES: usize = 4 << 20;
@@ -51,22 +50,6 @@ impl Direct {
     fn requests(&self, ranges: &[(u64, usize)]) -> Vec<ReadRequest<'_>> {
         let file = &*self.file;
         ranges.iter().map(|&(offset, bytes)| ReadRequest { file, offset, bytes }).collect()
-    }
-}
-
-/// Threads, counted.
-#[derive(Default)]
-struct Counted(AtomicUsize);
-
-impl Background for Counted {
-    fn spawn(
-        &self,
-        name: &str,
-        priority: Priority,
-        body: Body,
-    ) -> Result<Option<Box<dyn Running>>> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Threads.spawn(name, priority, body)
     }
 }
 
@@ -148,7 +131,7 @@ fn an_error_is_that_of_its_range_alone_and_names_file_and_offset() {
 
 #[test]
 fn no_thread_is_started_for_few_ranges_or_cached_ones() {
-    let background = Arc::new(Counted::default());
+    let background = Arc::new(CountedThreads::new(""));
     let reader = WideReader::new(background.clone(), LIMIT_BYTES);
     let direct = Direct::new();
     reader.read_all(&direct.requests(&[(1, 2), (3, 4)]));
@@ -161,10 +144,10 @@ fn no_thread_is_started_for_few_ranges_or_cached_ones() {
     for (request, found) in requests.iter().zip(reader.read_all(&requests)) {
         expect_content(&found.unwrap(), (request.offset, request.bytes));
     }
-    assert_eq!((background.0.load(Ordering::Relaxed), reader.charged_bytes()), (0, 0));
+    assert_eq!((background.started(), reader.charged_bytes()), (0, 0));
     if direct.is_direct() {
         reader.read_all(&direct.requests(&[(1, 2), (3, 4), (5, 6)]));
-        assert!(background.0.load(Ordering::Relaxed) > 0);
+        assert!(background.started() > 0);
         assert_eq!(reader.charged_bytes(), LIMIT_BYTES);
         assert!(reader.has_just_started() && !reader.has_just_started());
     }
@@ -268,11 +251,11 @@ fn a_closed_reader_has_no_thread_and_leaves_reads_to_callers() {
     for (range, found) in ranges(4).iter().zip(reader.read_all(&direct.requests(&ranges(4)))) {
         expect_content(&found.unwrap(), *range);
     }
-    let (background, unused) = (Arc::new(Counted::default()), ranges(5));
+    let (background, unused) = (Arc::new(CountedThreads::new("")), ranges(5));
     let reader = WideReader::new(background.clone(), LIMIT_BYTES);
     reader.close();
     reader.read_all(&direct.requests(&unused));
-    assert_eq!(background.0.load(Ordering::Relaxed), 0);
+    assert_eq!(background.started(), 0);
 }
 
 #[test]
@@ -306,7 +289,7 @@ fn files_in_memory_are_read_by_their_callers() {
     let storage = MemoryStorage::new();
     write(&storage, &content());
     let file = storage.open("a").unwrap();
-    let background = Arc::new(Counted::default());
+    let background = Arc::new(CountedThreads::new(""));
     let reader = WideReader::new(background.clone(), LIMIT_BYTES);
     let requests: Vec<_> = ranges(3)
         .into_iter()
@@ -315,5 +298,5 @@ fn files_in_memory_are_read_by_their_callers() {
     for (request, found) in requests.iter().zip(reader.read_all(&requests)) {
         expect_content(&found.unwrap(), (request.offset, request.bytes));
     }
-    assert_eq!(background.0.load(Ordering::Relaxed), 0);
+    assert_eq!(background.started(), 0);
 }
