@@ -67,8 +67,7 @@ impl Files {
     /// Looks at them, without opening the database.
     pub fn inspect(&self) -> Outcome<Inspector> {
         if chunk_device::is_device(&self.db) {
-            let reason =
-                "the files of a database on a device of chunks can't be looked at one by one";
+            let reason = "the files of a database on a flash device can't be inspected one by one";
             return Err(Failure::Usage(reason.to_owned()));
         }
         self.log.inspect(&self.db)
@@ -223,7 +222,7 @@ impl Home {
             return Ok(None);
         }
         if self.log.log_dir.is_some() || self.log.pool.is_some() {
-            let reason = "a database on a device of chunks has its log there, too";
+            let reason = "a database on a flash device has its log there, too";
             return Err(Failure::Usage(reason.to_owned()));
         }
         let storage = match access {

@@ -32,7 +32,7 @@ impl Progress {
     pub fn of_pairs() -> Self {
         Self::on_terminal(
             ProgressBar::new_spinner(),
-            "{spinner} {human_pos} pairs  {per_sec}",
+            "{spinner} {human_pos} entries  {per_sec}",
             1000,
         )
     }

@@ -359,6 +359,6 @@ fn table(phases: &[Phase]) -> String {
         }
         out.push('\n');
     }
-    let _ = writeln!(out, "\nEach scan reads {SCANNED_PAIRS} pairs.");
+    let _ = writeln!(out, "\nEach scan reads {SCANNED_PAIRS} entries.");
     out
 }

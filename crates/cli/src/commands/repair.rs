@@ -53,14 +53,14 @@ fn text(repaired: &RepairReport) -> String {
         units::count(repaired.last_seqno)
     );
     for problem in &repaired.given_up_manifests {
-        out.push_str(&format!("gave up a manifest: {problem}\n"));
+        out.push_str(&format!("dropped a manifest: {problem}\n"));
     }
     if !repaired.given_up_manifests.is_empty() && repaired.rebuilt.is_empty() {
         out.push_str(&format!("went by an older one: {}\n", repaired.manifest));
     }
     for lost in &repaired.lost_tables {
         let (smallest, largest) = (escape(&lost.smallest), escape(&lost.largest));
-        let what = if lost.kept > 0 { "kept a part of" } else { "gave up" };
+        let what = if lost.kept > 0 { "kept a part of" } else { "dropped" };
         out.push_str(&format!(
             "{what} a table with keys from {smallest} to {largest}: {}\n",
             lost.error
@@ -107,7 +107,7 @@ fn text(repaired: &RepairReport) -> String {
     }
     let nothing_lost = lost_tables.is_empty() && cut_logs.is_empty();
     if given_up_manifests.is_empty() && nothing_lost && rebuilt.is_empty() {
-        out.push_str("nothing had to be given up\n");
+        out.push_str("nothing had to be dropped\n");
     }
     out
 }

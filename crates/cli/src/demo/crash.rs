@@ -20,9 +20,9 @@ const SIGKILL: i32 = 9;
 /// Kills and checks, some rounds.
 pub fn demonstrate(dir: &Path, show: &mut Show) -> Outcome {
     show.line(
-        "It writes batches of 1 to 8 pairs, over two keyspaces, each synced to the device before",
+        "It writes batches of 1 to 8 entries, over two keyspaces, each synced to the device before",
     )?;
-    show.line("it is acknowledged. Every batch can tell by itself whether it is whole.")?;
+    show.line("it is acknowledged. Every batch shows by itself whether it is whole.")?;
     for round in 1..=ROUNDS {
         // Not one length, so that the kills find the writer, and the log, in different states.
         let lifetime = Duration::from_millis(200 + 137 * round);

@@ -75,7 +75,7 @@ fn demonstrate(dir: &Path, stays: bool) -> Outcome {
     dataset::read(&db, &mut show)?;
     db.close()?;
 
-    show.step("Kill", "a process that writes, with SIGKILL, and look at what is left")?;
+    show.step("Kill", "a process that writes, with SIGKILL, and inspect what is left")?;
     crash::demonstrate(dir, &mut show)?;
 
     show.step("Look", "at the tree of tables, after a flush")?;

@@ -40,7 +40,7 @@ impl Books {
     /// The number of the latest batch, 0 if there is none.
     pub fn latest(&self, db: &Db) -> Outcome<u64> {
         let Some(value) = db.get(&self.ledger, LATEST)? else { return Ok(0) };
-        let bytes = value[..].try_into().map_err(|_| torn("the ledger does not hold a number"))?;
+        let bytes = value[..].try_into().map_err(|_| torn("the ledger is not a number"))?;
         Ok(u64::from_be_bytes(bytes))
     }
 

@@ -316,3 +316,18 @@ fn rustdoc_uses_no_more_odd_words() {
     assert!(!counts.is_empty(), "the walk sees no documentation");
     expect_none(prose::beyond(&counts));
 }
+
+#[test]
+fn messages_use_plain_words() {
+    let is_test = |path: &str| path.contains("/tests") || path.ends_with("_test.rs");
+    let mut problems = Vec::new();
+    let mut sources = 0;
+    for (path, text) in all_sources() {
+        if path.starts_with("crates/") && path.contains("/src/") && !is_test(&path) {
+            problems.extend(prose::messages(&path, &text));
+            sources += 1;
+        }
+    }
+    assert!(sources > 300, "the walk sees {sources} sources");
+    expect_none(problems);
+}

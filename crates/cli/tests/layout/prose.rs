@@ -1,6 +1,7 @@
 //! The rules for prose. Pages may not use the words of [`ODD`], keep to [`COLUMNS`], and link only to what
 //! exists. Rust documentation may not use more of these words than [`LEFT_IN_RUSTDOC`] says.
 
+use crate::source::strings_of;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
 
@@ -213,6 +214,34 @@ pub fn long_lines(path: &str, text: &str) -> Vec<String> {
 pub fn rustdoc_words(text: &str) -> Vec<(&'static str, usize)> {
     let found = odd_words(&doc_comments(text)).into_iter();
     found.map(|(line, phrase, _)| (phrase, line)).collect()
+}
+
+/// Odd words in the messages of a Rust source: in its string literals of several words, without
+/// those of the tests at its end.
+pub fn messages(path: &str, text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    let mut found = Vec::new();
+    for (line, literal) in strings_of(code) {
+        for (_, phrase, instead) in odd_words(&without_values(&literal)) {
+            // The name of a job, until it is a term of the public interface.
+            if literal.trim().contains(' ') && !phrase.starts_with("merge/") {
+                found.push(format!("{path}:{line}: \"{phrase}\": write {instead}: {literal}"));
+            }
+        }
+    }
+    found
+}
+
+/// A message with its `{values}` blanked out.
+fn without_values(message: &str) -> String {
+    let mut depth = 0;
+    let mut out = String::new();
+    for c in message.chars() {
+        depth += u32::from(c == '{');
+        out.push(if depth > 0 { '_' } else { c });
+        depth -= u32::from(c == '}' && depth > 0);
+    }
+    out
 }
 
 /// Words that occur more often than [`LEFT_IN_RUSTDOC`] says, by their places.

@@ -1,9 +1,36 @@
-//! Rust source without its comments and literals, so that only code is looked at.
+//! Rust source without its comments and literals, so that only code is inspected; and its literals.
 
 /// `text` with every comment, string and character literal blanked out, line for line.
 pub fn code_of(text: &str) -> String {
+    let mut out = text.as_bytes().to_vec();
+    for span in spans(text.as_bytes()) {
+        for byte in &mut out[span] {
+            if *byte != b'\n' {
+                *byte = b' ';
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The string literals of `text`, each with its line. Lines that end with a backslash are joined.
+pub fn strings_of(text: &str) -> Vec<(usize, String)> {
     let bytes = text.as_bytes();
-    let mut out = bytes.to_vec();
+    let literals = spans(bytes).into_iter().filter(|span| matches!(bytes[span.start], b'"' | b'r'));
+    let parts = literals.map(|span| {
+        let line = text[..span.start].matches('\n').count() + 1;
+        let mut literal = String::new();
+        for part in text[span].trim_start_matches('r').trim_matches(['#', '"']).split("\\\n") {
+            literal.push_str(if literal.is_empty() { part } else { part.trim_start() });
+        }
+        (line, literal)
+    });
+    parts.collect()
+}
+
+/// The comments, string and character literals of a source.
+fn spans(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let end = match bytes[at] {
@@ -14,14 +41,12 @@ pub fn code_of(text: &str) -> String {
             b'\'' => character_end(bytes, at).unwrap_or(at),
             _ => at,
         };
-        for byte in &mut out[at..end] {
-            if *byte != b'\n' {
-                *byte = b' ';
-            }
+        if end > at {
+            found.push(at..end);
         }
         at = end.max(at + 1);
     }
-    String::from_utf8_lossy(&out).into_owned()
+    found
 }
 
 /// Whether the byte before `at` belongs to the same word. A `b` before a raw string does not count.

@@ -61,7 +61,7 @@ fn a_device_that_is_too_small_is_told_and_one_of_no_chunks_is_refused() {
         assert_eq!(told, is_told, "{created:?}");
     }
     let refused = scratch.run(&["put", "--create", "tiny", "key", "value"]);
-    refused.expect_failure(2, "find room for a log");
+    refused.expect_failure(2, "find space for a log");
     scratch.run(&["put", "--create", "enough", "key", "value"]).expect_status(0);
 }
 
@@ -75,8 +75,8 @@ fn a_database_on_a_device_is_written_to_by_every_command_that_may() {
     scratch.run(&["compact", "d"]).expect_status(0);
     scratch.run(&["scan", "d"]).expect("l\tv\n");
     let done = scratch.run(&["repair", "d"]).expect_status(0);
-    assert!(done.text().contains("nothing had to be given up"), "{done:?}");
-    scratch.run(&["dump-manifest", "d"]).expect_failure(2, "device of chunks");
+    assert!(done.text().contains("nothing had to be dropped"), "{done:?}");
+    scratch.run(&["dump-manifest", "d"]).expect_failure(2, "flash device");
 }
 
 /// What is in the chunks of the device `d`.
@@ -100,7 +100,7 @@ fn a_database_on_a_device_is_checked_and_every_byte_left_as_it_is() {
     assert!(checked["table_entries"].as_u64() >= Some(1), "{checked}");
     assert_eq!(checked["problems"].as_array().map(Vec::len), Some(0), "{checked}");
     assert!(chunks(&scratch) == before);
-    scratch.run(&["check", "d", "--log-dir", "logs"]).expect_failure(2, "device of chunks");
+    scratch.run(&["check", "d", "--log-dir", "logs"]).expect_failure(2, "flash device");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn every_command_works_on_a_database_with_a_pool() {
         pooled.run(&[command, "db"]).expect_status(0);
     }
     let done = pooled.run(&["repair", "db"]).expect_status(0);
-    assert!(done.text().contains("nothing had to be given up"), "{done:?}");
+    assert!(done.text().contains("nothing had to be dropped"), "{done:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_a_killed_process_left_in_a_pool_is_read_checked_and_dumped() {
     let json = pooled.run(&["check", "db", "--json"]).expect_status(0).json();
     assert_eq!((&json["log_entries"], &json["log_segments"]), (&2.into(), &2.into()), "{json}");
     let done = pooled.run(&["repair", "db"]).expect_status(0);
-    assert!(done.text().contains("nothing had to be given up"), "{done:?}");
+    assert!(done.text().contains("nothing had to be dropped"), "{done:?}");
     pooled.run(&["put", "--create", "db", "c", "3"]).expect("");
     pooled.run(&["scan", "db"]).expect("a\t1\nb\t2\nc\t3\n");
 }
@@ -223,7 +223,7 @@ fn another_databases_pool_is_refused_by_every_command() {
 fn a_pool_that_was_cut_off_is_refused_by_every_command() {
     let pooled = Pooled::killed();
     change(&pooled.path("pool"), |bytes| bytes.truncate(300_000));
-    pooled.expect_refusal("pool", &["cut off here", "--give-up-logs"]);
+    pooled.expect_refusal("pool", &["truncated here", "--give-up-logs"]);
 }
 
 #[test]

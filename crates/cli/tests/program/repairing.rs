@@ -77,7 +77,7 @@ fn a_repair_takes_the_lock_of_the_log_directory_too() {
 fn the_database_directory_may_be_named_as_the_log_directory() {
     let scratch = sample();
     let done = scratch.run(&["repair", "copy", "--log-dir", "./copy"]).expect_status(0);
-    assert!(done.text().contains("nothing had to be given up"), "{done:?}");
+    assert!(done.text().contains("nothing had to be dropped"), "{done:?}");
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn a_current_file_that_names_a_missing_manifest_says_which() {
 fn a_fallback_says_so() {
     let (scratch, manifest) = with_damaged_manifest();
     let done = scratch.run(&["repair", "copy"]).expect_status(0);
-    assert!(done.text().contains(&format!("gave up a manifest: copy/{manifest}")), "{done:?}");
+    assert!(done.text().contains(&format!("dropped a manifest: copy/{manifest}")), "{done:?}");
     assert!(done.text().contains("went by an older one: 00000001.manifest"), "{done:?}");
-    assert!(!done.text().contains("nothing had to be given up"), "{done:?}");
+    assert!(!done.text().contains("nothing had to be dropped"), "{done:?}");
 }
 
 #[test]

@@ -19,6 +19,6 @@ pub(crate) fn within(setting: &'static str, value: usize, least: usize, most: us
     Err(Error::InvalidSetting {
         setting,
         value: value.to_string(),
-        reason: format!("it must lie between {least} and {most}"),
+        reason: format!("it must be between {least} and {most}"),
     })
 }

@@ -107,7 +107,7 @@ impl Segment {
         let encoded = header.encode();
         if matches!(segment.memory, Memory::Heap(_)) {
             segment.races.write(0, encoded.len());
-            // SAFETY: `over` has checked that the memory holds a header, and nobody else has it yet.
+            // SAFETY: `over` has checked that the memory holds a header, and no other thread has it yet.
             unsafe { segment.start.copy_from_nonoverlapping(encoded.as_ptr(), encoded.len()) };
         }
         debug_assert_eq!(
@@ -467,7 +467,7 @@ impl Segment {
         assert_eq!(from.identity, self.identity, "the position is another segment's");
         assert_eq!(to.identity, self.identity, "the position is another segment's");
         assert!(from.offset <= to.offset, "the range runs backwards");
-        assert!(u64::from(to.offset) <= self.header.capacity, "frames lie inside");
+        assert!(u64::from(to.offset) <= self.header.capacity, "frames are inside");
         let bytes = (to.offset - from.offset) as usize;
         self.races.read(from.offset as usize, bytes);
         // SAFETY: positions are the start or come from `completed`, so all below `to` is written.

@@ -29,7 +29,7 @@ impl fmt::Display for Domain {
             Domain::MapSync => "persistent memory (DAX, MAP_SYNC)",
             Domain::Eadr => "persistent memory (DAX, MAP_SYNC, eADR)",
             Domain::Emulated => "emulated (DRAM: nothing survives power loss)",
-            Domain::Copy => "a copy, on a file system without DAX: to look at only",
+            Domain::Copy => "a copy, on a file system without DAX: for inspection only",
         })
     }
 }

@@ -114,7 +114,7 @@ impl Extent {
     ) -> Flushed<'_, ExtentRange> {
         self.check(at, whole);
         assert!(whole > 0 && (at | whole).is_multiple_of(LINE_BYTES), "frames are whole lines");
-        assert!(entries.len() <= whole - FRAME_HEADER_BYTES, "the frame has room for its parts");
+        assert!(entries.len() <= whole - FRAME_HEADER_BYTES, "the frame has space for its parts");
         self.pool.counters.stored(whole, whole / LINE_BYTES);
         // SAFETY: in the extent and whole lines, as checked, and the caller's alone.
         unsafe { self.pool.region.write_frame(self.at + at, header, entries, whole) };
@@ -124,7 +124,7 @@ impl Extent {
     /// The word at `at`, which no thread stores to but by `store_word`.
     #[inline]
     pub(crate) fn load_word(&self, at: usize) -> u64 {
-        debug_assert!(at.is_multiple_of(8) && at + 8 <= self.len, "the word lies in the extent");
+        debug_assert!(at.is_multiple_of(8) && at + 8 <= self.len, "the word is in the extent");
         // SAFETY: as asserted, by the callers' own checks: aligned and in the extent.
         let word = unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) };
         u64::from_le(word.load(Ordering::Acquire))
@@ -146,7 +146,7 @@ impl Extent {
     ///
     /// What can't be read is an error.
     pub fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
-        assert!(at <= self.len && out.len() <= self.len - at, "the range lies in the extent");
+        assert!(at <= self.len && out.len() <= self.len - at, "the range is in the extent");
         let Some(read) = self.pool.region.read_safely(self.at + at, out) else {
             self.expect(at..at + out.len())?;
             self.load(at, out);
@@ -160,7 +160,7 @@ impl Extent {
     /// Makes sure that all bytes of `range` can be loaded: fails where a load would end the process, such as where
     /// the medium can't be read.
     pub fn expect(&self, range: Range<usize>) -> Result<()> {
-        assert!(range.end <= self.len, "the range lies in the extent");
+        assert!(range.end <= self.len, "the range is in the extent");
         let found = self.pool.region.expect(self.at + range.start, range.len());
         found.map_err(|source| {
             let place =
@@ -222,8 +222,8 @@ impl Extent {
 
     #[inline]
     fn check(&self, at: usize, bytes: usize) {
-        assert!(self.writable, "the pool was opened to look at");
-        assert!(at <= self.len && bytes <= self.len - at, "the range lies in the extent");
+        assert!(self.writable, "the pool was opened for inspection");
+        assert!(at <= self.len && bytes <= self.len - at, "the range is in the extent");
     }
 
     /// To be called before `bytes` bytes are read as one piece: where an emulation adds the latency

@@ -70,7 +70,7 @@ impl Layout {
         let table_end = TABLE_AT as u64 + u64::from(self.extents) * 8;
         let data = u64::from(self.extents).checked_mul(self.extent_bytes);
         if self.extents == 0 || self.extent_bytes < EXTENT_BYTES_MIN {
-            Some("it says that it has no room")
+            Some("it says that it has no space")
         } else if !self.extent_bytes.is_multiple_of(PAGE_BYTES)
             || !self.data_at.is_multiple_of(PAGE_BYTES)
             || self.extent_bytes > EXTENT_BYTES_MAX

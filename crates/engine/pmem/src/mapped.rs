@@ -139,7 +139,7 @@ impl MappedRegion {
             return Err(Error::PoolRefused {
                 pool: path.display().to_string(),
                 reason: format!(
-                    "it is empty, so it was cut off or never finished; nothing was ever written to it \
+                    "it is empty, so it was truncated or never finished; nothing was ever written to it \
                      if it is new: remove it and create it again; otherwise {RESTORE}"
                 ),
             });
@@ -368,7 +368,7 @@ unsafe impl Region for MappedRegion {
             // What it says instead of the signal that a load would get: the latter of a medium that is known to be bad.
             Err(Errno::FAULT | Errno::HWPOISON) => Err(io::Error::other(
                 "a page of it can't be had: its file system is full, and the file has a hole there, or \
-                 was cut off, or the medium can't be read",
+                 was truncated, or the medium can't be read",
             )),
             Err(source) => Err(source.into()),
         }

@@ -126,7 +126,7 @@ impl<T> Flushed<'_, T> {
 
 /// Will be found after a crash. Only a fence makes it.
 #[derive(Debug)]
-#[must_use = "nobody can see it before it is published"]
+#[must_use = "no reader can see it before it is published"]
 pub struct Durable<T> {
     value: T,
 }

@@ -116,7 +116,8 @@ impl SimRegion {
     /// Starts to record. Panics if anything is stored that is not durable yet.
     pub fn record(&self) {
         let mut inner = self.lock();
-        let durable = inner.medium.durable_if_settled().expect("a history starts settled");
+        let durable =
+            inner.medium.durable_if_settled().expect("a history starts without undecided stores");
         inner.history = Some(History::new(durable));
     }
 
@@ -291,7 +292,7 @@ impl Memory {
     }
 
     fn word(&self, number: usize) -> &AtomicU64 {
-        assert!(number < self.words, "words lie in the region");
+        assert!(number < self.words, "words are in the region");
         // SAFETY: in bounds and aligned, and the memory lives as long as `self`.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast::<u64>().add(number)) }
     }

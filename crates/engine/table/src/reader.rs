@@ -354,7 +354,7 @@ impl Table {
     pub(crate) fn read_block(&self, n: usize) -> Result<Block> {
         let place = self.block_place(n);
         let mut stored = zeroed((place.end - place.start) as usize);
-        let target = Arc::get_mut(&mut stored).expect("nobody else has it yet");
+        let target = Arc::get_mut(&mut stored).expect("no other thread has it yet");
         self.source.file.read_exact_at(place.start, target)?;
         self.source.data_block(place.start, &stored, || stored.clone())
     }

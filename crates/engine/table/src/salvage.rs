@@ -235,7 +235,7 @@ impl SalvagedTable {
         }
         let stored = self.source.read(place.start, (place.end - place.start) as usize)?;
         let block = self.source.data_block(place.start, &stored, || stored[..].into())?;
-        let bad = || self.source.damaged(place.start, "data block: its versions do not hold");
+        let bad = || self.source.damaged(place.start, "data block: its versions are corrupt");
         block.check_restarts().map_err(|_| bad())?;
         let mut position = BlockCursor::new();
         position.seek_first(&block).map_err(|_| bad())?;

@@ -123,7 +123,7 @@ impl TableIter {
     #[doc(hidden)]
     #[inline]
     pub fn hold_value(&self, held: &mut PinnedValue) {
-        debug_assert!(self.valid, "the cursor stands on no version");
+        debug_assert!(self.valid, "the cursor is on no version");
         let Some(block) = &self.block else { return };
         if !held.block.as_ref().is_some_and(|other| other.is(block)) {
             held.block = Some(block.clone());
@@ -145,7 +145,7 @@ impl TableIter {
         limit: Option<&[u8]>,
         scan: &mut BlockScan,
     ) -> Result<()> {
-        debug_assert!(self.valid, "the cursor stands on no version");
+        debug_assert!(self.valid, "the cursor is on no version");
         let Some(block) = &self.block else { return Ok(()) };
         let position = Position {
             key: self.position.key(),

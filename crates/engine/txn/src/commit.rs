@@ -60,7 +60,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
     /// Nobody has written what this transaction read since its moment; see `in_flight`.
     pub(crate) fn validate_reads(&self, earlier: &[Arc<WriteFootprint>]) -> Result<()> {
         let store = &self.store;
-        let moment = self.moment.as_ref().expect("what was read was read at a moment");
+        let moment = self.moment.as_ref().expect("reads have a snapshot");
         for (keyspace, key) in self.reads.keys() {
             if earlier.iter().any(|other| other.has_key(keyspace, key))
                 || store.changed_since(keyspace, key, moment)?

@@ -231,7 +231,7 @@ impl<S: Keyspaces> Transaction for StoreTransaction<S> {
     fn commit(&mut self) -> Result<()> {
         self.check_live()?;
         let committed = self.write_all();
-        self.end(if committed.is_ok() { "committed" } else { "given up when its commit failed" });
+        self.end(if committed.is_ok() { "committed" } else { "aborted when its commit failed" });
         committed
     }
 

@@ -140,7 +140,7 @@ impl<'a> Decoder<'a> {
         let negative = code < ZERO;
         let len = usize::from(code.abs_diff(ZERO));
         let Some(bytes) = take(&mut self.rest, len) else {
-            return self.fail("a number is cut off");
+            return self.fail("a number is truncated");
         };
         let mut wide = [0; 16];
         wide[16 - len..].copy_from_slice(bytes);
@@ -160,7 +160,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn float(&mut self) -> Result<f64, DecodeError> {
-        let Some(bytes) = take(&mut self.rest, 8) else { return self.fail("a float is cut off") };
+        let Some(bytes) = take(&mut self.rest, 8) else { return self.fail("a float is truncated") };
         let ordered = u64::from_be_bytes(bytes.try_into().expect("eight bytes were taken"));
         let sign = 1 << 63;
         Ok(f64::from_bits(if ordered & sign != 0 { ordered & !sign } else { !ordered }))

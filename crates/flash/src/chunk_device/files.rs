@@ -314,7 +314,7 @@ impl ChunkDevice for FileChunkDevice {
             // A block that was cut off can't be read; nor can it be filled up.
             Ok(found) => Ok((found.st_size as u64).next_multiple_of(BLOCK_BYTES)),
             Err(Errno::NOENT) => Ok(0),
-            Err(source) => Err(self.failure("look at", index, source.into())),
+            Err(source) => Err(self.failure("inspect", index, source.into())),
         }
     }
 

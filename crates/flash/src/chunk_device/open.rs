@@ -22,7 +22,7 @@ pub fn is_disk(path: &Path) -> bool {
 /// Whether a block device has zones.
 pub fn has_zones(path: &Path) -> Result<bool> {
     let found = zoned_device::has_zones(path);
-    found.map_err(|source| Error::io("look at", path.display().to_string(), source))
+    found.map_err(|source| Error::io("inspect", path.display().to_string(), source))
 }
 
 /// Opens the device at a path.

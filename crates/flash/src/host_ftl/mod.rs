@@ -101,7 +101,7 @@ impl HostFtl {
         let pump = pump.ok_or_else(|| esker_base::Error::InvalidSetting {
             setting: "background of a paced device",
             value: "one without threads".to_owned(),
-            reason: "somebody has to make events happen when they are due".to_owned(),
+            reason: "a thread has to make events happen when they are due".to_owned(),
         })?;
         Ok(HostFtl { shared, pump: Mutex::new(Some(pump)) })
     }
@@ -300,7 +300,7 @@ impl Shared {
 
     /// Goes on to the next answer.
     fn step(&self, state: &mut State) {
-        let done = state.sim.next_completion().expect("what is waited for is under way");
+        let done = state.sim.next_completion().expect("what is waited for is in progress");
         state.take(&done);
     }
 }

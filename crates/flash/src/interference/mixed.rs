@@ -89,7 +89,7 @@ impl Run<'_> {
             let (mut chunk, number) = self.place(self.writes);
             chunk.number += READ_CHUNKS as u16;
             self.writes += 1;
-            self.sim.write(chunk, number, 0).expect("there is room");
+            self.sim.write(chunk, number, 0).expect("there is space");
         }
     }
 

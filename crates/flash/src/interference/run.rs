@@ -295,7 +295,7 @@ impl Run<'_> {
 
     fn open_table(&mut self, lifetime: usize) -> usize {
         let table = self.store.open(self.policy, lifetime, self.needed);
-        let table = table.expect("what is alive leaves room for what is written");
+        let table = table.expect("live data leaves space for what is written");
         for &chunk in &table {
             if self.sim.media().written(chunk) > 0 {
                 self.store.was_reset(chunk);

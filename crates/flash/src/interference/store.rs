@@ -143,7 +143,7 @@ impl Store {
             .map(|unit| {
                 let at = usize::from(unit.0);
                 self.state.units[at].free_chunks -= 1;
-                self.free[at].pop_front().expect("the policy was told that there is one")
+                self.free[at].pop_front().expect("the policy knows that there is one")
             })
             .collect();
         (!table.is_empty()).then_some(table)
@@ -234,7 +234,7 @@ impl Store {
         let mut written = [0; LEVELS];
         while written[LEVELS - 1] < goal {
             let least = (0..LEVELS).min_by_key(|level| written[*level]).expect("there are levels");
-            let table = self.open(policy, least, needed).expect("fill leaves room");
+            let table = self.open(policy, least, needed).expect("fill leaves space");
             for &chunk in &table {
                 self.was_reset(chunk);
             }

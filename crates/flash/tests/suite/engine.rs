@@ -163,7 +163,7 @@ fn a_database_on_a_full_device_opens_and_what_is_deleted_makes_room() {
             }
         }
     };
-    assert!(full.is_out_of_space() && full.to_string().contains("find room"), "{full}");
+    assert!(full.is_out_of_space() && full.to_string().contains("find space"), "{full}");
     assert!(held > 1_800, "{held} of the 2,700 that there are bytes for");
     let db = open_with(&device, SEGMENT_BYTES).unwrap();
     let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();

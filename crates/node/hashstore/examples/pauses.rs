@@ -77,7 +77,7 @@ impl Calls {
             self.time(|| partition.report(io.tag, Ok(done), slice));
         }
         while let Some(reply) = partition.take_reply() {
-            reply.result.expect("there is room");
+            reply.result.expect("there is space");
         }
     }
 

@@ -133,7 +133,7 @@ fn store(partition: &mut Partition, device: &Memory, key: &[u8], bytes: usize) -
 fn ask(partition: &mut Partition, device: &Memory, request: Request) -> Result<Answer> {
     partition.request(0, request);
     drive(partition, device);
-    partition.take_reply().expect("nothing is under way any more").result
+    partition.take_reply().expect("nothing is in progress any more").result
 }
 
 /// The sample with changes, and whether it is to be sealed again.

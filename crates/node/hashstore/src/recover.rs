@@ -271,7 +271,7 @@ impl Recovery<'_> {
             for &extent in extents.iter() {
                 if !free.remove(extent) {
                     let offset = self.layout.block(self.number, extent.start);
-                    return Err(self.damaged(offset, "two values lie in the same place"));
+                    return Err(self.damaged(offset, "two values are in the same place"));
                 }
             }
         }

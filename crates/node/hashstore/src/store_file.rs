@@ -166,7 +166,7 @@ pub fn layout_of_any_size(device: &dyn Device) -> Result<Layout> {
 pub fn shortened(device: &dyn Device, layout: &Layout) -> Option<Error> {
     let (made, found) = (layout.device_bytes, device.bytes());
     let what = format!(
-        "it was made with {made} bytes and has {found}: what lay behind is lost, unless the file is restored"
+        "it was made with {made} bytes and has {found}: what was behind is lost, unless the file is restored"
     );
     let (store, offset) = (device.name().to_owned(), found);
     (made > found).then_some(Error::HashStoreDamaged { store, offset, what })

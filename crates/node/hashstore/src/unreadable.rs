@@ -45,7 +45,7 @@ impl<'a> GivenUp<'a> {
             }
         }
         let error = |(offset, bytes, why): (u64, u64, String)| {
-            let what = format!("{bytes} bytes cannot be read and are given up: {why}");
+            let what = format!("{bytes} bytes cannot be read and are dropped: {why}");
             Error::HashStoreDamaged { store: self.device.name().to_owned(), offset, what }
         };
         runs.into_iter().map(error).collect()

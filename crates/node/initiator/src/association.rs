@@ -62,13 +62,13 @@ impl Admin {
         let sqe = AdminCommand::Identify(request).encode();
         let (_, data) = self.link.call("identify itself", sqe, &[], IDENTIFY_BYTES as u32)?;
         let structure = data.first_chunk::<IDENTIFY_BYTES>();
-        structure.map(|s| Box::new(*s)).ok_or(unexpected("a structure that is cut off"))
+        structure.map(|s| Box::new(*s)).ok_or(unexpected("a structure that is truncated"))
     }
 }
 
 fn get(link: &mut SyncConnection, offset: u32, wide: bool) -> Result<u64, RemoteError> {
     let sqe = FabricsCommand::PropertyGet { offset, wide }.encode();
-    Ok(link.call("tell a property", sqe, &[], 0)?.0.double_word())
+    Ok(link.call("report a property", sqe, &[], 0)?.0.double_word())
 }
 
 /// The first `bytes` of a log page.
@@ -135,7 +135,7 @@ impl Association {
     /// Waits until the node has done with all connections of an association that failed, or until a time. From then on it knows which
     /// changes it still has, and has the next association wait for them; what it has not received is thrown away.
     pub(crate) fn part(&self, until: Duration) {
-        self.queues.iter().for_each(|queue| queue.lose("its association was given up"));
+        self.queues.iter().for_each(|queue| queue.lose("its association was dropped"));
         self.queues.iter().for_each(|queue| queue.part(until));
     }
 

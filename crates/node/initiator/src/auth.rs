@@ -80,7 +80,7 @@ fn answer(
     let (mut private, mut sequence) = ([0; Group::PRIVATE_BYTES], [0; 4]);
     let mut own = vec![0; challenge.hash.bytes()];
     for bytes in [&mut private[..], &mut sequence[..], &mut own[..]] {
-        entropy.fill(bytes).map_err(|_| failed("no random bytes were to be had"))?;
+        entropy.fill(bytes).map_err(|_| failed("no random bytes were available"))?;
     }
     let pair = KeyPair::new(challenge.group, &private);
     let session = pair.session(&challenge.public);

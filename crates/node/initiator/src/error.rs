@@ -40,7 +40,7 @@ pub enum RemoteError {
 
     /// Of a batch, or of what takes several commands, not all was answered or sent, and some of it was.
     #[error(
-        "the {what} was cut off: {source}; each part of it was done or was not, in any order; read to see, or write all of it again"
+        "the {what} was interrupted: {source}; each part of it was done or was not, in any order; read to see, or write all of it again"
     )]
     PartUnknown {
         /// What was sent.

@@ -53,7 +53,7 @@ impl KeyClient {
             return Err(RemoteError::Refused { action: "list keys", status: cqe.status() });
         }
         let names = listed(&data).map(|name| name.and_then(Key::new));
-        names.collect::<Option<_>>().ok_or(unexpected("a list that is cut off"))
+        names.collect::<Option<_>>().ok_or(unexpected("a list that is truncated"))
     }
 
     /// The keys of these digests, without those that are gone.

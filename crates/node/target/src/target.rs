@@ -171,7 +171,7 @@ fn parts(
         }
     }
     if residents.len() > RESIDENTS_MAX {
-        let reason = format!("at most {RESIDENTS_MAX} can be of the kinds that lie on devices");
+        let reason = format!("at most {RESIDENTS_MAX} can be of the kinds that are on devices");
         let value = residents.len().to_string();
         return Err(Error::InvalidSetting { setting: "namespaces", value, reason });
     }

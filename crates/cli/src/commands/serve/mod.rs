@@ -122,7 +122,7 @@ impl Serve {
                 metrics.serve(&target, &served, &clock);
             }
         }
-        tell("finishing what is under way; Ctrl-C again ends at once");
+        tell("finishing the requests in progress; Ctrl-C again ends at once");
         target.drain();
         close(served)
     }

@@ -17,7 +17,7 @@ pub fn text(goals: &[SpaceAmpStatus]) -> String {
             None | Some(0) => String::new(),
             Some(above) => format!(", {} above it", bytes(above)),
         };
-        let unknown = || "what is not known: nothing tells how large its segments are".to_owned();
+        let unknown = || "what is not known: its segment size was not recorded".to_owned();
         let ceiling = goal.ceiling_bytes.map_or_else(unknown, |ceiling| bytes(ceiling as u64));
         let now = bytes(goal.bytes);
         out.push_str(&format!("  {:<27}{now} of {ceiling}{above}\n", goal.keyspace));

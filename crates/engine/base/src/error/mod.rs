@@ -51,7 +51,7 @@ pub enum Error {
     /// repair` keeps what is intact and drops the rest.
     #[error(
         "{}; restore the file from a copy; in a database directory `esker check` shows how far it goes, \
-         and `esker repair` keeps what is sound and gives up the rest",
+         and `esker repair` keeps what is sound and drops the rest",
         damaged(file, *offset, what)
     )]
     Corruption {
@@ -555,7 +555,7 @@ pub enum Error {
 
     /// Transactions waited for each other in a cycle, and this one was chosen to fail.
     #[error(
-        "the transaction was given up to resolve a deadlock of {transactions} transactions, when it \
+        "the transaction was aborted to resolve a deadlock of {transactions} transactions, when it \
          asked for key {key}; roll back and run it again"
     )]
     Deadlock {

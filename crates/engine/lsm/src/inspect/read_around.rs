@@ -145,7 +145,7 @@ impl Inspector {
             match salvaged.tombstones() {
                 Some(list) => found.tombstones.extend(list.tombstones()),
                 None if table.meta.range_tombstones == 0 => {}
-                None => skip(lost("the range deletes do not hold"), true),
+                None => skip(lost("the range deletes are corrupt"), true),
             }
             found.sources.push(Source::table(salvaged.cursor()));
             found.files.push(file);

@@ -44,7 +44,7 @@ pub(crate) fn claim(pool: &Pool, identity: u64, has_logs: bool) -> Result<()> {
             pool,
             format!(
                 "this database has writes in a log, and they are not here; open it with the pool, or \
-                 the log directory, that they lie in, close it, and then give another; {IF_LOST}"
+                 the log directory, that they are in, close it, and then give another; {IF_LOST}"
             ),
         ));
     }

@@ -165,7 +165,7 @@ pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64, has_logs: bo
                 storage,
                 &format!(
                     "this database has logs, and they are not here; open it with the pool, or the \
-                     directory, that they lie in, close it, and then give another; {IF_LOST}"
+                     directory, that they are in, close it, and then give another; {IF_LOST}"
                 ),
             ));
         }
@@ -189,7 +189,7 @@ pub(crate) fn check_claim(storage: &dyn Storage, identity: u64) -> Result<()> {
         Some(_) => Err(unfit(storage, "it belongs to another database")),
         None => Err(unfit(
             storage,
-            "it belongs to no database; if this one's logs lie beside its tables, leave --log-dir out",
+            "it belongs to no database; if this one's logs are next to its tables, leave --log-dir out",
         )),
     }
 }

@@ -158,7 +158,7 @@ impl<'a> WalHandle<'a> {
 }
 
 fn missing(path: String) -> Error {
-    let what = "the manifest lists this log and it is missing; if the logs lie in a pool of persistent \
+    let what = "the manifest lists this log and it is missing; if the logs are in a pool of persistent \
                 memory, name it (`--pool`); if in a directory of their own, name that (`--log-dir`); \
                 otherwise what was written to it and not yet flushed is lost, and `esker repair DB \
                 --give-up-logs` goes on without it";

@@ -328,7 +328,7 @@ fn closed_bytes(storage: &dyn Storage, name: &str) -> Option<u64> {
 fn parse_header(bytes: &[u8], path: &str) -> Result<u64> {
     let corruption = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
     if bytes.len() < HEADER_BYTES {
-        return Err(corruption(0, "the manifest's header is cut off"));
+        return Err(corruption(0, "the manifest's header is truncated"));
     }
     if bytes[..8] != MAGIC {
         return Err(corruption(0, "the manifest's magic number is wrong"));

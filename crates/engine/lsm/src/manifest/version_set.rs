@@ -23,6 +23,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 
 /// The one place that changes the tree.
+///
+/// # Locking
+///
+/// The manifest's lock is held across the sync of an edit, so only background work and changes of
+/// keyspaces take it. The lock of the view is taken under it, never the other way round.
 pub(crate) struct VersionSet {
     storage: Arc<dyn Storage>,
     identity: u64,

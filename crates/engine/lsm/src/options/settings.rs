@@ -342,7 +342,7 @@ impl Settings {
             return Err(Error::InvalidSetting {
                 setting: "log sync interval",
                 value: format!("{interval:?}"),
-                reason: "it must lie between 1 ms and 1 h".into(),
+                reason: "it must be between 1 ms and 1 h".into(),
             });
         }
         if self.delete_age_max < Duration::from_secs(1) {

@@ -59,7 +59,7 @@ impl Dedup {
         Err(Error::InvalidSetting {
             setting,
             value: ratio.to_string(),
-            reason: format!("it must lie between {least} and {most}"),
+            reason: format!("it must be between {least} and {most}"),
         })
     }
 }

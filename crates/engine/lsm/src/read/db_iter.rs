@@ -317,7 +317,7 @@ impl DbIter {
             return Ok(());
         }
         self.stand = IterState::Nowhere;
-        let what = "a pair that an open snapshot sees is gone; run `check`";
+        let what = "an entry that an open snapshot sees is gone; run `check`";
         Err(Error::corruption("the view of a cursor", 0, what))
     }
 

@@ -195,7 +195,7 @@ impl LevelIter {
 
     #[inline]
     fn current(&self) -> &TableIter {
-        debug_assert!(self.valid, "the cursor stands on no version");
+        debug_assert!(self.valid, "the cursor is on no version");
         &self.open.as_ref().expect("a valid cursor is in a table").1
     }
 }
@@ -256,7 +256,7 @@ impl EntryCursor for LevelIter {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        debug_assert!(self.valid, "the cursor stands on no version");
+        debug_assert!(self.valid, "the cursor is on no version");
         let (at, cursor) = self.open.as_mut().expect("a valid cursor is in a table");
         self.valid = false;
         if let Err(error) = cursor.next() {
@@ -273,7 +273,7 @@ impl EntryCursor for LevelIter {
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        debug_assert!(self.valid, "the cursor stands on no version");
+        debug_assert!(self.valid, "the cursor is on no version");
         let (at, cursor) = self.open.as_mut().expect("a valid cursor is in a table");
         self.valid = false;
         if let Err(error) = cursor.prev() {

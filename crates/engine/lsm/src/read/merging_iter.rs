@@ -124,7 +124,7 @@ impl<C: EntryCursor> MergingIter<C> {
     /// The child that the merge is on.
     #[inline]
     pub(crate) fn top(&self) -> &C {
-        debug_assert!(self.valid(), "the cursor stands on no version");
+        debug_assert!(self.valid(), "the cursor is on no version");
         match self.children.len() {
             1 => &self.children[0],
             _ => &self.children[self.order[0].child as usize],
@@ -293,7 +293,7 @@ impl<C: EntryCursor> EntryCursor for MergingIter<C> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        debug_assert!(self.valid(), "the cursor stands on no version");
+        debug_assert!(self.valid(), "the cursor is on no version");
         if self.forward {
             return self.step();
         }
@@ -308,7 +308,7 @@ impl<C: EntryCursor> EntryCursor for MergingIter<C> {
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        debug_assert!(self.valid(), "the cursor stands on no version");
+        debug_assert!(self.valid(), "the cursor is on no version");
         if !self.forward {
             return self.step();
         }

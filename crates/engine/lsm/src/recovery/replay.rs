@@ -55,7 +55,7 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<DirectoryState> {
     let names = storage.list()?;
     let dir = storage.describe();
     if names.iter().any(|name| data(name)) {
-        let reason = "it holds tables or logs, but no CURRENT file to say which are in force; \
+        let reason = "it holds tables or logs, but no CURRENT file to say which are current; \
                       restore that file, or run `esker repair`";
         return Err(Error::NotADatabase { dir, reason: reason.into() });
     }
@@ -66,7 +66,8 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<DirectoryState> {
     };
     if let Some(name) = names.iter().find(in_force) {
         let reason = format!(
-            "it has no CURRENT file, and {name} was in force; restore CURRENT, or run `esker repair`"
+            "it has no CURRENT file, and {name} was the current manifest; restore CURRENT, or run \
+             `esker repair`"
         );
         return Err(Error::NotADatabase { dir, reason });
     }

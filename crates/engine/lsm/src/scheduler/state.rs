@@ -38,6 +38,11 @@ pub(crate) enum Job {
 }
 
 /// What the schedule's lock protects.
+///
+/// # Locking
+///
+/// The lock is never held across I/O. It is taken under the tail of the writers, before the locks of
+/// back-pressure and of the view.
 #[derive(Default)]
 pub(crate) struct SchedulerState {
     pub(crate) closing: bool,

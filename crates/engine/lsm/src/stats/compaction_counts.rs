@@ -17,11 +17,11 @@ pub enum CompactionReason {
     /// A level has too many versions per distinct key.
     Duplicates,
     /// Reads visit too many overlapping runs.
-    TallStack,
+    OverlappingRuns,
     /// Obsolete data uses too much space.
-    Garbage,
+    ObsoleteData,
     /// The last level holds too small a part of the keyspace.
-    Settling,
+    SmallLastLevel,
     /// A table overlaps more of the last level than a compaction should read.
     Narrowing,
     /// Deletes have reached their maximum age.
@@ -42,9 +42,9 @@ impl CompactionReason {
         CompactionReason::LevelSize,
         CompactionReason::RunsFull,
         CompactionReason::Duplicates,
-        CompactionReason::TallStack,
-        CompactionReason::Garbage,
-        CompactionReason::Settling,
+        CompactionReason::OverlappingRuns,
+        CompactionReason::ObsoleteData,
+        CompactionReason::SmallLastLevel,
         CompactionReason::Narrowing,
         CompactionReason::OldDeletes,
         CompactionReason::Deletes,
@@ -61,9 +61,9 @@ impl fmt::Display for CompactionReason {
             CompactionReason::LevelSize => "level size",
             CompactionReason::RunsFull => "runs full",
             CompactionReason::Duplicates => "duplicates",
-            CompactionReason::TallStack => "tall stack",
-            CompactionReason::Garbage => "garbage",
-            CompactionReason::Settling => "settling",
+            CompactionReason::OverlappingRuns => "overlapping runs",
+            CompactionReason::ObsoleteData => "obsolete data",
+            CompactionReason::SmallLastLevel => "small last level",
             CompactionReason::Narrowing => "narrowing",
             CompactionReason::OldDeletes => "old deletes",
             CompactionReason::Deletes => "deletes",

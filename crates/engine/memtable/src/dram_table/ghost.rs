@@ -70,7 +70,7 @@ mod tests {
         let tag = |n: u32| n.wrapping_mul(0x9e37_79b9);
         let mut ghost = Ghost::default();
         ghost.add(tag(1));
-        assert!(!ghost.take(tag(1)), "a ghost without room knows nobody");
+        assert!(!ghost.take(tag(1)), "a ghost without space is empty");
         ghost.resize(64);
         (0..1000).for_each(|n| ghost.add(tag(n)));
         assert!(!ghost.take(tag(1)));

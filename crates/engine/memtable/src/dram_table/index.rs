@@ -100,7 +100,7 @@ impl Index {
 
     /// Takes another number of cells, which must suffice for what is in it.
     pub fn resize(&mut self, cells: usize) {
-        assert!(self.len < cells, "an index has room for its entries");
+        assert!(self.len < cells, "an index has space for its entries");
         let fresh = std::iter::repeat_with(|| None).take(cells).collect();
         let old = std::mem::replace(&mut self.cells, fresh);
         self.len = 0;

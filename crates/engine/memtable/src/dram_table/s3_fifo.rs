@@ -224,7 +224,7 @@ impl S3Fifo {
         match place {
             Place::Small => self.small.push(&mut self.slots, number, bytes),
             Place::Main => self.main.push(&mut self.slots, number, bytes),
-            Place::Free => unreachable!("a free slot stands in no queue"),
+            Place::Free => unreachable!("a free slot is in no queue"),
         }
     }
 
@@ -232,7 +232,7 @@ impl S3Fifo {
         match self.slots[number as usize].place {
             Place::Small => self.small.unlink(&mut self.slots, number, bytes),
             Place::Main => self.main.unlink(&mut self.slots, number, bytes),
-            Place::Free => unreachable!("a free slot stands in no queue"),
+            Place::Free => unreachable!("a free slot is in no queue"),
         }
     }
 

@@ -33,7 +33,7 @@ impl Segment {
     #[inline]
     pub(super) fn head(&self, start: usize) -> Option<EntryHeader> {
         let end = self.header.capacity as usize;
-        assert!(start + MIN_ENTRY_BYTES <= end, "places lie in the segment");
+        assert!(start + MIN_ENTRY_BYTES <= end, "places are in the segment");
         // SAFETY: a place is where a filled entry starts, which is five bytes long at least.
         let word = u32::from_le_bytes(unsafe { self.start.add(start).cast::<[u8; 4]>().read() });
         let (mut key, mut value_bytes) = (start + 4, (word >> 24) as usize);

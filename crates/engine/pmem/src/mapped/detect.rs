@@ -71,7 +71,7 @@ pub(super) fn stand_in(
     match (file_system == TMPFS, accept) {
         (true, Accept::Emulated) => Ok(Domain::Emulated),
         (true, Accept::Persistent) => refuse(
-            "it lies on tmpfs, which is DRAM, so nothing in it survives power loss; ask for an \
+            "it is on tmpfs, which is DRAM, so nothing in it survives power loss; ask for an \
              emulated pool by name if that will do, or put it on a DAX file system",
         ),
         (false, _) if !writable => Ok(Domain::Copy),

@@ -54,7 +54,7 @@ pub fn examine(region: &dyn Region, name: &str) -> Result<PoolReport> {
     let header = read_header(region).map_err(|bad| refuse(name, bad))?;
     let layout = header.layout;
     if layout.pool_bytes > region.len() as u64 {
-        let what = format!("it was cut off here; it had {} bytes", layout.pool_bytes);
+        let what = format!("it was truncated here; it had {} bytes", layout.pool_bytes);
         return Err(damaged(region.len(), what));
     }
     expect(state_at(layout.extents))?;
@@ -74,7 +74,7 @@ pub fn examine(region: &dyn Region, name: &str) -> Result<PoolReport> {
                 Err(format!("extent {index} holds the same epoch as another"))
             }
             Some(ExtentState::Used(epoch)) => Ok(Some(epoch)),
-            None => Err(format!("the state word of extent {index} does not hold")),
+            None => Err(format!("the state word of extent {index} is corrupt")),
         };
         let (epoch, is_known) = (known.clone().unwrap_or_default(), known.is_ok());
         problems.extend(known.err().map(|what| damaged(state_at(index), what)));
@@ -95,7 +95,7 @@ fn read_header(region: &dyn Region) -> Result<PoolHeader, BadHeader> {
 
 /// Loads a word of the header or the table. The region is at least as long as those.
 pub(super) fn word(region: &dyn Region, at: usize) -> u64 {
-    assert!(at.is_multiple_of(8) && at + 8 <= region.len(), "words lie in the region");
+    assert!(at.is_multiple_of(8) && at + 8 <= region.len(), "words are in the region");
     // SAFETY: the word lies in the region and is aligned; words are only stored atomically.
     let word = unsafe { AtomicU64::from_ptr(region.base().add(at).cast()) };
     u64::from_le(word.load(Ordering::Acquire))

@@ -129,7 +129,7 @@ fn a_missing_pool_is_never_a_new_one() {
 fn a_pool_that_was_cut_off_is_refused() {
     for len in [0, 1, 63, 64, 4095, 4096, 8192, BYTES as usize - 1] {
         let (_, text) = opened_after(|bytes| bytes.truncate(len));
-        assert!(text.contains("cut off") || text.contains("ends inside"), "{len}: {text}");
+        assert!(text.contains("truncated") || text.contains("ends inside"), "{len}: {text}");
     }
 }
 

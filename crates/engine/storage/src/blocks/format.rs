@@ -48,7 +48,7 @@ pub(super) fn superblock(device_bytes: u64) -> Vec<u8> {
 /// Says what is wrong with the first block of a device with `device_bytes` bytes.
 pub(super) fn check_superblock(block: &[u8], device_bytes: u64) -> Result<(), String> {
     if !block.starts_with(SUPERBLOCK_MAGIC) {
-        return Err("it does not hold Esker's files, and is not empty".to_owned());
+        return Err("it does not contain Esker's files, and is not empty".to_owned());
     }
     let version = u32_at(block, 8);
     if version != VERSION {

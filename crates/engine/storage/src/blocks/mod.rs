@@ -63,7 +63,7 @@ impl BlockStorage {
         let chunks = device.bytes().saturating_sub(DATA_START) / CHUNK_BYTES;
         if chunks == 0 {
             let what = io::Error::new(ErrorKind::InvalidInput, "it is smaller than 5 MiB");
-            return Err(Error::io("lay out", device.describe(), what));
+            return Err(Error::io("format", device.describe(), what));
         }
         let space = ChunkAllocator::new(u32::try_from(chunks).unwrap_or(u32::MAX));
         let core = Arc::new(BlockFsShared::new(device, WriteBehind::start(background)?, space));

@@ -150,7 +150,7 @@ impl Storage for FaultStorage {
     }
 
     fn is_settled(&self, name: &str) -> bool {
-        let settled = self.look("look at", name, |disk| Ok(disk.is_settled(disk.find(name)?)));
+        let settled = self.look("inspect", name, |disk| Ok(disk.is_settled(disk.find(name)?)));
         settled.unwrap_or(true)
     }
 

@@ -178,7 +178,7 @@ fn empty(disk: &dyn Disk) -> io::Result<()> {
 }
 
 fn not_laid_out(disk: &dyn Disk) -> Error {
-    let what = "it was not laid out for Esker, and such a disk does not tell whether it holds anything; nothing was \
+    let what = "it was not laid out for Esker, and such a disk does not report whether it holds anything; nothing was \
                 changed. If all of it can be lost: esker flash create --overwrite";
     failure(disk, io::Error::new(ErrorKind::InvalidData, what))
 }
@@ -227,7 +227,7 @@ impl ChunkDevice for FdpDevice {
         let State { written, identifier } = self.state(chunk);
         let end = at + bytes.len() as u64;
         if written.is_some_and(|written| written != at) || end > self.chunk_bytes() {
-            let what = format!("{at} is not where it ends, or has no room for {}", bytes.len());
+            let what = format!("{at} is not where it ends, or has no space for {}", bytes.len());
             let source = io::Error::new(ErrorKind::InvalidInput, what);
             return Err(self.failure("write to", chunk, source));
         }
@@ -290,7 +290,7 @@ impl ChunkDevice for FdpDevice {
         match header_of(&*self.disk)? {
             Some(geometry) if geometry == self.geometry => {}
             _ => {
-                let what = "it was laid out anew a moment ago";
+                let what = "it was formatted just now";
                 return Err(failure(&*self.disk, io::Error::other(what)));
             }
         }

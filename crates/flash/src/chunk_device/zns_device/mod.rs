@@ -78,7 +78,7 @@ impl ZnsDevice {
         let active_max = disk.active_max().map(|most| most.saturating_sub(active_beside));
         if let Some(most) = active_max.filter(|most| *most < ACTIVE_MIN) {
             let what = format!(
-                "{most} zones may be written at a time beside {active_beside} that are not used and written in part; \
+                "{most} zones may be written at a time in addition to {active_beside} that are not used and written in part; \
                  {ACTIVE_MIN} are needed"
             );
             return Err(failure(io::Error::new(ErrorKind::Unsupported, what)));
@@ -149,8 +149,9 @@ impl ZnsDevice {
     fn write_zone(&self, zone: &mut Zone, at: u64, bytes: &[u8]) -> Result<(), Failure> {
         if zone.written.next_multiple_of(BLOCK_BYTES) != at {
             let found = zone.written;
-            let what =
-                format!("its write pointer is at {found} and not at {at}: somebody else writes it");
+            let what = format!(
+                "its write pointer is at {found} and not at {at}: another program writes it"
+            );
             return Err(Failure::Failed(io::Error::new(ErrorKind::InvalidInput, what)));
         }
         // A disk of smaller blocks may have stopped inside of one of ours.
@@ -187,7 +188,7 @@ impl ZnsDevice {
         }
         self.foreign.lock().insert(self.geometry.index(chunk));
         Err(io::Error::other(format!(
-            "it is {} and was left {}: somebody else writes it. It is left as it is; end the other writer, and open this \
+            "it is {} and was left {}: another program writes it. It is left as it is; end the other writer, and open this \
              again",
             extent(&found),
             extent(&left)
@@ -196,7 +197,7 @@ impl ZnsDevice {
 
     fn unless_foreign(&self, chunk: Chunk) -> io::Result<()> {
         match self.is_foreign(chunk) {
-            true => Err(io::Error::other("somebody else writes it, so it is left alone")),
+            true => Err(io::Error::other("another program writes it, so it is left alone")),
             false => Ok(()),
         }
     }
@@ -213,7 +214,7 @@ impl From<Failure> for io::Error {
         match failure {
             Failure::Failed(error) => error,
             Failure::Elsewhere(found, expected) => io::Error::other(format!(
-                "what was written came to byte {found} of it and not to {expected}: somebody else writes it. It is left \
+                "what was written came to byte {found} of it and not to {expected}: another program writes it. It is left \
                  as it is; end the other writer, and open this again"
             )),
         }
@@ -407,7 +408,7 @@ impl ChunkDevice for ZnsDevice {
         // Another user may have been at work since this was opened.
         let (zones, geometry, active_beside) = chunks_of(&*self.disk).map_err(failure)?;
         if (geometry, active_beside) != (self.geometry, self.active_beside) {
-            let what = "its zones are not what they were a moment ago";
+            let what = "its zones are not what they were just before";
             return Err(failure(io::Error::other(what)));
         }
         *self.zones.lock() = zones;

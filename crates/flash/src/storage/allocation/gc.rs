@@ -143,18 +143,18 @@ impl State {
     /// Explains why no space can be freed: all data is live, or live data in a mostly obsolete
     /// chunk is unreadable.
     pub(crate) fn device_full_error(&self, core: &SharedDevice) -> Error {
-        self.no_room_unless_unmovable(core, "find room on", ErrorKind::StorageFull.into())
+        self.no_room_unless_unmovable(core, "find space on", ErrorKind::StorageFull.into())
     }
 
     /// Why a log can't have another chunk, where logs leave so many free.
     pub(crate) fn no_room_for_log(&self, core: &SharedDevice, kept: u32) -> Error {
         let what = format!(
             "{} of its chunks are free, and logs leave {kept}, so that tables can be made of them; a database that was \
-             flushed, or is opened again, has room for one log more, to delete something",
+             flushed, or is opened again, has space for one log more, to delete something",
             self.space.free_chunks()
         );
         let full = io::Error::new(ErrorKind::StorageFull, what);
-        self.no_room_unless_unmovable(core, "find room for a log on", full)
+        self.no_room_unless_unmovable(core, "find space for a log on", full)
     }
 
     fn no_room_unless_unmovable(

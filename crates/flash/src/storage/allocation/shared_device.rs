@@ -24,6 +24,12 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The state of a device that its handles share.
+///
+/// # Locking
+///
+/// One lock protects names, journal and space. It is not held during data I/O, unless a caller waits
+/// for a chunk and the data in it is moved.
 pub(crate) struct SharedDevice {
     pub(crate) zones: Arc<dyn ChunkDevice>,
     pub(crate) state: Mutex<State>,

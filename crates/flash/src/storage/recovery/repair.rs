@@ -115,7 +115,7 @@ fn read(
     let current = (target + JOURNAL_CHUNKS - 1) % JOURNAL_CHUNKS;
     let snapshots = history.values().filter(|found| found.is_snapshot);
     let Some(base) = snapshots.map(|found| found.edit.sequence).next_back() else {
-        let what = "no snapshot in its journal is whole, and without one nobody knows which files have which chunks; \
+        let what = "no snapshot in its journal is whole, and without one it is unknown which files have which chunks; \
                     restore a copy to another device";
         let source = io::Error::new(io::ErrorKind::InvalidData, what);
         return Err(Error::io("repair", zones.describe(), source));
@@ -228,7 +228,7 @@ fn unproved_gap(history: &BTreeMap<u64, FoundEdit>) -> Option<u64> {
 
 fn lost_edits(first: u64, last: u64) -> String {
     format!(
-        "edits {first} to {last} of the journal are lost: files that they made or extended may be missing or cut off, and \
+        "edits {first} to {last} of the journal are lost: files that they made or extended may be missing or truncated, and \
          files that they removed may be there again"
     )
 }

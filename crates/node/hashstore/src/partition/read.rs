@@ -86,7 +86,7 @@ impl Partition {
             return Err(self.damaged(&extents, "the header of a value is not what was written"));
         };
         if record.key != key || record.kind != RecordKind::Store || record.extents != extents {
-            return Err(self.damaged(&extents, "another record lies where a value should"));
+            return Err(self.damaged(&extents, "another record is where a value should be"));
         }
         if !record.has_value(&whole) {
             return Err(self.damaged(&extents, "a value is not what was written"));

@@ -136,7 +136,7 @@ impl Partition {
 
     fn journal_is_full(&self) -> Error {
         let what = format!(
-            "has as many keys as its journal has room for, {} in this partition: it was made for more bytes a key",
+            "has as many keys as its journal has space for, {} in this partition: it was made for more bytes a key",
             self.directory.len()
         );
         Error::CapacityExceeded { store: self.name.to_string(), what }
@@ -146,7 +146,7 @@ impl Partition {
         let block_bytes = u64::from(self.layout.block_bytes);
         let (needed, unused) = (blocks * block_bytes, self.space.unused() * block_bytes);
         let what = format!(
-            "has no room for {needed} bytes: {unused} are unused in this key's partition, in pieces or reserved for deletes"
+            "has no space for {needed} bytes: {unused} are unused in this key's partition, in pieces or reserved for deletes"
         );
         Error::CapacityExceeded { store: self.name.to_string(), what }
     }

@@ -286,7 +286,7 @@ fn more_keys_than_the_journal_has_room_for_are_refused() {
             Err(error) => break error.to_string(),
         }
     };
-    assert!(refused.contains("as many keys as its journal has room for"), "{refused}");
+    assert!(refused.contains("as many keys as its journal has space for"), "{refused}");
     assert!(number > 2000);
     // Those that are there can be replaced, several at a time, wherever the new ones lie.
     for turn in 0..4 {

@@ -474,7 +474,7 @@ fn store_long_keys_and_short_ones(bench: &mut Bench) -> Vec<Vec<u8>> {
     for partition in &mut bench.part.partitions {
         store_file::drive(partition, &bench._device);
         std::iter::from_fn(|| partition.take_reply()).for_each(|reply| {
-            reply.result.expect("there is room");
+            reply.result.expect("there is space");
         });
     }
     short.sort_by_key(|key| hash64(key));

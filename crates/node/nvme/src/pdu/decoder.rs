@@ -80,7 +80,7 @@ impl Decoder {
 
     /// `bytes` more were put into [`space`](Self::space).
     pub fn filled(&mut self, bytes: usize) {
-        assert!(bytes <= self.buffer.len() - self.end, "more bytes than there was room for");
+        assert!(bytes <= self.buffer.len() - self.end, "more bytes than there was space for");
         self.end += bytes;
         self.was_filled = self.end == self.buffer.len();
     }

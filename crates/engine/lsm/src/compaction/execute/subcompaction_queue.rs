@@ -76,7 +76,7 @@ impl SubcompactionQueue {
     /// or the first failure, and the outcomes that there are all the same.
     pub(crate) fn join(&self) -> Result<CompactionResult, (Failure, Vec<CompactionResult>)> {
         let mut progress = self.progress.lock();
-        debug_assert_eq!(progress.next, self.parts.len(), "whoever joins has taken part");
+        debug_assert_eq!(progress.next, self.parts.len(), "the thread that joins has taken part");
         while progress.running > 0 {
             self.ended.wait(&mut progress);
         }

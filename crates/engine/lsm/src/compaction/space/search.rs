@@ -77,7 +77,7 @@ impl<'a> SpaceSearch<'a> {
             inputs,
             0,
             oldest?,
-            CompactionReason::TallStack,
+            CompactionReason::OverlappingRuns,
             self.sizes,
         )?;
         Some(self.judged(self.cut_finely(plan)))
@@ -131,7 +131,7 @@ impl<'a> SpaceSearch<'a> {
         tables.sort_by(|a, b| share(b.1).total_cmp(&share(a.1)));
         let plans = tables.into_iter().filter_map(|(run, table)| {
             let inputs = down_from(self.keyspace, BASE, run, std::slice::from_ref(table));
-            self.plan_into_base(inputs, CompactionReason::Garbage)
+            self.plan_into_base(inputs, CompactionReason::ObsoleteData)
         });
         let permitted = plans.filter(|plan| self.busy.permits(plan)).take(PAYING);
         permitted.map(|plan| self.judged(plan)).find(pays)
@@ -142,7 +142,10 @@ impl<'a> SpaceSearch<'a> {
     where
         'a: 'c,
     {
-        self.first_judged(candidates, CompactionReason::Garbage).filter(pays).take(PAYING).collect()
+        self.first_judged(candidates, CompactionReason::ObsoleteData)
+            .filter(pays)
+            .take(PAYING)
+            .collect()
     }
 
     /// The first few candidates that may run, as plans that are judged by their tables' samples.
@@ -163,7 +166,7 @@ impl<'a> SpaceSearch<'a> {
     /// more than `room`, if there are any, or if nothing else runs that could make space.
     pub fn settling(&self, room: f64) -> Option<CompactionPlan> {
         let candidates = self.candidates();
-        let plans = self.first_judged(candidates.iter(), CompactionReason::Settling);
+        let plans = self.first_judged(candidates.iter(), CompactionReason::SmallLastLevel);
         let mut smallest: Option<CompactionPlan> = None;
         for plan in plans {
             if plan.expected_bytes as f64 <= room {

@@ -64,7 +64,8 @@ pub(in crate::compaction) fn pick(
     let next = stack.as_ref().map_or(0.0, |plan| plan.expected_bytes as f64);
     // A narrowing holds space with its copy as any other, and makes room for those it was begun for.
     let begun_for = |reason| busy.begun_for(keyspace.id, reason);
-    let running = begun_for(CompactionReason::Garbage) + begun_for(CompactionReason::Narrowing);
+    let running =
+        begun_for(CompactionReason::ObsoleteData) + begun_for(CompactionReason::Narrowing);
     if room < next.max(ledger.plan)
         && running < ledger.merges_most(sizes.segment_bytes)
         && let Some(plan) = search.garbage(ledger.room(), ledger.left)

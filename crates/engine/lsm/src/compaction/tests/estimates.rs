@@ -28,8 +28,14 @@ fn distinct_keys(runs: usize, keys: u64, cutting: Option<Cutting>) -> (Store, Co
     let inputs: Vec<_> =
         keyspace.levels[0].runs[..runs].iter().map(|run| CompactionInput::whole(0, run)).collect();
     let oldest = inputs[runs - 1].run;
-    let plan =
-        CompactionPlan::new(keyspace, inputs, 0, oldest, CompactionReason::TallStack, store.sizes);
+    let plan = CompactionPlan::new(
+        keyspace,
+        inputs,
+        0,
+        oldest,
+        CompactionReason::OverlappingRuns,
+        store.sizes,
+    );
     let mut plan = plan.expect("there are inputs");
     plan.cutting = cutting;
     (store, plan)

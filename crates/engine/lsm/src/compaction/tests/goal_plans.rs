@@ -318,7 +318,7 @@ fn a_merge_that_frees_little_is_not_begun_beyond_the_room_for_files_that_readers
     let next = |around| pick(&tree.keyspace, &InProgressCompactions::default(), SIZES, around);
     assert_eq!(
         next(&full).map(|plan| plan.reason),
-        Some(CompactionReason::Garbage),
+        Some(CompactionReason::ObsoleteData),
         "it has to begin"
     );
     assert!(next(&held).is_none(), "its room is about to come");
@@ -339,7 +339,7 @@ fn a_merge_that_would_not_fit_without_held_files_either_does_not_wait_for_their_
     };
     let (used, little) = (6 * SIZES.segment_bytes, SIZES.segment_bytes / 10);
     assert!(next(used, used).is_none(), "there is room without them");
-    assert_eq!(next(used, little).map(|plan| plan.reason), Some(CompactionReason::Garbage));
+    assert_eq!(next(used, little).map(|plan| plan.reason), Some(CompactionReason::ObsoleteData));
 }
 
 #[test]
@@ -351,10 +351,10 @@ fn while_one_merge_makes_room_another_is_not_begun_for_less() {
     tree.add_base(30);
     let mut busy = InProgressCompactions::default();
     let first = tree.pick(&busy).unwrap();
-    assert_eq!(first.reason, CompactionReason::Garbage);
+    assert_eq!(first.reason, CompactionReason::ObsoleteData);
     busy.claim(&first);
     let next = tree.pick(&busy);
-    assert!(next.is_none_or(|plan| plan.reason != CompactionReason::Garbage));
+    assert!(next.is_none_or(|plan| plan.reason != CompactionReason::ObsoleteData));
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn while_a_table_is_narrowed_no_merge_is_begun_for_what_it_makes_room_for() {
     tree.add_base(30);
     assert_eq!(
         tree.pick(&InProgressCompactions::default()).map(|plan| plan.reason),
-        Some(CompactionReason::Garbage)
+        Some(CompactionReason::ObsoleteData)
     );
     let run = &tree.keyspace.levels[0].runs[0];
     let input = CompactionInput::whole(0, run);
@@ -384,7 +384,7 @@ fn while_a_table_is_narrowed_no_merge_is_begun_for_what_it_makes_room_for() {
     let mut busy = InProgressCompactions::default();
     busy.claim(&narrowing);
     let next = tree.pick(&busy);
-    assert!(next.is_none_or(|plan| plan.reason != CompactionReason::Garbage));
+    assert!(next.is_none_or(|plan| plan.reason != CompactionReason::ObsoleteData));
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn what_is_doubtful_is_merged_for_what_it_may_free_and_counted_for_what_it_may_w
     let (sound, doubtful) = (pick(&overwritten(110, false)), pick(&overwritten(110, true)));
     assert_eq!(
         (sound.reason, doubtful.reason),
-        (CompactionReason::Garbage, CompactionReason::Garbage)
+        (CompactionReason::ObsoleteData, CompactionReason::ObsoleteData)
     );
     assert_eq!(sound.expected_bytes, sound.input_bytes() / 2);
     assert_eq!(doubtful.expected_bytes, doubtful.input_bytes());

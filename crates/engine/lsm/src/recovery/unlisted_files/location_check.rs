@@ -54,7 +54,7 @@ fn refuse(tables: &dyn Storage, logs: &dyn Storage, is_pool: bool, epoch: u32) -
         false => ("directory", "--log-dir"),
     };
     let reason = format!(
-        "the logs of this database lie beside its tables: {found} is one, and may hold writes that are \
+        "the logs of this database are next to its tables: {found} is one, and may hold writes that are \
          nowhere else; leave {option} out. To keep logs in this {place}, open the database without \
          {option} and close it, and then give it again"
     );
