@@ -20,7 +20,7 @@ pub enum Failure {
     Interrupted(String),
     /// Everything to be said was said: this status.
     Said(u8),
-    /// Nobody reads the output any more: status 0, and silence.
+    /// The output has no reader any more: status 0, and silence.
     PipeClosed,
 }
 
@@ -33,7 +33,7 @@ pub enum Answer {
     Exists,
     /// What was checked has problems, each of them printed.
     Problems,
-    /// What was read has gaps, each of them told.
+    /// What was read has gaps, each of them reported.
     Incomplete,
 }
 

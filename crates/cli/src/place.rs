@@ -30,7 +30,7 @@ pub struct Home {
     pub accept_torn_log: bool,
 }
 
-/// A database whose files are looked at one by one.
+/// A database whose files are inspected one by one.
 #[derive(Args)]
 pub struct Files {
     /// The database directory
@@ -54,7 +54,7 @@ pub struct LogPlace {
 }
 
 impl Files {
-    /// Looks at them to repair them, on a flash device, too.
+    /// Inspects them to repair them, on a flash device, too.
     pub fn inspect_to_repair(&self) -> Outcome<Inspector> {
         if chunk_device::is_device(&self.db) {
             let storage: Arc<FlashStorage> =
@@ -64,7 +64,7 @@ impl Files {
         self.inspect()
     }
 
-    /// Looks at them, without opening the database.
+    /// Inspects them, without opening the database.
     pub fn inspect(&self) -> Outcome<Inspector> {
         if chunk_device::is_device(&self.db) {
             let reason = "the files of a database on a flash device can't be inspected one by one";
@@ -75,7 +75,7 @@ impl Files {
 }
 
 impl LogPlace {
-    /// Looks at the files of a database in the directory `db` whose log is here.
+    /// Inspects the files of a database in the directory `db` whose log is here.
     fn inspect(&self, db: &Path) -> Outcome<Inspector> {
         Ok(match &self.pool {
             Some(pool) => Inspector::open_with_pool(db, pool, self.emulated)?,
@@ -93,7 +93,7 @@ impl Home {
         }
     }
 
-    /// The bytes of an extent of its pool, which is a segment there, if it has one that can be looked at. What is
+    /// The bytes of an extent of its pool, which is a segment there, if it has one that can be inspected. What is
     /// wrong with another is said when it is opened.
     pub fn extent_bytes(&self) -> Option<usize> {
         let inspected = Pool::inspect(self.log.pool.as_ref()?, self.accept(), PoolRepair::Beside);
@@ -119,7 +119,7 @@ impl Home {
         out
     }
 
-    /// Looks at its files, all of them together, without opening it.
+    /// Inspects its files, all of them together, without opening it.
     pub fn inspect(&self) -> Outcome<Inspector> {
         match self.on_flash(Access::Read)? {
             Some(Env { storage, .. }) => Ok(Inspector::of(storage.clone(), storage)),
@@ -127,12 +127,12 @@ impl Home {
         }
     }
 
-    /// Whether it lies on a flash device.
+    /// Whether it is on a flash device.
     pub fn is_on_flash(&self) -> bool {
         chunk_device::is_device(&self.db)
     }
 
-    /// Opens it for reading, which works beside a writer.
+    /// Opens it for reading, which works while another process writes.
     pub fn open_for_reading(&self) -> Outcome<Db> {
         if let Some(session) = session::get() {
             return Ok(session.db.clone());
@@ -144,7 +144,7 @@ impl Home {
         })
     }
 
-    /// What to do where whole frames of the log follow one that does not hold.
+    /// What to do where whole frames of the log follow an invalid one.
     fn recovery(&self) -> Recovery {
         if self.accept_torn_log { Recovery::Prefix } else { Recovery::Strict }
     }
@@ -216,7 +216,7 @@ impl Home {
         }
     }
 
-    /// The world of a database on a flash device, if the path is one.
+    /// The environment of a database on a flash device, if the path is one.
     fn on_flash(&self, access: Access) -> Outcome<Option<Env>> {
         if !self.is_on_flash() {
             return Ok(None);
@@ -243,7 +243,7 @@ enum Access {
     Write,
 }
 
-/// Says what opening gave up.
+/// Says what opening dropped.
 fn warned(db: Db) -> Outcome<Db> {
     if let Some(torn) = db.torn_tail() {
         tell(format_args!("{torn}"));
@@ -278,7 +278,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Opens it for reading, which works beside a writer.
+    /// Opens it for reading, which works while another process writes.
     pub fn open_for_reading(&self) -> Outcome<(Db, Keyspace)> {
         let db = self.home.open_for_reading()?;
         let keyspace = db.open_keyspace(&self.keyspace)?;
@@ -332,8 +332,8 @@ impl Stretch {
     }
 }
 
-/// Calls `visit` with each pair of a keyspace in `range`, in order, until it says `false`, and goes around what is
-/// damaged. What was gone around is told, and then the failure is that something is missing.
+/// Calls `visit` with each entry of a keyspace in `range`, in order, until it says `false`, and goes around what is
+/// damaged. What was gone around is reported, and then the failure is that something is missing.
 pub fn for_each_around(
     place: &Place,
     range: &KeyRange,
@@ -357,7 +357,7 @@ pub fn for_each_around(
     }
 }
 
-/// Calls `visit` with each pair of `range`, in order or backward, until it says `false`.
+/// Calls `visit` with each entry of `range`, in order or backward, until it says `false`.
 pub fn for_each(
     db: &Db,
     keyspace: &Keyspace,

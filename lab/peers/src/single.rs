@@ -1,7 +1,7 @@
 //! Batches of one write, which peers that write by themselves are given as such.
 //!
 //! A load writes batches. Most hold one entry, and every peer has a call for just that, which copies
-//! the pair once less than its batches do: who measures a peer's single writes means that call.
+//! the entry once less than its batches do: who measures a peer's single writes means that call.
 
 use esker_api::WriteBatch;
 use esker_base::{Entry, Kind};

@@ -2,7 +2,7 @@
 //!
 //! One seed gives one [history](operations::History): writes, reads, snapshots, background work,
 //! crashes at any I/O, failing and full disks. The [harness] runs it against the engine
-//! on a simulated [machine], beside a [model] that knows what must be there. A history
+//! on a simulated [machine], next to a [model] that knows what must be there. A history
 //! that fails is [shrunk](mod@shrink) and printed. [`tpcc`] and [`linkbench`]
 //! are loads of transactions on the same machine, and [`prepared`] is two-phase commits.
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const KEY_BYTES: usize = 16;
 
-/// Pairs that each operation of the phase `scan` reads.
+/// Entries that each operation of the phase `scan` reads.
 const SCANNED_PAIRS: usize = 50;
 
 /// An hour. An operation that takes longer counts as one of this length.
@@ -244,7 +244,7 @@ impl Load {
         Ok(Progress::during("waiting for compactions", || self.db.wait_for_compactions())?)
     }
 
-    /// Reads [`SCANNED_PAIRS`] pairs in order.
+    /// Reads [`SCANNED_PAIRS`] entries in order.
     fn scan(&self, from: u64) -> esker::Result<()> {
         let mut cursor = self.db.cursor(&self.keyspace, KeyRange::all())?;
         cursor.seek(&key_of(from))?;
@@ -306,7 +306,7 @@ impl Load {
     }
 }
 
-/// The key of pair `number`: numbers that follow each other are far apart.
+/// The key of entry `number`: numbers that follow each other are far apart.
 fn key_of(number: u64) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     key[..8].copy_from_slice(&esker_base::hash64(&number.to_be_bytes()).to_be_bytes());

@@ -1,4 +1,4 @@
-//! `esker export`: all pairs of a keyspace, or of a range, as a file that `esker import` reads back.
+//! `esker export`: all entries of a keyspace, or of a range, as a file that `esker import` reads back.
 //!
 //! TSV and CSV begin with the header `esker:key`, `esker:value`; the fields follow the escape rule of
 //! [`crate::text`], so that any bytes survive. JSON Lines has `{"key": …, "value": …}` a line, with
@@ -19,7 +19,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Few enough writes that they cost nothing a pair.
+/// Few enough writes that they cost nothing an entry.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Write the keys and values of a keyspace to a file
@@ -122,7 +122,7 @@ fn header(format: Format) -> &'static str {
     }
 }
 
-/// Has `write` fill a file beside `path`, and gives it its name when it is whole and on the device.
+/// Has `write` fill a file next to `path`, and gives it its name when it is whole and on the device.
 /// What is no regular file, such as a device or a named pipe, is written directly.
 fn into_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Outcome) -> Outcome {
     let name = path.display().to_string();

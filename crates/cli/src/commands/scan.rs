@@ -1,4 +1,4 @@
-//! `esker scan`: the pairs of a range.
+//! `esker scan`: the entries of a range.
 
 use crate::failure::{Failure, Outcome};
 use crate::form::Form;

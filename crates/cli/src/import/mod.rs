@@ -44,7 +44,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file's name tells.
+    /// The format that a file's name says.
     pub fn of_file(path: &Path) -> Outcome<Format> {
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match &extension[..] {
@@ -70,7 +70,7 @@ pub enum OnError {
     Skip,
 }
 
-/// How records become pairs.
+/// How records become entries.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// The column or field that is the key. `None`: the file is an export, and says it itself.
@@ -85,7 +85,7 @@ pub struct Rules {
     pub escaped: bool,
 }
 
-/// A pair, and the line that it began on.
+/// An entry, and the line that it began on.
 #[derive(Default)]
 struct Record {
     line: u64,
@@ -177,7 +177,7 @@ pub struct Job<'a> {
     pub name: String,
     /// Its format.
     pub format: Format,
-    /// How records become pairs.
+    /// How records become entries.
     pub rules: Rules,
     /// What to do about bad lines.
     pub on_error: OnError,

@@ -11,7 +11,7 @@ pub(crate) fn is_reserved(name: &str) -> bool {
     name.starts_with(RESERVED)
 }
 
-/// Fails unless `value` lies between `least` and `most`.
+/// Fails unless `value` is between `least` and `most`.
 pub(crate) fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Result<()> {
     if (least..=most).contains(&value) {
         return Ok(());

@@ -1,13 +1,13 @@
-//! Reading a segment back: which frames hold, where they end, and what lies beyond.
+//! Reading a segment back: which frames hold, where they end, and what is beyond.
 //!
 //! Frames are accepted from the front while each one is whole, of this use of the segment, as its mark
-//! and its checksum say, and takes up the seqnos where the one before left off. At the first that does
-//! not hold, the scan looks on for frames that do, at every multiple of the alignment: a later frame
-//! says what was durable when it was written, and so tells damage from the torn end of the last write.
+//! and its checksum say, and takes up the seqnos where the one before left off. At the first that is
+//! invalid, the scan looks on for frames that do, at every multiple of the alignment: a later frame
+//! says what was durable when it was written, and so distinguishes damage from the torn end of the last write.
 //!
 //! A value may hold bytes that look like a frame, and memory that is used again is full of values. An
 //! accepted frame is stepped over as a whole, so they are only ever met past the end; and there they
-//! do not start with the mark, which who makes a value does not know. So what does is looked at as a
+//! do not start with the mark, which who makes a value does not know. So what does is inspected as a
 //! frame, down to its checksum, and the look past the end takes time proportional to what is there.
 //! Only frames beyond the expected seqno count, because an older one says nothing about what is
 //! missing.
@@ -187,7 +187,7 @@ fn remains(
     follows.then_some("a frame's mark does not match")
 }
 
-/// Finds the valid frames from `start` on whose seqnos lie beyond `expected`.
+/// Finds the valid frames from `start` on whose seqnos are beyond `expected`.
 fn find_later_frames(
     bytes: &[u8],
     start: usize,
@@ -293,7 +293,7 @@ fn decodes_to(mut entries: &[u8], count: u32) -> bool {
     (0..count).all(|_| Entry::decode(&mut entries).is_some()) && entries.is_empty()
 }
 
-/// Checks the frame at `offset` of a segment again. What does not hold, if anything.
+/// Checks the frame at `offset` of a segment again. What is invalid, if anything.
 pub(crate) fn recheck(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> Option<String> {
     match read_frame(bytes, offset, segment) {
         Ok(_) => None,

@@ -38,7 +38,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         self.held.lock_batch(self.writes.batch(), more, self.options.lock_timeout)
     }
 
-    /// Nobody has written what this transaction writes since its moment, if it has one, nor what it read
+    /// No other transaction has written what this transaction writes since its point in time, if it has one, nor what it read
     /// for update since it did.
     fn validate_writes(&self) -> Result<()> {
         let store = &self.store;
@@ -57,7 +57,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         Ok(())
     }
 
-    /// Nobody has written what this transaction read since its moment; see `in_flight`.
+    /// No other transaction has written what this transaction read since its point in time; see `in_flight`.
     pub(crate) fn validate_reads(&self, earlier: &[Arc<WriteFootprint>]) -> Result<()> {
         let store = &self.store;
         let moment = self.moment.as_ref().expect("reads have a snapshot");

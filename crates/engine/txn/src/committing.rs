@@ -7,16 +7,16 @@
 //!
 //! * *B overwrote what A read.* Then A entered first: had B entered before A, A would have found B here,
 //!   or its write in the store.
-//! * *B read what A wrote.* A's writes were visible at B's moment, so A had entered long before.
+//! * *B read what A wrote.* A's writes were visible at B's point in time, so A had entered long before.
 //! * *B wrote over A's write.* B got the key's lock when A gave it up, after A had left.
 //!
 //! So all three kinds of dependency go from the earlier to the later entry, and there is no circle of
 //! them. That holds for transactions that only read, too, which is why they are tested like all others.
 //! Plain batches and transactions that only write need not enter. They take effect at the instant when
-//! they become visible: an A that did not see B's write, neither at its moment nor in its test, entered
+//! they become visible: an A that did not see B's write, neither at its point in time nor in its test, entered
 //! before that instant, and one that saw it entered after.
 //!
-//! What is kept here is bounded by the commits under way; what is visible, the store itself knows.
+//! What is kept here is bounded by the commits in progress; what is visible, the store itself knows.
 //! Nothing is locked while a commit is written.
 
 use esker_api::{KeyRange, WriteBatch};

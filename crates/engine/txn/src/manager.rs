@@ -86,8 +86,8 @@ impl std::fmt::Debug for TransactionManager {
 pub struct LockStats {
     /// Locked keys.
     pub keys: usize,
-    /// Plain batches with range deletes under way.
+    /// Plain batches with range deletes in progress.
     pub ranges: usize,
-    /// Serializable commits under way.
+    /// Serializable commits in progress.
     pub commits: usize,
 }

@@ -11,7 +11,7 @@ use esker_flash::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Make a flash device in an empty directory, or lay out a block device with zones or placement (FDP)
+/// Make a flash device in an empty directory, or format a block device with zones or placement (FDP)
 #[derive(clap::Args)]
 pub struct Create {
     /// A directory, empty or missing, or a block device
@@ -99,7 +99,7 @@ impl Create {
 }
 
 /// What a database needs that is to hold something: two segments of its log, in whole chunks, the one that is written and
-/// the next; what is kept free beside them for tables that they become, and for one segment more to delete something; and
+/// the next; what is kept free in addition for tables that they become, and for one segment more to delete something; and
 /// about two for tables.
 fn needed_bytes(segment_bytes: u64, chunk_bytes: u64) -> u64 {
     (6 * segment_bytes.div_ceil(chunk_bytes) + 1) * chunk_bytes

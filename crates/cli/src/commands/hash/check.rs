@@ -67,7 +67,7 @@ fn a_stored_byte(report: &Report) -> Option<f64> {
     is_known.then(|| report.used_bytes as f64 / report.sound_bytes as f64)
 }
 
-/// `recovery` is as of [`text`].
+/// `recovery` is at [`text`].
 fn json(report: &Report, recovery: Option<Duration>) -> Json {
     let are_values_read = recovery.is_none();
     json!({

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The subsystem that `esker serve` is, unless told otherwise.
+/// The subsystem that `esker serve` is, unless configured otherwise.
 pub const NODE: &str = "nqn.2024-01.io.esker:node";
 
 /// This host, where the system has no name of its own.

@@ -138,7 +138,7 @@ impl Report {
         segments
     }
 
-    /// Tells damage from torn tails. `segments` of the pool `name` are in the order of their epochs.
+    /// Distinguishes damage from torn tails. `segments` of the pool `name` are in the order of their epochs.
     fn judge(&mut self, name: &str, segments: &[Segment]) {
         // The seqno that is due, once there is one.
         let mut expected = None;

@@ -1,4 +1,4 @@
-//! `esker pmem`: pools of persistent memory, where a database's log can lie.
+//! `esker pmem`: pools of persistent memory, where a database's log can be.
 
 mod check;
 mod create;
@@ -36,7 +36,7 @@ impl Pmem {
     }
 }
 
-/// Looking at an emulated pool promises nothing, so it needs no asking.
+/// Inspecting an emulated pool promises nothing, so it needs no asking.
 const TO_LOOK_AT: Accept = Accept::Emulated;
 
 /// A pool's or a database's number as it is shown.

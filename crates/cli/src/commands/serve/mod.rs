@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long commands under way may take when the node is asked to stop.
+/// How long commands in progress may take when the node is asked to stop.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 const TLS_NOTE: &str = if esker_tls::IS_BUILT {

@@ -145,12 +145,12 @@ impl MemTableSwitch for Engine {
     }
 }
 
-/// How often a full pool is looked at again: the last reader of a flushed MemTable, which gives its
-/// extent back, wakes nobody.
+/// How often a full pool is inspected again: the last reader of a flushed MemTable, which gives its
+/// extent back, wakes no waiter.
 const FULL_POOL: Duration = Duration::from_millis(1);
 
-/// Whether there was no room for a segment when one was last tried for, and a MemTable waits for its flush: its log
-/// goes when it is a table, and makes room.
+/// Whether there was no space for a segment when one was last tried for, and a MemTable waits for its flush: its log
+/// goes when it is a table, and makes space.
 pub(super) fn flush_may_make_room(jobs: &mut SchedulerState, view: &SuperVersion) -> bool {
     let is_full = jobs.lane(JobClass::Prepare).error.as_ref().is_some_and(Error::is_out_of_space);
     is_full && view.memtables.iter().any(|memtable| memtable.is_sealed())

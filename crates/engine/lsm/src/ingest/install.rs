@@ -205,7 +205,7 @@ mod tests {
     use parking_lot::Mutex;
     use std::sync::{Arc, OnceLock};
 
-    /// What a program finds that looks at the database in the middle of a call.
+    /// What a program finds that inspects the database in the middle of a call.
     struct Look {
         snapshot: Snapshot,
         view: Arc<SuperVersion>,

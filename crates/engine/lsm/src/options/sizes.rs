@@ -1,6 +1,6 @@
 //! The target sizes of the pickers, derived from the segment size.
 
-/// Level 0 of a leveled keyspace is merged down when it has this many runs. A get looks at each of
+/// Level 0 of a leveled keyspace is merged down when it has this many runs. A get inspects each of
 /// them; with fewer the level below would be rewritten for less new data each time.
 pub const LEVEL_0_RUNS: usize = 4;
 

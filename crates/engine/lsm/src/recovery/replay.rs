@@ -33,11 +33,11 @@ use esker_table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What stands on a storage before it is opened.
+/// What is on a storage before it is opened.
 pub(crate) enum DirectoryState {
     /// A database: the manifest's name.
     Database(String),
-    /// Nothing, or the beginnings of a creation that was cut off.
+    /// Nothing, or the beginnings of a creation that was truncated.
     Nothing,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct RecoveredState {
     pub(crate) memtables: Vec<Arc<MemTable>>,
     /// The logs that hold them, with their ends.
     pub(crate) logs: BTreeMap<u32, LogRecord>,
-    /// Those of them whose end no earlier recovery has settled.
+    /// Those of them whose end no earlier recovery has decided.
     pub(crate) unsettled: Vec<u32>,
     /// The last seqno recovered.
     pub(crate) last_seqno: Seqno,
@@ -363,7 +363,7 @@ fn leave_out_unfinished(
     left_out
 }
 
-/// The MemTable of a log. What lies in persistent memory is durable from here on.
+/// The MemTable of a log. What is in persistent memory is durable from here on.
 fn become_memtable(
     (mut read, scanned): (LoadedWal, ScanResult),
     next_keyspace: u32,
@@ -386,7 +386,7 @@ struct LogEndpoint {
     path: String,
     offset: u64,
     what: String,
-    /// Whether there is a frame that does not hold, of which nobody was told yet.
+    /// Whether there is a frame that is invalid and was not reported yet.
     is_bad: bool,
 }
 
@@ -408,7 +408,7 @@ fn describe_stop(stop: &ScanEnd) -> String {
     }
 }
 
-/// A log whose end was settled by an earlier recovery was synced then: it must reach that end.
+/// A log whose end was decided by an earlier recovery was synced then: it must reach that end.
 fn check_known_end(read: &LoadedWal, scanned: &ScanResult, expected: Seqno) -> Result<()> {
     match read.known_end {
         Some(end) if scanned.end != end.offset || expected != end.last_seqno + 1 => {
@@ -426,7 +426,7 @@ fn check_known_end(read: &LoadedWal, scanned: &ScanResult, expected: Seqno) -> R
 
 /// Makes what was recovered survive power loss: from now on it is relied on.
 ///
-/// A sync alone would prove nothing: see [`write_again`]. Logs whose end was settled before went through
+/// A sync alone would prove nothing: see [`write_again`]. Logs whose end was decided before went through
 /// this then.
 pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &RecoveredState) -> Result<()> {
     let unsettled = |memtable: &&Arc<MemTable>| {
@@ -441,7 +441,7 @@ pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &RecoveredState) -> Re
     Ok(())
 }
 
-/// A file id above that of every file on the storages: strays included, so that no id ever names two
+/// A file id above that of every file on the storages: orphaned files included, so that no id ever names two
 /// different files.
 pub(crate) fn next_file_seen(storages: &[&dyn Storage]) -> Result<u64> {
     let mut next = 0;

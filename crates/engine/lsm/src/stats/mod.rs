@@ -68,7 +68,7 @@ pub struct Stats {
     pub deferrals: u64,
     /// Compactions whose installation is pending now.
     ///
-    /// Readers use the inputs until the storage has [settled](esker_storage::Storage::is_settled)
+    /// Readers use the inputs until the storage is [quiescent](esker_storage::Storage::is_settled)
     /// the outputs.
     pub compactions_deferred: u64,
     /// Bytes that compactions read.

@@ -51,7 +51,7 @@ pub(crate) const RANGE_DELETES_MAX: usize = 1024;
 enum Durability {
     /// In DRAM only.
     Memory,
-    /// In persistent memory, where it lies: survives power loss.
+    /// In persistent memory, where it is: survives power loss.
     Fenced,
     /// In the operating system's hands: survives the process.
     Appended,
@@ -79,7 +79,7 @@ pub(crate) struct ActiveSegment {
     active_from: Seqno,
     /// How many range deletes are in it, those of writers on their way included.
     range_deletes: usize,
-    /// Set for good when the database closes.
+    /// Set permanently when the database closes.
     closed: bool,
     next_ticket: u64,
     next_seqno: Seqno,
@@ -119,7 +119,7 @@ pub(crate) trait MemTableSwitch {
     fn wait_for_segment(&self) -> Result<()>;
     /// Ends what `wait_for_segment` began: the active segment had a place for the writer. The lock is held.
     fn end_wait_for_segment(&self);
-    /// Waits, without the lock, until there is as much as `room` of `memtable`, or it is sealed.
+    /// Waits, without the lock, until `memtable` has `room`, or it is sealed.
     fn wait_for_room(&self, memtable: &MemTable, room: Room) -> Result<()>;
     /// Says that so much of the active segment is used that what follows is to be prepared.
     fn look_ahead(&self);
@@ -445,7 +445,7 @@ impl CommitPipeline {
         self.sync_through(self.visible())
     }
 
-    /// Turns a failed append or sync into the error that writers get, and lets go everybody who
+    /// Turns a failed append or sync into the error that writers get, and releases all callers that
     /// waits behind it.
     fn finish(&self, outcome: Result<()>) -> Result<()> {
         outcome.map_err(|_| {

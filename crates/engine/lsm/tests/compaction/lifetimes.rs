@@ -1,4 +1,4 @@
-//! What a storage is told of how long tables will live.
+//! What a storage is notified of how long tables will live.
 
 use esker_base::background::Stepped;
 use esker_base::{Clock, FileKind, Result, Rng, WriteHint};
@@ -17,7 +17,7 @@ impl Clock for Standing {
     fn sleep(&self, _: Duration) {}
 }
 
-/// A storage that notes what it is told of tables, by the number of the file.
+/// A storage that notes what it is notified of tables, by the number of the file.
 #[derive(Clone, Default)]
 struct Noting {
     below: Arc<MemoryStorage>,
@@ -83,7 +83,7 @@ fn load(db: &Db, updates: u64) {
     }
 }
 
-/// What was told of the tables that a keyspace has in a level, the last one first.
+/// What was notified of the tables that a keyspace has in a level, the last one first.
 fn told(db: &Db, storage: &Noting, keyspace: &str, level: u8) -> Vec<Option<u64>> {
     let all = db.levels();
     let found = all.iter().find(|found| found.name == keyspace).unwrap();
@@ -147,7 +147,7 @@ fn merges_are_told_of_the_level_that_they_write() {
     assert!(highest > 1 && last.expected_lifetime.is_some(), "{last:?}");
 }
 
-/// What is told of files while the first keyspace is written always and the second at every tenth flush: of the last file
+/// What is notified of files while the first keyspace is written always and the second at every tenth flush: of the last file
 /// without the second one, and of the last with it.
 fn told_of_flushes(
     settings: KeyspaceSettings,

@@ -19,7 +19,7 @@ fn settings() -> Settings {
     Settings::default().segment_bytes(256 << 10).memory_bytes(8 << 20)
 }
 
-/// With room for keys of 64 KiB.
+/// With space for keys of 64 KiB.
 fn large() -> Settings {
     Settings::default().segment_bytes(4 << 20).memory_bytes(32 << 20)
 }

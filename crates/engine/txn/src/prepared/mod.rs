@@ -54,7 +54,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         let reservation = check_id(id).and_then(|()| manager.prepared().reserve(id));
         let prepared =
             reservation.and_then(|ok| Ok((ok, self.write_record(&manager, id, records)?)));
-        self.end(if prepared.is_ok() { "prepared" } else { "given up when its prepare failed" });
+        self.end(if prepared.is_ok() { "prepared" } else { "aborted when its prepare failed" });
         let (reservation, prepared) = prepared?;
         reservation.fill(Box::new(prepared));
         Ok(())

@@ -25,11 +25,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The next plan of a full compaction. `None` if it is done or has to wait for plans in `busy`. Whether
-/// the plan may run beside those is for [`InProgressCompactions::permits`] to say.
+/// the plan may run concurrently with those is for [`InProgressCompactions::permits`] to say.
 ///
 /// Runs of level 0 from `before_file` on are left alone, and tables in such files are not rewritten just
-/// to lose their garbage: with the file id that was next when the compaction began, it ends even while
-/// others write, and while a snapshot keeps garbage alive.
+/// to lose their obsolete data: with the file id that was next when the compaction began, it ends even while
+/// others write, and while a snapshot keeps obsolete data alive.
 pub fn full(
     keyspace: &KeyspaceVersion,
     before_file: u64,
@@ -82,8 +82,8 @@ pub fn to_one_run(
     (plan.input_bytes() - own <= own * ONE_RUN_OVERLAP).then_some(plan)
 }
 
-/// Level 0 into the base, else a stretch of the highest level into the next that holds data. Where an unreadable table is in
-/// the way of that, a group of tables of the two that it does not overlap, or a stretch of a lower level.
+/// Level 0 into the base, else a range of the highest level into the next that holds data. Where an unreadable table is in
+/// the way of that, a group of tables of the two that it does not overlap, or a range of a lower level.
 fn down_one_level(
     keyspace: &KeyspaceVersion,
     ratio: u32,
@@ -107,7 +107,7 @@ fn down_one_level(
     })
 }
 
-/// The first stretch of `level` that can be merged into `below`.
+/// The first range of `level` that can be merged into `below`.
 fn stretch_down(
     keyspace: &KeyspaceVersion,
     level: usize,
@@ -167,7 +167,7 @@ fn merge_group(
     )
 }
 
-/// The merges into the base that the keyspace would settle with, then those that rid it of its garbage.
+/// The merges into the base that the keyspace ends with, then those that rid it of its obsolete data.
 fn within_goal(search: &SpaceSearch<'_>, room: f64, before_file: u64) -> Option<CompactionPlan> {
     let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
     // Merges that settled at the same time once made a run each. Where an unreadable table is in the way, they stay.
@@ -207,7 +207,7 @@ fn groups(keyspace: &KeyspaceVersion, last: usize) -> Vec<Vec<Placed<'_>>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Rewrites, in place, a stretch of the newest run left that still holds deletes, or several versions of a
+/// Rewrites, in place, a range of the newest run left that still holds deletes, or several versions of a
 /// key, of up to `most_bytes` or one table. Not above older runs, which an unreadable table has left: deletes would stay.
 fn rewrite_garbage(
     keyspace: &KeyspaceVersion,

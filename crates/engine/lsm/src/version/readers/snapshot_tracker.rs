@@ -27,7 +27,7 @@ impl SnapshotTracker {
         SnapshotTracker { owner: OwnerProcess::current(), store, held: Mutex::default() }
     }
 
-    /// Registers the present moment, which `visible` says.
+    /// Registers the present point in time, which `visible` says.
     pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> Seqno) -> Snapshot {
         if !self.owner.is_current() {
             return Snapshot { seqno: visible(), registry: self.clone() };
@@ -38,7 +38,7 @@ impl SnapshotTracker {
         Snapshot { seqno, registry: self.clone() }
     }
 
-    /// Another holder of a snapshot that somebody holds.
+    /// Another holder of a snapshot that has a holder.
     pub(crate) fn join(self: &Arc<Self>, seqno: Seqno) -> Snapshot {
         if self.owner.is_current() {
             *self.held.lock().entry(seqno).or_default() += 1;
@@ -141,7 +141,7 @@ mod loom_tests {
     use loom::thread;
 
     /// A key has version 1, and a writer adds version 2. A flush that sees both then drops version 1,
-    /// unless the list of snapshots says that somebody reads it.
+    /// unless the list of snapshots says that it has a reader.
     #[test]
     fn a_flush_keeps_what_a_snapshot_taken_meanwhile_reads() {
         loom::model(|| {

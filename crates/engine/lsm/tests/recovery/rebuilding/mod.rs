@@ -66,7 +66,7 @@ fn tables(storage: &dyn Storage) -> Vec<String> {
     names
 }
 
-/// The keys in which two sets of pairs differ.
+/// The keys in which two sets of entries differ.
 fn different(found: &Pairs, expected: &Pairs) -> Vec<String> {
     let keys = found.keys().chain(expected.keys().filter(|key| !found.contains_key(*key)));
     let differing = keys.filter(|key| found.get(*key) != expected.get(*key));
@@ -77,7 +77,7 @@ fn different(found: &Pairs, expected: &Pairs) -> Vec<String> {
     differing.map(text).collect()
 }
 
-/// Puts, merges, deletes, range deletes, flushes and compactions by chance, in two keyspaces.
+/// Puts, merges, deletes, range deletes, flushes and compactions at random, in two keyspaces.
 fn random_work(storage: &Arc<MemoryStorage>, seed: u64, steps: u64) -> Db {
     let mut rng = Rng::new(seed);
     let db = open(storage).unwrap();
