@@ -19,6 +19,18 @@ const INLINE_BYTES: usize = 30;
 /// eighth of its block or more. What is still in a MemTable is copied.
 ///
 /// A clone copies up to 30 bytes, or a vector.
+///
+/// # Examples
+///
+/// ```
+/// # mod esker { pub use esker_api::Value; }
+/// use esker::Value;
+///
+/// let value = Value::from(b"analyst".to_vec());
+/// assert_eq!(value, b"analyst");
+/// assert!(value.starts_with(b"ana"));
+/// assert_eq!(String::from_utf8(value.into_vec()).unwrap(), "analyst");
+/// ```
 #[derive(Clone)]
 pub struct Value(Repr);
 

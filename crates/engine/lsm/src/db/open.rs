@@ -63,6 +63,24 @@ impl Db {
     /// Another process may write to the database at the same time. Its later writes are not visible
     /// here. Nothing is written to `dir`.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, Settings};
+    ///
+    /// let writer = Db::open(dir.path(), Settings::default())?;
+    /// writer.put(&writer.default_keyspace(), "ada", "analyst")?;
+    ///
+    /// let reader = Db::open_read_only(dir.path(), Settings::default())?;
+    /// writer.delete(&writer.default_keyspace(), "ada")?;
+    /// assert!(reader.contains_key(&reader.default_keyspace(), "ada")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotADatabase`] if there is no database in `dir`; otherwise the errors of
     /// [`Db::open`], except [`Error::Locked`]. Later calls that would change the database fail with

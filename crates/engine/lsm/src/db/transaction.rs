@@ -24,6 +24,26 @@ impl Db {
     ///
     /// [`Db::transact`] also commits, and retries after a conflict.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = esker::Db::open(dir.path(), esker::Settings::default())?;
+    /// let users = db.default_keyspace();
+    /// let mut tx = db.transaction()?;
+    /// tx.put(&users, "ada", "analyst")?;
+    /// tx.set_savepoint()?;
+    /// tx.put(&users, "eve", "auditor")?;
+    /// tx.rollback_to_savepoint()?;
+    /// assert!(tx.get(&users, "eve")?.is_none());
+    /// tx.commit()?;
+    /// assert!(users.contains_key("ada")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Closed`] once the database is closed, [`Error::Forked`] in a forked child.
     pub fn transaction(&self) -> Result<Transaction> {

@@ -82,6 +82,24 @@ impl Db {
     /// returned. Writers proceed meanwhile. Tables are hard links where the file system can link
     /// them, and copies elsewhere.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, Settings};
+    ///
+    /// let db = Db::open(dir.path().join("db"), Settings::default())?;
+    /// db.put(&db.default_keyspace(), "ada", "analyst")?;
+    /// db.checkpoint(dir.path().join("copy"))?;
+    ///
+    /// let copy = Db::open(dir.path().join("copy"), Settings::default())?;
+    /// assert!(copy.contains_key(&copy.default_keyspace(), "ada")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// * [`Error::DatabaseExists`] if `dir` holds a database, [`Error::NotADatabase`] if it holds other
     ///   files.

@@ -27,6 +27,11 @@ impl Inspector {
     ///
     /// `emulated` accepts DRAM instead of persistent memory. A call of the inspector opens the pool
     /// when it needs it.
+    ///
+    /// # Errors
+    /// * [`Error::NotADatabase`] if `dir` is missing.
+    /// * [`Error::PoolRefused`] if the pool is in DRAM and `emulated` is false.
+    /// * [`Error::PoolDamaged`] if the header of the pool is damaged.
     pub fn open_with_pool(dir: impl AsRef<Path>, pool: &Path, emulated: bool) -> Result<Self> {
         let accept = if emulated { Accept::Emulated } else { Accept::Persistent };
         let inspector = Inspector::open(dir, None)?;
