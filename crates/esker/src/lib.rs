@@ -136,7 +136,7 @@ pub mod inspect {
     pub use esker_lsm::version::table_lifetimes::{LifetimeEstimator, TableBirth};
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_memtable::{FrameInfo, FramesPastGap, ScanEnd, ScanResult, SegmentHeader};
-    pub use esker_table::{Origin, Properties, ReadPurpose, Table, TableIter};
+    pub use esker_table::{Expiring, Origin, Properties, ReadPurpose, Table, TableIter};
 }
 
 /// Pools of persistent memory, which can hold the log: see [`Log::Pmem`].
@@ -153,6 +153,7 @@ pub mod stats {
         LiveData, RECLAIM_PERCENTS, ReasonCount, ReclaimAccuracy, RunInfo, SpaceAmpSamples,
         SpaceAmpStatus, TableReadStats, TornTail, UnreadableTable,
     };
+    pub use esker_table::Expiring;
 }
 
 /// Merge operators: the built-in ones, and the encodings of their values. See [`MergeOperator`].

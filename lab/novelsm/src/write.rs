@@ -79,6 +79,10 @@ impl Writer {
             let (store, instead) = ("NoveLSM", "read the value and put it");
             return Err(Error::NotOffered { store, what: "merge", instead });
         }
+        if batch.has_ttl() {
+            let (store, instead) = ("NoveLSM", "put without a time to live");
+            return Err(Error::NotOffered { store, what: "put values that expire", instead });
+        }
         let entries = batch.iter();
         let memory_bytes =
             entries.map(|entry| node_bytes_max(entry.key.len(), entry.value.len())).sum();

@@ -110,8 +110,8 @@ impl Tree {
                 }
             },
             Kind::Delete => self.tree.delete(entry.key),
-            Kind::Merge | Kind::Combined => {
-                unreachable!("`check::entries` refuses merges")
+            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+                unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {
                 // Collected, because a cursor locks what it is in.

@@ -34,6 +34,13 @@ pub(crate) fn entries(batch: &WriteBatch) -> Result<()> {
             instead: "read the value and put it",
         });
     }
+    if batch.has_ttl() {
+        return Err(Error::NotOffered {
+            store: "a peer",
+            what: "put values that expire",
+            instead: "put without a time to live",
+        });
+    }
     Ok(())
 }
 

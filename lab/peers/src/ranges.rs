@@ -30,8 +30,8 @@ pub(crate) fn spell_out(
                 }
             }
             Kind::Delete => sink.delete(entry.key),
-            Kind::Merge | Kind::Combined => {
-                unreachable!("`check::entries` refuses merges")
+            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+                unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {
                 let range = KeyRange::deleted(entry.key, entry.value);

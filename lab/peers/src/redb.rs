@@ -101,8 +101,8 @@ impl Redb {
         let done = match entry.kind {
             Kind::Put => table.insert(entry.key, entry.value).map(drop),
             Kind::Delete => table.remove(entry.key).map(drop),
-            Kind::Merge | Kind::Combined => {
-                unreachable!("`check::entries` refuses merges")
+            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+                unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {
                 let range = KeyRange::deleted(entry.key, entry.value);

@@ -61,6 +61,10 @@ impl Model {
         if batch.has_empty_range() {
             return Err(Error::EmptyRange);
         }
+        if batch.has_ttl() {
+            let (store, instead) = ("the model", "put without a time to live");
+            return Err(Error::NotOffered { store, what: "put values that expire", instead });
+        }
         match batch.iter().find(|entry| entry.keyspace != self.keyspace_ref().id) {
             Some(entry) => Err(Error::UnknownKeyspace { name: entry.keyspace.to_string() }),
             None => Ok(()),
@@ -91,6 +95,7 @@ impl Kv for Model {
                     versions.set(entry.key, Some(&value));
                 }
                 Kind::Combined => unreachable!("only tables have combined operands"),
+                Kind::ExpiringPut => unreachable!("they are refused"),
                 Kind::RangeDelete => {
                     let mut start = Bound::Included(entry.key.to_vec());
                     let end = match entry.value {

@@ -1,8 +1,9 @@
 //! Batches of writes that are applied atomically.
 
 use crate::{KeyRange, KeyspaceRef, StoreId};
-use esker_base::{Entry, KeyspaceId, Kind, is_edge_key};
+use esker_base::{EXPIRY_BYTES, Entry, KeyspaceId, Kind, is_edge_key, split_expiry};
 use std::ops::Bound;
+use std::time::Duration;
 
 /// An ordered list of writes that are applied atomically. Later writes win over earlier ones.
 ///
@@ -34,6 +35,7 @@ pub struct WriteBatch {
     has_empty_range: bool,
     range_deletes: u32,
     merges: u32,
+    expiring: u32,
     /// The store that made the handles, if one of them says so.
     store: StoreId,
     /// The first handle that another store made.
@@ -106,6 +108,45 @@ impl WriteBatch {
         self.merges += 1;
         let keyspace = self.own(keyspace.into());
         self.push_point(Entry { keyspace, kind: Kind::Merge, key, value });
+    }
+
+    /// Adds a write that sets `key` to `value` for the time `ttl`, which begins when the batch is
+    /// written. Then the key has no value.
+    ///
+    /// A database rounds the time up to milliseconds. The encoded entry has the time, then the value.
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        let millis = u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        let value = [&millis.to_le_bytes()[..], value].concat();
+        self.expiring += 1;
+        let keyspace = self.own(keyspace.into());
+        self.push_point(Entry { keyspace, kind: Kind::ExpiringPut, key, value: &value });
+    }
+
+    /// Makes times of all times to live, which begin at `now`, in milliseconds since 1970-01-01.
+    #[doc(hidden)]
+    pub fn begin_ttls(&mut self, now: u64) {
+        let encoded_bytes = self.encoded.len();
+        let mut at = 0;
+        while at < encoded_bytes {
+            let mut rest = &self.encoded[at..];
+            let Some(entry) = Entry::decode_unstored(&mut rest) else { return };
+            let end = encoded_bytes - rest.len();
+            if entry.kind == Kind::ExpiringPut
+                && let Some((ttl, _)) = split_expiry(entry.value)
+            {
+                let time = end - entry.value.len();
+                let expiry = now.saturating_add(ttl).to_le_bytes();
+                self.encoded[time..time + EXPIRY_BYTES].copy_from_slice(&expiry);
+            }
+            at = end;
+        }
     }
 
     /// Adds a write that deletes all keys in `range`: `b"a"..b"b"`, `key..`, `..=key`, `..`.
@@ -298,6 +339,12 @@ impl WriteBatch {
         self.merges > 0
     }
 
+    /// Whether the batch has a put with a time to live.
+    #[inline]
+    pub fn has_ttl(&self) -> bool {
+        self.expiring > 0
+    }
+
     /// Returns the length of the longest value, in bytes.
     pub fn longest_value(&self) -> usize {
         self.longest_value
@@ -323,6 +370,28 @@ mod tests {
         assert_eq!(kinds, [(1, Kind::Put), (2, Kind::Delete), (1, Kind::RangeDelete)]);
         let keyspaces: Vec<_> = batch.keyspaces().map(|id| id.0).collect();
         assert_eq!(keyspaces, [1, 2, 1]);
+    }
+
+    #[test]
+    fn times_to_live_begin_once_and_change_nothing_else() {
+        let mut batch = WriteBatch::new();
+        batch.put(KeyspaceId(1), b"a", [7; 20]);
+        assert!(!batch.has_ttl());
+        batch.put_with_ttl(KeyspaceId(1), b"b", b"value", Duration::from_micros(4_001));
+        batch.put_with_ttl(KeyspaceId(2), b"c", b"", Duration::MAX);
+        assert!(batch.has_ttl());
+        let found = |batch: &WriteBatch| -> Vec<(Vec<u8>, Kind, Vec<u8>)> {
+            batch.iter().map(|it| (it.key.to_vec(), it.kind, it.value.to_vec())).collect()
+        };
+        let expected = |time: u64| {
+            let put = (b"a".to_vec(), Kind::Put, vec![7; 20]);
+            let b = [&time.to_le_bytes()[..], b"value"].concat();
+            let c = u64::MAX.to_le_bytes().to_vec();
+            [put, (b"b".to_vec(), Kind::ExpiringPut, b), (b"c".to_vec(), Kind::ExpiringPut, c)]
+        };
+        assert_eq!(found(&batch), expected(5), "in milliseconds, rounded up");
+        batch.begin_ttls(1_000);
+        assert_eq!(found(&batch), expected(1_005));
     }
 
     #[test]

@@ -21,15 +21,29 @@ pub enum Kind {
     RangeDelete = 2,
     /// The key's value changes by this operand: see `MergeOperator`.
     Merge = 3,
+    /// The key has a value until a time. The entry's value is the time, then the value: see
+    /// [`split_expiry`].
+    ExpiringPut = 5,
     /// Several operands of the key, combined: see [`crate::combined`]. In tables only.
     Combined = 6,
+}
+
+/// The length of the time before the value of an expiring put.
+pub const EXPIRY_BYTES: usize = 8;
+
+/// Splits the stored value of an expiring put into its time and its value.
+///
+/// The time is in milliseconds since 1970-01-01. In a batch that is not written yet, it is the time
+/// to live. `None` if `stored` is shorter than a time.
+#[inline]
+pub fn split_expiry(stored: &[u8]) -> Option<(u64, &[u8])> {
+    let (time, value) = stored.split_first_chunk::<EXPIRY_BYTES>()?;
+    Some((u64::from_le_bytes(*time), value))
 }
 
 impl Kind {
     /// Reserved for values that live in a blob file.
     pub const RESERVED_BLOB_POINTER: u8 = 4;
-    /// Reserved for values that expire.
-    pub const RESERVED_EXPIRING_PUT: u8 = 5;
 
     /// The kind with this number, or `None` for those that a log cannot have, which are refused.
     #[inline]
@@ -39,6 +53,7 @@ impl Kind {
             1 => Some(Kind::Put),
             2 => Some(Kind::RangeDelete),
             3 => Some(Kind::Merge),
+            5 => Some(Kind::ExpiringPut),
             _ => None,
         }
     }
@@ -46,7 +61,7 @@ impl Kind {
     /// Whether the key may have a value after such an entry.
     #[inline]
     pub fn may_give_value(self) -> bool {
-        matches!(self, Kind::Put | Kind::Merge | Kind::Combined)
+        matches!(self, Kind::Put | Kind::Merge | Kind::Combined | Kind::ExpiringPut)
     }
 }
 
@@ -89,7 +104,8 @@ impl<'a> Entry<'a> {
     }
 
     /// Reads a stored entry from the front of `input` and advances it. `None` if the bytes are no
-    /// entry: truncated, of an unknown kind, or with an empty key, which no stored key is.
+    /// entry: truncated, of an unknown kind, without the time of its kind, or with an empty key, which
+    /// no stored key is.
     #[inline]
     pub fn decode(input: &mut &'a [u8]) -> Option<Entry<'a>> {
         Entry::decode_unstored(input).filter(|entry| !entry.key.is_empty())
@@ -106,6 +122,9 @@ impl<'a> Entry<'a> {
         let value_len = usize::try_from(take_varint64(input)?).ok()?;
         let key = take(input, key_len)?;
         let value = take(input, value_len)?;
+        if kind == Kind::ExpiringPut && value_len < EXPIRY_BYTES {
+            return None;
+        }
         Some(Entry { keyspace, kind, key, value })
     }
 }
@@ -139,8 +158,22 @@ mod tests {
 
     #[test]
     fn reserved_and_unknown_kinds_are_refused() {
-        for kind in 4..=255 {
+        for kind in (4..=255).filter(|kind| *kind != Kind::ExpiringPut as u8) {
             assert_eq!(Entry::decode(&mut &[0, kind, 1, 0, b'k'][..]), None);
         }
+    }
+
+    #[test]
+    fn an_expiring_put_has_a_time() {
+        let stored = [&7_u64.to_le_bytes()[..], b"value"].concat();
+        for len in 0..=stored.len() {
+            let entry = Entry { kind: Kind::ExpiringPut, value: &stored[..len], ..sample() };
+            let mut bytes = Vec::new();
+            entry.encode(&mut bytes);
+            let decoded = Entry::decode(&mut &bytes[..]);
+            assert_eq!(decoded, (len >= EXPIRY_BYTES).then_some(entry), "{len} bytes");
+        }
+        assert_eq!(split_expiry(&stored), Some((7, &b"value"[..])));
+        assert_eq!(split_expiry(&stored[..7]), None);
     }
 }

@@ -190,6 +190,7 @@ impl Bench {
             snapshots: Vec::new(),
             settings: self.settings,
             merger: None,
+            now: 0,
             cancelled: &AtomicBool::new(false),
             throttle: &|_| {},
             table_bytes: sizes.table_bytes(),

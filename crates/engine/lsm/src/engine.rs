@@ -127,12 +127,25 @@ impl Engine {
         if given.has_merges() {
             self.check_merges(given, &view)?;
         }
+        let batch = match given.has_ttl() {
+            true => self.begin_ttls(batch)?,
+            false => batch,
+        };
         if self.tree.installer.may_be_undecided() {
             let name =
                 |id| view.version.keyspaces.get(&id).map_or_else(String::new, |it| it.name.clone());
             self.tree.installer.expect_decided(batch.keyspaces(), name)?;
         }
         Ok(batch)
+    }
+
+    /// Returns `batch`, whose times to live begin now.
+    #[cold]
+    fn begin_ttls<'a>(&self, batch: Cow<'a, WriteBatch>) -> Result<Cow<'a, WriteBatch>> {
+        self.tree.expect_expiring()?;
+        let mut batch = batch.into_owned();
+        batch.begin_ttls(self.tree.time.now());
+        Ok(Cow::Owned(batch))
     }
 
     /// Checks that the keyspaces of all merges have an operator, and that it takes the operands.

@@ -191,7 +191,8 @@ impl KeyspaceSlice {
             cursor,
             tombstones: memtable.range_deletes_in(id),
             fold: VersionFilter::new(tree.snapshots.list(), false)
-                .merging(keyspace.settings.merge.map(|_| tree.merger(keyspace))),
+                .merging(keyspace.settings.merge.map(|_| tree.merger(keyspace)))
+                .at(tree.time.now()),
             origin: tree.installer.origin(keyspace),
             cuts: pick::flush_cuts(keyspace, tree.sizes).map(|at| {
                 let now = tree.installer.account().table_bytes();

@@ -4,6 +4,7 @@
 //! the tree, and what it may ask of those as arguments.
 
 use crate::fold::Merges;
+use crate::fold::expiry::ExpiryClock;
 use crate::fold::merger::Merger;
 use crate::log::segment_provider::SegmentProvider;
 use crate::manifest::manifest_state::ManifestState;
@@ -57,6 +58,7 @@ pub(crate) struct Tree {
     pub(crate) leases: PinRegistry,
     pub(crate) known_empty: Arc<KnownEmpty>,
     pub(crate) merges: Arc<Merges>,
+    pub(crate) time: Arc<ExpiryClock>,
     pub(crate) counters: Counters,
     pub(crate) unwritten: UnpersistedStats,
     pub(crate) histories: WriteHistories,
@@ -91,6 +93,19 @@ impl Tree {
     /// The merge operator of `keyspace`.
     pub(crate) fn merger(&self, keyspace: &KeyspaceVersion) -> Merger {
         self.merges.merger(&keyspace.name, keyspace.settings.merge)
+    }
+
+    /// Notes in the manifest that the database has expiring entries, before its first.
+    pub(crate) fn expect_expiring(&self) -> Result<()> {
+        if self.time.is_used() { Ok(()) } else { self.write_expiry_mark(true) }
+    }
+
+    /// Writes a mark if one is needed: see [`expiry`](crate::fold::expiry).
+    pub(crate) fn write_expiry_mark(&self, is_first: bool) -> Result<()> {
+        self.time.write_mark(is_first, |mark| {
+            let edit = VersionEdit::of([VersionChange::ExpiryMark(mark)]);
+            self.installer.install(&self.view, |_| Ok(edit), |_| {})
+        })
     }
 
     /// Returns the id of `keyspace`, unless another database or an earlier open made the handle.

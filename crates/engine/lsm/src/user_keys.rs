@@ -6,9 +6,12 @@
 
 use esker_api::{KeyRange, WriteBatch};
 use esker_base::stored_key::{EDGE_BYTES, MAX_STORED_KEY_BYTES};
-use esker_base::{ABOVE_STORED_KEYS, Kind, is_edge_key, restore_user_key, stored_key, user_key};
+use esker_base::{
+    ABOVE_STORED_KEYS, Kind, is_edge_key, restore_user_key, split_expiry, stored_key, user_key,
+};
 use std::borrow::Cow;
 use std::ops::Bound;
+use std::time::Duration;
 
 /// How a database stores keys, fixed when the database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -104,6 +107,11 @@ impl KeyFormat {
             match entry.kind {
                 Kind::Put => mapped.put(entry.keyspace, &key, entry.value),
                 Kind::Delete => mapped.delete(entry.keyspace, &key),
+                Kind::ExpiringPut => {
+                    let (ttl, value) = split_expiry(entry.value).unwrap_or_default();
+                    let ttl = Duration::from_millis(ttl);
+                    mapped.put_with_ttl(entry.keyspace, &key, value, ttl);
+                }
                 Kind::Merge => mapped.merge(entry.keyspace, &key, entry.value),
                 Kind::Combined => unreachable!("only tables have combined operands"),
                 Kind::RangeDelete => {

@@ -21,7 +21,7 @@
 //! from there on.
 
 use esker_base::coding::{take_varint32, u32_at};
-use esker_base::{Kind, Seqno};
+use esker_base::{EXPIRY_BYTES, Kind, Seqno};
 use std::cmp::Ordering;
 use std::hint::black_box;
 use std::ops::Range;
@@ -281,6 +281,7 @@ impl Block {
             0 => Kind::Delete,
             1 => Kind::Put,
             3 => Kind::Merge,
+            5 if value_len >= EXPIRY_BYTES => Kind::ExpiringPut,
             6 => Kind::Combined,
             _ => return None,
         };

@@ -37,7 +37,7 @@ pub use cache::BlockCache;
 pub use compression::Compression;
 pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
 pub use index::head;
-pub use properties::{Origin, Properties};
+pub use properties::{Expiring, Origin, Properties};
 pub use reader::{BlockReadStats, Found, Table};
 pub use salvage::{LostKeys, SalvageCursor, SalvagedTable, has_magic_at_end, tables_in};
 pub use sketch::{ByteShare, Hll, OverlapEstimator, Sketches, TableSample, ThetaSample};

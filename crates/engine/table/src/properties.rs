@@ -22,6 +22,11 @@ const EDITS: u8 = 18;
 /// Of an [`Origin`], if it is above 0. Earlier writers left it out.
 const FLUSHED_THROUGH: u8 = 19;
 
+/// Of [`Expiring`]: the number of versions, the earliest time, and how much later the latest is.
+const EXPIRING: u8 = 20;
+const EARLIEST_EXPIRY: u8 = 21;
+const EXPIRY_SPAN: u8 = 22;
+
 /// The first id of a byte string. All lower ones are numbers.
 const SMALLEST: u8 = 64;
 const LARGEST: u8 = 65;
@@ -61,6 +66,44 @@ pub struct Origin {
     pub to: Option<Vec<u8>>,
     /// Tables that were replaced before this one was begun, in files that were still there.
     pub obsolete: Vec<(u64, u64)>,
+}
+
+/// What a table has of versions that expire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Expiring {
+    /// The number of such versions.
+    pub entries: u64,
+    /// The first time at which one of them expires, in milliseconds since 1970-01-01.
+    pub earliest: u64,
+    /// The last such time.
+    pub latest: u64,
+}
+
+impl Expiring {
+    /// That and a version more, which expires at `time`.
+    fn and(this: Option<Expiring>, time: u64) -> Expiring {
+        match this {
+            None => Expiring { entries: 1, earliest: time, latest: time },
+            Some(Expiring { entries, earliest, latest }) => Expiring {
+                entries: entries + 1,
+                earliest: earliest.min(time),
+                latest: latest.max(time),
+            },
+        }
+    }
+
+    /// About how many of the versions have expired at `now`, as if they did at equal distances.
+    pub fn expired(&self, now: u64) -> u64 {
+        match (now < self.earliest, now >= self.latest) {
+            (true, _) => 0,
+            (_, true) => self.entries,
+            _ => {
+                let span = (self.latest - self.earliest) as f64;
+                (self.entries as f64 * ((now - self.earliest) as f64 / span)) as u64
+            }
+        }
+    }
 }
 
 /// Tables by file and offset, as varints.
@@ -111,6 +154,8 @@ pub struct Properties {
     ///
     /// `None` if there is none, or if the writer did not record it.
     pub oldest_delete: Option<Seqno>,
+    /// The versions that expire, if there are any.
+    pub expiring: Option<Expiring>,
     /// A lower bound of all keys that the table holds or deletes.
     pub smallest: Vec<u8>,
     /// An upper bound of all keys that the table holds or deletes. It may be the end of a range
@@ -156,6 +201,7 @@ impl Properties {
             smallest_seqno: 0,
             largest_seqno: 0,
             oldest_delete: None,
+            expiring: None,
             smallest: Vec::new(),
             largest: Vec::new(),
             sketches: Arc::default(),
@@ -202,6 +248,12 @@ impl Properties {
             13 => self.data_bytes = value,
             14 => self.smallest_seqno = (value <= MAX_SEQNO).then_some(value)?,
             15 => self.largest_seqno = (value <= MAX_SEQNO).then_some(value)?,
+            EXPIRING => self.expiring = Some(Expiring { entries: value, earliest: 0, latest: 0 }),
+            EARLIEST_EXPIRY => self.expiring.as_mut()?.earliest = value,
+            EXPIRY_SPAN => {
+                let expiring = self.expiring.as_mut()?;
+                expiring.latest = expiring.earliest.checked_add(value)?;
+            }
             OLDEST_DELETE => self.oldest_delete = Some((value <= MAX_SEQNO).then_some(value)?),
             _ => {}
         }
@@ -218,7 +270,11 @@ impl Properties {
         let flushed = origin.map(|origin| (FLUSHED_THROUGH, origin.flushed_through));
         let numbers = self.numbers().into_iter().chain(oldest_delete);
         let numbers = numbers.chain(written_by.into_iter().flatten());
-        for (id, value) in numbers.chain(flushed.filter(|(_, seqno)| *seqno > 0)) {
+        let expiring = self.expiring.map(|Expiring { entries, earliest, latest }| {
+            [(EXPIRING, entries), (EARLIEST_EXPIRY, earliest), (EXPIRY_SPAN, latest - earliest)]
+        });
+        let numbers = numbers.chain(flushed.filter(|(_, seqno)| *seqno > 0));
+        for (id, value) in numbers.chain(expiring.into_iter().flatten()) {
             number.clear();
             put_varint64(&mut number, value);
             out.push(id);
@@ -334,6 +390,11 @@ impl Properties {
         self.raw_key_bytes += key_len as u64;
         self.raw_value_bytes += value_len as u64;
         self.note_seqno(seqno);
+    }
+
+    /// Counts the time of a version that expires.
+    pub(crate) fn count_expiry(&mut self, time: u64) {
+        self.expiring = Some(Expiring::and(self.expiring, time));
     }
 
     /// Counts the tombstones, and widens the bounds to cover them and the versions up to

@@ -50,6 +50,12 @@ impl PinnedValue {
         Some((self.block?.into_bytes(), self.place))
     }
 
+    /// Leaves out the first `bytes` of the value.
+    #[inline]
+    pub fn skip(&mut self, bytes: usize) {
+        self.place.start = self.place.start.saturating_add(bytes).min(self.place.end);
+    }
+
     /// Holds nothing any more.
     #[inline]
     pub fn release(&mut self) {

@@ -7,7 +7,7 @@ use crate::properties::Properties;
 use crate::reader::Table;
 use crate::sketch::Sketches;
 use esker_base::key::compare_versions;
-use esker_base::{Error, Kind, Seqno, combined, hash64};
+use esker_base::{Error, Kind, Seqno, combined, hash64, split_expiry};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -104,6 +104,11 @@ impl Table {
             let is_combined = position.kind() == Kind::Combined;
             if is_combined && combined::decode(version.1, block.slice(value.clone())).is_none() {
                 return damaged("combined operands without their span");
+            }
+            if position.kind() == Kind::ExpiringPut
+                && let Some((time, _)) = split_expiry(block.slice(value.clone()))
+            {
+                audit.found.count_expiry(time);
             }
             audit.note(version, position.kind(), value.len());
             more = position.next(block);

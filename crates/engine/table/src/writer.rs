@@ -4,8 +4,8 @@ use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::BlockCompressor;
 use crate::format::{
-    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_OPERANDS, SAMPLES_AS_BITS,
-    VALUE_BYTES_MAX, put_trailer,
+    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING, HAS_OPERANDS,
+    SAMPLES_AS_BITS, VALUE_BYTES_MAX, put_trailer,
 };
 use crate::index_builder::IndexBuilder;
 use crate::properties::Origin;
@@ -13,6 +13,7 @@ use crate::sketch::Sketches;
 use crate::{Compression, Properties, filter, range_del_block};
 use esker_base::{
     FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, hash64,
+    split_expiry,
 };
 use esker_storage::WritableFile;
 use std::sync::Arc;
@@ -200,8 +201,15 @@ impl<'f> TableWriter<'f> {
         if new_key {
             self.note_key(key, kind, value);
         }
-        if matches!(kind, Kind::Merge | Kind::Combined) {
-            self.required_features |= HAS_OPERANDS;
+        match kind {
+            Kind::Merge | Kind::Combined => self.required_features |= HAS_OPERANDS,
+            Kind::ExpiringPut => {
+                self.required_features |= HAS_EXPIRING;
+                split_expiry(value)
+                    .into_iter()
+                    .for_each(|(time, _)| self.properties.count_expiry(time));
+            }
+            Kind::Put | Kind::Delete | Kind::RangeDelete => {}
         }
         self.block.add(key, common, seqno, kind, value);
         self.last_seqno = seqno;

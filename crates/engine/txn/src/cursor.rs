@@ -121,6 +121,10 @@ impl<'t> TransactionCursor<'t> {
         if self.stand != IterState::Nowhere && self.direction != direction {
             let key = self.current().map(|(key, _)| key.to_vec());
             self.seek_to(direction, key.as_deref())?;
+            // An entry that has expired meanwhile is passed already.
+            if self.current().map(|(found, _)| found) != key.as_deref() {
+                return Ok(());
+            }
         }
         match (std::mem::replace(&mut self.stand, IterState::Nowhere), self.ours) {
             (IterState::Nowhere, _) => return Ok(()),

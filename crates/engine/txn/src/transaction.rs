@@ -8,9 +8,10 @@ use crate::read_set::{ReadSet, ScannedRange};
 use crate::write_set::WriteSet;
 use esker_api::{
     Concurrency, Cursor, Isolation, KeyRange, KeyspaceRef, Keyspaces, Transaction,
-    TransactionOptions, Value,
+    TransactionOptions, Value, WriteBatch,
 };
 use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
+use std::time::Duration;
 
 /// A transaction over the store that `S` is, or is a handle to: see
 /// [`TransactionManager::begin`](crate::TransactionManager::begin).
@@ -144,6 +145,23 @@ impl<S: Keyspaces> StoreTransaction<S> {
         let id = self.store.resolve(keyspace)?;
         let value = self.store.merged(id, key, base.as_deref(), operand)?;
         self.put(keyspace, key, &value)
+    }
+
+    /// Sets `key` to `value` for the time `ttl`, which begins with the commit.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::put`].
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: KeyspaceRef,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) -> Result<()> {
+        let keyspace = self.store.resolve(keyspace)?;
+        let mut one = WriteBatch::new();
+        one.put_with_ttl(keyspace, key, value, ttl);
+        one.iter().try_for_each(|entry| self.write(&entry))
     }
 
     /// As [`Transaction::cursor`], and the cursor can be sent to another thread.

@@ -3,9 +3,10 @@
 //! only writes has none.
 
 use esker_api::{BatchLimits, BatchMark, WriteBatch};
-use esker_base::{Entry, Error, KeyspaceId, Kind, Result, is_edge_key};
+use esker_base::{EXPIRY_BYTES, Entry, Error, KeyspaceId, Kind, Result, is_edge_key, split_expiry};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Room that is made at the first write: what a dozen rows of 100 bytes take. Growing to it step by step
 /// took a third of what ten puts in a transaction cost beyond a plain batch.
@@ -56,6 +57,11 @@ impl WriteSet {
         match entry.kind {
             Kind::Put => self.batch.put(entry.keyspace, entry.key, entry.value),
             Kind::Delete => self.batch.delete(entry.keyspace, entry.key),
+            Kind::ExpiringPut => {
+                let (ttl, value) = split_expiry(entry.value).unwrap_or_default();
+                let ttl = Duration::from_millis(ttl);
+                self.batch.put_with_ttl(entry.keyspace, entry.key, value, ttl);
+            }
             Kind::RangeDelete | Kind::Merge | Kind::Combined => {
                 unreachable!("transactions have puts and deletes only")
             }
@@ -99,6 +105,8 @@ impl WriteSet {
             let end = encoded.len() - rest.len();
             let place = match kind {
                 Kind::Put => Place::Put(end - value.len()..end),
+                // It begins to expire when it is committed.
+                Kind::ExpiringPut => Place::Put(end - value.len() + EXPIRY_BYTES..end),
                 Kind::Delete | Kind::RangeDelete | Kind::Merge | Kind::Combined => Place::Deleted,
             };
             let keys = self.index.entry(keyspace).or_default();

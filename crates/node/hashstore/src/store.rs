@@ -206,10 +206,10 @@ impl Kv for HashStore {
         if batch.has_empty_key() {
             return Err(Error::EmptyKey);
         }
-        if batch.len() > 1 || batch.has_range_delete() || batch.has_merges() {
+        if batch.len() > 1 || batch.has_range_delete() || batch.has_merges() || batch.has_ttl() {
             return Err(Error::NotOffered {
                 store: "a hash store",
-                what: "write several entries at once, delete ranges, or merge",
+                what: "write several entries at once, delete ranges, merge, or put values that expire",
                 instead: "write them one by one, or use a store that is ordered",
             });
         }

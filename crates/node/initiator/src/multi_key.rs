@@ -95,10 +95,13 @@ impl KeyClient {
                 ("store", KvCommand::Store { key: name, bytes, condition }, data)
             }
             Kind::Delete => ("delete", KvCommand::Delete { key: name }, Cow::default()),
-            Kind::RangeDelete | Kind::Merge | Kind::Combined => {
+            Kind::RangeDelete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
                 let status = Status::INVALID_OPCODE;
-                let action =
-                    if entry.kind == Kind::RangeDelete { "delete a range" } else { "merge" };
+                let action = match entry.kind {
+                    Kind::Merge | Kind::Combined => "merge",
+                    Kind::ExpiringPut => "put a value that expires",
+                    _ => "delete a range",
+                };
                 return Err(RemoteError::Refused { action, status });
             }
         };

@@ -82,6 +82,7 @@ fn for_model(batch: &WriteBatch) -> WriteBatch {
             Kind::Delete => copy.delete(KeyspaceId::DEFAULT, entry.key),
             Kind::Merge => copy.merge(KeyspaceId::DEFAULT, entry.key, entry.value),
             Kind::Combined => unreachable!("only tables have combined operands"),
+            Kind::ExpiringPut => unreachable!("the workload has none"),
             Kind::RangeDelete => {
                 copy.delete_range(KeyspaceId::DEFAULT, KeyRange::deleted(entry.key, entry.value));
             }

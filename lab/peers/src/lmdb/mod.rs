@@ -89,8 +89,8 @@ impl Lmdb {
         match entry.kind {
             Kind::Put => self.tree.put(txn, entry.key, entry.value),
             Kind::Delete => self.tree.delete(txn, entry.key).map(drop),
-            Kind::Merge | Kind::Combined => {
-                unreachable!("`check::entries` refuses merges")
+            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+                unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {
                 let range = KeyRange::deleted(entry.key, entry.value);

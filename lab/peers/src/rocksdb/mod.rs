@@ -208,8 +208,8 @@ fn native(batch: &WriteBatch) -> ::rocksdb::WriteBatch {
         match entry.kind {
             Kind::Put => native.put(entry.key, entry.value),
             Kind::Delete => native.delete(entry.key),
-            Kind::Merge | Kind::Combined => {
-                unreachable!("`check::entries` refuses merges")
+            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+                unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {
                 let end = if entry.value.is_empty() { &ABOVE_ALL_KEYS } else { entry.value };

@@ -128,10 +128,10 @@ impl Transactional for TransactionalModel {
             let value = match entry.kind {
                 Kind::Put => Some(entry.value.to_vec()),
                 Kind::Delete => None,
-                Kind::RangeDelete | Kind::Merge | Kind::Combined => {
+                Kind::RangeDelete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
                     return Err(Error::InvalidSetting {
                         setting: "the batch",
-                        value: "a range delete or a merge".into(),
+                        value: "a range delete, a merge, or a time to live".into(),
                         reason: "the model of transactions takes puts and deletes".into(),
                     });
                 }

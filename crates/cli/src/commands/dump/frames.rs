@@ -1,6 +1,6 @@
 //! `esker dump-frames`.
 
-use super::{SHOWN, kind_name, object, version};
+use super::{SHOWN, kind_name, object, value_text, version};
 use crate::failure::{Failure, Outcome};
 use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
@@ -67,7 +67,7 @@ fn text_lines(out: &mut impl Write, log: &LogDump) -> Outcome {
             frame.offset, frame.bytes, frame.count, frame.first_seqno, frame.durable_through
         )?;
         for (seqno, entry) in log.entries(frame) {
-            let (key, value) = (shorten(entry.key, SHOWN), shorten(entry.value, SHOWN));
+            let (key, value) = (shorten(entry.key, SHOWN), value_text(entry.kind, entry.value));
             let keyspace = entry.keyspace;
             let kind = kind_name(entry.kind);
             writeln!(out, "    {seqno} keyspace {keyspace} {kind} {key} {value}")?;

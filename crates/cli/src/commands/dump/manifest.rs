@@ -74,6 +74,7 @@ fn change_text(change: &VersionChange) -> String {
         VersionChange::RemoveLog(epoch) => format!("remove log {epoch}"),
         VersionChange::Closed => "closed".to_owned(),
         VersionChange::HasMerges => "has merges".to_owned(),
+        VersionChange::ExpiryMark(time) => format!("time is at least {time} ms since 1970"),
         VersionChange::KeyFormat(format) => format!("key format: {}", key_format_name(*format)),
         VersionChange::Numbered { edits, first_file } => {
             format!("edit number {edits}, by a process whose first file is {first_file}")
@@ -131,6 +132,7 @@ fn change_json(offset: u64, change: &VersionChange) -> Json {
         VersionChange::RemoveLog(epoch) => json!({ "change": "remove-log", "segment": epoch }),
         VersionChange::Closed => json!({ "change": "closed" }),
         VersionChange::HasMerges => json!({ "change": "has-merges" }),
+        VersionChange::ExpiryMark(time) => json!({ "change": "expiry-mark", "time_ms": time }),
         VersionChange::KeyFormat(format) => json!({
             "change": "key-format", "format": key_format_name(*format),
         }),

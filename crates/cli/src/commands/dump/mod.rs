@@ -12,7 +12,8 @@ pub use manifest::DumpManifest;
 pub use table::DumpTable;
 
 use crate::form::Notation;
-use esker_base::{Kind, Seqno, combined};
+use crate::text::shorten;
+use esker_base::{Kind, Seqno, combined, split_expiry};
 use serde_json::{Map, Value as Json};
 
 /// How much of a key or value is shown; JSON has all of it.
@@ -30,6 +31,11 @@ fn version(object: &mut Map<String, Json>, seqno: Seqno, kind: Kind, key: &[u8],
     match kind {
         Kind::Delete => {}
         Kind::Put => Notation::Text.insert(object, "value", value),
+        Kind::ExpiringPut => {
+            let (time, value) = split_expiry(value).unwrap_or_default();
+            object.insert("expires_ms".into(), time.into());
+            Notation::Text.insert(object, "value", value);
+        }
         Kind::RangeDelete => Notation::Text.insert(object, "end", value),
         Kind::Merge => Notation::Text.insert(object, "operand", value),
         Kind::Combined => match combined::decode(seqno, value) {
@@ -42,12 +48,23 @@ fn version(object: &mut Map<String, Json>, seqno: Seqno, kind: Kind, key: &[u8],
     }
 }
 
+/// The value of a version, as text.
+fn value_text(kind: Kind, value: &[u8]) -> String {
+    match (kind, split_expiry(value)) {
+        (Kind::ExpiringPut, Some((time, value))) => {
+            format!("until {time} ms {}", shorten(value, SHOWN))
+        }
+        _ => shorten(value, SHOWN),
+    }
+}
+
 fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Delete => "delete",
         Kind::Put => "put",
         Kind::RangeDelete => "range-delete",
         Kind::Merge => "merge",
+        Kind::ExpiringPut => "expiring-put",
         Kind::Combined => "combined",
     }
 }

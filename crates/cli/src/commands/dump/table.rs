@@ -1,6 +1,6 @@
 //! `esker dump-table`.
 
-use super::{SHOWN, kind_name, object, version};
+use super::{SHOWN, kind_name, object, value_text, version};
 use crate::commands::levels;
 use crate::failure::{Failure, Outcome};
 use crate::form::Notation;
@@ -75,7 +75,7 @@ impl DumpTable {
             version(&mut object, seqno, kind, key, value);
             put_json(out, &Json::from(object))?;
         } else {
-            let (key, value) = (shorten(key, SHOWN), shorten(value, SHOWN));
+            let (key, value) = (shorten(key, SHOWN), value_text(kind, value));
             writeln!(out, "  {seqno} {} {key} {value}", kind_name(kind))?;
         }
         Ok(())

@@ -18,11 +18,14 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 /// Collects what pickers have to know besides the version of `view`.
 pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState) -> PickerContext {
     let arrival = cadence(inner, view, jobs);
-    let (age, now) = (inner.tree.settings.delete_age_max, inner.tree.clock.calendar().as_secs());
-    let aged_through = view.version.dates.aged(age, now);
+    let (age, today) = (inner.tree.settings.delete_age_max, inner.tree.clock.calendar().as_secs());
+    let aged_through = view.version.dates.aged(age, today);
+    // Without expiring entries no clock is read.
+    let now = if inner.tree.time.is_used() { inner.tree.time.now() } else { 0 };
     if !view.version.has_space_goal() {
         let snapshots = inner.tree.snapshots.list();
-        return PickerContext { snapshots, arrival, aged_through, ..PickerContext::default() };
+        let rest = PickerContext::default();
+        return PickerContext { snapshots, arrival, aged_through, now, ..rest };
     }
     // Once its tables are there it is in no view any more.
     let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
@@ -36,6 +39,7 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
         histories: inner.tree.histories.all(),
         arrival,
         aged_through,
+        now,
     }
 }
 

@@ -21,6 +21,8 @@
 use crate::engine::Engine;
 use crate::read::block_merge::{BlockMerge, Moved, Refill};
 use crate::read::db_iter::{DbIter, IterValue, KEPT_BYTES};
+use crate::read::expiring::keep_expiries;
+use crate::read::get::ReadTier;
 use crate::user_keys::KeyFormat;
 use crate::version::readers::pin_registry::RevocablePin;
 use crate::version::readers::snapshot_tracker::Snapshot;
@@ -132,7 +134,10 @@ impl Pair {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Anywhere,
+    /// At the current entry, going forward.
     Here,
+    /// The same, going back.
+    HereBack,
 }
 
 impl DbCursor {
@@ -181,14 +186,18 @@ impl DbCursor {
     fn go(&mut self, from: From, step: impl FnOnce(&mut DbIter) -> Result<()>) -> Result<()> {
         let (was_in_blocks, keys) = (self.is_in_blocks, self.keys);
         self.with_walk(|walk, blocks, pair| {
-            match from {
-                From::Here if was_in_blocks => walk.seek_pair(blocks.key())?,
-                From::Here if pair.there && walk.is_new() => {
-                    walk.seek_pair(&keys.stored(&pair.key))?;
-                }
-                _ => {}
+            let here = match from {
+                From::Anywhere => return step(walk),
+                _ if was_in_blocks => blocks.key().into(),
+                _ if pair.there && walk.is_new() => keys.stored(&pair.key),
+                _ => return step(walk),
+            };
+            // An entry that has expired is passed already.
+            match (walk.seek_pair(&here)?, from) {
+                (true, _) => step(walk),
+                (false, From::HereBack) => walk.seek_back(&here),
+                (false, _) => Ok(()),
             }
-            step(walk)
         })
     }
 
@@ -225,7 +234,7 @@ impl DbCursor {
             return self.refuse();
         }
         let DbCursor { walk, blocks, pair, keys, is_in_blocks, .. } = self;
-        let mut passed = None;
+        let (mut passed, mut has_expired) = (None, false);
         let moved = walk.with(|walk| {
             let walk = match walk {
                 Some(walk) => walk,
@@ -238,7 +247,7 @@ impl DbCursor {
             };
             step(walk, blocks, pair)?;
             let is_lent = walk.lend(blocks)?;
-            passed = walk.take_passed();
+            (passed, has_expired) = (walk.take_passed(), walk.take_expired());
             match is_lent {
                 true => pair.held.release(),
                 false => pair.set(walk, *keys),
@@ -251,6 +260,10 @@ impl DbCursor {
         }
         if moved.is_err() {
             pair.there = false;
+        }
+        // Not while the walk is held: whoever installs an edit may recall it.
+        if has_expired && let Some(inner) = self.inner.upgrade() {
+            keep_expiries(&inner.tree, ReadTier::MayBlock)?;
         }
         if let Some(passed) = passed
             && let Some(inner) = self.inner.upgrade()
@@ -345,7 +358,7 @@ impl Cursor for DbCursor {
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        self.go(From::Here, DbIter::prev)
+        self.go(From::HereBack, DbIter::prev)
     }
 
     #[inline]

@@ -10,6 +10,7 @@ use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{KeyRange, KeyspaceRef, Value};
 use esker_base::{Error, KeyspaceId, Result};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The longest name, in bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -291,6 +292,41 @@ impl Keyspace {
     /// * The errors of [`Db::write`](crate::Db::write).
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.inner.merge(self, key.as_ref(), operand.as_ref())
+    }
+
+    /// Sets `key` to `value` for the time `ttl`. Then the key has no value, for all readers: those at
+    /// a snapshot, too.
+    ///
+    /// The time goes by the calendar of the machine, in milliseconds, and does not go back if the
+    /// calendar does. After a crash, entries may expire up to one second early.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = esker::Db::open(dir.path(), esker::Settings::default())?;
+    /// use std::time::Duration;
+    ///
+    /// let sessions = db.default_keyspace();
+    /// sessions.put_with_ttl("4711", "ada", Duration::from_secs(3600))?;
+    /// assert_eq!(sessions.get("4711")?.as_deref(), Some(&b"ada"[..]));
+    /// sessions.put_with_ttl("4711", "ada", Duration::ZERO)?;
+    /// assert_eq!(sessions.get("4711")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Db::write`](crate::Db::write).
+    pub fn put_with_ttl(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        self.inner.put_with_ttl(self, key.as_ref(), value.as_ref(), ttl)
     }
 
     /// Deletes `key`, whether it exists or not.

@@ -37,6 +37,7 @@ use esker_base::{Error, KeyspaceId, Result};
 use keyspace::{Keyspace, KeyspaceInfo, check_name};
 use range::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An open database.
 ///
@@ -365,6 +366,20 @@ impl Db {
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
         self.inner().put(keyspace, key.as_ref(), value.as_ref())
+    }
+
+    /// Sets `key` to `value` for the time `ttl`: [`Keyspace::put_with_ttl`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::write`].
+    pub fn put_with_ttl(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        self.inner().put_with_ttl(keyspace, key.as_ref(), value.as_ref(), ttl)
     }
 
     /// Merges `operand` into the value of `key`: [`Keyspace::merge`].

@@ -12,6 +12,7 @@ use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, MemTable};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Engine {
     /// For calls that do I/O for upkeep: a close waits for them before it releases the lock.
@@ -134,6 +135,18 @@ impl Engine {
     ) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(keyspace, key, value);
+        self.write(&batch)
+    }
+
+    pub(crate) fn put_with_ttl(
+        &self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put_with_ttl(keyspace, key, value, ttl);
         self.write(&batch)
     }
 
@@ -265,8 +278,8 @@ fn forward(dram_table: &DramTable, batch: &WriteBatch, last_seqno: Seqno) {
     for (seqno, entry) in (first_seqno..).zip(batch.iter()) {
         let value = match entry.kind {
             Kind::Put => Some(entry.value),
-            // Copies are of values.
-            Kind::Delete | Kind::Merge | Kind::Combined => None,
+            // Copies are of values that stay.
+            Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => None,
             // Readers meet it in its MemTable; when that leaves, the floor is raised.
             Kind::RangeDelete => continue,
         };

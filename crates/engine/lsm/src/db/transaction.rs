@@ -314,6 +314,22 @@ impl Transaction {
         self.inner.cursor(keyspace.into(), range.into())
     }
 
+    /// Sets `key` to `value` for the time `ttl`, which begins with the commit: see
+    /// [`Keyspace::put_with_ttl`](crate::Keyspace::put_with_ttl). Until then, this transaction sees
+    /// the value.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::put`].
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        self.inner.put_with_ttl(keyspace.into(), key.as_ref(), value.as_ref(), ttl)
+    }
+
     /// Sets a savepoint to [roll back to](Transaction::rollback_to_savepoint). They nest.
     ///
     /// # Errors
@@ -390,11 +406,16 @@ impl<'t> TransactionRange<'t> {
             (End::Front, None) => cursor.seek_first()?,
             (End::Back, None) => cursor.seek_last()?,
             (_, Some(last)) => {
-                if !goes_on {
-                    // The transaction sees its snapshot and its own writes: the key is still there.
-                    cursor.seek(last)?;
-                }
                 match end {
+                    _ if goes_on => {}
+                    End::Front => cursor.seek(last)?,
+                    End::Back => cursor.seek_back(last)?,
+                }
+                // The transaction sees its snapshot and its own writes: the key is still there, unless
+                // it has expired. Then it is passed already.
+                let is_there = || goes_on || cursor.current().is_some_and(|(key, _)| key == last);
+                match end {
+                    _ if !is_there() => {}
                     End::Front => cursor.next()?,
                     End::Back => cursor.prev()?,
                 }

@@ -1,5 +1,6 @@
 //! The fold of one key's versions.
 
+use super::expiry::{Time, living};
 use super::merger::Merger;
 use super::operands::{Operands, parts_of};
 use super::{Verdict, verdict};
@@ -23,11 +24,13 @@ pub(crate) struct Fold {
     deleted_below: Seqno,
     operands: Operands,
     base: Base,
+    /// Whether the base has a value for a time only.
+    expires: bool,
 }
 
 impl Fold {
     pub(crate) fn new() -> Self {
-        Fold { deleted_below: 0, operands: Operands::default(), base: Base::Open }
+        Fold { deleted_below: 0, operands: Operands::default(), base: Base::Open, expires: false }
     }
 
     /// Whether older versions do not matter.
@@ -39,20 +42,35 @@ impl Fold {
         self.operands.len()
     }
 
+    /// Whether the result holds for a time only.
+    pub(crate) fn expires(&self) -> bool {
+        self.expires
+    }
+
     /// Says that a range tombstone deletes all versions older than `seqno`.
     pub(crate) fn delete_below(&mut self, seqno: Seqno) {
         self.deleted_below = self.deleted_below.max(seqno);
     }
 
-    /// Adds the next version.
+    /// Adds the next version, at `time`.
     ///
     /// # Errors
     /// If the version is damaged.
-    pub(crate) fn add(&mut self, seqno: Seqno, kind: Kind, value: &[u8]) -> Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        seqno: Seqno,
+        kind: Kind,
+        value: &[u8],
+        time: &impl Time,
+    ) -> Result<()> {
         match verdict(kind, || seqno < self.deleted_below) {
             Verdict::Value => self.base = Base::Value(value.to_vec()),
             Verdict::Absent => self.base = Base::Absent,
             Verdict::Operand => self.operands.push_older(parts_of(seqno, kind, value)?.1),
+            Verdict::Expiring => match living(value, time) {
+                Some(value) => (self.base, self.expires) = (Base::Value(value.to_vec()), true),
+                None => self.base = Base::Absent,
+            },
         }
         Ok(())
     }
@@ -75,6 +93,7 @@ impl Fold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fold::expiry::At;
     use crate::fold::merger::tests::adding;
 
     fn of(seqno: Seqno, deleted_below: Seqno, kind: Kind) -> Verdict {
@@ -95,7 +114,7 @@ mod tests {
         fold.delete_below(deleted_below);
         for (seqno, kind, value) in versions {
             if !fold.is_done() {
-                fold.add(*seqno, *kind, &value.to_le_bytes()).unwrap();
+                fold.add(*seqno, *kind, &value.to_le_bytes(), &At(0)).unwrap();
             }
         }
         let value = fold.finish(&adding(), b"k").unwrap()?;
@@ -112,5 +131,20 @@ mod tests {
         assert_eq!(sum(10, &[(9, Merge, 3), (8, Put, 2)]), None);
         assert_eq!(sum(0, &[(9, Put, 3), (8, Merge, 2)]), Some(3));
         assert_eq!(sum(0, &[]), None);
+    }
+
+    #[test]
+    fn operands_outlive_the_value_that_they_are_merged_into() {
+        let base = [7_u64.to_le_bytes(), 10_i64.to_le_bytes()].concat();
+        let at = |now| {
+            let mut fold = Fold::new();
+            fold.add(9, Kind::Merge, &3_i64.to_le_bytes(), &At(now)).unwrap();
+            fold.add(8, Kind::ExpiringPut, &base, &At(now)).unwrap();
+            assert!(fold.is_done());
+            let expires = fold.expires();
+            (fold.finish(&adding(), b"k").unwrap().unwrap(), expires)
+        };
+        assert_eq!(at(6), (13_i64.to_le_bytes().to_vec(), true));
+        assert_eq!(at(7), (3_i64.to_le_bytes().to_vec(), false));
     }
 }

@@ -11,10 +11,11 @@
 //! fold:                              10 + 2 + 3 = 15
 //! ```
 //!
-//! [`merger`] calls operators. [`hot`] remembers values of keys with many operands. [`operands`] reads
-//! operands that were [combined](esker_base::combined).
+//! [`expiry`] says which times have passed. [`merger`] calls operators. [`hot`] remembers values of
+//! keys with many operands. [`operands`] reads operands that were [combined](esker_base::combined).
 
 pub(crate) mod combining;
+pub(crate) mod expiry;
 pub(crate) mod hot;
 pub(crate) mod key_fold;
 pub(crate) mod merger;
@@ -38,6 +39,8 @@ pub(crate) enum Verdict {
     Absent,
     /// The version is an operand on what older versions decide.
     Operand,
+    /// The key has a value as long as [`expiry::living`] returns it, and none after.
+    Expiring,
 }
 
 /// What a version of kind `kind` decides. `is_covered` returns whether a range tombstone that the
@@ -46,9 +49,12 @@ pub(crate) enum Verdict {
 pub(crate) fn verdict(kind: Kind, is_covered: impl Fn() -> bool) -> Verdict {
     match kind {
         Kind::Delete | Kind::RangeDelete => Verdict::Absent,
-        Kind::Put | Kind::Merge | Kind::Combined if is_covered() => Verdict::Absent,
+        Kind::Put | Kind::Merge | Kind::Combined | Kind::ExpiringPut if is_covered() => {
+            Verdict::Absent
+        }
         Kind::Put => Verdict::Value,
         Kind::Merge | Kind::Combined => Verdict::Operand,
+        Kind::ExpiringPut => Verdict::Expiring,
     }
 }
 

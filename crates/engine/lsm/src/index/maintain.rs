@@ -227,6 +227,10 @@ fn row_changes<'b>(batch: &'b WriteBatch, map: &IndexMap) -> Result<Vec<RowChang
             Kind::Merge | Kind::Combined => {
                 return Err(bypassed(&slots[0], "merge into", "merge in a transaction"));
             }
+            Kind::ExpiringPut => {
+                let instead = "put it, and delete it later";
+                return Err(bypassed(&slots[0], "put an expiring row into", instead));
+            }
             Kind::RangeDelete => {
                 return Err(bypassed(&slots[0], "delete a range of", "delete its keys one by one"));
             }

@@ -4,6 +4,7 @@ use super::salvage::told;
 use super::sources::{Merged, Source, Version};
 use super::{Inspector, path, places};
 use crate::fold::Merges;
+use crate::fold::expiry::At;
 use crate::fold::key_fold::Fold;
 use crate::fold::operators::MergeOperators;
 use crate::manifest::manifest_state::ManifestState;
@@ -49,7 +50,8 @@ impl Inspector {
     ///
     /// `visit` gets each entry and returns whether to continue. At the end, `skipped` gets each
     /// skipped damage. An entry whose newest version is damaged may be missing, may have an older
-    /// value, or may reappear after a delete. The writer's lock is held meanwhile.
+    /// value, or may reappear after a delete. An entry that has expired may still be returned, if the
+    /// database did not record that time had passed. The writer's lock is held meanwhile.
     ///
     /// # Errors
     /// * The error of `visit`.
@@ -89,9 +91,10 @@ impl Inspector {
         self.skip_lost_edits(identity, &state, &manifest.name, recovered.as_ref(), skipped)?;
         let Sources { files, sources, tombstones } = found;
         let deletes = FragmentedTombstones::new(tombstones);
+        let now = At(state.expiry_mark.unwrap_or(0));
         let mut merged = Merged::new(sources)?;
         while merged.valid() && !range.ends_before(merged.key()) {
-            let (key, fold) = (merged.key().to_vec(), fold_key(&mut merged, &deletes)?);
+            let (key, fold) = (merged.key().to_vec(), fold_key(&mut merged, &deletes, now)?);
             if !begins_at(range, &key) {
                 continue;
             }
@@ -203,8 +206,8 @@ impl Inspector {
     }
 }
 
-/// Folds the versions of the key at `merged`, and goes to the next key.
-fn fold_key(merged: &mut Merged, deletes: &FragmentedTombstones) -> Result<Fold> {
+/// Folds the versions of the key at `merged` at a time, and goes to the next key.
+fn fold_key(merged: &mut Merged, deletes: &FragmentedTombstones, now: At) -> Result<Fold> {
     let (key, mut newer) = (merged.key().to_vec(), None);
     let mut fold = Fold::new();
     fold.delete_below(deletes.covering(&key, MAX_SEQNO));
@@ -212,7 +215,7 @@ fn fold_key(merged: &mut Merged, deletes: &FragmentedTombstones) -> Result<Fold>
         // A damaged table and a log may have the same version.
         let seqno = merged.seqno();
         if !fold.is_done() && newer.replace(seqno) != Some(seqno) {
-            fold.add(seqno, merged.kind(), merged.value())?;
+            fold.add(seqno, merged.kind(), merged.value(), &now)?;
         }
         merged.next()?;
     }

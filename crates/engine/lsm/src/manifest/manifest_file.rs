@@ -400,12 +400,14 @@ fn file_path(storage: &dyn Storage, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::version_edit::tests::sample_edit;
+    use crate::manifest::version_edit::tests::{sample_edit, sample_table};
     use crate::options::settings::KeyspaceSettings;
     use crate::stats::cumulative::CumulativeStats;
     use crate::stats::reclaim_accuracy::ReclaimAccuracy;
     use crate::stats::table_reads::TableReadStats;
+    use crate::version::TableMeta;
     use esker_base::KeyspaceId;
+    use esker_table::Expiring;
 
     /// Everything but the closing change, which only ever ends a file.
     fn open_edit() -> VersionEdit {
@@ -484,6 +486,21 @@ mod tests {
         };
         let edit = VersionEdit::of([VersionChange::HasMerges, create, VersionChange::NextFile(9)]);
         reads("version_1_merges", &edit, Writer::Present);
+    }
+
+    #[test]
+    fn a_manifest_of_a_database_with_expiring_entries_is_read_for_ever() {
+        let mark = VersionChange::ExpiryMark(1_700_000_000_000);
+        let expiring =
+            Expiring { entries: 40, earliest: 1_700_000_000_001, latest: 1_700_000_360_000 };
+        let add = VersionChange::AddTable {
+            keyspace: KeyspaceId(0),
+            level: 2,
+            run: 7,
+            meta: TableMeta { expiring: Some(expiring), ..sample_table(8) },
+        };
+        let edit = VersionEdit::of([mark, add, VersionChange::NextFile(9)]);
+        reads("version_1_expiry", &edit, Writer::Present);
     }
 
     /// What wrote the bytes of a golden file.

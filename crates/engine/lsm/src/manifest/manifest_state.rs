@@ -34,6 +34,8 @@ pub struct ManifestState {
     pub keys: KeyFormat,
     /// Whether it has, or had, a keyspace with a merge operator: logs may have operands.
     pub has_merges: bool,
+    /// The time that the database does not go back behind. `None`: it never had an entry that expires.
+    pub expiry_mark: Option<u64>,
     /// Whether the last edit says that the database was closed.
     pub closed: bool,
     /// The number of the last edit, counted since the database was made. An older manifest does not tell, and
@@ -117,6 +119,7 @@ impl ManifestState {
                 }
                 VersionChange::Closed => self.closed = true,
                 VersionChange::HasMerges => self.has_merges = true,
+                VersionChange::ExpiryMark(time) => self.expiry_mark = Some(*time),
                 VersionChange::KeyFormat(format) => self.keys = *format,
                 VersionChange::Numbered { edits, first_file } => {
                     self.edits = *edits;
@@ -221,6 +224,7 @@ impl ManifestState {
             changes.push(VersionChange::KeyFormat(self.keys));
         }
         changes.extend(self.has_merges.then_some(VersionChange::HasMerges));
+        changes.extend(self.expiry_mark.map(VersionChange::ExpiryMark));
         let dates = &self.version.dates;
         changes.extend((!dates.is_empty()).then(|| VersionChange::Dates(dates.clone())));
         let (edits, first_file) = (self.edits, self.first_file);

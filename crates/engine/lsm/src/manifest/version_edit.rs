@@ -17,6 +17,7 @@ use esker_base::coding::{
     put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
 };
 use esker_base::{KeyspaceId, MAX_SEQNO, Seqno};
+use esker_table::Expiring;
 
 /// The end of a log segment as found by recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +82,9 @@ pub enum VersionChange {
     Closed,
     /// The database has, or had, a keyspace with a merge operator. Only in snapshots.
     HasMerges,
+    /// The database has, or had, entries that expire. Its time, in milliseconds since 1970-01-01, does
+    /// not go back behind this one.
+    ExpiryMark(u64),
     /// The key format of the database. Only in the first edit; without it, [`KeyFormat::AsGiven`].
     KeyFormat(KeyFormat),
     /// The number of the edit since the creation of the database, and the first file id of the
@@ -132,6 +136,8 @@ const KEY_FORMAT: u8 = 16;
 const DATES: u8 = 17;
 const CREATE_MERGING_KEYSPACE: u8 = 18;
 const HAS_MERGES: u8 = 19;
+const EXPIRY_MARK: u8 = 20;
+const ADD_EXPIRING_TABLE: u8 = 21;
 /// As 1, for a keyspace of the engine's own. Older versions of the program would not maintain it.
 const CREATE_RESERVED_KEYSPACE: u8 = 24;
 
@@ -157,7 +163,9 @@ impl VersionEdit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=HAS_MERGES | CREATE_RESERVED_KEYSPACE => {
+                CREATE_KEYSPACE..=CLOSED
+                | ACCOUNT..=ADD_EXPIRING_TABLE
+                | CREATE_RESERVED_KEYSPACE => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -209,7 +217,10 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
             put_varint64(out, u64::from(id.0));
         }
         VersionChange::AddTable { keyspace, level, run, meta } => {
-            out.push(ADD_TABLE);
+            out.push(match meta.expiring {
+                None => ADD_TABLE,
+                Some(_) => ADD_EXPIRING_TABLE,
+            });
             put_varint64(out, u64::from(keyspace.0));
             put_varint64(out, *level as u64);
             put_varint64(out, *run);
@@ -247,6 +258,10 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
         }
         VersionChange::Closed => out.push(CLOSED),
         VersionChange::HasMerges => out.push(HAS_MERGES),
+        VersionChange::ExpiryMark(time) => {
+            out.push(EXPIRY_MARK);
+            put_varint64(out, *time);
+        }
         VersionChange::KeyFormat(format) => {
             out.push(KEY_FORMAT);
             out.push(key_format_byte(*format));
@@ -298,6 +313,9 @@ fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
     put_varint64(out, meta.min_seqno);
     put_varint64(out, meta.max_seqno);
     put_optional(out, meta.global_seqno);
+    if let Some(Expiring { entries, earliest, latest }) = meta.expiring {
+        [entries, earliest, latest - earliest].into_iter().for_each(|it| put_varint64(out, it));
+    }
 }
 
 fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
@@ -313,12 +331,13 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
             VersionChange::CreateKeyspace { id, name, settings, retention_seqno }
         }
         HAS_MERGES => VersionChange::HasMerges,
+        EXPIRY_MARK => VersionChange::ExpiryMark(take_varint64(input)?),
         DROP_KEYSPACE => VersionChange::DropKeyspace(KeyspaceId(take_varint32(input)?)),
-        ADD_TABLE => VersionChange::AddTable {
+        tag @ (ADD_TABLE | ADD_EXPIRING_TABLE) => VersionChange::AddTable {
             keyspace: KeyspaceId(take_varint32(input)?),
             level: usize::try_from(take_varint64(input)?).ok().filter(|level| *level < LEVELS)?,
             run: take_varint64(input)?,
-            meta: decode_table(input)?,
+            meta: decode_table(input, tag == ADD_EXPIRING_TABLE)?,
         },
         REMOVE_TABLE => VersionChange::RemoveTable {
             keyspace: KeyspaceId(take_varint32(input)?),
@@ -372,8 +391,8 @@ fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
     take_varint64(input).filter(|seqno| *seqno <= MAX_SEQNO)
 }
 
-fn decode_table(input: &mut &[u8]) -> Option<TableMeta> {
-    Some(TableMeta {
+fn decode_table(input: &mut &[u8], has_expiring: bool) -> Option<TableMeta> {
+    let mut meta = TableMeta {
         id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
         bytes: take_varint64(input)?,
         smallest: take_bytes(input)?.to_vec(),
@@ -390,7 +409,14 @@ fn decode_table(input: &mut &[u8]) -> Option<TableMeta> {
         min_seqno: take_seqno(input)?,
         max_seqno: take_seqno(input)?,
         global_seqno: take_optional(input)?,
-    })
+        expiring: None,
+    };
+    if has_expiring {
+        let (entries, earliest) = (take_varint64(input)?, take_varint64(input)?);
+        let latest = earliest.checked_add(take_varint64(input)?)?;
+        meta.expiring = Some(Expiring { entries, earliest, latest });
+    }
+    Some(meta)
 }
 
 #[cfg(test)]
@@ -415,6 +441,7 @@ pub(crate) mod tests {
             min_seqno: 1,
             max_seqno: 11,
             global_seqno: Some(9),
+            expiring: None,
         }
     }
 
@@ -472,7 +499,8 @@ pub(crate) mod tests {
     fn every_change_round_trips() {
         let account = VersionChange::Account(crate::stats::cumulative::tests::sample_account());
         let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(VersionChange::KeyFormat);
-        let others = [account, sample_lifetimes(), sample_dates(), VersionChange::HasMerges];
+        let mark = VersionChange::ExpiryMark(u64::MAX);
+        let others = [account, sample_lifetimes(), sample_dates(), VersionChange::HasMerges, mark];
         for edit in [sample_edit(), VersionEdit::of(others), VersionEdit::of(formats)] {
             assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
         }
@@ -514,7 +542,7 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_changes_are_refused() {
-        for tag in [0, 11, 12, 20, 200] {
+        for tag in [0, 11, 12, 22, 200] {
             let refused = VersionEdit::decode(&[tag]).unwrap_err();
             assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
         }

@@ -127,6 +127,11 @@ impl VersionSet {
         self.keys
     }
 
+    /// The time that the manifest says the database does not go back behind.
+    pub(crate) fn expiry_mark(&self) -> Option<u64> {
+        self.manifest.lock().state.expiry_mark
+    }
+
     /// Notes that nothing replaces `tables`, which were removed. `files` are in use.
     pub(crate) fn note_dropped(
         &self,

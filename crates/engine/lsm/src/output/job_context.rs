@@ -22,6 +22,8 @@ pub struct JobContext<'a> {
     pub settings: KeyspaceSettings,
     /// Its merge operator, if it has one.
     pub merger: Option<Merger>,
+    /// What has expired by then is deleted. In milliseconds since 1970-01-01.
+    pub now: u64,
     /// Makes the compaction end soon with [`Error::Closed`](esker_base::Error::Closed).
     pub cancelled: &'a AtomicBool,
     /// Called before so many bytes are written; may wait.

@@ -5,6 +5,7 @@
 //! ```text
 //! operands, then a put            one put: their merge
 //! operands, then a delete         one put: their merge on no value
+//! operands, then an expiring put  as few operands as they combine to, and the put
 //! operands, then nothing older    the same, where nothing older is beneath the output
 //! operands, and no base known     as few operands as they combine to
 //! ```
@@ -15,6 +16,7 @@
 
 use super::version_filter::{Decision, VersionFilter};
 use crate::fold::combining::{Combined, Combining};
+use crate::fold::expiry::living;
 use crate::fold::merger::Merger;
 use crate::fold::{Verdict, verdict};
 use crate::user_keys::KeyFormat;
@@ -93,14 +95,21 @@ impl KeyOutput {
                     open.operands.push_older(&self.merger, &self.key, version)?;
                 }
                 Verdict::Value => self.close(fold, Some(value), Some((seqno, kind))),
+                Verdict::Expiring if living(value, &fold.now).is_some() => {
+                    self.close_over_expiring(seqno, value);
+                }
+                Verdict::Expiring => self.close(fold, None, Some((seqno, Kind::Delete))),
                 Verdict::Absent if is_covered => self.close(fold, None, None),
                 Verdict::Absent => self.close(fold, None, Some((seqno, kind))),
             },
             _ => {
                 self.close_without_base(fold);
-                match fold.judge(seqno, kind) {
+                match fold.judge(seqno, kind, value) {
                     Decision::Drop => {}
                     Decision::Keep(seqno) => self.versions.push((seqno, kind, value.to_vec())),
+                    Decision::Delete(seqno) => {
+                        self.versions.push((seqno, Kind::Delete, Vec::new()));
+                    }
                     Decision::Operand => self.open(fold, version)?,
                 }
             }
@@ -121,6 +130,13 @@ impl KeyOutput {
         if let Some((seqno, kind)) = version.filter(|(_, kind)| stays(*kind)) {
             self.versions.push((seqno, kind, base.unwrap_or_default().to_vec()));
         }
+    }
+
+    /// Ends the open stripe, whose operands outlive their base.
+    fn close_over_expiring(&mut self, seqno: Seqno, value: &[u8]) {
+        let Some(OpenStripe { operands, .. }) = self.open.take() else { return };
+        self.keep(operands);
+        self.versions.push((seqno, Kind::ExpiringPut, value.to_vec()));
     }
 
     /// Ends the open stripe, of which no base was met.

@@ -4,7 +4,7 @@ use super::job_context::JobContext;
 use super::operand_output;
 use super::version_filter::{Decision, VersionFilter};
 use crate::version::{TableId, TableMeta, table_file_name};
-use esker_base::{EntryCursor, Error, RangeTombstone, Result, WriteHint};
+use esker_base::{EntryCursor, Error, Kind, RangeTombstone, Result, WriteHint};
 use esker_storage::WritableFile;
 use esker_table::{Origin, TableInfo, TableOptions, TableWriter};
 use std::sync::Arc;
@@ -95,10 +95,14 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
         filled.versions_in += 1;
         fold.see((key.len() + cursor.value().len()) as u64);
         let kind = cursor.kind();
-        match fold.judge(cursor.seqno(), kind) {
+        match fold.judge(cursor.seqno(), kind, cursor.value()) {
             Decision::Drop => {}
             Decision::Keep(seqno) => {
                 writer.add(key, seqno, kind, cursor.value())?;
+                filled.versions_out += 1;
+            }
+            Decision::Delete(seqno) => {
+                writer.add(key, seqno, Kind::Delete, b"")?;
                 filled.versions_out += 1;
             }
             Decision::Operand => {

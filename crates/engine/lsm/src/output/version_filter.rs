@@ -16,11 +16,14 @@
 //! Deletes of later stripes stay even if they delete nothing: whoever holds a snapshot can find out
 //! what was written since (`changed`).
 //!
+//! An expiring put is a put until it expires, and a delete from then on.
+//!
 //! An operand does not hide the versions below it, as rule 1 has it: `operand_output` folds it with
 //! those of its stripe.
 
 use super::range_del_aggregator::RangeDelAggregator;
 use super::snapshot_stripes::SnapshotStripes;
+use crate::fold::expiry::{At, living};
 use crate::fold::merger::Merger;
 use crate::fold::{Verdict, verdict};
 use esker_base::{Kind, RangeTombstone, Seqno};
@@ -32,6 +35,8 @@ pub enum Decision {
     Drop,
     /// It stays, with this seqno.
     Keep(Seqno),
+    /// It is, or has become, a delete, which stays with this seqno.
+    Delete(Seqno),
     /// It is an operand, and the newest version of its stripe.
     Operand,
 }
@@ -53,6 +58,8 @@ pub struct VersionFilter {
     bytes_seen: u64,
     /// The merge operator of the keyspace, if it has one.
     pub(super) merger: Option<Merger>,
+    /// What has expired by then is deleted.
+    pub(super) now: At,
 }
 
 const NO_STRIPE: usize = usize::MAX;
@@ -71,12 +78,19 @@ impl VersionFilter {
             stripe: NO_STRIPE,
             bytes_seen: 0,
             merger: None,
+            now: At::default(),
         }
     }
 
     /// The same for a keyspace with a merge operator.
     pub(crate) fn merging(mut self, merger: Option<Merger>) -> Self {
         self.merger = merger;
+        self
+    }
+
+    /// The same at a time, in milliseconds since 1970-01-01.
+    pub fn at(mut self, now: u64) -> Self {
+        self.now = At(now);
         self
     }
 
@@ -120,7 +134,7 @@ impl VersionFilter {
 
     /// The fate of the next version of the key entered.
     #[inline]
-    pub fn judge(&mut self, seqno: Seqno, kind: Kind) -> Decision {
+    pub fn judge(&mut self, seqno: Seqno, kind: Kind, value: &[u8]) -> Decision {
         let stripe = self.stripes.of(seqno);
         if stripe == self.stripe {
             return Decision::Drop;
@@ -130,13 +144,19 @@ impl VersionFilter {
             return Decision::Drop;
         }
         let everybody_sees_it = self.everybody_sees(stripe);
-        match verdict(kind, || false) {
-            Verdict::Value => {}
-            Verdict::Absent if everybody_sees_it => return Decision::Drop,
-            Verdict::Absent => {}
+        let is_dead = match verdict(kind, || false) {
+            Verdict::Value => false,
+            Verdict::Absent => true,
             Verdict::Operand => return Decision::Operand,
+            Verdict::Expiring => living(value, &self.now).is_none(),
+        };
+        if is_dead && everybody_sees_it {
+            return Decision::Drop;
         }
         self.keeps_key = true;
+        if is_dead {
+            return Decision::Delete(seqno);
+        }
         Decision::Keep(if everybody_sees_it && self.merger.is_none() { 0 } else { seqno })
     }
 
@@ -196,9 +216,10 @@ mod tests {
         fold.enter(KEY);
         let mut kept = Vec::new();
         for &(seqno, kind) in versions {
-            match fold.judge(seqno, kind) {
+            match fold.judge(seqno, kind, b"") {
                 Decision::Drop => {}
                 Decision::Keep(seqno) => kept.push((seqno, kind)),
+                Decision::Delete(seqno) => kept.push((seqno, Kind::Delete)),
                 Decision::Operand => unreachable!("there is none"),
             }
         }

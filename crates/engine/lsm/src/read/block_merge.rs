@@ -38,8 +38,8 @@ pub(crate) enum Moved {
     Entry,
     /// At the end of the range.
     End,
-    /// A refill was lost, or the walk gets on faster, or an operand has to be folded. All keys below [`BlockMerge::key`] are passed, and so is that key if
-    /// [`BlockMerge::is_decided`].
+    /// A refill was lost, or the walk gets on faster, or a version is met that only it decides. All keys below
+    /// [`BlockMerge::key`] are passed, and so is that key if [`BlockMerge::is_decided`].
     Lost,
 }
 
@@ -58,6 +58,12 @@ pub(crate) struct BlockMerge {
 struct Slot {
     prefix: u64,
     scan: u32,
+}
+
+/// Whether only the walk decides such a version: it folds operands, and has the time.
+#[inline]
+fn is_for_walk(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Operand | Verdict::Expiring)
 }
 
 impl BlockMerge {
@@ -119,7 +125,7 @@ impl BlockMerge {
 
     /// Whether nothing of the current key is left to be yielded.
     pub(crate) fn is_decided(&self) -> bool {
-        self.top().is_decided() && self.verdict() != Verdict::Operand
+        self.top().is_decided() && !is_for_walk(self.verdict())
     }
 
     /// Goes to the next entry without a refill. Returns false, and may have gone on, if that takes
@@ -138,7 +144,7 @@ impl BlockMerge {
             if scan.is_decided() {
                 match verdict(scan.kind(), || false) {
                     Verdict::Value => return true,
-                    Verdict::Operand => return false,
+                    Verdict::Operand | Verdict::Expiring => return false,
                     Verdict::Absent => {}
                 }
             }
@@ -151,8 +157,8 @@ impl BlockMerge {
         &mut self,
         mut refill: impl FnMut(usize, &mut BlockScan, ScanEnd) -> Result<Refill>,
     ) -> Result<Moved> {
-        // Only `advance_alone` leaves an operand here.
-        if verdict(self.top().kind(), || false) == Verdict::Operand {
+        // Only `advance_alone` leaves such a version here.
+        if is_for_walk(verdict(self.top().kind(), || false)) {
             return Ok(Moved::Lost);
         }
         for _ in 0..PASSED_KEYS {
@@ -175,7 +181,7 @@ impl BlockMerge {
             if self.top().is_decided() {
                 match self.verdict() {
                     Verdict::Value => return Ok(Moved::Entry),
-                    Verdict::Operand => return Ok(Moved::Lost),
+                    Verdict::Operand | Verdict::Expiring => return Ok(Moved::Lost),
                     Verdict::Absent => {}
                 }
             }

@@ -16,6 +16,7 @@ use super::merged_get::add_note;
 use super::merging_iter::MergingIter;
 use super::skip::{self, Passed};
 use super::source::{self, PinnedView, Source};
+use crate::fold::expiry::{ExpiryClock, living};
 use crate::fold::key_fold::Fold;
 use crate::fold::{Merges, Verdict, verdict};
 use crate::tree::Tree;
@@ -40,8 +41,8 @@ enum IterState {
     OnVersion,
     /// On a pair; the merge stands before all versions of its key, and the pair is in the buffers.
     Before,
-    /// On an entry that was folded, which is in the buffers; the merge is at a version of its key, or
-    /// of a greater key, or at the end.
+    /// On an entry that was folded, or that expires, which is in the buffers; the merge is at a version
+    /// of its key, or of a greater key, or at the end.
     Folded,
 }
 
@@ -93,6 +94,9 @@ pub(crate) struct DbIter {
     value: Vec<u8>,
     passed: Passed,
     merges: Arc<Merges>,
+    time: Arc<ExpiryClock>,
+    /// Whether an entry that has expired was passed.
+    has_expired: bool,
     /// What a cursor that has gone left for the next.
     buffers: BlockMerge,
 }
@@ -118,6 +122,8 @@ impl DbIter {
             value: Vec::new(),
             passed: Passed::new(keyspace, snapshot, tree.known_empty.clone()),
             merges: tree.merges.clone(),
+            time: tree.time.clone(),
+            has_expired: false,
             buffers: BlockMerge::default(),
         };
         walk.view.set_runs(&mut walk.merge, tree, keyspace, &walk.range)?;
@@ -187,8 +193,11 @@ impl DbIter {
         let note = self.merges.hot.get(keyspace, &self.key, self.snapshot, least);
         while !fold.is_done() && self.merge.valid() && self.merge.key() == &self.key[..] {
             match note.as_ref().filter(|note| self.merge.seqno() <= note.seqno) {
-                Some(note) => add_note(&mut fold, note),
-                None => fold.add(self.merge.seqno(), self.merge.kind(), self.merge.value()),
+                Some(note) => add_note(&mut fold, note, &self.time),
+                None => {
+                    let (seqno, kind) = (self.merge.seqno(), self.merge.kind());
+                    fold.add(seqno, kind, self.merge.value(), &*self.time)
+                }
             }?;
             self.merge.next()?;
         }
@@ -197,7 +206,19 @@ impl DbIter {
             None => self.merges.merger("", None),
         };
         self.value = fold.finish(&merger, &self.key)?.unwrap_or_default();
+        // Of one that the fold may have met.
+        self.has_expired |= self.time.needs_mark();
         Ok(())
+    }
+
+    /// Takes the value of the expiring put at the merge. Returns false if it has expired.
+    #[cold]
+    fn take_living(&mut self) -> bool {
+        let found = living(self.merge.value(), &*self.time);
+        self.value.clear();
+        self.value.extend_from_slice(found.unwrap_or_default());
+        self.has_expired |= found.is_none();
+        found.is_some()
     }
 
     /// Goes forward from the version that the merge stands on, which is the newest of its key or
@@ -224,7 +245,13 @@ impl DbIter {
                     self.stand = IterState::Folded;
                     return Ok(());
                 }
-                Verdict::Absent => {}
+                Verdict::Expiring if self.take_living() => {
+                    self.key.clear();
+                    self.key.extend_from_slice(self.merge.key());
+                    self.stand = IterState::Folded;
+                    return Ok(());
+                }
+                Verdict::Expiring | Verdict::Absent => {}
             }
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
@@ -260,11 +287,15 @@ impl DbIter {
                         found = self.find_newest_of_key()?;
                         break;
                     }
-                    found = verdict == Verdict::Value;
-                    if found {
-                        self.value.clear();
-                        self.value.extend_from_slice(self.merge.value());
-                    }
+                    found = match verdict {
+                        Verdict::Value => {
+                            self.value.clear();
+                            self.value.extend_from_slice(self.merge.value());
+                            true
+                        }
+                        Verdict::Expiring => self.take_living(),
+                        Verdict::Absent | Verdict::Operand => false,
+                    };
                 }
                 self.merge.prev()?;
             }
@@ -296,9 +327,13 @@ impl DbIter {
                 self.value.extend_from_slice(self.merge.value());
             }
             Verdict::Operand => self.fold()?,
-            Verdict::Absent => {}
+            Verdict::Expiring | Verdict::Absent => {}
         }
-        let found = verdict != Verdict::Absent;
+        let found = match verdict {
+            Verdict::Value | Verdict::Operand => true,
+            Verdict::Expiring => self.take_living(),
+            Verdict::Absent => false,
+        };
         self.merge.seek_before(&self.key, MAX_SEQNO)?;
         Ok(found)
     }
@@ -309,12 +344,22 @@ impl DbIter {
         self.passed.take()
     }
 
-    /// Goes to the entry of `key`, which the snapshot sees.
+    /// Whether moves since the last call passed an entry that has expired.
+    #[inline]
+    pub(crate) fn take_expired(&mut self) -> bool {
+        std::mem::take(&mut self.has_expired)
+    }
+
+    /// Goes to the entry of `key`, which the snapshot sees. If it has expired, goes to the next one and
+    /// returns false.
     #[cold]
-    pub(crate) fn seek_pair(&mut self, key: &[u8]) -> Result<()> {
+    pub(crate) fn seek_pair(&mut self, key: &[u8]) -> Result<bool> {
         self.seek(key)?;
         if self.key().is_some_and(|found| found == key) {
-            return Ok(());
+            return Ok(true);
+        }
+        if self.time.is_used() {
+            return Ok(false);
         }
         self.stand = IterState::Nowhere;
         let what = "an entry that an open snapshot sees is gone; run `check`";

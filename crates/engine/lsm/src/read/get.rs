@@ -8,9 +8,11 @@
 //! no MemTable of the view, and results from the tables are inserted into it. [`DramTable`] defines
 //! the rules for correctness; the names R1, R3 and R4 below are theirs.
 
+use super::expiring::living;
 use super::lookup::LookupKey;
 pub(crate) use super::lookup::ReadTier;
 use super::merged_get::merged_get;
+use crate::fold::expiry::BEHIND_EXPIRY;
 use crate::fold::{Verdict, verdict};
 use crate::stats::table_reads::ReadCost;
 use crate::tree::Tree;
@@ -51,12 +53,13 @@ pub(crate) fn get(
     let key = &*stored;
     let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
     let sought = LookupKey::new(view, keyspace, key, snapshot);
-    match get_from_memory(tree, view, sought)? {
+    match get_from_memory(tree, view, sought, patience)? {
         InMemory::Decided(value) => Ok(value),
         InMemory::Operand => merged_get(tree, view, tables, sought, patience),
         InMemory::Below(deleted_below) => {
             match get_from_tables(tree, tables, sought, deleted_below, patience)? {
                 InTables::Decided(found) => Ok(fill(tree, view, sought, found)),
+                InTables::Expiring(value) => Ok(value),
                 InTables::Operand => merged_get(tree, view, tables, sought, patience),
             }
         }
@@ -69,6 +72,7 @@ pub(super) fn get_from_memory(
     tree: &Tree,
     view: &SuperVersion,
     sought: LookupKey<'_>,
+    patience: ReadTier,
 ) -> Result<InMemory> {
     let LookupKey { keyspace, key, hash, snapshot } = sought;
     let mut deleted_below = 0;
@@ -79,10 +83,10 @@ pub(super) fn get_from_memory(
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
         }
-        let answer = get_from_memtable(tree, memtable, sought, deleted_below);
+        let answer = get_from_memtable(tree, memtable, sought, deleted_below, patience);
         memtable.sound()?;
         if let Some(answer) = answer {
-            return Ok(answer);
+            return answer;
         }
     }
     let Some(dram_table) = &tree.dram_table else { return Ok(InMemory::Below(deleted_below)) };
@@ -130,24 +134,26 @@ fn get_from_memtable(
     memtable: &MemTable,
     sought: LookupKey<'_>,
     deleted_below: Seqno,
-) -> Option<InMemory> {
+    patience: ReadTier,
+) -> Option<Result<InMemory>> {
     let LookupKey { keyspace, key, hash, snapshot } = sought;
     // A copy in DRAM spares reading persistent memory, and nothing else.
     let copies =
         tree.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
     let Some(copies) = copies else {
         let found = memtable.get(keyspace, key, hash, snapshot)?;
-        return Some(match verdict(found.kind, || found.seqno < deleted_below) {
+        return Some(Ok(match verdict(found.kind, || found.seqno < deleted_below) {
             Verdict::Value => InMemory::Decided(Some(Value::from(found.value))),
             Verdict::Absent => InMemory::Decided(None),
             Verdict::Operand => InMemory::Operand,
-        });
+            Verdict::Expiring => return Some(expiring(tree, found.value, patience)),
+        }));
     };
     let copy_of = |seqno| {
         let copy = copies.get_exact(keyspace, key, hash, seqno, |value| Value::from(value));
         copy.map(|value| (seqno, value))
     };
-    Some(match memtable.get_or_cached(keyspace, key, hash, snapshot, copy_of)? {
+    Some(Ok(match memtable.get_or_cached(keyspace, key, hash, snapshot, copy_of)? {
         LookupOutcome::Copy((seqno, value)) => {
             InMemory::Decided((seqno >= deleted_below).then_some(value))
         }
@@ -158,8 +164,15 @@ fn get_from_memtable(
             }
             Verdict::Absent => InMemory::Decided(None),
             Verdict::Operand => InMemory::Operand,
+            Verdict::Expiring => return Some(expiring(tree, found.value, patience)),
         },
-    })
+    }))
+}
+
+/// What an expiring put says, of which a MemTable has the `stored` value.
+#[cold]
+fn expiring(tree: &Tree, stored: &[u8], patience: ReadTier) -> Result<InMemory> {
+    Ok(InMemory::Decided(living(tree, stored, patience)?.map(Value::from)))
 }
 
 fn get_from_tables(
@@ -189,6 +202,9 @@ fn get_from_tables(
 pub(super) enum InTables {
     /// Its newest version, or `None` if it has no value.
     Decided(Option<(Seqno, Value)>),
+    /// The value of its newest version, an expiring put, unless it has expired. It is not offered to the
+    /// DRAMTable, which has no times.
+    Expiring(Option<Value>),
     /// Its newest version is an operand.
     Operand,
 }
@@ -241,6 +257,12 @@ impl TableSearch {
             Verdict::Value => InTables::Decided(Some((found.seqno, value_of(found.value)))),
             Verdict::Absent => InTables::Decided(None),
             Verdict::Operand => InTables::Operand,
+            Verdict::Expiring => {
+                let mut value = found.value;
+                let lives = living(tree, value.bytes(), patience)?.is_some();
+                value.skip(BEHIND_EXPIRY);
+                InTables::Expiring(lives.then(|| value_of(value)))
+            }
         }))
     }
 

@@ -3,7 +3,9 @@
 //! A get comes here once it meets an operand, and begins anew. A note of [`hot`](crate::fold::hot)
 //! ends the search in MemTables.
 
+use super::expiring::keep_expiries;
 use super::lookup::{LookupKey, ReadTier};
+use crate::fold::expiry::ExpiryClock;
 use crate::fold::hot::{HotValue, MANY, looks};
 use crate::fold::key_fold::Fold;
 use crate::fold::{Verdict, verdict};
@@ -29,7 +31,7 @@ pub(super) fn merged_get(
     let tables_through = view.version.tables_through;
     let note = tree.merges.hot.get(keyspace.id, key, snapshot, tables_through);
     let mut fold = Fold::new();
-    fold_memtables(view, sought, note.as_ref(), &mut fold)?;
+    fold_memtables(tree, view, sought, note.as_ref(), &mut fold)?;
     let in_memtables = fold.operands();
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
         if fold.is_done() {
@@ -37,8 +39,10 @@ pub(super) fn merged_get(
         }
         fold_run(tree, run, sought, patience, &mut fold)?;
     }
+    keep_expiries(tree, patience)?;
+    let expires = fold.expires();
     let value = fold.finish(&merger, key)?.map(Value::from);
-    if in_memtables >= MANY && snapshot >= tables_through {
+    if in_memtables >= MANY && snapshot >= tables_through && !expires {
         let note = HotValue { seqno: snapshot, value: value.clone() };
         tree.merges.hot.note(keyspace.id, key, note, || tree.snapshots.list());
     }
@@ -47,6 +51,7 @@ pub(super) fn merged_get(
 
 /// Adds what MemTables have, or a note knows, of the key.
 fn fold_memtables(
+    tree: &Tree,
     view: &SuperVersion,
     sought: LookupKey<'_>,
     note: Option<&HotValue>,
@@ -60,8 +65,8 @@ fn fold_memtables(
         let mut added = Ok(());
         memtable.visit_versions(keyspace, key, hash, snapshot, |found| {
             added = match note.filter(|note| found.seqno <= note.seqno) {
-                Some(note) => add_note(fold, note),
-                None => fold.add(found.seqno, found.kind, found.value),
+                Some(note) => add_note(fold, note, &tree.time),
+                None => fold.add(found.seqno, found.kind, found.value, &*tree.time),
             };
             match fold.is_done() || added.is_err() {
                 true => ControlFlow::Break(()),
@@ -74,14 +79,14 @@ fn fold_memtables(
             return Ok(());
         }
     }
-    note.map_or(Ok(()), |note| add_note(fold, note))
+    note.map_or(Ok(()), |note| add_note(fold, note, &tree.time))
 }
 
 /// Adds the fold of all versions up to a note.
-pub(super) fn add_note(fold: &mut Fold, note: &HotValue) -> Result<()> {
+pub(super) fn add_note(fold: &mut Fold, note: &HotValue, time: &ExpiryClock) -> Result<()> {
     match &note.value {
-        Some(value) => fold.add(note.seqno, Kind::Put, value),
-        None => fold.add(note.seqno, Kind::Delete, b""),
+        Some(value) => fold.add(note.seqno, Kind::Put, value, time),
+        None => fold.add(note.seqno, Kind::Delete, b"", time),
     }
 }
 
@@ -113,7 +118,7 @@ fn fold_run(
             ReadTier::MemoryOnly => table.try_find(key, through)?,
         };
         let Some(found) = found else { return Ok(()) };
-        fold.add(found.seqno, found.kind, found.value.bytes())?;
+        fold.add(found.seqno, found.kind, found.value.bytes(), &*tree.time)?;
         match found.seqno.checked_sub(1) {
             Some(older) if !fold.is_done() => through = older,
             _ => return Ok(()),

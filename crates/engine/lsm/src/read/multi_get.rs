@@ -67,7 +67,7 @@ fn get_group<'a>(
 ) -> Vec<Result<Option<Value>>> {
     let (mut results, mut waiting) = (Vec::new(), Vec::new());
     for (at, sought) in keys.enumerate() {
-        results.push(match get_from_memory(tree, view, sought) {
+        results.push(match get_from_memory(tree, view, sought, ReadTier::MayBlock) {
             Ok(InMemory::Decided(value)) => Ok(value),
             Ok(InMemory::Operand) => merged_get(tree, view, tables, sought, ReadTier::MayBlock),
             Ok(InMemory::Below(deleted_below)) => {
@@ -86,6 +86,7 @@ fn get_group<'a>(
             found => {
                 results[key.at] = found.and_then(|found| match found {
                     InTables::Decided(found) => Ok(fill(tree, view, key.sought, found)),
+                    InTables::Expiring(value) => Ok(value),
                     InTables::Operand => {
                         merged_get(tree, view, tables, key.sought, ReadTier::MayBlock)
                     }

@@ -163,7 +163,9 @@ impl Engine {
             |state| {
                 unused.extend(state.logs.keys().copied());
                 let gone = unused.iter().map(|&epoch| VersionChange::RemoveLog(epoch));
-                Ok(VersionEdit::of(gone.chain([VersionChange::Closed])))
+                let time = &self.tree.time;
+                let mark = time.is_used().then(|| VersionChange::ExpiryMark(time.end()));
+                Ok(VersionEdit::of(gone.chain(mark).chain([VersionChange::Closed])))
             },
             |_| {},
         )?;

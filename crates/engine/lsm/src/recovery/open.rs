@@ -13,6 +13,7 @@ use super::unlisted_files::{Fate, Known, Strays, loss_in};
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::engine::Engine;
 use crate::fold::Merges;
+use crate::fold::expiry::ExpiryClock;
 use crate::index::registry::IndexRegistry;
 use crate::log::pmem_wal;
 use crate::log::segment_provider::{PoolLogs, SegmentProvider};
@@ -157,6 +158,7 @@ fn assemble(
     };
     let store_id = StoreId::next();
     let keys = installer.key_format();
+    let time = ExpiryClock::new(env.clock.clone(), installer.expiry_mark());
     let tree = Tree {
         store_id,
         keys,
@@ -175,6 +177,7 @@ fn assemble(
         leases: PinRegistry::default(),
         known_empty: Arc::default(),
         merges: Arc::new(Merges::new(settings.merge_operators.clone(), keys)),
+        time: Arc::new(time),
         counters: Counters::default(),
         unwritten: UnpersistedStats::default(),
         histories,

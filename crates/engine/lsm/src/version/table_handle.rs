@@ -5,7 +5,7 @@ use super::table_lifetimes::TableBirth;
 use esker_api::KeyRange;
 use esker_base::{FragmentedTombstones, Result, Seqno};
 use esker_storage::Storage;
-use esker_table::{BlockCache, Properties, Sketches, Table};
+use esker_table::{BlockCache, Expiring, Properties, Sketches, Table};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -52,6 +52,8 @@ pub struct TableMeta {
     pub max_seqno: Seqno,
     /// For an ingested table, the sequence number of all entries, which the table does not have.
     pub global_seqno: Option<Seqno>,
+    /// The versions that expire, if there are any.
+    pub expiring: Option<Expiring>,
 }
 
 impl TableMeta {
@@ -70,6 +72,7 @@ impl TableMeta {
             min_seqno: 0,
             max_seqno: 0,
             global_seqno: None,
+            expiring: None,
         }
     }
 
@@ -84,6 +87,7 @@ impl TableMeta {
             raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
             min_seqno: properties.smallest_seqno,
             max_seqno: properties.largest_seqno,
+            expiring: properties.expiring,
             ..TableMeta::new(id, properties.smallest, properties.largest)
         }
     }
@@ -91,6 +95,13 @@ impl TableMeta {
     /// Returns the description once all entries have the sequence number of an ingest.
     pub(crate) fn ingested_at(self, seqno: Seqno) -> Self {
         TableMeta { min_seqno: seqno, max_seqno: seqno, global_seqno: Some(seqno), ..self }
+    }
+
+    /// When all versions have expired, in milliseconds since 1970-01-01. Deletes count as expired.
+    /// `None` if some never do, or if none does.
+    pub fn expires_by(&self) -> Option<u64> {
+        let Expiring { entries, latest, .. } = self.expiring?;
+        (entries + self.deletes == self.entries && self.range_tombstones == 0).then_some(latest)
     }
 
     /// Whether the table may hold or delete keys in `[smallest, largest]`.

@@ -13,6 +13,7 @@ mod cursors;
 mod directory;
 mod dram_table;
 mod edge_keys;
+mod expiry;
 mod foreign_handles;
 mod large_batches;
 mod merges;

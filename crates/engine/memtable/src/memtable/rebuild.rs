@@ -36,7 +36,7 @@ impl MemTable {
                     };
                     tombstones.add(entry.keyspace, tombstone);
                 }
-                Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined => {
+                Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
                     let hash = hash_in(entry.keyspace, hash64(entry.key));
                     index.prefetch(hash);
                     hashed.put(&index, nodes, number, hash);

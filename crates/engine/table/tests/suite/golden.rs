@@ -3,7 +3,7 @@
 
 use crate::support::*;
 use esker_base::{Kind, MAX_SEQNO, RangeTombstone, combined};
-use esker_table::{BlockCache, Compression, ReadPurpose, Table, TableOptions};
+use esker_table::{BlockCache, Compression, Expiring, ReadPurpose, Table, TableOptions};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,6 +53,9 @@ fn dump(table: &Arc<Table>) -> String {
     writeln!(out, "hll about {:.3}", sketches.hll.estimate()).unwrap();
     let theta = &sketches.theta;
     writeln!(out, "theta {} keys, {} bytes", theta.distinct(), theta.bytes()).unwrap();
+    if let Some(expiring) = properties.expiring {
+        writeln!(out, "{expiring:?}").unwrap();
+    }
     for tombstone in table.tombstones().tombstones() {
         let (start, end) = (tombstone.start.escape_ascii(), tombstone.end.escape_ascii());
         writeln!(out, "tombstone {start}..{end} at {}", tombstone.seqno).unwrap();
@@ -142,6 +145,35 @@ fn only_tables_with_operands_say_so_in_their_footers() {
 #[test]
 fn version_1_with_operands_reads_as_it_did() {
     check_versions("operands", Compression::Lz4, 11, &with_operands());
+}
+
+/// The versions above, with puts that expire among them.
+fn with_expiring() -> Vec<Version> {
+    let mut versions = versions();
+    let stored = |time: u64| [&time.to_le_bytes()[..], b"value"].concat();
+    versions.extend((0..5).map(|n| {
+        (b"city/030".to_vec(), 90_000 + n, Kind::ExpiringPut, stored(1_700_000_000_000 + n))
+    }));
+    versions.push((b"dam".to_vec(), 7, Kind::ExpiringPut, stored(u64::MAX)));
+    sort(&mut versions);
+    versions
+}
+
+/// Older readers take an expiring put for damage. So they must refuse the table by name before.
+#[test]
+fn only_tables_with_entries_that_expire_say_so_in_their_footers() {
+    let of = |name: &str| features(&std::fs::read(golden(name)).unwrap());
+    assert_eq!((of("v1-expiring.table"), of("v1-packed-samples.table")), (5, 1));
+    let mut file = Growing::default();
+    let info = write_to(&mut file, options(), &with_expiring(), &tombstones());
+    assert_eq!(features(&file.0), 5);
+    let expiring = Expiring { entries: 6, earliest: 1_700_000_000_000, latest: u64::MAX };
+    assert_eq!(info.properties.expiring, Some(expiring));
+}
+
+#[test]
+fn version_1_with_entries_that_expire_reads_as_it_did() {
+    check_versions("expiring", Compression::Lz4, 11, &with_expiring());
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl<'a> LockRequest<'a> {
     /// What `entry` writes to.
     pub(super) fn add(&mut self, entry: &Entry<'a>) {
         match entry.kind {
-            Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined => {
+            Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
                 self.keys.push(LockKey::new(entry.keyspace, entry.key))
             }
             Kind::RangeDelete => self.ranges.push(LockRange {

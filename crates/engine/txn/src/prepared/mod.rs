@@ -22,7 +22,7 @@ use crate::locks::{HeldLocks, LockKey, Locks};
 use crate::manager::TransactionManager;
 use crate::transaction::StoreTransaction;
 use esker_api::{KeyRange, Keyspaces, WriteBatch};
-use esker_base::{Error, KeyspaceId, Kind, PreparedError, Result};
+use esker_base::{Error, KeyspaceId, Kind, PreparedError, Result, split_expiry};
 use record::{LockedKey, Record, part_key, read_part_key};
 use registry::Prepared;
 use std::collections::HashSet;
@@ -257,6 +257,11 @@ fn known<S: Keyspaces>(store: &S, writes: &WriteBatch) -> WriteBatch {
     for entry in writes.iter().filter(|entry| store.check_keyspace(entry.keyspace).is_ok()) {
         match entry.kind {
             Kind::Put => batch.put(entry.keyspace, entry.key, entry.value),
+            Kind::ExpiringPut => {
+                let (ttl, value) = split_expiry(entry.value).unwrap_or_default();
+                let ttl = Duration::from_millis(ttl);
+                batch.put_with_ttl(entry.keyspace, entry.key, value, ttl);
+            }
             _ => batch.delete(entry.keyspace, entry.key),
         }
     }

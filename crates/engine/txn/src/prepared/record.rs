@@ -12,8 +12,9 @@
 
 use esker_api::WriteBatch;
 use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint32};
-use esker_base::{Entry, KeyspaceId, Kind};
+use esker_base::{Entry, KeyspaceId, Kind, split_expiry};
 use std::ops::Range;
+use std::time::Duration;
 
 /// The longest id of a prepared transaction, in bytes.
 pub const MAX_ID_BYTES: usize = 255;
@@ -126,6 +127,11 @@ fn decode_rest(rest: &mut &[u8]) -> Option<(WriteBatch, Vec<LockedKey>)> {
         match entry.kind {
             Kind::Put => writes.put(entry.keyspace, entry.key, entry.value),
             Kind::Delete => writes.delete(entry.keyspace, entry.key),
+            Kind::ExpiringPut => {
+                let (ttl, value) = split_expiry(entry.value)?;
+                let ttl = Duration::from_millis(ttl);
+                writes.put_with_ttl(entry.keyspace, entry.key, value, ttl);
+            }
             _ => return None,
         }
     }
@@ -140,6 +146,7 @@ mod tests {
         let mut writes = WriteBatch::new();
         writes.put(KeyspaceId(1), b"a", [7; 500]);
         writes.delete(KeyspaceId(300), b"");
+        writes.put_with_ttl(KeyspaceId(1), b"b", b"c", Duration::from_secs(5));
         (writes, vec![(KeyspaceId(2), b"locked"[..].into()), (KeyspaceId(0), b""[..].into())])
     }
 
@@ -153,6 +160,7 @@ mod tests {
                 assert!(entry_bytes == 0 || values.iter().all(fits));
                 let record = decode(&values).unwrap();
                 assert_eq!(record.writes.encoded(), writes.encoded());
+                assert!(record.writes.has_ttl());
                 assert_eq!(record.locks, locks);
                 assert_eq!(record.reads_checked, reads_checked);
                 assert_eq!(record.parts as usize, values.len());
@@ -173,9 +181,9 @@ mod tests {
         let (writes, locks) = sample();
         let whole = encode(&writes, &locks, true, 4096).concat();
         // Cut where no entry ends.
-        let locks_end = whole.len() - writes.encoded().len();
-        let first_end = whole.len() - 4;
-        for bytes in (0..whole.len()).filter(|at| *at != locks_end && *at != first_end) {
+        let mut ends = vec![whole.len() - writes.encoded().len()];
+        writes.iter().for_each(|entry| ends.push(ends[ends.len() - 1] + entry.encoded_bytes()));
+        for bytes in (0..whole.len()).filter(|at| !ends.contains(at)) {
             let cut = decode(&[whole[..bytes].to_vec()]);
             assert!(cut.is_err(), "{bytes} of {}: {cut:?}", whole.len());
         }

@@ -116,6 +116,7 @@ impl CompactionJob {
             snapshots: self.snapshots.clone(),
             settings: self.settings,
             merger: self.merger.clone(),
+            now: tree.time.now(),
             cancelled: pacing.throttle.cancelled_flag(),
             throttle: &|bytes| {
                 self.progress.wrote(bytes);

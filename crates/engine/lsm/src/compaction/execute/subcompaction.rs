@@ -120,7 +120,8 @@ pub fn execute_part(
         context,
         merge: merge_of(plan, part, context),
         fold: VersionFilter::new(context.snapshots.clone(), plan.bottommost && !part.held_back)
-            .merging(context.merger.clone()),
+            .merging(context.merger.clone())
+            .at(context.now),
         files: OutputFiles::new(context),
         grandparent: 0,
         cut: 0,

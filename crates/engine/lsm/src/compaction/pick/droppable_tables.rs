@@ -4,6 +4,8 @@
 //!   at a newer place, so a crash cannot undo it. It also deletes everything older, so the dropped
 //!   table's own deletes are not needed. A snapshot that sees a version of the table but not the
 //!   tombstone keeps the table.
+//! * A table in which **everything has expired**, once nothing older is within its bounds that it
+//!   hides, and every snapshot sees its versions: a transaction may ask what was written since.
 //! * A table of **tombstones only**, once nothing older is within its bounds and every snapshot
 //!   sees its tombstones.
 //!
@@ -17,20 +19,49 @@ use esker_base::Seqno;
 use esker_base::range_tombstone::Fragment;
 use std::sync::Arc;
 
-/// The plan that drops all such tables that no running plan has.
+/// The plan that drops all such tables that no running plan has. `now` is in milliseconds since
+/// 1970-01-01.
 pub(in crate::compaction) fn pick(
     keyspace: &KeyspaceVersion,
     busy: &InProgressCompactions,
     snapshots: &[Seqno],
+    now: u64,
 ) -> Option<CompactionPlan> {
-    if !keyspace.has_range_tombstones() {
+    let has_tombstones = keyspace.has_range_tombstones();
+    if !has_tombstones && !keyspace.tables().any(|(_, _, table)| has_expired(&table.meta, now)) {
         return None;
     }
     let snapshots = keyspace.splitting(snapshots);
-    let deleted = keyspace.derived.deleted(snapshots, || find(keyspace, snapshots));
-    let is_free = |id: &TableId| !busy.has_input(*id);
-    let free: Vec<TableId> = deleted.iter().copied().filter(is_free).collect();
+    let mut free = find_expired(keyspace, snapshots, now);
+    if has_tombstones {
+        let deleted = keyspace.derived.deleted(snapshots, || find(keyspace, snapshots));
+        free.extend_from_slice(&deleted);
+        free.sort_unstable();
+        free.dedup();
+    }
+    free.retain(|id| !busy.has_input(*id));
     CompactionPlan::dropping(keyspace, &free).filter(|plan| busy.permits(plan))
+}
+
+fn has_expired(meta: &TableMeta, now: u64) -> bool {
+    meta.expires_by().is_some_and(|expiry| expiry <= now)
+}
+
+/// The tables in which everything has expired, and that hide nothing, in order.
+fn find_expired(keyspace: &KeyspaceVersion, snapshots: &[Seqno], now: u64) -> Vec<TableId> {
+    let mut found: Vec<TableId> = Vec::new();
+    let all: Vec<_> = keyspace.tables().collect();
+    // The oldest first: what they hide goes with them.
+    for &(level, run, table) in all.iter().rev().filter(|(.., it)| has_expired(&it.meta, now)) {
+        let span = KeyBounds::of_table(&table.meta);
+        let mut older = older_within(keyspace, RunPosition::new(level, run), &span);
+        let all_see = snapshots.first().is_none_or(|&first| table.meta.max_seqno <= first);
+        if all_see && older.all(|older| found.contains(&older.meta.id)) {
+            found.push(table.meta.id);
+        }
+    }
+    found.sort_unstable();
+    found
 }
 
 /// The tables, in order, and whether they are all: not if a table with range tombstones is yet to be
@@ -214,11 +245,11 @@ mod tests {
 
         let mut busy = InProgressCompactions::default();
         busy.claim(&other);
-        let drop = pick(&keyspace, &busy, &[]).unwrap();
+        let drop = pick(&keyspace, &busy, &[], 0).unwrap();
         assert_eq!(drop.tables().count(), 2, "the whole run");
         busy.release(&CompactionClaim::by(&other));
         busy.claim(&drop);
         assert!(busy.permits(&other));
-        assert!(pick(&keyspace, &busy, &[]).is_none(), "its tables are claimed");
+        assert!(pick(&keyspace, &busy, &[], 0).is_none(), "its tables are claimed");
     }
 }

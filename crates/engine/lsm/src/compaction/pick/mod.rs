@@ -42,7 +42,7 @@ pub fn pick(
     sizes: SizeTargets,
     around: &PickerContext,
 ) -> Option<CompactionPlan> {
-    if let Some(plan) = droppable_tables::pick(keyspace, busy, &around.snapshots) {
+    if let Some(plan) = droppable_tables::pick(keyspace, busy, &around.snapshots, around.now) {
         return Some(plan);
     }
     match keyspace.settings.shape {

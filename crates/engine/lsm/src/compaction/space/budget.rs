@@ -27,6 +27,8 @@ pub struct PickerContext {
     pub arrival: Option<FlushCadence>,
     /// Deletes up to this write have stayed for too long. 0 if none have.
     pub aged_through: Seqno,
+    /// The time by which entries have expired, in milliseconds since 1970-01-01.
+    pub now: u64,
 }
 
 impl PickerContext {

@@ -192,6 +192,7 @@ impl Store {
             snapshots: self.snapshots.clone(),
             settings: self.settings,
             merger: None,
+            now: 0,
             cancelled: &self.cancelled,
             throttle: &|_| {},
             table_bytes: self.sizes.table_bytes(),

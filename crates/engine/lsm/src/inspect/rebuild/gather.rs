@@ -10,7 +10,7 @@ use crate::manifest::manifest_file::read_prefix;
 use crate::manifest::settings_code::read_settings_property;
 use crate::user_keys::KeyFormat;
 use crate::version::{TableId, TableMeta, parse_table_file_name, table_file_name};
-use esker_base::{Error, KeyspaceId, Result, Seqno, seed_from_os};
+use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, seed_from_os};
 use esker_memtable::{ScanEnd, ScanResult};
 use esker_table::{BlockCache, SalvagedTable, Table, tables_in};
 use std::collections::BTreeSet;
@@ -100,6 +100,9 @@ impl Inspector {
         let (mut last, mut kept) = (Vec::new(), 0);
         while cursor.advance()? {
             kept += 1;
+            if cursor.kind() == Kind::ExpiringPut {
+                gathered.expiry_mark.get_or_insert(0);
+            }
             last.clear();
             last.extend_from_slice(cursor.key());
         }

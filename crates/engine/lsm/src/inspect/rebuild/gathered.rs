@@ -85,6 +85,8 @@ pub(super) struct Gathered {
     pub(super) identity: Option<u64>,
     /// The highest number of an edit that a manifest or a table names.
     pub(super) edits: u64,
+    /// The last mark of time that a manifest has, or 0 if there is none and an entry expires.
+    pub(super) expiry_mark: Option<u64>,
     /// How the database stores keys.
     pub(super) keys: Option<KeyFormat>,
     pub(super) next_keyspace: u32,
@@ -132,6 +134,7 @@ impl Gathered {
                         told.dropped.insert((id.file, id.offset));
                     }
                     VersionChange::KeyFormat(format) => keys = format,
+                    VersionChange::ExpiryMark(time) => self.expiry_mark = Some(time),
                     VersionChange::Numbered { edits: number, .. } => edits = number,
                     VersionChange::NextKeyspace(id) => {
                         told.next_keyspace = told.next_keyspace.max(id)

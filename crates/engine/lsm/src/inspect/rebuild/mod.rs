@@ -44,7 +44,8 @@ use crate::recovery::unlisted_files::quarantine;
 use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{
-    EntryCursor, Error, FragmentedTombstones, KeyspaceId, RangeTombstone, Result, Seqno, WriteHint,
+    EntryCursor, Error, FragmentedTombstones, KeyspaceId, Kind, RangeTombstone, Result, Seqno,
+    WriteHint,
 };
 use esker_table::Origin;
 use gathered::{Found, Gathered, Part};
@@ -115,6 +116,11 @@ impl Inspector {
             VersionChange::NextKeyspace(gathered.next_keyspace.max(1)),
             VersionChange::FlushedThrough(gathered.last_seqno),
         ];
+        let mut logged = gathered.parts.values().flat_map(|part| &part.versions);
+        if logged.any(|(_, _, kind, _)| *kind == Kind::ExpiringPut) {
+            gathered.expiry_mark.get_or_insert(0);
+        }
+        changes.extend(gathered.expiry_mark.map(VersionChange::ExpiryMark));
         for (keyspace, part) in std::mem::take(&mut gathered.parts) {
             let (name, settings) = part.name.clone().expect("every keyspace was named");
             changes.push(VersionChange::CreateKeyspace {
