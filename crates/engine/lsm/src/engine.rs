@@ -78,7 +78,8 @@ impl Engine {
     /// Fails if `batch`, which the engine has added entries to, is too large.
     pub(crate) fn check_fits(&self, batch: &WriteBatch) -> Result<()> {
         let fits = self.fits_frame(batch) || self.fits_frames(batch);
-        match fits && batch.longest_key() <= MAX_KEY_BYTES {
+        let has_few_ranges = batch.range_deletes() <= RANGE_DELETES_MAX;
+        match fits && has_few_ranges && batch.longest_key() <= MAX_KEY_BYTES {
             true => Ok(()),
             false => Err(self.refuse(batch, batch)),
         }

@@ -86,6 +86,11 @@ impl KeyFormat {
         }
     }
 
+    /// Whether a stored range delete from `start` to `end` deletes all keys.
+    pub(crate) fn is_all(self, start: &[u8], end: &[u8]) -> bool {
+        start <= FIRST && self.is_end_of_keys(end)
+    }
+
     /// Whether a range delete that ends at `key` has no end for users.
     pub(crate) fn is_end_of_keys(self, key: &[u8]) -> bool {
         key == self.end_of_keys()

@@ -215,7 +215,7 @@ impl Engine {
     }
 
     /// Writes `batch` with the entries of indexes.
-    #[cold]
+    #[inline(never)]
     fn write_indexed(&self, batch: &WriteBatch) -> Result<()> {
         loop {
             // Loaded before the batch is prepared: see `index::registry`.

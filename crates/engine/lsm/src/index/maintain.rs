@@ -5,22 +5,27 @@
 //! ```
 //!
 //! Only the value before the batch and the value after it count: of several writes of a row in a
-//! batch, the last decides.
+//! batch, the last decides. A range delete counts as deletes of the rows in it, which are read under
+//! the locks of all rows; if it deletes all rows of a keyspace, it deletes all entries.
 
 use super::format;
 use super::index_keys::IndexKeys;
 use super::registry::{IndexMap, IndexRegistry, IndexSlot};
 use super::stripes::{HeldStripes, Stripes};
+use crate::read::db_iter::DbIter;
 use crate::read::get::{ReadTier, get};
 use crate::read::multi_get::multi_get;
 use crate::tree::Tree;
 use crate::version::readers::super_version::pin_present;
 use crate::write::CommitPipeline;
-use esker_api::{Value, WriteBatch};
-use esker_base::{Error, IndexError, KeyspaceId, Kind, Result};
+use esker_api::{KeyRange, Value, WriteBatch};
+use esker_base::{Entry, Error, IndexError, KeyspaceId, Kind, Result};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Rows whose old values are in memory at once.
+const CHUNK_ROWS: usize = 256;
 
 /// What adding entries needs of the database.
 #[derive(Clone, Copy)]
@@ -41,9 +46,18 @@ pub(crate) struct IndexedBatch<'a> {
 struct RowChange<'b> {
     keyspace: KeyspaceId,
     /// As it is stored.
-    key: &'b [u8],
+    key: Cow<'b, [u8]>,
     /// `None`: there is no such row afterwards.
     value: Option<&'b [u8]>,
+}
+
+/// What a batch makes of the rows of keyspaces with indexes.
+#[derive(Default)]
+struct RowChanges<'b> {
+    /// By keyspace and key, each row once.
+    rows: Vec<RowChange<'b>>,
+    /// Keyspaces whose rows are all deleted before `rows` are written.
+    cleared: BTreeSet<KeyspaceId>,
 }
 
 /// A key that a row gets or gives up in a unique index.
@@ -71,11 +85,22 @@ impl<'a> Indexing<'a> {
             if !batch.keyspaces().any(|keyspace| map.contains_key(&keyspace)) {
                 return Ok(None);
             }
-            let changes = row_changes(batch, &map)?;
-            let stripes = changes.iter().map(|row| Stripes::of(row.keyspace, row.key)).collect();
-            let rows = self.registry.stripes().rows.lock(stripes);
+            let locks = &self.registry.stripes().rows;
+            let has_ranges = batch.has_range_delete();
+            let rows = match has_ranges {
+                true => locks.lock_all(),
+                false => {
+                    let entries = batch.iter().filter(|entry| map.contains_key(&entry.keyspace));
+                    let stripes = entries.map(|entry| Stripes::of(entry.keyspace, entry.key));
+                    locks.lock(stripes.collect())
+                }
+            };
             // A drop of an index takes all locks first.
             if self.registry.is_current(&map) {
+                let changes = match has_ranges {
+                    true => self.changes_with_ranges(batch, &map)?,
+                    false => changes(batch, &map)?,
+                };
                 return self.with_entries(batch, &map, &changes, rows).map(Some);
             }
         }
@@ -85,27 +110,103 @@ impl<'a> Indexing<'a> {
         self,
         batch: &WriteBatch,
         map: &IndexMap,
-        changes: &[RowChange<'_>],
+        changes: &RowChanges<'_>,
         rows: HeldStripes<'a>,
     ) -> Result<IndexedBatch<'a>> {
         let mut indexed = batch.clone();
+        for keyspace in &changes.cleared {
+            for slot in &map[keyspace] {
+                slot.registered()?;
+                indexed.delete_range(slot.entries, format::entry_range(&KeyRange::all()));
+            }
+        }
         let mut unique = Vec::new();
-        for rows in changes.chunk_by(|a, b| a.keyspace == b.keyspace) {
-            let slots = &map[&rows[0].keyspace];
+        for rows in changes.rows.chunk_by(|a, b| a.keyspace == b.keyspace) {
+            let keyspace = rows[0].keyspace;
+            let slots = &map[&keyspace];
             for slot in slots {
                 slot.registered()?;
             }
-            let keys: Vec<_> = rows.iter().map(|row| self.tree.keys.user(row.key)).collect();
-            let before = self.values(rows[0].keyspace, &keys)?;
-            for slot in slots {
-                self.add_differences(slot, rows, &keys, &before, &mut indexed, &mut unique)?;
+            for rows in rows.chunks(CHUNK_ROWS) {
+                let keys: Vec<_> = rows.iter().map(|row| self.tree.keys.user(&row.key)).collect();
+                let before = match changes.cleared.contains(&keyspace) {
+                    true => vec![None; keys.len()],
+                    false => self.values(keyspace, &keys)?,
+                };
+                for slot in slots {
+                    self.add_differences(slot, rows, &keys, &before, &mut indexed, &mut unique)?;
+                }
             }
         }
         let unique_keys = match unique.is_empty() {
             true => Vec::new(),
-            false => self.add_unique(&unique, &mut indexed)?,
+            false => self.add_unique(&unique, &changes.cleared, &mut indexed)?,
         };
         Ok(IndexedBatch { batch: indexed, _rows: rows, _unique_keys: unique_keys })
+    }
+
+    /// What `batch` makes of rows, those in its range deletes included. The locks of all rows are held.
+    #[cold]
+    fn changes_with_ranges<'b>(
+        self,
+        batch: &'b WriteBatch,
+        map: &IndexMap,
+    ) -> Result<RowChanges<'b>> {
+        let mut rows: BTreeMap<(KeyspaceId, Cow<'b, [u8]>), Option<&'b [u8]>> = BTreeMap::new();
+        let mut cleared = BTreeSet::new();
+        for entry in batch.iter().filter(|entry| map.contains_key(&entry.keyspace)) {
+            let keyspace = entry.keyspace;
+            if entry.kind != Kind::RangeDelete {
+                rows.insert((keyspace, entry.key.into()), value_after(&entry, map)?);
+            } else if self.tree.keys.is_all(entry.key, entry.value) {
+                rows.retain(|(other, _), _| *other != keyspace);
+                cleared.insert(keyspace);
+            } else {
+                let bounds = (keyspace, entry.key.into())..(keyspace, entry.value.into());
+                rows.range_mut(bounds).for_each(|(_, value)| *value = None);
+                if !cleared.contains(&keyspace) {
+                    self.for_each_row(keyspace, entry.key, entry.value, |key| {
+                        rows.insert((keyspace, Cow::Owned(key.to_vec())), None);
+                        self.check_count(batch, rows.len())
+                    })?;
+                }
+            }
+        }
+        let row = |((keyspace, key), value)| RowChange { keyspace, key, value };
+        Ok(RowChanges { rows: rows.into_iter().map(row).collect(), cleared })
+    }
+
+    /// Calls `work` with the stored keys of all rows from `start` up to, not including, `end`.
+    fn for_each_row(
+        self,
+        keyspace: KeyspaceId,
+        start: &[u8],
+        end: &[u8],
+        mut work: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let snapshot = self.tree.snapshots.take(|| self.commit.visible());
+        let range = KeyRange::deleted(start, end);
+        let mut iter = DbIter::new(self.tree, keyspace, range, snapshot.seqno())?;
+        iter.seek_first()?;
+        while let Some(key) = iter.key() {
+            work(key)?;
+            iter.next()?;
+        }
+        Ok(())
+    }
+
+    /// Fails if a batch of so many rows cannot be written, before it is in memory.
+    fn check_count(self, batch: &WriteBatch, rows: usize) -> Result<()> {
+        let settings = &self.tree.settings;
+        if rows <= settings.max_batch_entries() {
+            return Ok(());
+        }
+        Err(Error::BatchTooLarge {
+            bytes: batch.encoded().len(),
+            limit: settings.max_batch_bytes(),
+            entries: rows,
+            entries_limit: settings.max_batch_entries(),
+        })
     }
 
     /// The values of `keys` now.
@@ -178,6 +279,7 @@ impl<'a> Indexing<'a> {
     fn add_unique(
         self,
         changes: &[UniqueChange],
+        cleared: &BTreeSet<KeyspaceId>,
         batch: &mut WriteBatch,
     ) -> Result<HeldStripes<'a>> {
         let of = |change: &UniqueChange| Stripes::of(change.slot.entries, &change.index_key);
@@ -195,6 +297,7 @@ impl<'a> Indexing<'a> {
             let place = (change.slot.entries, &change.index_key[..]);
             let owner = match owners.get(&place) {
                 Some(owner) => owner.map(Value::copy_of),
+                None if cleared.contains(&change.slot.rows) => None,
                 None => self.owner(&change.slot, &change.index_key)?,
             };
             match owner {
@@ -216,37 +319,40 @@ impl<'a> Indexing<'a> {
     }
 }
 
-/// What `batch` makes of the rows of keyspaces with indexes, by keyspace and key.
-fn row_changes<'b>(batch: &'b WriteBatch, map: &IndexMap) -> Result<Vec<RowChange<'b>>> {
-    let mut changes = Vec::with_capacity(batch.len());
-    for entry in batch.iter() {
-        let Some(slots) = map.get(&entry.keyspace) else { continue };
-        let value = match entry.kind {
-            Kind::Put => Some(entry.value),
-            Kind::Delete => None,
-            Kind::Merge | Kind::Combined => {
-                return Err(bypassed(&slots[0], "merge into", "merge in a transaction"));
-            }
-            Kind::ExpiringPut => {
-                let instead = "put it, and delete it later";
-                return Err(bypassed(&slots[0], "put an expiring row into", instead));
-            }
-            Kind::RangeDelete => {
-                return Err(bypassed(&slots[0], "delete a range of", "delete its keys one by one"));
-            }
-        };
-        changes.push(RowChange { keyspace: entry.keyspace, key: entry.key, value });
+/// What `batch`, which has no range delete, makes of rows.
+fn changes<'b>(batch: &'b WriteBatch, map: &IndexMap) -> Result<RowChanges<'b>> {
+    let mut rows = Vec::with_capacity(batch.len());
+    for entry in batch.iter().filter(|entry| map.contains_key(&entry.keyspace)) {
+        let (keyspace, key) = (entry.keyspace, Cow::Borrowed(entry.key));
+        rows.push(RowChange { keyspace, key, value: value_after(&entry, map)? });
     }
-    // Stable: of the changes of a row, the last stays the last.
-    changes.sort_by_key(|row| (row.keyspace, row.key));
-    changes.dedup_by(|later, earlier| {
-        let is_same = (later.keyspace, later.key) == (earlier.keyspace, earlier.key);
-        if is_same {
-            earlier.value = later.value;
+    if rows.len() > 1 {
+        // Stable: of the changes of a row, the last stays the last.
+        rows.sort_by(|a, b| (a.keyspace, &a.key).cmp(&(b.keyspace, &b.key)));
+        rows.dedup_by(|later, earlier| {
+            let is_same = (later.keyspace, &later.key) == (earlier.keyspace, &earlier.key);
+            if is_same {
+                earlier.value = later.value;
+            }
+            is_same
+        });
+    }
+    Ok(RowChanges { rows, cleared: BTreeSet::new() })
+}
+
+/// The value of a row after a write of its key.
+fn value_after<'b>(entry: &Entry<'b>, map: &IndexMap) -> Result<Option<&'b [u8]>> {
+    match entry.kind {
+        Kind::Put => Ok(Some(entry.value)),
+        Kind::Delete | Kind::RangeDelete => Ok(None),
+        Kind::Merge | Kind::Combined => {
+            Err(bypassed(&map[&entry.keyspace][0], "merge into", "merge in a transaction"))
         }
-        is_same
-    });
-    Ok(changes)
+        Kind::ExpiringPut => {
+            let instead = "put it, and delete it later";
+            Err(bypassed(&map[&entry.keyspace][0], "put an expiring row into", instead))
+        }
+    }
 }
 
 /// The error of an operation that adds or removes rows without the entries of `slot`.

@@ -166,6 +166,60 @@ fn indexes_are_no_keyspaces_of_users_and_go_with_theirs() {
 }
 
 #[test]
+fn a_range_delete_deletes_the_entries_of_its_rows() {
+    let db = open(&disk());
+    let users = users(&db);
+    let settings = IndexSettings::new("by_first").unique(true);
+    let unique = users.index(settings, first_word).unwrap();
+    let index = users.index("by_word", words).unwrap();
+    unique.wait_ready().unwrap();
+    index.wait_ready().unwrap();
+    let check = || {
+        verify(&db, &unique, &rows(&users), first_word);
+        verify(&db, &index, &rows(&users), words);
+    };
+    (0..200_u8).for_each(|number| users.put([number], format!("id{number} all")).unwrap());
+    users.delete_range([10]..[150]).unwrap();
+    assert_eq!(rows(&users).len(), 60);
+    check();
+    // What a range delete frees, a later put of the batch may take.
+    let mut batch = db.batch();
+    batch.put(&users, [5], "id199 all");
+    batch.delete_range(&users, [150]..);
+    batch.put(&users, [160], "id150 all");
+    db.write(&batch).unwrap();
+    assert_eq!(rows(&users).len(), 11);
+    check();
+    let mut batch = db.batch();
+    batch.put(&users, "a", "gone");
+    batch.clear_keyspace(&users);
+    batch.put(&users, "b", "id1 stays");
+    db.write(&batch).unwrap();
+    assert_eq!(rows(&users).len(), 1);
+    check();
+    users.clear().unwrap();
+    check();
+    assert_eq!(index.entries(..).count(), 0);
+}
+
+#[test]
+fn a_range_delete_of_more_rows_than_a_batch_may_have_is_refused() {
+    let db = open(&disk());
+    let users = users(&db);
+    let index = users.index("by_word", words).unwrap();
+    index.wait_ready().unwrap();
+    let long = "w".repeat(1_000);
+    for number in 0..1_500_u32 {
+        users.put(number.to_be_bytes(), format!("{long}{number}")).unwrap();
+    }
+    let error = users.delete_range([0]..[1]).unwrap_err();
+    assert!(matches!(error, esker_base::Error::BatchTooLarge { .. }), "{error}");
+    verify(&db, &index, &rows(&users), words);
+    users.clear().unwrap();
+    verify(&db, &index, &rows(&users), words);
+}
+
+#[test]
 fn a_large_batch_carries_the_entries_of_all_its_rows() {
     let db = open(&disk());
     let users = users(&db);

@@ -109,8 +109,32 @@ impl World {
                 (0..rng.below(5)).for_each(|_| self.write(rng));
                 self.register();
             }
+            37 => self.delete_ranges(rng),
             _ => self.check(),
         }
+    }
+
+    /// Puts, range deletes and puts in one batch.
+    fn delete_ranges(&mut self, rng: &mut Rng) {
+        let mut batch = self.db.batch();
+        let mut after = self.model.clone();
+        for _ in 0..1 + rng.below(3) {
+            let (a, b) = (key(rng), key(rng));
+            if rng.one_in(2) {
+                // Other first words than those of other rows.
+                let value = format!("only{} w", String::from_utf8_lossy(&a)).into_bytes();
+                batch.put(&self.users, &a, &value);
+                after.insert(a, value);
+            } else if rng.one_in(6) {
+                batch.delete_range(&self.users, ..);
+                after.clear();
+            } else if a < b {
+                batch.delete_range(&self.users, a.clone()..b.clone());
+                after.retain(|key, _| *key < a || *key >= b);
+            }
+        }
+        self.db.write(&batch).unwrap();
+        self.model = after;
     }
 
     fn register(&mut self) {

@@ -93,6 +93,26 @@ fn a_registered_index_is_not_built_twice() {
 }
 
 #[test]
+fn a_checkpoint_has_the_indexes() {
+    let db = open(&disk());
+    let users = users(&db);
+    users.index("by_word", words).unwrap().wait_ready().unwrap();
+    users.put("a", "green").unwrap();
+    let copy = disk();
+    db.checkpoint_to(&copy).unwrap();
+    users.put("a", "red").unwrap();
+
+    let db = open(&copy);
+    let users = crate::support::users(&db);
+    assert!(users.put("b", "blue").is_err());
+    let index = users.index("by_word", words).unwrap();
+    assert!(index.is_ready());
+    users.put("b", "blue").unwrap();
+    verify(&db, &index, &rows(&users), words);
+    assert_eq!(index.get("green").count(), 1);
+}
+
+#[test]
 fn a_read_only_database_reads_by_an_index_that_is_ready() {
     let disk = disk();
     let db = open(&disk);

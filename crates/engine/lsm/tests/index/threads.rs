@@ -25,6 +25,11 @@ fn write_some(db: &Db, seed: u64, stop: &AtomicBool) -> u64 {
                 false => batch.put(&users, key, format!("id{} w{}", rng.below(IDS), rng.below(9))),
             }
         }
+        if rng.one_in(100) {
+            let start = rng.below(KEYS);
+            let end = format!("row{:05}", start + 20);
+            batch.delete_range(&users, format!("row{start:05}")..end);
+        }
         match db.write(&batch) {
             Ok(()) => {}
             Err(Error::Index(error)) if matches!(*error, IndexError::NotUnique { .. }) => {

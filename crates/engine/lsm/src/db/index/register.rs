@@ -267,7 +267,9 @@ impl Engine {
             let _turn = building.builder.lock();
             build::build(&engine, &building);
         };
-        let started = self.indexes.background.spawn("esker-index", Priority::Low, Box::new(body));
+        // Not low: writers wait for the locks that it holds.
+        let started =
+            self.indexes.background.spawn("esker-index", Priority::Normal, Box::new(body));
         match started {
             Ok(thread) => builders.extend(thread),
             Err(error) => {
