@@ -172,9 +172,9 @@ pub use esker_api::{
 pub use esker_base::{Error, IndexError, KeyspaceId, PreparedError, Result, Seqno};
 pub use esker_lsm::{
     BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Index, IndexCheck, IndexEntries,
-    IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings, IndexStatus, Ingested, Keyspace,
-    KeyspaceInfo, KeyspaceSettings, Log, OperatorName, PreparedTransaction, Range, Ratio, Recovery,
-    Resources, Settings, Shape, Snapshot, SortedWriter, Stats, SyncPolicy, Transaction,
+    IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings, IndexStatus, IndexedBatch, Ingested,
+    Keyspace, KeyspaceInfo, KeyspaceSettings, Log, OperatorName, PreparedTransaction, Range, Ratio,
+    Recovery, Resources, Settings, Shape, Snapshot, SortedWriter, Stats, SyncPolicy, Transaction,
     TransactionRange,
 };
 pub use esker_table::Compression;

@@ -51,6 +51,7 @@ pub use db::cursor::DbCursor;
 pub use db::index::check::IndexCheck;
 pub use db::index::handle::Index;
 pub use db::index::rows::{IndexEntries, IndexRow, IndexRows};
+pub use db::indexed_batch::IndexedBatch;
 pub use db::keyspace::{Keyspace, KeyspaceInfo};
 pub use db::kv_adapter::Store;
 pub use db::range::Range;

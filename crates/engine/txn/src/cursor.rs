@@ -4,9 +4,11 @@
 //! both stand at or after the pair that the cursor is on; going back, at or before it. The nearer one is
 //! the cursor's pair, unless it is a delete, which hides the other's pair of that key, or is that pair.
 //! A change of direction seeks both again.
+//!
+//! Entries of the store that the writes have deleted as a range are passed with one seek.
 
 use crate::read_set::ScannedRange;
-use crate::write_set::{Keys, Place};
+use crate::write_set::{OwnWrites, Place};
 use esker_api::{Cursor, KeyRange};
 use esker_base::Result;
 use std::cmp::Ordering;
@@ -15,7 +17,9 @@ use std::ops::Bound;
 /// See the file's head.
 pub(crate) struct TransactionCursor<'t> {
     theirs: Box<dyn Cursor + Send + 't>,
-    writes: Option<(&'t Keys, &'t [u8])>,
+    /// All that `theirs` has left is deleted.
+    theirs_over: bool,
+    writes: Option<OwnWrites<'t>>,
     ours: Option<(&'t [u8], &'t Place)>,
     range: KeyRange,
     stand: IterState,
@@ -42,12 +46,13 @@ impl<'t> TransactionCursor<'t> {
     /// A cursor over `range`, which `theirs` is bound to as well.
     pub(crate) fn new(
         theirs: Box<dyn Cursor + Send + 't>,
-        writes: Option<(&'t Keys, &'t [u8])>,
+        writes: Option<OwnWrites<'t>>,
         range: KeyRange,
         stretch: Option<ScannedRange<'t>>,
     ) -> Self {
         let (ours, stand, direction) = (None, IterState::Nowhere, Forward);
-        TransactionCursor { theirs, writes, ours, range, stand, direction, stretch }
+        let theirs_over = false;
+        TransactionCursor { theirs, theirs_over, writes, ours, range, stand, direction, stretch }
     }
 
     /// Goes to the first pair from `key` on, or to the last one up to it; without a key, from the
@@ -55,6 +60,7 @@ impl<'t> TransactionCursor<'t> {
     fn seek_to(&mut self, direction: Direction, key: Option<&[u8]>) -> Result<()> {
         self.stand = IterState::Nowhere;
         self.direction = direction;
+        self.theirs_over = false;
         match (direction, key) {
             (Forward, None) => self.theirs.seek_first()?,
             (Forward, Some(key)) => self.theirs.seek(key)?,
@@ -79,7 +85,7 @@ impl<'t> TransactionCursor<'t> {
 
     /// The write in the range that is nearest to `from` in the cursor's direction.
     fn own(&self, from: Bound<&[u8]>) -> Option<(&'t [u8], &'t Place)> {
-        let (keys, _) = self.writes?;
+        let keys = self.writes?.keys;
         // Bound at one end only: a range that is upside down is empty, and no error.
         let found = match self.direction {
             Forward => keys.range::<[u8], _>((from, Bound::Unbounded)).next(),
@@ -92,7 +98,8 @@ impl<'t> TransactionCursor<'t> {
     fn land(&mut self) -> Result<()> {
         self.stand = IterState::Nowhere;
         loop {
-            let theirs = self.theirs.current().map(|(key, _)| key);
+            self.pass_deleted()?;
+            let theirs = self.their_key();
             let Some((key, place)) = self.ours else {
                 self.stand = if theirs.is_some() { IterState::Theirs } else { IterState::Nowhere };
                 return Ok(());
@@ -116,6 +123,35 @@ impl<'t> TransactionCursor<'t> {
         }
     }
 
+    /// The key of the store that the cursor is at.
+    fn their_key(&self) -> Option<&[u8]> {
+        match self.theirs_over {
+            true => None,
+            false => self.theirs.current().map(|(key, _)| key),
+        }
+    }
+
+    /// Moves the position in the store out of ranges that are deleted.
+    fn pass_deleted(&mut self) -> Result<()> {
+        let Some(writes) = self.writes.filter(|writes| !writes.deleted.is_empty()) else {
+            return Ok(());
+        };
+        while let Some(range) = self.their_key().and_then(|key| writes.deleted.covering(key)) {
+            match (self.direction, range) {
+                (Forward, (_, Some(end))) => self.theirs.seek(end)?,
+                (Forward, (_, None)) => self.theirs_over = true,
+                (Back, (start, _)) if self.range.starts_after(start) => self.theirs_over = true,
+                (Back, (start, _)) => {
+                    self.theirs.seek_back(start)?;
+                    if self.their_key() == Some(start) {
+                        self.theirs.prev()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Goes to the next pair in `direction`.
     fn step(&mut self, direction: Direction) -> Result<()> {
         if self.stand != IterState::Nowhere && self.direction != direction {
@@ -129,7 +165,7 @@ impl<'t> TransactionCursor<'t> {
         match (std::mem::replace(&mut self.stand, IterState::Nowhere), self.ours) {
             (IterState::Nowhere, _) => return Ok(()),
             (IterState::Ours, Some((key, _))) => {
-                if self.theirs.current().is_some_and(|(theirs, _)| theirs == key) {
+                if self.their_key() == Some(key) {
                     self.step_theirs()?;
                 }
                 self.step_ours(key);
@@ -204,8 +240,8 @@ impl Cursor for TransactionCursor<'_> {
     fn current(&self) -> Option<(&[u8], &[u8])> {
         match (self.stand, self.ours, self.writes) {
             (IterState::Theirs, ..) => self.theirs.current(),
-            (IterState::Ours, Some((key, Place::Put(value))), Some((_, encoded))) => {
-                Some((key, &encoded[value.clone()]))
+            (IterState::Ours, Some((key, Place::Put(value))), Some(writes)) => {
+                Some((key, &writes.encoded[value.clone()]))
             }
             _ => None,
         }

@@ -8,6 +8,7 @@
 //! * [`TransactionDb`] wraps any store; [`begin`](esker_api::Transactional::begin) starts a transaction.
 //! * `transaction`: what a transaction does between its begin and its end.
 //! * `write_set`: its own writes, and how they are found again; `cursor` merges them with the store's.
+//! * [`StoreBatch`]: a batch that reads its own writes; it is no transaction.
 //! * `locks`: who holds which key, who waits for it, and deadlocks.
 //! * `read_set`, `commit`, `committing`: the test at the commit.
 //! * `prepared`: two-phase commit.
@@ -33,6 +34,8 @@ mod commit;
 mod committing;
 mod cursor;
 mod db;
+mod deleted_ranges;
+mod indexed_batch;
 mod locks;
 mod manager;
 mod prepared;
@@ -41,6 +44,7 @@ mod transaction;
 mod write_set;
 
 pub use db::TransactionDb;
+pub use indexed_batch::StoreBatch;
 pub use manager::{LockStats, TransactionManager};
 pub use prepared::{MAX_ID_BYTES, PreparedTransaction};
 pub use transaction::StoreTransaction;

@@ -180,7 +180,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         } else {
             store.cursor_at(keyspace, range.clone(), &store.snapshot())?
         };
-        let writes = self.writes.keys(keyspace);
+        let writes = self.writes.of(keyspace);
         let stretch = (self.options.isolation == Isolation::Serializable)
             .then(|| ScannedRange::new(&mut self.reads, keyspace, range.clone()));
         if writes.is_none() && stretch.is_none() {

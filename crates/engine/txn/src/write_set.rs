@@ -2,6 +2,7 @@
 //! when the transaction first reads something and brought up to date by later reads. A transaction that
 //! only writes has none.
 
+use crate::deleted_ranges::DeletedRanges;
 use esker_api::{BatchLimits, BatchMark, WriteBatch};
 use esker_base::{EXPIRY_BYTES, Entry, Error, KeyspaceId, Kind, Result, is_edge_key, split_expiry};
 use std::collections::BTreeMap;
@@ -27,11 +28,28 @@ pub(crate) enum Place {
 /// The newest write of each key of a keyspace.
 pub(crate) type Keys = BTreeMap<Vec<u8>, Place>;
 
+/// The writes to a keyspace.
+#[derive(Default)]
+struct Index {
+    keys: Keys,
+    /// They hide what the store has. Keys that were written before a range delete are not in `keys`.
+    deleted: DeletedRanges,
+}
+
+/// The writes to a keyspace, for reads.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnWrites<'t> {
+    pub(crate) keys: &'t Keys,
+    /// The bytes that the places of values are in.
+    pub(crate) encoded: &'t [u8],
+    pub(crate) deleted: &'t DeletedRanges,
+}
+
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct WriteSet {
     batch: WriteBatch,
-    index: BTreeMap<KeyspaceId, Keys>,
+    index: BTreeMap<KeyspaceId, Index>,
     /// How much of the encoded batch the index covers.
     indexed_bytes: usize,
     /// What the store may add to the batch for its edge keys, in bytes.
@@ -73,6 +91,11 @@ impl WriteSet {
         &self.batch
     }
 
+    /// The writes, to add some without a check of limits.
+    pub(crate) fn batch_mut(&mut self) -> &mut WriteBatch {
+        &mut self.batch
+    }
+
     /// Ends the set and returns its writes.
     pub(crate) fn take_batch(&mut self) -> WriteBatch {
         std::mem::take(self).batch
@@ -85,22 +108,34 @@ impl WriteSet {
             return None;
         }
         self.index_pending();
-        Some(match self.index.get(&keyspace)?.get(key)? {
-            Place::Put(value) => Some(&self.batch.encoded()[value.clone()]),
-            Place::Deleted => None,
-        })
+        let index = self.index.get(&keyspace)?;
+        match index.keys.get(key) {
+            Some(Place::Put(value)) => Some(Some(&self.batch.encoded()[value.clone()])),
+            Some(Place::Deleted) => Some(None),
+            None => index.deleted.covering(key).map(|_| None),
+        }
     }
 
-    /// The writes to `keyspace` in key order, and the bytes that their places are in.
-    pub(crate) fn keys(&mut self, keyspace: KeyspaceId) -> Option<(&Keys, &[u8])> {
+    /// The writes to `keyspace`.
+    pub(crate) fn of(&mut self, keyspace: KeyspaceId) -> Option<OwnWrites<'_>> {
         self.index_pending();
-        Some((self.index.get(&keyspace)?, self.batch.encoded()))
+        let Index { keys, deleted } = self.index.get(&keyspace)?;
+        Some(OwnWrites { keys, encoded: self.batch.encoded(), deleted })
     }
 
     fn index_pending(&mut self) {
         let encoded = self.batch.encoded();
         let mut rest = &encoded[self.indexed_bytes..];
         while let Some(Entry { keyspace, kind, key, value }) = Entry::decode_unstored(&mut rest) {
+            let index = self.index.entry(keyspace).or_default();
+            if kind == Kind::RangeDelete {
+                let end = (!value.is_empty()).then_some(value);
+                index.deleted.add(key, end);
+                index.keys.retain(|written, _| {
+                    &written[..] < key || end.is_some_and(|end| &written[..] >= end)
+                });
+                continue;
+            }
             // An entry ends with its value.
             let end = encoded.len() - rest.len();
             let place = match kind {
@@ -109,10 +144,9 @@ impl WriteSet {
                 Kind::ExpiringPut => Place::Put(end - value.len() + EXPIRY_BYTES..end),
                 Kind::Delete | Kind::RangeDelete | Kind::Merge | Kind::Combined => Place::Deleted,
             };
-            let keys = self.index.entry(keyspace).or_default();
-            match keys.get_mut(key) {
+            match index.keys.get_mut(key) {
                 Some(older) => *older = place,
-                None => drop(keys.insert(key.to_vec(), place)),
+                None => drop(index.keys.insert(key.to_vec(), place)),
             }
         }
         self.indexed_bytes = encoded.len();

@@ -8,6 +8,7 @@
 
 pub(crate) mod cursor;
 pub(crate) mod index;
+pub(crate) mod indexed_batch;
 mod ingest;
 mod introspection;
 pub(crate) mod keyspace;

@@ -367,8 +367,8 @@ impl std::fmt::Debug for Transaction {
     }
 }
 
-/// The entries of a range as a [`Transaction`] sees them: an iterator from both ends. Ends after the
-/// first error.
+/// The entries of a range as a [`Transaction`] or an [`IndexedBatch`](crate::IndexedBatch) sees them:
+/// an iterator from both ends. Ends after the first error.
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct TransactionRange<'t> {
     /// `None` once the range has ended. An error is the only item.
@@ -389,7 +389,7 @@ enum End {
 }
 
 impl<'t> TransactionRange<'t> {
-    fn over(cursor: Result<Box<dyn Cursor + Send + 't>>) -> Self {
+    pub(super) fn over(cursor: Result<Box<dyn Cursor + Send + 't>>) -> Self {
         TransactionRange { cursor: Some(cursor), moved: None, front: None, back: None }
     }
 

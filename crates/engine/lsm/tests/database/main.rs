@@ -15,6 +15,7 @@ mod dram_table;
 mod edge_keys;
 mod expiry;
 mod foreign_handles;
+mod indexed_batches;
 mod large_batches;
 mod merges;
 mod pool;

@@ -141,7 +141,7 @@ fn walk_merged(
     let seen = {
         let theirs = Box::new(Pairs::new(stored, range));
         let stretch = ScannedRange::new(&mut reads, KEYSPACE, range.clone());
-        let writes = set.keys(KEYSPACE);
+        let writes = set.of(KEYSPACE);
         let mut cursor = TransactionCursor::new(theirs, writes, range.clone(), Some(stretch));
         walk(&mut cursor, moves)
     };
