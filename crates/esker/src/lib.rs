@@ -169,7 +169,7 @@ pub use esker_api::{
     Concurrency, Cursor, Isolation, KeyRange, MergeError, MergeOperator, TransactionOptions, Value,
     WriteBatch,
 };
-pub use esker_base::{Error, IndexError, KeyspaceId, PreparedError, Result, Seqno};
+pub use esker_base::{Error, IndexError, KeyspaceId, LockWait, PreparedError, Result, Seqno};
 pub use esker_lsm::{
     BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Index, IndexCheck, IndexEntries,
     IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings, IndexStatus, IndexedBatch, Ingested,

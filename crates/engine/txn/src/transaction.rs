@@ -47,6 +47,11 @@ impl<S: Keyspaces> StoreTransaction<S> {
         }
     }
 
+    /// Its number among the transactions of its manager.
+    pub fn id(&self) -> u64 {
+        self.held.owner().0
+    }
+
     /// The store that it runs over.
     pub fn store(&self) -> &S {
         &self.store

@@ -1,5 +1,7 @@
 //! Parts of messages that depend on what an error holds.
 
+use super::LockWait;
+
 /// The holder of a lock, and what to do.
 pub(super) fn holder(pid: &str) -> String {
     match pid == std::process::id().to_string() {
@@ -22,4 +24,17 @@ pub(super) fn advice(source: &std::io::Error) -> &'static str {
         ErrorKind::PermissionDenied => "; check the owner and mode of the path",
         _ => "",
     }
+}
+
+/// The cycle of a deadlock, which `key` closed: which transaction waits for which key of which other.
+pub(super) fn cycle(key: &str, waits: &[LockWait]) -> String {
+    let holders = waits.iter().cycle().skip(1);
+    let wait = |(wait, holder): (&LockWait, &LockWait)| {
+        let LockWait { transaction, key } = wait;
+        let key = if key.is_empty() { "a range".to_owned() } else { format!("key {key}") };
+        format!("transaction {transaction} waits for {key} of transaction {}", holder.transaction)
+    };
+    let waits: Vec<_> = waits.iter().zip(holders).map(wait).collect();
+    let cycle = if waits.is_empty() { String::new() } else { format!(" ({})", waits.join(", ")) };
+    format!(" when it asked for key {key}{cycle}; roll back and run it again")
 }

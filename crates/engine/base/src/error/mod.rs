@@ -2,12 +2,13 @@
 
 mod index;
 mod kinds;
+mod lock_wait;
 mod messages;
 mod prepared;
 
-use messages::{advice, damaged, holder};
+use messages::{advice, cycle, damaged, holder};
 use std::sync::Arc;
-pub use {index::IndexError, prepared::PreparedError};
+pub use {index::IndexError, lock_wait::LockWait, prepared::PreparedError};
 
 /// A result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -539,7 +540,7 @@ pub enum Error {
     #[error("the database is closed")]
     Closed,
 
-    /// The answer is not in memory, and the call may not block. Use a call that may block.
+    /// The answer is not in memory, and the call may not block.
     #[error("the answer is not in memory; ask again with a call that may block")]
     WouldBlock,
 
@@ -554,32 +555,29 @@ pub enum Error {
     },
 
     /// Transactions waited for each other in a cycle, and this one was chosen to fail.
-    #[error(
-        "the transaction was aborted to resolve a deadlock of {transactions} transactions, when it \
-         asked for key {key}; roll back and run it again"
-    )]
+    #[error("the transaction was aborted to resolve a deadlock{}", cycle(key, waits))]
     Deadlock {
-        /// The number of transactions in the cycle.
-        transactions: usize,
-        /// The key that this transaction waited for, with unprintable bytes escaped.
+        /// The key that this transaction asked for, with unprintable bytes escaped.
         key: String,
+        /// Who waited for which key, this transaction first; each waited for the next.
+        waits: Box<[LockWait]>,
     },
 
     /// Another transaction held the lock of a key for longer than the lock timeout.
-    ///
-    /// Roll back and run the transaction again, or allow it a longer timeout.
     #[error(
-        "key {key} was locked by another transaction for longer than the lock timeout of {waited:?}; \
-         roll back and run the transaction again, or allow it more time"
+        "key {key} was locked by {holder} for longer than the lock timeout of {waited:?}; run the \
+         transaction again, or allow it more time"
     )]
     LockTimeout {
         /// The key, with unprintable bytes escaped.
         key: String,
+        /// Who had locked it: `transaction 12`, or `the prepared transaction order-7`.
+        holder: String,
         /// The lock timeout.
         waited: std::time::Duration,
     },
 
-    /// The transaction has already ended. Begin another one.
+    /// The transaction has ended.
     #[error("the transaction has ended: it was {how}; begin another")]
     TransactionEnded {
         /// How it ended: "committed", "rolled back" and so on.

@@ -177,6 +177,12 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// Returns the number of the transaction, which no other of this open has.
+    /// [`Error::Deadlock`] and [`Error::LockTimeout`] name transactions by it.
+    pub fn id(&self) -> u64 {
+        self.inner.id()
+    }
+
     /// Returns the value of `key` as this transaction sees it, its own writes included.
     ///
     /// # Errors

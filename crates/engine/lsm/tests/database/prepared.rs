@@ -60,7 +60,10 @@ fn prepare(db: &Db, id: &str, key: &str, value: &str) {
 fn assert_locked(db: &Db, key: &str, is_locked: bool) {
     let mut tx = db.transaction_with(impatient()).unwrap();
     match put(db, &mut tx, key, "") {
-        Err(Error::LockTimeout { key: named, .. }) => assert!(is_locked && named == key, "{key}"),
+        Err(Error::LockTimeout { key: named, holder, .. }) => {
+            assert!(is_locked && named == key, "{key}");
+            assert!(holder.starts_with("the prepared transaction "), "{holder}");
+        }
         other => assert!(!is_locked && other.is_ok(), "{key} is not locked: {other:?}"),
     }
 }

@@ -1,7 +1,7 @@
 //! Waits for a lock, and detects a wait that would never end.
 
 use super::{Acquired, LockKey, LockManager, Shard, TransactionId, holder, take};
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::{Error, KeyspaceId, LockWait, Result};
 use hashbrown::HashMap;
 use parking_lot::{Condvar, MutexGuard};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -65,7 +65,7 @@ impl LockManager {
                 let ended = range.wait_for_end(|| self.left(limit));
                 self.end_wait(owner);
                 if !ended {
-                    return Err(timed_out(key.key, limit));
+                    return Err(timed_out(key.key, self.name(range.owner), limit));
                 }
             } else if self.wait_in_queue(owner, key, limit)? {
                 return Ok(Acquired::Now);
@@ -95,11 +95,12 @@ impl LockManager {
                 entry.enqueue(owner, wake.clone());
             }
             waits.insert(owner, WaitTarget::Key(WaitedKey::new(key)));
-            if let Some(transactions) = self.find_cycle(&waits, owner) {
+            if let Some(cycle) = self.find_cycle(&waits, owner) {
+                let error = deadlock(&waits, &cycle, key.key);
                 waits.remove(&owner);
                 let mut shard = self.shard(key.hash).lock();
                 return match self.give_up(&mut shard, owner, key) {
-                    true => Err(deadlock(key.key, transactions)),
+                    true => Err(error),
                     // Somebody of the circle ran out of time just now.
                     false => Ok(true),
                 };
@@ -108,27 +109,30 @@ impl LockManager {
         let got = self.sleep(owner, key, &wake, limit);
         self.end_wait(owner);
         match got {
-            true => Ok(true),
-            false => Err(timed_out(key.key, limit)),
+            Ok(()) => Ok(true),
+            Err(holder) => Err(timed_out(key.key, self.name(holder), limit)),
         }
     }
 
-    /// Sleeps until `owner` has `key`, or its time is up: then it has left the queue.
+    /// Sleeps until `owner` has `key`, or its time is up: then it has left the queue. The error is who
+    /// has the key.
     fn sleep(
         &self,
         owner: TransactionId,
         key: LockKey<'_>,
         wake: &Condvar,
         limit: Deadline,
-    ) -> bool {
+    ) -> std::result::Result<(), TransactionId> {
         let mut shard = self.shard(key.hash).lock();
         loop {
-            if holder(&shard, key) == Some(owner) {
-                return true;
+            let holder = holder(&shard, key).expect("a key that is waited for is in the table");
+            if holder == owner {
+                return Ok(());
             }
             let left = self.left(limit);
             if left.is_zero() {
-                return !self.give_up(&mut shard, owner, key);
+                self.give_up(&mut shard, owner, key);
+                return Err(holder);
             }
             wake.wait_for(&mut shard, left);
         }
@@ -158,9 +162,10 @@ impl LockManager {
         waits.insert(owner, place);
         match self.find_cycle(&waits, owner) {
             None => Ok(()),
-            Some(transactions) => {
+            Some(cycle) => {
+                let error = deadlock(&waits, &cycle, key);
                 waits.remove(&owner);
-                Err(deadlock(key, transactions))
+                Err(error)
             }
         }
     }
@@ -170,15 +175,16 @@ impl LockManager {
         self.waits.lock().remove(&owner);
     }
 
-    /// How many owners wait for each other in a circle that `start` is in, if there is one.
+    /// The owners that wait for each other in a circle, from `start` on, if there is one.
     ///
     /// A link that was seen stays while those before it in the chain wait, unless one of them runs out
     /// of time. So a circle that is seen link by link was there as a whole, or breaks up by itself.
-    fn find_cycle(&self, waits: &Waits, start: TransactionId) -> Option<usize> {
-        let mut at = start;
+    fn find_cycle(&self, waits: &Waits, start: TransactionId) -> Option<Vec<TransactionId>> {
+        let (mut at, mut chain) = (start, Vec::new());
         // A chain is no longer than there are waiters; one that does not come back to `start` ends, as
         // older circles do not exist.
-        for transactions in 1..=waits.len() {
+        for _ in 0..waits.len() {
+            chain.push(at);
             at = match waits.get(&at)? {
                 WaitTarget::Range(owner) => *owner,
                 WaitTarget::Key(key) => {
@@ -189,7 +195,7 @@ impl LockManager {
                 }
             };
             if at == start {
-                return Some(transactions);
+                return Some(chain);
             }
         }
         None
@@ -201,12 +207,21 @@ impl LockManager {
     }
 }
 
-pub(super) fn timed_out(key: &[u8], limit: Deadline) -> Error {
-    Error::LockTimeout { key: key.escape_ascii().to_string(), waited: limit.timeout }
+pub(super) fn timed_out(key: &[u8], holder: String, limit: Deadline) -> Error {
+    Error::LockTimeout { key: key.escape_ascii().to_string(), holder, waited: limit.timeout }
 }
 
-fn deadlock(key: &[u8], transactions: usize) -> Error {
-    Error::Deadlock { transactions, key: key.escape_ascii().to_string() }
+/// The error of the one that asked for `key`, and so closed the circle.
+fn deadlock(waits: &Waits, cycle: &[TransactionId], key: &[u8]) -> Error {
+    let wait = |owner: &TransactionId| {
+        let key = match &waits[owner] {
+            WaitTarget::Key(key) => key.key.escape_ascii().to_string(),
+            WaitTarget::Range(_) => String::new(),
+        };
+        LockWait::new(owner.0, key)
+    };
+    let waits = cycle.iter().map(wait).collect();
+    Error::Deadlock { key: key.escape_ascii().to_string(), waits }
 }
 
 /// Owners are numbers that count up: spread out, they are as good as a hash.

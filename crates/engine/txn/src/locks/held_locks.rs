@@ -47,6 +47,7 @@ impl LockManager {
     /// Gives back what [`HeldLocks::park`] took.
     pub(crate) fn release_parked(&self, parked: ParkedLocks) {
         parked.hashes.iter().for_each(|&hash| self.unlock(parked.owner, hash));
+        self.prepared.lock().remove(&parked.owner);
     }
 }
 
@@ -81,6 +82,11 @@ impl<T: Locks> HeldLocks<T> {
     pub(crate) fn new(table: T) -> Self {
         let owner = table.locks().new_owner();
         HeldLocks { table, owner, hashes: SmallVec::new(), has_ranges: false }
+    }
+
+    /// Who holds the locks.
+    pub(crate) fn owner(&self) -> TransactionId {
+        self.owner
     }
 
     /// What leads to the table.
@@ -172,7 +178,8 @@ impl<T: Locks> HeldLocks<T> {
                     // Whoever still waits for the old one is awake, and is to be no part of a circle.
                     self.owner = self.table.locks().new_owner();
                     if self.table.locks().left(limit).is_zero() {
-                        return Err(Error::LockTimeout { key, waited: timeout });
+                        let holder = "other transactions".to_owned();
+                        return Err(Error::LockTimeout { key, holder, waited: timeout });
                     }
                     stuck_at = at;
                 }
@@ -214,7 +221,7 @@ impl<T: Locks> HeldLocks<T> {
             let ended = other.wait_for_end(|| table.left(limit));
             table.end_wait(owner);
             if !ended {
-                return Err(timed_out(start, limit));
+                return Err(timed_out(start, table.name(other.owner), limit));
             }
         }
         self.has_ranges = true;
@@ -248,11 +255,12 @@ impl<T: Locks> HeldLocks<T> {
         keys
     }
 
-    /// Takes the locks away: they are held until [`LockManager::release_parked`], whatever becomes of
-    /// this.
-    pub(crate) fn park(&mut self) -> ParkedLocks {
+    /// Takes the locks away, for the transaction prepared under `id`: they are held until
+    /// [`LockManager::release_parked`], whatever becomes of this.
+    pub(crate) fn park(&mut self, id: &[u8]) -> ParkedLocks {
         debug_assert!(!self.has_ranges, "transactions lock no ranges");
         let owner = std::mem::replace(&mut self.owner, self.table.locks().new_owner());
+        self.table.locks().prepared.lock().insert(owner, id.into());
         ParkedLocks { owner, hashes: std::mem::take(&mut self.hashes) }
     }
 

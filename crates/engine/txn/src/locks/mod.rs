@@ -12,7 +12,7 @@
 //!
 //! **Ranges** are locked for range deletes, see [`ranges`].
 //!
-//! Lock order: `waits` → a shard → `ranges`.
+//! Lock order: `waits` → a shard → `ranges`. `prepared` is locked with nothing else.
 
 mod deadlock;
 mod entry;
@@ -42,7 +42,7 @@ const SHARDS: usize = 32;
 
 /// Who holds locks. Never used again for another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct TransactionId(u64);
+pub(crate) struct TransactionId(pub(crate) u64);
 
 /// A key, as the table looks for it.
 #[derive(Clone, Copy)]
@@ -84,6 +84,8 @@ pub(crate) struct LockManager {
     ranges: Ranges,
     /// What each waiting owner waits for. Held while a wait begins.
     waits: Mutex<HashMap<TransactionId, WaitTarget, BuildHasherDefault<OwnerHasher>>>,
+    /// The ids of prepared transactions, by the owners of their locks.
+    prepared: Mutex<HashMap<TransactionId, Box<[u8]>, BuildHasherDefault<OwnerHasher>>>,
     clock: Arc<dyn Clock>,
     next_owner: AtomicU64,
     /// A forked child has no part in them.
@@ -96,6 +98,7 @@ impl LockManager {
             shards: (0..SHARDS).map(|_| Padded::default()).collect(),
             ranges: Ranges::default(),
             waits: Mutex::default(),
+            prepared: Mutex::default(),
             clock,
             next_owner: AtomicU64::new(0),
             process: OwnerProcess::current(),
@@ -173,6 +176,14 @@ impl LockManager {
     /// How many ranges are locked.
     pub(crate) fn ranges_len(&self) -> usize {
         self.ranges.len()
+    }
+
+    /// How messages call `owner`.
+    fn name(&self, owner: TransactionId) -> String {
+        match self.prepared.lock().get(&owner) {
+            Some(id) => format!("the prepared transaction {}", id.escape_ascii()),
+            None => format!("transaction {}", owner.0),
+        }
     }
 
     /// When a wait that begins now ends.

@@ -99,7 +99,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         }
         let writes = self.writes.take_batch();
         let entered = guard.map(|guard| guard.keep());
-        Ok(Prepared { writes, parts, locks: self.held.park(), entered })
+        Ok(Prepared { writes, parts, locks: self.held.park(id), entered })
     }
 
     /// Locks on keys that the transaction does not write.
@@ -227,7 +227,7 @@ impl TransactionManager {
         }
         let entered =
             reads_checked.then(|| self.in_flight().enter(WriteFootprint::of(&writes)).keep());
-        let prepared = Prepared { writes, parts, locks: held.park(), entered };
+        let prepared = Prepared { writes, parts, locks: held.park(id), entered };
         self.prepared().reserve(id)?.fill(Box::new(prepared));
         Ok(())
     }

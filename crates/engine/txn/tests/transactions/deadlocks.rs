@@ -3,8 +3,10 @@
 use crate::support::{KEYSPACE, Text, assert_nothing_held, committed, options, store_of};
 use esker_api::Concurrency::Pessimistic;
 use esker_api::Isolation::{ReadCommitted, Snapshot};
-use esker_api::{Transactional, WriteBatch};
-use esker_base::{Error, Result, Rng};
+use esker_api::{Keyspaces, Transaction, Transactional, WriteBatch};
+use esker_base::{Error, Result, Rng, SystemClock};
+use esker_txn::TransactionManager;
+use std::sync::Arc;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,12 +38,39 @@ fn of_a_circle_one_gives_way_and_the_others_go_on() {
         let outcomes = circle_of(n);
         let victims: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
         let [victim] = &victims[..] else { panic!("of {n}: {victims:?}") };
-        assert!(
-            matches!(victim, Error::Deadlock { transactions, .. } if *transactions == n),
-            "{victim}"
-        );
+        assert!(matches!(victim, Error::Deadlock { waits, .. } if waits.len() == n), "{victim}");
         assert!(victim.is_transient());
     }
+}
+
+/// Which key each waited for, and whose it was.
+#[test]
+fn a_deadlock_is_reported_with_both_keys_and_both_transactions() {
+    let store = store_of(&[]);
+    let manager =
+        TransactionManager::new(store.store().batch_limits(), Arc::new(SystemClock::new()));
+    let options = options(ReadCommitted, Pessimistic);
+    let begin = || manager.begin(store.store(), options).unwrap();
+    let (mut first, mut second) = (begin(), begin());
+    let ids = [first.id(), second.id()];
+    first.put(KEYSPACE, b"a", b"").unwrap();
+    second.put(KEYSPACE, b"b", b"").unwrap();
+    let errors: Vec<Error> = std::thread::scope(|scope| {
+        let clients = [
+            scope.spawn(move || first.put(KEYSPACE, b"b", b"").err()),
+            scope.spawn(move || second.put(KEYSPACE, b"a", b"").err()),
+        ];
+        clients.into_iter().filter_map(|client| client.join().unwrap()).collect()
+    });
+    let [error] = &errors[..] else { panic!("{errors:?}") };
+    let Error::Deadlock { key, waits } = error else { panic!("{error}") };
+    let (own, other) = if key == "b" { (0, 1) } else { (1, 0) };
+    let keys = ["b", "a"];
+    assert_eq!((waits[0].transaction, &waits[0].key[..]), (ids[own], keys[own]));
+    assert_eq!((waits[1].transaction, &waits[1].key[..]), (ids[other], keys[other]));
+    let said =
+        format!("transaction {} waits for key {key} of transaction {}", ids[own], ids[other]);
+    assert!(error.to_string().contains(&said), "{error}");
 }
 
 #[test]

@@ -127,10 +127,13 @@ impl RocksTransactions {
         match error.kind() {
             // RocksDB does not say how many there were.
             ErrorKind::Busy if error.as_ref().contains("Deadlock") => {
-                Error::Deadlock { transactions: 2, key }
+                Error::Deadlock { key, waits: [].into() }
             }
             ErrorKind::Busy | ErrorKind::TryAgain => Error::Conflict { key },
-            ErrorKind::TimedOut => Error::LockTimeout { key, waited },
+            ErrorKind::TimedOut => {
+                let holder = "another transaction".to_owned();
+                Error::LockTimeout { key, holder, waited }
+            }
             _ => foreign(action, &self.dir, error),
         }
     }
