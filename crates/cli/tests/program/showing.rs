@@ -30,7 +30,10 @@ fn keyspaces_are_listed_with_their_settings() {
     let logs =
         json["keyspaces"].as_array().unwrap().iter().find(|one| one["name"] == "logs").unwrap();
     assert_eq!(logs["shape"], "tiered:4");
-    assert_eq!(fields(logs), ["compression", "dedup", "filter_bits", "id", "name", "shape"]);
+    assert_eq!(
+        fields(logs),
+        ["compression", "dedup", "filter_bits", "id", "merge", "name", "shape"]
+    );
 }
 
 #[test]

@@ -358,7 +358,10 @@ fn active_zones_that_are_no_chunks_take_places() {
     assert_eq!(open(&disk).active_max(), Some(ACTIVE_MIN));
     disk.change(|state| state.zones[32].condition = Condition::Active);
     let refused = ZnsDevice::of(disk.clone()).err().unwrap();
-    assert!(refused.to_string().contains("7 zones may be written at a time beside 1"), "{refused}");
+    assert!(
+        refused.to_string().contains("7 zones may be written at a time in addition to 1"),
+        "{refused}"
+    );
     disk.change(|state| state.active_max = Some(ACTIVE_MIN + 1));
     assert_eq!(open(&disk).active_max(), Some(ACTIVE_MIN));
 }

@@ -173,7 +173,7 @@ fn a_store_that_is_full_says_so_and_can_be_emptied() {
             Err(error) => break error,
         }
     };
-    assert!(full.to_string().starts_with("capacity exceeded: the hash store disk has no room"));
+    assert!(full.to_string().starts_with("capacity exceeded: the hash store disk has no space"));
     let stats = partition.stats();
     assert!(stats.unused_bytes < stats.data_bytes / 50, "{stats:?}");
     // All that was stored is there, and what was not is not.
