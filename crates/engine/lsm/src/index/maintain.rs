@@ -51,6 +51,9 @@ struct RowChange<'b> {
     value: Option<&'b [u8]>,
 }
 
+/// The rows that a batch changes, with their new values.
+type ChangedRows<'b> = BTreeMap<(KeyspaceId, Cow<'b, [u8]>), Option<&'b [u8]>>;
+
 /// What a batch makes of the rows of keyspaces with indexes.
 #[derive(Default)]
 struct RowChanges<'b> {
@@ -152,7 +155,7 @@ impl<'a> Indexing<'a> {
         batch: &'b WriteBatch,
         map: &IndexMap,
     ) -> Result<RowChanges<'b>> {
-        let mut rows: BTreeMap<(KeyspaceId, Cow<'b, [u8]>), Option<&'b [u8]>> = BTreeMap::new();
+        let mut rows: ChangedRows<'b> = BTreeMap::new();
         let mut cleared = BTreeSet::new();
         for entry in batch.iter().filter(|entry| map.contains_key(&entry.keyspace)) {
             let keyspace = entry.keyspace;
