@@ -23,7 +23,7 @@
 //! | | benches | `esker stats` |
 //! |---|---|---|
 //! | live bytes | keys and values of all records | what is live now, as tables hold it |
-//! | a memtable | the write buffer that engines were configured with | users' bytes a flush, in the mean, as tables hold them |
+//! | a memtable | the write buffer that engines were configured with | users' bytes per flush, on average, as tables hold them |
 //! | written, for a byte of the user's | by flushes and compactions, load, and compactions until idle | the same since the database was made, by users' bytes as tables hold them |
 //! | mean space | sampled while keys are updated | inspected after each flush |
 //! | skew | of the load's distribution | 1 |

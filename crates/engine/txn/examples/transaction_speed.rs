@@ -56,7 +56,7 @@ fn transaction(
     transaction.commit()
 }
 
-/// The nanoseconds of one `batch`, in the mean of a range.
+/// The nanoseconds of one `batch`, on average over a range.
 fn stretch(clock: &SystemClock, mut batch: impl FnMut() -> Result<()>) -> Result<f64> {
     let start = clock.now();
     for _ in 0..STRETCH {

@@ -261,7 +261,7 @@ impl DbCursor {
         if moved.is_err() {
             pair.there = false;
         }
-        // Not while the walk is held: whoever installs an edit may recall it.
+        // Not while the walk is held: a thread that installs an edit may recall it.
         if has_expired && let Some(inner) = self.inner.upgrade() {
             keep_expiries(&inner.tree, ReadTier::MayBlock)?;
         }

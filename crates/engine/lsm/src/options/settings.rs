@@ -228,7 +228,7 @@ pub struct Settings {
     pub default_keyspace: KeyspaceSettings,
     /// Merge operators, in addition to the built-in ones. Default: none.
     ///
-    /// A database whose keyspaces name other operators opens all the same. Reads that need them fail
+    /// A database whose keyspaces name other operators opens nevertheless. Reads that need them fail
     /// with [`Error::NoMergeOperator`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub merge_operators: MergeOperators,

@@ -21,7 +21,7 @@ pub(super) fn living<'v>(
 
 /// Makes durable that entries have expired which readers met.
 ///
-/// If that fails, they have expired all the same: they may appear again only if the process ends, and
+/// If that fails, they have expired nevertheless: they may appear again only if the process ends, and
 /// the calendar is set back.
 ///
 /// # Errors
