@@ -2,8 +2,11 @@
 
 use esker_base::Result;
 
+/// The unit in which devices are read and written, in bytes.
+pub const BLOCK_BYTES: u64 = 4096;
+
 /// Blocks that can be read and written in any order. Offsets and lengths are in bytes, and multiples of
-/// [`BLOCK_BYTES`](super::BLOCK_BYTES); the caller stays inside.
+/// [`BLOCK_BYTES`]; the caller stays inside.
 ///
 /// A block survives power loss whole, as it was or as it was written. What was written is safe against power loss after
 /// the next [`flush`](BlockDevice::flush); until then each block may be found in any state that it had since the last.

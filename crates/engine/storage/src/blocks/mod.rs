@@ -28,7 +28,7 @@ mod shared;
 mod write_behind;
 mod writer;
 
-pub use device::BlockDevice;
+pub use device::{BLOCK_BYTES, BlockDevice};
 pub use memory::MemoryDevice;
 
 use self::shared::BlockFsShared;
@@ -45,9 +45,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use write_behind::WriteBehind;
 use writer::Writer;
-
-/// What devices are read and written in.
-pub const BLOCK_BYTES: u64 = 4096;
 
 /// Files on a device of blocks.
 pub struct BlockStorage {
