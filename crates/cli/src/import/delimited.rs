@@ -5,7 +5,7 @@
 //! unquoted field stands for itself. Empty lines are passed over in both.
 
 use super::lines::{Line, Lines, split_end};
-use super::{Bad, Format, Record, Rules, Step};
+use super::record::{Bad, Format, Record, Rules, Step};
 use crate::text::unescape;
 use std::collections::HashSet;
 use std::io::BufRead;

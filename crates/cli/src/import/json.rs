@@ -4,7 +4,7 @@
 //! that no number loses a digit.
 
 use super::lines::{Line, Lines};
-use super::{Bad, Record, Rules, Step};
+use super::record::{Bad, Record, Rules, Step};
 use crate::text::unhex;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};

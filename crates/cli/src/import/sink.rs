@@ -1,6 +1,6 @@
 //! Records into a keyspace: in write batches, or as tables that become visible at once.
 
-use super::Record;
+use super::record::Record;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
