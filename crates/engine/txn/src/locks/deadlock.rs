@@ -1,10 +1,11 @@
 //! Waits for a lock, and detects a wait that would never end.
 
-use super::{Acquired, LockKey, LockManager, Shard, TransactionId, holder, take};
+use super::key::{LockKey, OwnerHasher, TransactionId};
+use super::{Acquired, LockManager, Shard, holder, take};
 use esker_base::{Error, KeyspaceId, LockWait, Result};
 use hashbrown::HashMap;
 use parking_lot::{Condvar, MutexGuard};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -222,20 +223,4 @@ fn deadlock(waits: &Waits, cycle: &[TransactionId], key: &[u8]) -> Error {
     };
     let waits = cycle.iter().map(wait).collect();
     Error::Deadlock { key: key.escape_ascii().to_string(), waits }
-}
-
-/// Owners are numbers that count up: spread out, they are as good as a hash.
-#[derive(Default)]
-pub(super) struct OwnerHasher(u64);
-
-impl Hasher for OwnerHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("an owner is one number")
-    }
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }

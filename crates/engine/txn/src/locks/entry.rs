@@ -1,6 +1,6 @@
 //! A locked key.
 
-use super::{LockKey, TransactionId};
+use super::key::{LockKey, TransactionId};
 use esker_base::KeyspaceId;
 use parking_lot::Condvar;
 use smallvec::SmallVec;

@@ -1,8 +1,9 @@
 //! The locks that one owner holds. Dropping it gives them back, so none is ever left behind.
 
 use super::deadlock::{Deadline, WaitTarget, WaitedKey, timed_out};
+use super::key::{LockKey, TransactionId};
 use super::ranges::LockRange;
-use super::{Acquired, LockKey, LockManager, TransactionId};
+use super::{Acquired, LockManager};
 use esker_api::WriteBatch;
 use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
 use smallvec::SmallVec;
@@ -78,7 +79,7 @@ impl<'a> LockRequest<'a> {
 }
 
 impl<T: Locks> HeldLocks<T> {
-    /// Nothing yet, held by somebody new.
+    /// No locks yet, of a new owner.
     pub(crate) fn new(table: T) -> Self {
         let owner = table.locks().new_owner();
         HeldLocks { table, owner, hashes: SmallVec::new(), has_ranges: false }
@@ -125,7 +126,7 @@ impl<T: Locks> HeldLocks<T> {
     /// Locks all that `batch` writes to, and `more` keys, waiting for others at most `timeout` in all.
     /// Nothing may be held yet.
     ///
-    /// Mostly nobody is in the way, and then the order does not matter.
+    /// Mostly no lock is in the way, and then the order does not matter.
     pub(crate) fn lock_batch<'k>(
         &mut self,
         batch: &'k WriteBatch,
@@ -142,7 +143,7 @@ impl<T: Locks> HeldLocks<T> {
         self.lock_all(&mut wanted, timeout)
     }
 
-    /// Locks `keys` if nobody has one of them. Otherwise none is held.
+    /// Locks `keys` if none of them is locked. Otherwise it locks none.
     #[inline]
     fn try_lock_keys<'k>(&mut self, keys: impl Iterator<Item = LockKey<'k>>) -> bool {
         for key in keys {
@@ -157,10 +158,10 @@ impl<T: Locks> HeldLocks<T> {
 
     /// Locks everything `wanted`, waiting for others at most `timeout` in all. Nothing may be held yet.
     ///
-    /// Everybody who waits for several keys by this does so in the same order, so two of them never
-    /// wait for each other. If one and a transaction that locks keys as they come do, this one gives
-    /// all back, as it has not looked at anything yet. Then, with nothing held, it waits for the key at
-    /// which it was stuck, so that the other gets on, and begins again.
+    /// All that wait for several keys by this do so in the same order, so two of them never
+    /// wait for each other. If one and a transaction that locks keys as they come do, this one releases
+    /// all locks, as it has read nothing yet. Then, without locks, it waits for the key at
+    /// which it was stuck, so that the other proceeds, and begins again.
     #[cold]
     pub(super) fn lock_all(
         &mut self,

@@ -1,14 +1,14 @@
-//! Locks on keys: exclusive, held by a transaction from the moment it gets them to its end.
+//! Locks on keys: exclusive, held by a transaction from when it gets them to its end.
 //!
-//! Locked keys are in a table of shards, each under a short mutex of its own; a key that nobody holds
-//! is not in it. A key that is held has a queue of waiters, first come, first served: whoever lets go
-//! of it hands it to the first, and wakes that one only.
+//! Locked keys are in a table of shards, each under a short mutex of its own; a key that is not locked
+//! is not in it. A locked key has a queue of waiters, first come, first served: the owner that releases
+//! it hands it to the first, and wakes that one only.
 //!
 //! **Deadlocks** are found when they arise. A transaction waits for one key at a time, and so for one
 //! holder; the holder may be waiting in turn. Before it goes to sleep, a waiter follows that chain. If
-//! the chain comes back to itself, it gives up: the victim is the one that closed the circle. New
-//! waits begin one at a time (`waits`), so of two that close a circle together one sees the other.
-//! Whoever stands in front of me in a queue need not be followed: it waits for the same holder.
+//! the chain comes back to itself, the wait fails: the victim is the one that closed the cycle. New
+//! waits begin one at a time (`waits`), so of two that close a cycle together one sees the other.
+//! Waiters in front in a queue need not be followed: they wait for the same holder.
 //!
 //! **Ranges** are locked for range deletes, see [`ranges`].
 //!
@@ -17,18 +17,21 @@
 mod deadlock;
 mod entry;
 mod held_locks;
+mod key;
 mod ranges;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use held_locks::{HeldLocks, Locks, ParkedLocks};
+pub(crate) use key::LockKey;
 
-use deadlock::{OwnerHasher, WaitTarget};
+use deadlock::WaitTarget;
 use entry::Entry;
-use esker_base::{Clock, Error, KeyspaceId, Result, hash64};
+use esker_base::{Clock, Error, Result};
 use esker_pmem::OwnerProcess;
 use hashbrown::{HashMap, HashTable};
+use key::{OwnerHasher, TransactionId};
 use parking_lot::Mutex;
 use ranges::Ranges;
 use std::hash::BuildHasherDefault;
@@ -39,27 +42,6 @@ use std::time::Duration;
 /// Some times as many as threads run at once, so that two rarely meet at a shard; few enough that what
 /// all of them take stays in a processor's first cache.
 const SHARDS: usize = 32;
-
-/// Who holds locks. Never used again for another.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct TransactionId(pub(crate) u64);
-
-/// A key, as the table looks for it.
-#[derive(Clone, Copy)]
-pub(crate) struct LockKey<'a> {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) key: &'a [u8],
-    pub(crate) hash: u64,
-}
-
-impl<'a> LockKey<'a> {
-    #[inline]
-    pub(crate) fn new(keyspace: KeyspaceId, key: &'a [u8]) -> Self {
-        // Neighbouring ids are to be far apart: the multiplier is 2^64 over the golden ratio.
-        let spread = (u64::from(keyspace.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        LockKey { keyspace, key, hash: hash64(key) ^ spread }
-    }
-}
 
 /// What came of asking for a lock that need not be waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +55,7 @@ pub(crate) enum Acquired {
 /// A shard's locked keys.
 type Shard = HashTable<Entry>;
 
-/// On a cache line pair of its own.
+/// On two cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
@@ -124,7 +106,7 @@ impl LockManager {
         &self.shards[(hash >> 32) as usize % SHARDS].0
     }
 
-    /// Locks `key` for `owner` if nobody else has it, nor a range that it is in.
+    /// Locks `key` for `owner` if no other has it, nor a range that it is in.
     #[inline]
     fn try_lock(&self, owner: TransactionId, key: LockKey<'_>) -> Option<Acquired> {
         let mut shard = self.shard(key.hash).lock();
@@ -134,8 +116,8 @@ impl LockManager {
         }
     }
 
-    /// Whether no range of somebody else's stands in the way. Whoever has a key already keeps it: the
-    /// range waits for him.
+    /// Whether no range of another owner is in the way. An owner that has a key already keeps it: the
+    /// range waits for it.
     #[inline]
     fn may_take(&self, shard: &Shard, owner: TransactionId, key: LockKey<'_>) -> bool {
         // Under the shard's lock: see `ranges`.
@@ -196,7 +178,7 @@ fn holder(shard: &Shard, key: LockKey<'_>) -> Option<TransactionId> {
     shard.find(key.hash, |entry| entry.is(key)).map(|entry| entry.owner)
 }
 
-/// Locks `key` for `owner` unless somebody else has it.
+/// Locks `key` for `owner` unless another has it.
 #[inline]
 fn take(shard: &mut Shard, owner: TransactionId, key: LockKey<'_>) -> Option<Acquired> {
     match shard.find(key.hash, |entry| entry.is(key)) {

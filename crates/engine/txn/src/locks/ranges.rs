@@ -7,7 +7,7 @@
 //!
 //! Ranges are entered all at once, and wait for those that overlap them before they are entered.
 
-use super::TransactionId;
+use super::key::TransactionId;
 use esker_base::KeyspaceId;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
