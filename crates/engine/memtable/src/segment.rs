@@ -22,6 +22,7 @@
 //!    never leads out of the segment, and the frame's checksum refuses it at the flush.
 
 mod entry_links;
+mod growth;
 mod head;
 mod heap;
 mod memory;
