@@ -33,14 +33,13 @@ pub use pause_point::{PausePoint, Trigger};
 
 use crate::domain::Domain;
 use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES, Region};
+use medium::WORD_BYTES;
 use parking_lot::{Mutex, MutexGuard};
 use pause_point::{FenceWatch, Interrupt};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-const WORD_BYTES: usize = size_of::<u64>();
 
 /// Simulated persistent memory. As fit for many threads as any region.
 pub struct SimRegion {

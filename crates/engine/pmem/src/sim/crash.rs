@@ -1,6 +1,6 @@
 //! The images that one crash may leave.
 
-use super::{SimRegion, WORD_BYTES};
+use super::medium::WORD_BYTES;
 use esker_base::Rng;
 use std::sync::Arc;
 
@@ -126,15 +126,6 @@ impl Image<'_> {
             bytes[at..at + WORD_BYTES].copy_from_slice(&value.to_le_bytes());
         }
         bytes
-    }
-
-    /// Memory that holds the image, as after a restart. For many images use a [`ImageLoader`](super::ImageLoader).
-    pub fn to_region(&self) -> SimRegion {
-        let mut words = (*self.state.durable).clone();
-        for &(word, value) in &self.changes {
-            words[word as usize] = value;
-        }
-        SimRegion::holding(words)
     }
 
     pub(super) fn state(&self) -> &CrashState {

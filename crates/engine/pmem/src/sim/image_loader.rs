@@ -1,4 +1,4 @@
-//! One region that becomes image after image.
+//! Memory that holds an image: a region of its own, or one that becomes image after image.
 
 use super::SimRegion;
 use super::crash::Image;
@@ -32,6 +32,17 @@ impl ImageLoader {
         inside.undo(state.durable());
         inside.change(image.changed_words());
         self.region.insert(region).clone()
+    }
+}
+
+impl Image<'_> {
+    /// Memory that holds the image, as after a restart. For many images use an [`ImageLoader`].
+    pub fn to_region(&self) -> SimRegion {
+        let mut words = self.state().durable().to_vec();
+        for &(word, value) in self.changed_words() {
+            words[word as usize] = value;
+        }
+        SimRegion::holding(words)
     }
 }
 

@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The bytes of a word, which a crash does not tear.
+pub(super) const WORD_BYTES: usize = size_of::<u64>();
+
 /// Every word's durable value and the values stored since.
 #[derive(Clone, Debug)]
 pub struct Medium {
