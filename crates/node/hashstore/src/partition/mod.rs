@@ -33,6 +33,8 @@
 
 mod allocator;
 mod checkpoint;
+mod in_progress;
+mod journal;
 mod read;
 mod request;
 mod snapshot;
@@ -46,16 +48,14 @@ use crate::format::superblock::Layout;
 use crate::keydir::{EXTENT_BLOCKS_MAX, KeyDir};
 use crate::stats::PartitionStats;
 use allocator::BlockAllocator;
-use checkpoint::{CheckpointInProgress, Journal};
 use esker_base::{Error, Result};
 use esker_uring::Slice;
-use read::Read;
-use snapshot::Snapshot;
+use in_progress::{PendingWrite, Read, WritePlan};
+use journal::{CheckpointInProgress, Journal, Snapshot};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use volatile_cache::UnflushedWrites;
-use write::{PendingWrite, WritePlan};
 
 /// The longest value, whatever the partition's size.
 const VALUE_BYTES_MAX: u64 = 64 << 20;
@@ -134,7 +134,7 @@ pub(crate) struct Start {
     pub journal: Journal,
 }
 
-pub(crate) use checkpoint::Journal as JournalState;
+pub(crate) use journal::Journal as JournalState;
 
 impl Partition {
     /// A partition as recovery found it. It takes changes after its first checkpoint.
@@ -171,6 +171,12 @@ impl Partition {
             failed: None,
             stats: PartitionStats::default(),
         }
+    }
+
+    /// From now on stores and deletes are acknowledged when they are written: a sync of the device makes them safe.
+    pub fn with_volatile_cache(mut self) -> Self {
+        self.cache.switch_on();
+        self
     }
 
     /// Which partition of its store it is.

@@ -1,22 +1,11 @@
 //! Reads of values.
 
+use super::in_progress::Read;
 use super::{Answer, IoKind, Partition, Purpose};
-use crate::extent::Extent;
 use crate::format::record::{Record, RecordKind};
 use esker_base::{Error, Result};
 use esker_uring::{Buffer, Slice};
 use std::io;
-
-/// A read in progress. Its number says which blocks it may need: none that were freed before it began.
-#[derive(Debug)]
-pub(super) struct Read {
-    token: u64,
-    key: Vec<u8>,
-    extents: Vec<Extent>,
-    parts: Vec<Option<Slice>>,
-    parts_left: usize,
-    failed: Option<Error>,
-}
 
 impl Partition {
     pub(super) fn retrieve(&mut self, token: u64, key: Vec<u8>) {

@@ -19,7 +19,7 @@
 //! That no piece is taken for one of another snapshot: a generation is used by one walk only. It is given by the current epoch when the walk begins, of which there is
 //! one walk at the most, as every opening begins with a checkpoint.
 
-use super::checkpoint::{CheckpointInProgress, Journal, LISTS_BYTES_MAX, State};
+use super::journal::{CheckpointInProgress, Journal, LISTS_BYTES_MAX, Snapshot, State};
 use super::{Partition, Purpose};
 use crate::extent::Extent;
 use crate::format::journal::{Checkpoint, put_change};
@@ -33,30 +33,6 @@ const VISIT_BYTES: u64 = 512;
 
 /// What headers and ends of blocks add to the entries, as a share, at the most if keys are short.
 const PIECES_SHARE: u64 = 32;
-
-/// A walk in progress.
-#[derive(Debug)]
-pub(super) struct Snapshot {
-    half: u32,
-    generation: u64,
-    /// The last piece's number.
-    epoch: u64,
-    /// Where in the half the next piece goes.
-    at: u64,
-    /// The entries of the next piece.
-    entries: Vec<u8>,
-    /// The last key visited, with its hash.
-    visited: Option<(u64, Vec<u8>)>,
-    /// All keys were visited.
-    is_whole: bool,
-    /// Bytes of entries that are due for each byte of changes, and those that are.
-    pace: u64,
-    due: u64,
-    /// A checkpoint waits for it.
-    is_awaited: bool,
-    /// The half has no space for it: it goes no further.
-    has_no_room: bool,
-}
 
 impl Partition {
     /// Begins a walk if three quarters of the space for changes are used.

@@ -3,8 +3,6 @@
 //! Also space in the journal: an entry that a change takes away, or makes shorter, may be there again after a crash, in addition to those that
 //! were stored since. So its bytes are free when a sync has made that change safe.
 
-use super::Partition;
-
 /// Which writes were acknowledged before they were safe. Without a cache there are none.
 #[derive(Debug, Default)]
 pub(super) struct UnflushedWrites {
@@ -18,14 +16,6 @@ pub(super) struct UnflushedWrites {
     covered_entry_bytes: u64,
 }
 
-impl Partition {
-    /// From now on stores and deletes are acknowledged when they are written: a sync of the device makes them safe.
-    pub fn with_volatile_cache(mut self) -> Self {
-        self.cache.is_on = true;
-        self
-    }
-}
-
 impl UnflushedWrites {
     /// Whether a record that is written is acknowledged at once; it is taken note of then.
     pub(super) fn takes(&mut self, seqno: u64) -> bool {
@@ -33,6 +23,11 @@ impl UnflushedWrites {
             self.unsynced = Some(self.unsynced.map_or(seqno, |oldest| oldest.min(seqno)));
         }
         self.is_on
+    }
+
+    /// From now on writes are acknowledged before they are safe.
+    pub(super) fn switch_on(&mut self) {
+        self.is_on = true;
     }
 
     pub(super) fn is_on(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Stores and deletes.
 
 use super::allocator::{AllocError, Need};
+use super::in_progress::{PendingWrite, WritePlan};
 use super::request::{Item, StoreCondition, check_lengths};
 use super::{Answer, CHANGES_MAX, Partition, Purpose};
 use crate::extent::Extent;
@@ -14,37 +15,6 @@ use std::collections::VecDeque;
 /// A change that waits for a checkpoint can wait through the one that is in progress and one more; what does
 /// not fit then does not fit. Those after which others took the space that there was do not count.
 const CHECKPOINTS_WAITED_MAX: u32 = 2;
-
-/// A store or delete that has not begun.
-#[derive(Debug)]
-pub(super) struct WritePlan {
-    pub token: u64,
-    kind: RecordKind,
-    item: Item,
-    only: StoreCondition,
-}
-
-impl WritePlan {
-    pub fn store(token: u64, item: Item, only: StoreCondition) -> Self {
-        WritePlan { token, kind: RecordKind::Store, item, only }
-    }
-
-    pub fn delete(token: u64, key: Vec<u8>) -> Self {
-        let item = Item { key, value_bytes: 0, buffer: Buffer::zeroed(0), start: 0 };
-        WritePlan { token, kind: RecordKind::Delete, item, only: StoreCondition::IfPresent }
-    }
-}
-
-/// A store or delete whose record is on its way.
-#[derive(Debug)]
-pub(super) struct PendingWrite {
-    pub token: u64,
-    pub extents: Vec<Extent>,
-    kind: RecordKind,
-    key: Vec<u8>,
-    value_bytes: usize,
-    writes_left: usize,
-}
 
 impl Partition {
     /// Begins a change, or lets it wait for others of its key.
