@@ -3,25 +3,12 @@
 //!
 //! A connection has one step here at most; that of one that is gone is not computed.
 
+use crate::dh_step::Step;
 use crate::reactor_message::{ConnectionId, Message};
 use crate::workers::Workers;
 use esker_base::{Background, Result};
-use esker_nvme::auth::{Group, KeyPair};
 use esker_uring::Sender;
 use std::sync::Weak;
-
-/// What is to be computed.
-pub(crate) enum Step {
-    Pair { group: Group, private: Box<[u8; Group::PRIVATE_BYTES]> },
-    Session { pair: Box<KeyPair>, theirs: Vec<u8> },
-}
-
-/// What came of it.
-pub(crate) enum DhResult {
-    Pair(Box<KeyPair>),
-    /// None if the other side's key is none.
-    Session(Option<Vec<u8>>),
-}
 
 /// See the file's head.
 pub(crate) struct DhWorker {
@@ -67,32 +54,11 @@ impl Job {
     }
 }
 
-impl Step {
-    pub(crate) fn compute(self) -> DhResult {
-        match self {
-            Step::Pair { group, private } => {
-                DhResult::Pair(Box::new(KeyPair::new(group, &private)))
-            }
-            Step::Session { pair, theirs } => DhResult::Session(pair.session(&theirs)),
-        }
-    }
-}
-
-impl std::fmt::Debug for DhResult {
-    /// Without what is secret.
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(match self {
-            DhResult::Pair(_) => "Pair",
-            DhResult::Session(_) => "Session",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor_message::Message;
     use esker_base::Threads;
+    use esker_nvme::auth::Group;
     use esker_uring::{Reactor, mailbox};
     use std::sync::Arc;
 

@@ -31,6 +31,7 @@
 mod connection;
 mod controller;
 mod controllers;
+mod dh_step;
 mod dh_worker;
 mod identify;
 pub mod limits;

@@ -1,6 +1,6 @@
 //! What reactors are sent by other threads.
 
-use crate::dh_worker::DhResult;
+use crate::dh_step::DhResult;
 use crate::{Answer, Reply, Request};
 use esker_uring::{Descriptor, Sender};
 use std::sync::mpsc;

@@ -1,10 +1,10 @@
 //! Fabrics commands: a connection becomes a queue, a controller is configured, a host proves who it is.
 
 use super::Connection;
-use super::auth::Authenticator;
+use super::authenticator::Authenticator;
+use super::capsule::CommandCapsule;
 use super::commands::{Command, CommandKind, State};
-use super::features::Features;
-use super::io::CommandCapsule;
+use super::feature_values::Features;
 use super::queue::Queue;
 use crate::controller::{Controller, IoQueue};
 use esker_nvme::command::fabrics::{

@@ -6,23 +6,10 @@
 //! without a time limit, and write atomicity.
 
 use super::Connection;
-use crate::controller::Controller;
+use super::feature_values::Features;
 use esker_nvme::Status;
-use esker_nvme::event::Event;
 use esker_nvme::feature::{self, QueueCounts};
 use esker_nvme::limits::IO_QUEUES;
-
-/// Values that a host has set on its admin queue.
-pub(super) struct Features {
-    arbitration: u32,
-    /// In kelvin, of the composite temperature: above the first or below the second the host is to
-    /// be warned.
-    temperature_over: u16,
-    temperature_under: u16,
-    write_atomicity: u32,
-    /// Which events the host wants.
-    pub(super) events: u32,
-}
 
 /// Select, in Get Features.
 mod select {
@@ -32,68 +19,6 @@ mod select {
 
 /// What can be done with a feature: its value can be changed.
 const CHANGEABLE: u32 = 1 << 2;
-
-/// Arbitration: AB, no limit.
-const BURST_UNLIMITED: u32 = 7;
-
-/// Temperature Threshold, CDW11: which threshold of which sensor.
-struct Threshold {
-    sensor: u32,
-    kind: u32,
-    kelvin: u16,
-}
-
-impl Threshold {
-    const COMPOSITE: u32 = 0;
-    const ALL_SENSORS: u32 = 15;
-    const OVER: u32 = 0;
-    const UNDER: u32 = 1;
-
-    fn of(value: u32) -> Self {
-        Threshold { sensor: value >> 16 & 15, kind: value >> 20 & 3, kelvin: value as u16 }
-    }
-}
-
-impl Features {
-    /// Those that hold until the host sets others.
-    pub(super) fn by_default(controller: &Controller) -> Self {
-        let events = match controller.is_discovery() {
-            true => 0,
-            false => Event::ReliabilityDegraded.mask(),
-        };
-        Features {
-            arbitration: BURST_UNLIMITED,
-            temperature_over: u16::MAX,
-            temperature_under: 0,
-            write_atomicity: 0,
-            events,
-        }
-    }
-
-    fn temperature(&self, value: u32) -> Result<u32, Status> {
-        let threshold = Threshold::of(value);
-        match (threshold.sensor, threshold.kind) {
-            (Threshold::COMPOSITE, Threshold::OVER) => Ok(self.temperature_over.into()),
-            (Threshold::COMPOSITE, Threshold::UNDER) => Ok(self.temperature_under.into()),
-            _ => Err(Status::INVALID_FIELD),
-        }
-    }
-
-    fn set_temperature(&mut self, value: u32) -> Result<(), Status> {
-        let threshold = Threshold::of(value);
-        let kept = match (threshold.sensor, threshold.kind) {
-            (Threshold::COMPOSITE | Threshold::ALL_SENSORS, Threshold::OVER) => {
-                &mut self.temperature_over
-            }
-            (Threshold::COMPOSITE | Threshold::ALL_SENSORS, Threshold::UNDER) => {
-                &mut self.temperature_under
-            }
-            _ => return Err(Status::INVALID_FIELD),
-        };
-        *kept = threshold.kelvin;
-        Ok(())
-    }
-}
 
 impl Connection {
     /// A feature's value; `value` is the command's CDW11.

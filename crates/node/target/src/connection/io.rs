@@ -1,5 +1,6 @@
 //! Commands in general, and those of I/O queues: from the capsule to a request.
 
+use super::capsule::CommandCapsule;
 use super::commands::{CommandKind, Reading};
 use super::{Connection, Phase};
 use crate::{Description, Namespace, Request};
@@ -10,34 +11,10 @@ use esker_nvme::command::nvm::{Blocks, NvmCommand, RANGE_BYTES};
 use esker_nvme::limits::TRANSFER_BYTES;
 use esker_nvme::pdu::FatalError;
 use esker_nvme::{Sqe, Status};
-use esker_uring::Slice;
 use std::sync::Arc;
 
 /// Until it is connected, a connection may have one command: Connect.
 const ENTRIES_UNCONNECTED: usize = 1;
-
-/// The data in a command's capsule.
-pub(super) struct CommandCapsule<'a> {
-    pub(super) data: CapsuleData<'a>,
-    pub(super) intact: bool,
-}
-
-/// See [`CommandCapsule`].
-pub(super) enum CapsuleData<'a> {
-    /// To be copied.
-    Shown(&'a [u8]),
-    /// With the buffer that it was received into.
-    Given(Slice),
-}
-
-impl CapsuleData<'_> {
-    pub(super) fn bytes(&self) -> &[u8] {
-        match self {
-            CapsuleData::Shown(bytes) => bytes,
-            CapsuleData::Given(slice) => slice,
-        }
-    }
-}
 
 impl Connection {
     /// Whether there is a place for one more command.

@@ -20,8 +20,11 @@
 
 mod admin;
 mod auth;
+mod authenticator;
+mod capsule;
 mod commands;
 mod fabrics;
+mod feature_values;
 mod features;
 mod io;
 mod long_keys;
@@ -39,6 +42,7 @@ use crate::stalls::{Stalls, Transfers};
 use crate::stats::{Counters, add};
 use crate::target_state::TargetState;
 use crate::{Answer, Reply, Request};
+use capsule::{CapsuleData, CommandCapsule};
 pub(crate) use commands::Abandoned;
 use commands::Commands;
 use esker_nvme::limits::{H2C_DATA_BYTES, IN_CAPSULE_BYTES};
@@ -49,7 +53,6 @@ use esker_nvme::pdu::{
 use esker_nvme::{Cqe, Status};
 use esker_tls::Peer;
 use esker_uring::{Sender, Slice};
-use io::{CapsuleData, CommandCapsule};
 use queue::Queue;
 use recv_buffer::{Bytes, Input};
 use send_queue::Output;

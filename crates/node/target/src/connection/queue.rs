@@ -1,7 +1,7 @@
 //! What Connect makes of a connection.
 
-use super::auth::Authenticator;
-use super::features::Features;
+use super::authenticator::Authenticator;
+use super::feature_values::Features;
 use crate::controller::Controller;
 use esker_nvme::event::Event;
 use std::sync::Arc;

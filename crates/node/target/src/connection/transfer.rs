@@ -1,7 +1,8 @@
 //! The data of commands: from capsules and R2Ts into the memory of the namespace, and to the host.
 
+use super::capsule::{CapsuleData, CommandCapsule};
 use super::commands::{CommandKind, State};
-use super::io::{CapsuleData, CommandCapsule, range};
+use super::io::range;
 use super::{Connection, recv_buffer};
 use crate::Request;
 use esker_nvme::command::Sgl;
