@@ -94,7 +94,7 @@ impl Writer {
         Ok(memory_bytes)
     }
 
-    /// Leaves an active MemTable with so much room: in DRAM, as soon as there is any.
+    /// Leaves an active MemTable with so much free space: in DRAM, as soon as there is any.
     fn make_room(
         &mut self,
         shared: &Shared,

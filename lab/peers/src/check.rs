@@ -54,7 +54,7 @@ pub(crate) fn batch(store: &impl Kv, batch: &WriteBatch) -> Result<()> {
     }
 }
 
-/// A peer's error as an I/O error about its directory. A full disk is told by its message, because
+/// A peer's error as an I/O error about its directory. A full disk is recognized by its message, because
 /// the peers hand on no number.
 pub(crate) fn foreign(action: &'static str, dir: &Path, message: impl ToString) -> Error {
     let message = message.to_string();

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The hidden command that makes a process the child.
 pub const CHILD_COMMAND: &str = "write-until-killed";
 
-/// The keyspace beside the default one; it is the first that the child creates, so its id is known.
+/// The keyspace in addition to the default one; it is the first that the child creates, so its id is known.
 const OTHER: &str = "other";
 const OTHER_ID: u32 = 1;
 
@@ -28,7 +28,7 @@ const COUNT: &[u8] = b"the last batch";
 /// The bytes of the pool, if there is one: some fifteen extents of the least size.
 const POOL_BYTES: u64 = 1 << 20;
 
-/// Where a database lies.
+/// Where a database is.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Its directory.
@@ -126,7 +126,7 @@ pub struct Rounds {
     pub rounds: u64,
     /// Batches in the database.
     pub batches: u64,
-    /// Batches that were found although nobody had been told that they were written.
+    /// Batches that were found although they had not been acknowledged.
     pub unacknowledged: u64,
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The extents of the machine's pool are as small as they get.
 pub(crate) const EXTENT_BYTES: u64 = 64 << 10;
 
-/// What a pool takes beside its extents.
+/// What a pool uses in addition to its extents.
 const POOL_HEADER_BYTES: u64 = 8 << 10;
 
 /// What is left for the next process.
@@ -68,18 +68,18 @@ impl Machine {
         }
     }
 
-    /// The machine, whose disk says that a table lies among writes until so many calls after its own.
+    /// The machine, whose disk says that a table is among writes until so many calls after its own.
     pub fn settling_after(self, calls: u64) -> Self {
         self.disk.settle_after(calls);
         self
     }
 
-    /// The world for the next process.
+    /// The environment for the next process.
     pub fn env(&mut self) -> Env {
         self.env_on(self.disk.clone(), self.log_disk.clone())
     }
 
-    /// A world on other disks with the same persistent memory, time and chance.
+    /// An environment on other disks with the same persistent memory, time and randomness.
     pub fn env_on(&mut self, disk: FaultStorage, log_disk: Option<FaultStorage>) -> Env {
         let pool = Pool::over(self.memory.clone(), "pool").expect("a pool is whole at any time");
         Env {
@@ -146,8 +146,8 @@ impl Machine {
         self.faults_until[number] = self.faults_until[number].max(until);
     }
 
-    /// Ends the world after so many more events in the persistent memory: what the disks hold is taken
-    /// in that very moment, and none of this process's calls reaches them any more.
+    /// Ends the process after so many more events in the persistent memory: what the disks hold is taken
+    /// at that point, and none of this process's calls reaches them any more.
     fn plan_end(&mut self, after: u16, power: bool) {
         let (disk, log_disk) = (self.disk.clone(), self.log_disk.clone());
         let (remains, mut rng) = (self.remains.clone(), Rng::new(self.rng.next_u64()));

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A keyspace's pairs.
+/// A keyspace's entries.
 pub type Pairs = BTreeMap<Vec<u8>, Arc<[u8]>>;
 
-/// The pairs of all keyspaces, by id. Clones share what neither changes.
+/// The entries of all keyspaces, by id. Clones share what neither changes.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct World {
     spaces: BTreeMap<u32, Arc<Pairs>>,
@@ -32,7 +32,7 @@ pub enum Write {
 pub type Batch = Vec<Write>;
 
 impl World {
-    /// The pairs of `space`.
+    /// The entries of `space`.
     pub fn pairs(&self, space: u32) -> Arc<Pairs> {
         self.spaces.get(&space).cloned().unwrap_or_default()
     }
@@ -135,7 +135,7 @@ impl Model {
         self.history.push(batch);
     }
 
-    /// Says that nobody knows what became of `batch`. Nothing can be written after it.
+    /// Says that `batch` may be written or not. Nothing can be written after it.
     pub fn doubt(&mut self, batch: Batch) {
         self.in_doubt.get_or_insert(batch);
     }

@@ -133,17 +133,17 @@ impl Recovery {
 /// A move of a cursor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Move {
-    /// To the first pair.
+    /// To the first entry.
     First,
-    /// To the last pair.
+    /// To the last entry.
     Last,
-    /// To the first pair at or after a key.
+    /// To the first entry at or after a key.
     Seek(u16),
-    /// To the last pair at or before a key.
+    /// To the last entry at or before a key.
     SeekBack(u16),
-    /// One pair on.
+    /// To the next entry.
     Next,
-    /// One pair back.
+    /// To the previous entry.
     Prev,
 }
 
@@ -191,7 +191,7 @@ pub enum Operation {
     DropSpace(u8),
     /// Makes a checkpoint, opens and compares it.
     Checkpoint,
-    /// Opens the live database for reading beside the writer, and compares.
+    /// Opens the live database for reading concurrently with the writer, and compares.
     ReadOnly,
     /// Compares everything.
     CheckAll,
@@ -212,9 +212,9 @@ pub enum Operation {
 /// All of a simulation: the same one has the same outcome every time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct History {
-    /// Where the disk's chance comes from.
+    /// The disk's random seed.
     pub seed: u64,
-    /// What `esker-sim` is told beside the seed to draw it.
+    /// The argument of `esker-sim` that draws it, in addition to the seed.
     pub argument: &'static str,
     /// Whether the log has a disk of its own.
     pub own_log: bool,
@@ -224,7 +224,7 @@ pub struct History {
     pub settings: OpenSettings,
     /// The settings of the keyspace that always exists.
     pub default_keyspace: KeyspaceSettings,
-    /// A table lies among writes, as far as the disk knows, until so many calls after its own.
+    /// A table is among writes, as far as the disk knows, until so many calls after its own.
     pub settles_after: u64,
     /// Faults that strike one try each to create it, before a last try without.
     pub creation: Vec<Fault>,
@@ -263,8 +263,8 @@ impl History {
         }
     }
 
-    /// The history of `seed` of a tree that grows to several levels: in one keyspace, longer, and merged by nobody
-    /// but the pickers.
+    /// The history of `seed` of a tree that grows to several levels: in one keyspace, longer, and compacted only as
+    /// the pickers choose.
     pub fn draw_deep(seed: u64) -> History {
         let mut history = History { argument: " --deep", ..History::draw(seed) };
         let mut rng = Rng::new(seed ^ 0x0064_6565_7000);
@@ -356,7 +356,7 @@ impl Drawer {
         }
     }
 
-    /// Draws large batches: over so many keys that data grows, or over fewer, so that there is garbage.
+    /// Draws large batches: over so many keys that data grows, or over fewer, so that there is obsolete data.
     fn deep(mut rng: Rng) -> Self {
         let grows = rng.one_in(2);
         Drawer {

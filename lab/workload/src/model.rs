@@ -30,7 +30,7 @@ impl Model {
         Self::default()
     }
 
-    /// All live pairs, in order.
+    /// All live entries, in order.
     pub fn pairs(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let versions = self.read();
         let mut pairs: Vec<Pair> = Vec::new();

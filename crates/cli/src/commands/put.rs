@@ -1,4 +1,4 @@
-//! `esker put`: one pair.
+//! `esker put`: one entry.
 
 use crate::database_options::DatabaseOptions;
 use crate::failure::Outcome;

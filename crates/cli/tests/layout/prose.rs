@@ -1,8 +1,8 @@
-//! The rules for prose. Pages may not use the words of [`ODD`], keep to [`COLUMNS`], and link only to what
-//! exists. Rust documentation may not use more of these words than [`LEFT_IN_RUSTDOC`] says.
+//! The rules for prose. Pages and Rust documentation may not use the words of [`ODD`]. Pages keep to
+//! [`COLUMNS`], and link only to what exists.
 
 use crate::source::strings_of;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 /// The longest line of a page. Tables, code and links that do not fit are excepted.
@@ -68,38 +68,6 @@ pub const ODD: &[(&str, &str)] = &[
     ("torn log/logs", "torn tail, incomplete last record"),
     ("under way", "in progress"),
     ("world", "environment"),
-];
-
-/// How often these words are left in documentation comments of Rust sources. All others are gone there.
-/// A change may lower these numbers.
-const LEFT_IN_RUSTDOC: &[(&str, usize)] = &[
-    ("as of", 1),
-    ("beside", 17),
-    ("chance", 3),
-    ("come/comes/came/put/puts/putting into/in force", 2),
-    ("cut off", 4),
-    ("do/does/did not hold", 7),
-    ("for ever", 1),
-    ("garbage", 6),
-    ("give/gives/gave/given/giving up", 5),
-    ("goal/goals for space", 4),
-    ("hold/holds/held/holding back", 4),
-    ("in force", 1),
-    ("learn/learns/learned/learnt", 2),
-    ("lie/lies/lay", 17),
-    ("look/looks/looked/looking at", 13),
-    ("moment/moments", 23),
-    ("nobody/somebody/everybody/whoever", 32),
-    ("owed", 1),
-    ("pair/pairs", 34),
-    ("room/rooms", 10),
-    ("sealed memtable/memtables", 3),
-    ("settle/settles/settled/settling", 2),
-    ("stand/stands/stood", 19),
-    ("stretch/stretches", 2),
-    ("tell/tells/told", 20),
-    ("under way", 2),
-    ("world", 3),
 ];
 
 /// Standard terms that contain one of these words, with nothing to write instead.
@@ -208,10 +176,9 @@ pub fn long_lines(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The odd words in the documentation comments of a Rust source, with their lines.
-pub fn rustdoc_words(text: &str) -> Vec<(&'static str, usize)> {
-    let found = odd_words(&doc_comments(text)).into_iter();
-    found.map(|(line, phrase, _)| (phrase, line)).collect()
+/// Odd words in the documentation comments of a Rust source.
+pub fn rustdoc(path: &str, text: &str) -> Vec<String> {
+    page(path, &doc_comments(text))
 }
 
 /// Odd words in the messages of a Rust source: in its string literals of several words, without
@@ -240,22 +207,6 @@ fn without_values(message: &str) -> String {
         depth -= u32::from(c == '}' && depth > 0);
     }
     out
-}
-
-/// Words that occur more often than [`LEFT_IN_RUSTDOC`] says, by their places.
-pub fn beyond(counts: &BTreeMap<&'static str, Vec<String>>) -> Vec<String> {
-    let mut found = Vec::new();
-    for (phrase, places) in counts {
-        let left = LEFT_IN_RUSTDOC.iter().find(|(word, _)| word == phrase).map_or(0, |left| left.1);
-        let instead = ODD.iter().find(|(word, _)| word == phrase).map_or("", |odd| odd.1);
-        if places.len() > left {
-            let count = places.len();
-            let places =
-                if left == 0 { places.join(", ") } else { "see what you added".to_owned() };
-            found.push(format!("\"{phrase}\": {count}, not {left}; write {instead}: {places}"));
-        }
-    }
-    found
 }
 
 /// The text of the documentation comments, line for line, with all else blanked out.
@@ -377,11 +328,9 @@ fn odd_words_are_found() {
     assert_eq!(find("Debt. Garbage collection of key-value pairs; a pair."), 2);
     assert_eq!(find("A span that `goes over\ntwo lines of room` and a room."), 1);
     let source = "//! A pair.\nfn pair() {} // pair\n    /// The room\n    /// `room`.\n";
-    assert_eq!(rustdoc_words(source).into_iter().map(|(_, line)| line).collect::<Vec<_>>(), [1, 3]);
-    let places = |word, count| BTreeMap::from([(word, vec![String::new(); count])]);
-    assert!(beyond(&places("owed", 1)).is_empty());
-    assert_eq!(beyond(&places("owed", 100)).len(), 1);
-    assert_eq!(beyond(&places("to be had", 1)).len(), 1);
+    let found = rustdoc("a.rs", source);
+    assert_eq!(found.len(), 2);
+    assert!(found[0].starts_with("a.rs:1:") && found[1].starts_with("a.rs:3:"), "{found:?}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The words every other crate speaks: keys, seqnos, byte order, checksums, hashes, errors,
-//! and the three things that are never ambient here: time, chance and threads.
+//! The types every other crate uses: keys, seqnos, byte order, checksums, hashes, errors,
+//! and the three things that are always injected: the clock, randomness and threads.
 //!
 //! Nothing in this crate does I/O, but the message of a test that cannot run: [`skipped`](fn@skipped).
 

@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     pub(crate) salt: u64,
     /// The database's share of memory and threads.
     pub(crate) share: Share,
-    /// What opening gave up.
+    /// The end of the log that opening discarded.
     pub(crate) torn_log: Option<TornTail>,
     /// Files that opening set aside, under their new names.
     pub(crate) set_aside: Vec<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Engine {
 
     /// The locks on the directories. Empty once the database is closed.
     pub(crate) locks: Mutex<Vec<Box<dyn Send + Sync>>>,
-    /// Held shared by calls that do I/O for upkeep, and exclusively while the locks are given up.
+    /// Held shared by calls that do I/O for upkeep, and exclusively while the locks are released.
     pub(crate) upkeep: RwLock<()>,
 }
 
@@ -85,7 +85,7 @@ impl Engine {
         }
     }
 
-    /// What a read at present looks at: see `super_version`.
+    /// What a read at present reads: see `super_version`.
     #[inline]
     pub(crate) fn pin_present(&self) -> (arc_swap::Guard<Arc<SuperVersion>>, Seqno) {
         pin_present(|| self.tree.view.pin(), || self.commit.visible())
@@ -196,7 +196,7 @@ impl Engine {
         }
     }
 
-    /// Notes what table files take for what is live, as far as that can be told now.
+    /// Records the space that table files use and the live data in them, as far as that is known now.
     pub(crate) fn look_at_space(&self) {
         let Some(meter) = &self.tree.meter else { return };
         // A merge may just have put tables there that nobody has opened.
@@ -209,8 +209,8 @@ impl Engine {
     }
 
     /// Opens the readers of new tables, so that no get has to: of all that are not open, but those that
-    /// openers have. That one can't be opened is kept as an error of the background, until all can; and it
-    /// is reported to whoever reads it.
+    /// openers have. That one can't be opened is kept as an error of the background, until all can; and a
+    /// read of it fails with that error.
     pub(crate) fn open_new_tables(&self) {
         let may_open = self.schedule.jobs.lock().opening.leaves();
         match may_open {

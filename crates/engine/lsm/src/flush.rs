@@ -82,8 +82,8 @@ fn last_seqno(memtables: &[Arc<MemTable>]) -> Seqno {
     memtables.last().map_or(0, |last| last.last_seqno())
 }
 
-/// Writes one file with a table a keyspace in it; and, of keyspaces with a goal for space, each part to a
-/// file of its own, so that it can go by itself.
+/// Writes one file with a table for each keyspace; and, of keyspaces with a space-amplification limit, each part to a
+/// file of its own, so that it can be removed by itself.
 fn write_tables(
     tree: &Tree,
     throttle: &IoThrottle,
@@ -164,7 +164,7 @@ struct KeyspaceSlice {
     fold: VersionFilter,
     /// If its tables are to be in files of their own.
     cuts: Option<OutputSplit>,
-    /// The file is still to be told.
+    /// Without the file, which is not known yet.
     options: TableOptions,
     origin: Arc<Origin>,
 }
@@ -173,12 +173,12 @@ struct KeyspaceSlice {
 struct OutputSplit {
     /// Where they are cut.
     at: Vec<Vec<u8>>,
-    /// How long they live. Of tables that share a file the file tells it ([`shared_lifetime`]).
+    /// How long they live. Of tables that share a file this is the file's ([`shared_lifetime`]).
     expected_lifetime: Option<u64>,
 }
 
 impl KeyspaceSlice {
-    /// `None` if the keyspace was dropped meanwhile: it leaves entries that nobody can read.
+    /// `None` if the keyspace was dropped meanwhile: no reader can reach its entries.
     fn of(tree: &Tree, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
         let view = tree.view.load();
         let Some(keyspace) = view.version.keyspaces.get(&id) else { return Ok(None) };

@@ -35,7 +35,7 @@ use std::time::Duration;
 /// What reads and background jobs share: see the file's head.
 pub(crate) struct Tree {
     // Constant after opening.
-    /// What handles of this open are told by.
+    /// What distinguishes handles of this open from others.
     pub(crate) store_id: StoreId,
     pub(crate) keys: KeyFormat,
     pub(crate) settings: Settings,
@@ -126,7 +126,7 @@ impl Tree {
 
     /// Makes an edit that takes tables or MemTables away durable and installs it, as
     /// [`VersionSet::install`] does, and sees to it that no idle cursor holds on to what is gone. With it
-    /// the manifest learns the `cost` of what was done, and what else was counted.
+    /// the manifest records the `cost` of what was done, and what else was counted.
     pub(crate) fn install(
         &self,
         cost: CumulativeStats,

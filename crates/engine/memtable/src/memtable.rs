@@ -51,7 +51,7 @@ pub struct FoundVersion<'a> {
     pub seqno: Seqno,
     /// A put, a delete or a merge.
     pub kind: Kind,
-    /// The value or the operand; empty for a delete. It lies in the segment.
+    /// The value or the operand; empty for a delete. It is in the segment.
     pub value: &'a [u8],
 }
 
@@ -113,7 +113,7 @@ fn closed(entries: u32) -> u32 {
 }
 
 impl MemTable {
-    /// What the index takes for each entry that there is room for: a node, and a slot and a half.
+    /// What the index uses for each entry that there is space for: a node, and a slot and a half.
     pub const INDEX_BYTES_AN_ENTRY: usize = 20;
 
     /// An empty MemTable in `memory`, into which it writes `header`, for as many entries as a segment
@@ -155,7 +155,7 @@ impl MemTable {
         MemTable::with_room_for(arrays.nodes.len(), memory, header, frames, Some(arrays))
     }
 
-    /// How many entries to have room for in a segment of `segment_bytes` that is filled with the like
+    /// How many entries to have space for in a segment of `segment_bytes` that is filled with the like
     /// of this one's, and half as many again. `None` if nothing is in this one.
     ///
     /// An index that is no larger than need be is in fewer cache lines: each look into it is one miss,
@@ -240,8 +240,8 @@ impl MemTable {
         self.index.prefetch(hash_in(keyspace, hash));
     }
 
-    /// Indexes the entries of a frame that is durable. They can be read from here on, by whoever
-    /// passes a snapshot that reaches them.
+    /// Indexes the entries of a frame that is durable. From here on, a reader whose snapshot reaches them can read
+    /// them.
     #[inline]
     pub fn insert(&self, filled: &WrittenFrame) {
         let mut numbers = filled.take_numbers(&self.segment);
@@ -343,7 +343,7 @@ impl MemTable {
         self.segment.header()
     }
 
-    /// Whether the segment lies in persistent memory, and so is its own log.
+    /// Whether the segment is in persistent memory, and so is its own log.
     pub fn is_in_pmem(&self) -> bool {
         matches!(self.segment.memory(), Memory::Pmem(_))
     }
@@ -353,9 +353,9 @@ impl MemTable {
         self.segment.sealed()
     }
 
-    /// Fails if an entry was met here that does not hold any more: then nothing that was read here
-    /// before counts. Whoever has asked [`MemTable::get`], or has had the order built, asks this
-    /// before the answer is used; a cursor asks it by itself.
+    /// Fails if a corrupt entry was met here: then nothing that was read here before counts. A caller of
+    /// [`MemTable::get`], or one that has had the order built, asks this before it uses the answer; a cursor
+    /// asks it by itself.
     #[inline]
     pub fn sound(&self) -> Result<()> {
         match self.segment.damage() {
@@ -371,8 +371,8 @@ impl MemTable {
     }
 
     /// The newest version of `key`, whose [`hash64`] is `key_hash`, with a seqno at or below
-    /// `snapshot`, if the MemTable is [sound](MemTable::sound) after this. Range deletes are beside
-    /// this: see [`MemTable::range_tombstones`].
+    /// `snapshot`, if the MemTable is [sound](MemTable::sound) after this. Range deletes are not applied:
+    /// see [`MemTable::range_tombstones`].
     #[inline]
     pub fn get(
         &self,
@@ -481,9 +481,9 @@ impl MemTable {
         self.tombstones.all(keyspace)
     }
 
-    /// Sorts the closed chunks at or below `visible` that are not sorted yet; of a sealed MemTable
+    /// Sorts the closed chunks at or below `visible` that are not sorted yet; of an immutable MemTable
     /// that is visible as a whole, makes one run of everything. Any thread may call this, any time.
-    /// Entries may be met that do not hold: see [`MemTable::sound`].
+    /// It may meet corrupt entries: see [`MemTable::sound`].
     pub fn sort_through(&self, visible: Seqno) {
         let numbers = self.segment.numbers_through(visible);
         let entries = self.segment.entries();
@@ -539,9 +539,8 @@ impl MemTable {
         keyspaces.into_iter().collect()
     }
 
-    /// Works out [`MemTable::keyspace_sizes`] of a sealed MemTable all of whose entries are filled. Reads
-    /// them all if they are of several keyspaces. Entries may be met that do not hold: see
-    /// [`MemTable::sound`].
+    /// Works out [`MemTable::keyspace_sizes`] of an immutable MemTable all of whose entries are filled. Reads
+    /// them all if they are of several keyspaces. It may meet corrupt entries: see [`MemTable::sound`].
     pub fn compute_keyspace_sizes(&self) {
         debug_assert!(self.is_sealed(), "what is weighed does not grow");
         self.weighed.get_or_init(|| {

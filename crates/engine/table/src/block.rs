@@ -6,7 +6,7 @@
 //! block:    restarts u32 | bytes of all entries u32 | bytes of all values u32 | restarts | entries | values
 //! ```
 //!
-//! Keys and values lie apart, and restarts before the keys: a search walks a few neighbouring cache
+//! Keys and values are apart, and restarts before the keys: a search walks a few neighbouring cache
 //! lines from the block's start on, instead of one or two an entry, each of which would have to
 //! arrive before the next one's address is known.
 //!
@@ -65,10 +65,10 @@ pub(crate) struct BadEntry {
 }
 
 /// A data block, unpacked and checked against its checksum. Cheap to clone. The counts are held
-/// here, beside the pointer, and so in the cache's own slot.
+/// here, next to the pointer, and so in the cache's own slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// What the counts say; whatever follows is not looked at.
+    /// What the counts cover; the rest is ignored.
     bytes: Arc<[u8]>,
     /// At least one.
     restarts: u32,
@@ -106,7 +106,7 @@ pub(crate) struct EntryPosition {
 }
 
 impl EntryPosition {
-    /// The place behind `entry`, which lies here.
+    /// The place behind `entry`, which is in this block.
     #[inline]
     pub(crate) fn after(self, entry: &RawEntry) -> EntryPosition {
         EntryPosition { entry: entry.end, value: self.value + entry.value_len }
@@ -191,7 +191,7 @@ impl Block {
         }
     }
 
-    /// Where the value of `entry` lies, which is at `place`.
+    /// Where the value of `entry` is, which is at `place`.
     #[inline]
     pub(crate) fn value(
         &self,

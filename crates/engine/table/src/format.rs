@@ -5,7 +5,7 @@
 //! data blocks | filter | tombstones | sketches | properties | index | footer
 //! ```
 //!
-//! Sections lie back to back, so their lengths in the footer place them all, and every byte of a
+//! Sections are back to back, so their lengths in the footer place them all, and every byte of a
 //! table is under some checksum. A block's checksum also covers the file it is in, its offset and
 //! its kind, so intact bytes that were read from the wrong place do not pass.
 
@@ -51,7 +51,7 @@ pub const TRAILER_BYTES: usize = 5;
 pub const FOOTER_BYTES: usize = 92;
 
 /// The part of a footer whose place no version will change: its length, the version, the checksum
-/// and the magic. So any release can tell a newer table from a damaged one.
+/// and the magic. So any release can distinguish a newer table from a damaged one.
 pub const FOOTER_TAIL_BYTES: usize = 20;
 
 /// Longer footers than this are taken for damage.
@@ -115,7 +115,7 @@ pub(crate) fn put_trailer(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Footer {
     /// Lengths in bytes, trailers included, of data, filter, tombstones, sketches, properties and
-    /// index, which lie in that order from the table's start. 0 is a section left out.
+    /// index, which are in that order from the table's start. 0 is a section left out.
     pub sections: [u64; 6],
     /// The file the table was written to.
     pub file_id: u64,

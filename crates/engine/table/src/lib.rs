@@ -1,8 +1,8 @@
 //! Tables: immutable files of sorted versions, the engine's resting place for data.
 //!
 //! A [`TableWriter`] takes versions in order and appends one table to a file; a [`Table`] answers
-//! gets and cursors from it. Blocks are read through one [`BlockCache`]. What lies where in the
-//! bytes is `docs/formats/table.md`; the constants of that page are in [`mod@format`].
+//! gets and cursors from it. Blocks are read through one [`BlockCache`]. `docs/formats/table.md` describes
+//! the bytes; the constants of that page are in [`mod@format`].
 //!
 //! Where a get goes: filter (memory) → index (memory) → one data block (cache, else one read).
 

@@ -309,7 +309,7 @@ impl Properties {
         out
     }
 
-    /// Reads what [`Properties::encode`] wrote. The error says what does not hold.
+    /// Reads what [`Properties::encode`] wrote. The error says what is corrupt.
     pub(crate) fn decode(mut input: &[u8]) -> Result<Properties, &'static str> {
         let mut properties = Properties::empty(KeyspaceId(0), 0, 0);
         let mut origin: Option<Origin> = None;

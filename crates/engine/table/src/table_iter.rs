@@ -81,7 +81,7 @@ impl std::fmt::Debug for PinnedValue {
 pub struct TableIter {
     table: Arc<Table>,
     purpose: ReadPurpose,
-    /// The block the cursor stands in, and its number.
+    /// The block the cursor is in, and its number.
     block: Option<Block>,
     number: usize,
     position: BlockCursor,
@@ -125,7 +125,7 @@ impl TableIter {
         self.read_ahead = before.read_ahead.for_next_table(before.table.index.len());
     }
 
-    /// Holds the value of the version that the cursor stands on.
+    /// Holds the value of the version that the cursor is on.
     #[doc(hidden)]
     #[inline]
     pub fn hold_value(&self, held: &mut PinnedValue) {

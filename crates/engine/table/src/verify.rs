@@ -1,5 +1,5 @@
 //! Reads a whole table and checks what a reader takes on trust: every checksum, the order of the
-//! versions, the separators, the filter, and that the properties tell the truth.
+//! versions, the separators, the filter, and that the properties are true.
 
 use crate::block::Block;
 use crate::block_cursor::BlockCursor;
@@ -24,8 +24,8 @@ struct TableVerifier {
 }
 
 impl Table {
-    /// Reads everything from the file, past the cache, and reports whatever does not hold; each
-    /// report names the place. Gives the number of versions read.
+    /// Reads everything from the file, past the cache, and reports everything that is corrupt; each
+    /// report names the place. Returns the number of versions read.
     pub fn verify(&self, report: &mut dyn FnMut(Error)) -> u64 {
         let trusted = self.properties();
         let mut audit = TableVerifier {

@@ -18,7 +18,7 @@ use esker_base::{
 use esker_storage::WritableFile;
 use std::sync::Arc;
 
-/// Blocks are handed to the file in pieces of this size: few calls, and little held back.
+/// Blocks are handed to the file in pieces of this size: few calls, and little in memory.
 const APPEND_BYTES: usize = 256 << 10;
 
 /// After so many bytes, the system is asked to start writing them to the device.
@@ -240,7 +240,7 @@ impl<'f> TableWriter<'f> {
 
     /// About how long the table would be if it ended now; and no less than the separators of its index
     /// take unpacked. Long keys that are much alike pack to next to nothing, but readers hold separators
-    /// whole and refuse 4 GiB of them: so whoever cuts tables by this stays far below.
+    /// whole and refuse 4 GiB of them: so tables that are cut by this stay far below.
     pub fn estimated_bytes(&self) -> u64 {
         let fingerprint_bits = self.options.fingerprint_bits;
         let filter = filter::estimated_bytes(fingerprint_bits, self.key_hashes.len());

@@ -1,8 +1,8 @@
-//! A cursor over the store's pairs and a transaction's own writes, of which the latter win.
+//! A cursor over the store's entries and a transaction's own writes, of which the latter win.
 //!
 //! Two positions move side by side: `theirs`, in the store, and `ours`, in the writes. Going forward,
-//! both stand at or after the pair that the cursor is on; going back, at or before it. The nearer one is
-//! the cursor's pair, unless it is a delete, which hides the other's pair of that key, or is that pair.
+//! both are at or after the entry that the cursor is on; going back, at or before it. The nearer one is
+//! the cursor's entry, unless it is a delete, which hides the other's entry of that key, or is that entry.
 //! A change of direction seeks both again.
 //!
 //! Entries of the store that the writes have deleted as a range are passed with one seek.
@@ -55,7 +55,7 @@ impl<'t> TransactionCursor<'t> {
         TransactionCursor { theirs, theirs_over, writes, ours, range, stand, direction, stretch }
     }
 
-    /// Goes to the first pair from `key` on, or to the last one up to it; without a key, from the
+    /// Goes to the first entry from `key` on, or to the last one up to it; without a key, from the
     /// range's end that it starts at.
     fn seek_to(&mut self, direction: Direction, key: Option<&[u8]>) -> Result<()> {
         self.stand = IterState::Nowhere;
@@ -152,7 +152,7 @@ impl<'t> TransactionCursor<'t> {
         Ok(())
     }
 
-    /// Goes to the next pair in `direction`.
+    /// Goes to the next entry in `direction`.
     fn step(&mut self, direction: Direction) -> Result<()> {
         if self.stand != IterState::Nowhere && self.direction != direction {
             let key = self.current().map(|(key, _)| key.to_vec());
@@ -186,7 +186,7 @@ impl<'t> TransactionCursor<'t> {
         self.ours = self.own(Bound::Excluded(key));
     }
 
-    /// Tells the stretch, if there is one, where the cursor is now.
+    /// Adds the cursor's position to the scanned range, if there is one.
     fn note(&mut self, note: impl FnOnce(&mut ScannedRange<'t>, Option<&[u8]>)) {
         let Some(mut stretch) = self.stretch.take() else { return };
         note(&mut stretch, self.current().map(|(key, _)| key));

@@ -1,7 +1,7 @@
 //! Transactions over a store of ordered keyspaces: pessimistic, by locks on keys, and optimistic, by a
 //! test at the commit.
 //!
-//! A transaction keeps its writes to itself, as one batch, until it commits; so nobody ever reads what
+//! A transaction keeps its writes to itself, as one batch, until it commits; so no reader ever sees what
 //! is not committed, and a commit is one atomic write to the store.
 //!
 //! * [`TransactionManager`] is what transactions over one store share. `esker_lsm::Db` has one.
@@ -13,15 +13,15 @@
 //! * `read_set`, `commit`, `committing`: the test at the commit.
 //! * `prepared`: two-phase commit.
 //!
-//! # The moment
+//! # The snapshot
 //!
-//! Under snapshot isolation and above, all reads see one moment: that of the first read. A transaction
-//! that has not read yet has no moment, so one that only writes never conflicts with what was committed
+//! Under snapshot isolation and above, all reads see one snapshot: that of the first read. A transaction
+//! that has not read yet has no snapshot, so one that only writes never conflicts with what was committed
 //! before it got its locks.
 //!
 //! # What keeps two transactions from overwriting each other
 //!
-//! A key is locked from before the test whether it has changed since the moment until after the write
+//! A key is locked from before the test whether it has changed since the snapshot until after the write
 //! is visible in the store: pessimistic transactions lock it when they write it, optimistic ones at
 //! their commit. So of two transactions that overlap and write one key, the second to get the lock sees
 //! the write of the first, and fails with [`Error::Conflict`](esker_base::Error::Conflict).

@@ -78,7 +78,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         Ok(())
     }
 
-    /// The moment that reads see: now, if there was none.
+    /// The snapshot that reads see: a new one, if there was none.
     fn moment(&mut self) -> &S::Snapshot {
         self.moment.get_or_insert_with(|| self.store.snapshot())
     }
@@ -97,7 +97,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         }
     }
 
-    /// Locks a key, and sees to it that it has not changed since the moment, if there is one.
+    /// Locks a key, and checks that it has not changed since the snapshot, if there is one.
     #[inline]
     fn lock(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
         let lock = LockKey::new(keyspace, key);
@@ -120,7 +120,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         self.writes.push(entry, *self.held.table().limits())
     }
 
-    /// Reads `key` at a moment that its guard remembers.
+    /// Reads `key` at a snapshot that its guard remembers.
     fn get_tracked(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
         let moment = match self.uses_snapshot() {
             true => self.moment().clone(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Room that is made at the first write: what a dozen rows of 100 bytes take. Growing to it step by step
+/// Space that is reserved at the first write: what a dozen rows of 100 bytes use. Growing to it step by step
 /// took a third of what ten puts in a transaction cost beyond a plain batch.
 const FIRST_BYTES: usize = 2 << 10;
 

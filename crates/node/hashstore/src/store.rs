@@ -185,7 +185,7 @@ impl Kv for HashStore {
         Ok(value_of(self.call(key, Request::Retrieve(key.to_vec()))?))
     }
 
-    /// All reads are under way at once. They are of no one moment.
+    /// All reads are in progress at once. They are of no one snapshot.
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         let (sender, receiver) = mpsc::channel();
         for (token, key) in (0..).zip(keys) {

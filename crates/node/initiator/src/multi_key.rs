@@ -1,4 +1,4 @@
-//! Several keys for one call: their commands are under way at a time, on one queue.
+//! Several keys for one call: their commands are in progress at once, on one queue.
 
 use crate::RemoteError;
 use crate::keys::{KeyClient, RETRIEVE_BYTES, Retrieved, found};

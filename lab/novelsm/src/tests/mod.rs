@@ -41,7 +41,7 @@ fn open() -> Open {
     Open { dirs, store }
 }
 
-/// A store that flushes nothing until it is told to.
+/// A store that flushes nothing until the test starts a flush.
 fn open_held() -> Open {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap()];
     let (pool, keyspace) = (pool_in(&dirs[1], 512 << 10), KeyspaceSettings::default());

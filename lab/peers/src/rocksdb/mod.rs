@@ -1,8 +1,8 @@
 //! RocksDB, as bundled with the crate that binds it.
 //!
 //! What to know when its figures are read: its statistics are off, because counting takes time while
-//! it is measured. Bytes of tables are from its own log of events (see `events`), and the time in
-//! which writers were held back is from its property `rocksdb.dbstats`, to a millisecond; both are
+//! it is measured. Bytes of tables are from its own log of events (see `events`), and the time of
+//! write stalls is from its property `rocksdb.dbstats`, to a millisecond; both are
 //! kept whatever the settings. Bytes of the log are counted here (see
 //! [`log_bytes`](crate::log_bytes)). A batch is copied into one of RocksDB's, entry by entry; a
 //! batch of one is given as the put or delete that it is.

@@ -175,7 +175,7 @@ pub(crate) fn check_pairs(
     Ok(())
 }
 
-/// All pairs of a cursor's range, one way or the other.
+/// All entries of a cursor's range, one way or the other.
 fn collect(
     mut cursor: DbCursor,
     start: fn(&mut DbCursor) -> Result<()>,
@@ -232,7 +232,7 @@ pub(super) fn compare(key: &[u8], found: Option<&[u8]>, expected: Option<&[u8]>)
     )))
 }
 
-/// A pair, abridged.
+/// An entry, abridged.
 fn show(key: &[u8], value: Option<&[u8]>) -> String {
     let value = match value {
         None => "nothing".to_owned(),

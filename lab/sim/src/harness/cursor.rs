@@ -10,12 +10,12 @@ use esker_lsm::DbCursor;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A cursor, and where it must stand.
+/// A cursor, and where it must be.
 pub(crate) struct OpenCursor {
     cursor: DbCursor,
     /// The name and the id of its keyspace.
     keyspace: (&'static str, u32),
-    /// The pairs of its range at its opening.
+    /// The entries of its range at its opening.
     pairs: Arc<Pairs>,
     at: Option<Vec<u8>>,
 }

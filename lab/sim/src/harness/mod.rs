@@ -56,7 +56,7 @@ pub struct Outcome {
     pub compactions: u64,
     /// By why they were done and what they did, moves of tables included.
     pub compactions_done: CompactionCounts,
-    /// Compactions that came into force later than they were done.
+    /// Compactions that were installed later than they were done.
     pub deferrals: u64,
     /// Processes that ended without closing before some had.
     pub crashes_before_force: u64,
@@ -103,7 +103,7 @@ pub fn run(history: &History) -> Result<Outcome, Failure> {
     Ok(harness.outcome)
 }
 
-/// The engine, the machine below it, the model beside it.
+/// The engine, the machine below it, and the model to compare it with.
 pub(crate) struct Harness {
     machine: Machine,
     model: Model,

@@ -8,7 +8,7 @@ use crate::settings::LogMode;
 use esker_api::{KeyRange, WriteBatch};
 use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES};
 
-/// A batch is cut off before it gets larger: it must fit a quarter of the smallest segment, or of a pool
+/// A batch ends before it gets larger: it must fit a quarter of the smallest segment, or of a pool
 /// with many extents. Then it takes several segments, in files too.
 pub(super) fn batch_bytes_max(extents: u8) -> usize {
     if extents >= 16 { 200 << 10 } else { 15 << 10 }

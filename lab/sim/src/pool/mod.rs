@@ -1,14 +1,14 @@
-//! Crashes at every moment of all that happens in a pool of persistent memory.
+//! Crashes at every point in time of all that happens in a pool of persistent memory.
 //!
 //! [`frames`] is the write path's lower half alone: extents, segments, frames of one writer or of
-//! several that overlap, a scan of what a crash leaves. It looks at thousands of images a second.
+//! several that overlap, a scan of what a crash leaves. It checks thousands of images a second.
 //! [`whole`] is the engine with tables, manifest and recovery around it, and crashes of the recovery.
 //! [`campaign`] goes through many histories of both.
 //!
 //! The states after each event are all there are, as each word that is not fenced goes its own way. What is
 //! enumerated, image by image, are histories of up to six commits whose frames take one cache line each: by
-//! one writer, which is up to 256 images a moment, and, for some seeds, by two that overlap, 65,536. Frames
-//! of more lines, or of more writers at once, have more images than can be looked at, and are sampled.
+//! one writer, which is up to 256 images for each state, and, for some seeds, by two that overlap, 65,536. Frames
+//! of more lines, or of more writers at once, have more images than can be checked, and are sampled.
 
 pub mod campaign;
 pub mod frames;
@@ -24,29 +24,29 @@ use std::fmt;
 /// The extents of these pools are as small as they get.
 const EXTENT_BYTES: usize = crate::machine::EXTENT_BYTES as usize;
 
-/// What was looked at.
+/// What was checked.
 #[derive(Clone, Copy, Default, Debug, serde::Serialize)]
 pub struct Seen {
     /// Histories.
     pub histories: u64,
-    /// Moments in them.
+    /// Points in time in them.
     pub moments: u64,
-    /// Of them, those of which as many images were looked at as there are; of the others it was a sample.
+    /// Of them, those of which all images were checked; of the others it was a sample.
     pub enumerated: u64,
     /// Images that a crash at one of those may leave.
     pub images: u64,
-    /// Of them, those of moments that have more than could be looked at.
+    /// Of them, those of points in time that have more than could be checked.
     pub sampled: u64,
-    /// The most images that were looked at of one moment.
+    /// The most images that were checked of one point in time.
     pub images_most: u64,
-    /// Of all images, those with something in them that nobody had acknowledged.
+    /// Of all images, those with something in them that had not been acknowledged.
     pub unacknowledged: u64,
     /// Of all images, those of crashes while an image of an earlier crash was recovered.
     pub recoveries: u64,
 }
 
 impl Seen {
-    /// Another moment, of whose images so many were looked at.
+    /// Counts a point in time, of whose images so many were checked.
     fn count_moment(&mut self, state: &CrashState, images: u64) {
         self.moments += 1;
         self.images += images;

@@ -51,7 +51,7 @@ impl State {
         Ok(versions.map.range(all).next().map_or(0, |((_, seqno), _)| seqno.0))
     }
 
-    /// The pairs of `range` at a moment, without those that are deleted.
+    /// The entries of `range` at a snapshot, without those that are deleted.
     fn pairs(&self, keyspace: KeyspaceId, range: &KeyRange, at: Seqno) -> Result<Vec<Pair>> {
         let versions = self.keyspace(keyspace)?;
         let start = range.start.as_ref().map(|key| match range.start {
@@ -88,7 +88,7 @@ impl TransactionalModel {
         Self::default()
     }
 
-    /// All pairs of a keyspace, in order.
+    /// All entries of a keyspace, in order.
     pub fn pairs(&self, keyspace: impl Into<KeyspaceRef>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         self.lock().pairs(keyspace.into().id, &KeyRange::all(), MAX_SEQNO)
     }
@@ -166,7 +166,7 @@ struct ModelTransaction<'a> {
     model: &'a TransactionalModel,
     moment: Seqno,
     isolation: Isolation,
-    /// Keys that must not have changed after that moment when this commits.
+    /// Keys that must not have changed after that snapshot when this commits.
     read_for_update: BTreeMap<(KeyspaceId, Vec<u8>), Seqno>,
     writes: Writes,
     savepoints: Vec<Writes>,
@@ -276,7 +276,7 @@ impl Transaction for ModelTransaction<'_> {
     }
 }
 
-/// A cursor over pairs that are all there.
+/// A cursor over entries that are all in memory.
 struct PairCursor {
     pairs: Vec<Pair>,
     at: Option<usize>,

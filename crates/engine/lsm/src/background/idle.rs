@@ -101,8 +101,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes. If a table can't be
-    /// read, merges all that can be without it and then fails with [`Error::TableUnreadable`].
+    /// Compacts everything in `keyspace` down to one level, in the calling thread and concurrently with the lanes. If a
+    /// table can't be read, compacts all that can be without it and then fails with [`Error::TableUnreadable`].
     pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
         self.flush_all()?;
         self.retry_tables(Some(keyspace));

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A flush that follows another later than this counts as the first of a stretch, however slow merges are.
+/// A flush that follows another later than this counts as the first of a series, however slow compactions are.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 
 /// Collects what pickers have to know besides the version of `view`.
@@ -43,9 +43,9 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
     }
 }
 
-/// The last flush, if another one may follow soon. Nothing waits for it where somebody waits for all merges, where
-/// writers are held back by what is yet to be merged, nor where no flush can follow: if that is for want of room,
-/// merges may make some.
+/// The last flush, if another one may follow soon, in which case compactions of L0 wait for it. `None` if a caller
+/// waits for all compactions, if compaction debt throttles writers, or if no flush can follow: if that is for want of
+/// space, compactions may free some.
 pub(super) fn cadence(
     inner: &Engine,
     view: &SuperVersion,

@@ -37,7 +37,7 @@ use std::sync::{Arc, Weak};
 ///
 /// A cursor holds a snapshot: what it sees never changes, and compaction keeps the versions that it
 /// may see. Drop it when it is no longer needed. It keeps its current entry in memory, as a copy or
-/// as one block of a table, and holds back no log segment and no table file.
+/// as one block of a table, and keeps no log segment and no table file from being removed.
 ///
 /// After the database is closed, moves fail with [`Error::Closed`], and may fail with
 /// [`Error::UnknownKeyspace`] after the keyspace is dropped. Forward moves within the block in memory
@@ -89,7 +89,7 @@ impl std::fmt::Debug for DbCursor {
     }
 }
 
-/// The pair that a cursor stands on. It stays readable when the walk has been recalled: a value in a
+/// The entry that a cursor is on. It stays readable when the walk has been recalled: a value in a
 /// table keeps its block in memory, one in a segment is copied.
 #[derive(Default)]
 struct Pair {

@@ -63,7 +63,7 @@ struct RowChanges<'b> {
     cleared: BTreeSet<KeyspaceId>,
 }
 
-/// A key that a row gets or gives up in a unique index.
+/// A key that a row gets or loses in a unique index.
 struct UniqueChange {
     slot: Arc<IndexSlot>,
     index_key: Vec<u8>,

@@ -133,8 +133,8 @@ impl IndexRegistry {
         map.get(&keyspace)?.iter().find(|slot| slot.name == name).cloned()
     }
 
-    /// Changes the map and begins an epoch, which is returned and has to be told to the write path.
-    /// `changes` is held.
+    /// Changes the map and begins an epoch, which it returns. The caller holds `changes`, and passes the epoch to the
+    /// write path.
     pub(crate) fn change(&self, change: impl FnOnce(&mut IndexMap)) -> u64 {
         let mut map = IndexMap::clone(&self.map.load());
         change(&mut map);

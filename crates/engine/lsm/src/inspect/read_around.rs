@@ -181,7 +181,7 @@ impl Inspector {
         Ok((found, Some(recovered)))
     }
 
-    /// Reports edits that the manifest has lost: nobody knows which keys they were of.
+    /// Reports edits that the manifest has lost. Their keys are unknown.
     fn skip_lost_edits(
         &self,
         identity: u64,
@@ -222,7 +222,7 @@ fn fold_key(merged: &mut Merged, deletes: &FragmentedTombstones, now: At) -> Res
     Ok(fold)
 }
 
-/// Nobody knows between which keys versions are missing.
+/// Reports that versions are missing, of unknown keys.
 fn all_keys(file: String, error: String) -> Skipped {
     let keys = LostKeys::new(Vec::new(), None, error);
     Skipped::new(file, keys)

@@ -117,7 +117,7 @@ type Place = Reverse<(Vec<u8>, Reverse<Seqno>, Reverse<usize>)>;
 pub(super) struct Merged {
     sources: Vec<Source>,
     waiting: BinaryHeap<Place>,
-    /// The source that the merge stands on.
+    /// The source that the merge is on.
     current: Option<usize>,
     /// The key and the oldest seqno of the last combined operands.
     combined: Option<(Vec<u8>, Seqno)>,
@@ -126,7 +126,7 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// A merge that stands on the first version.
+    /// A merge that is on the first version.
     pub(super) fn new(mut sources: Vec<Source>) -> Result<Merged> {
         let mut waiting = BinaryHeap::new();
         for (rank, source) in sources.iter_mut().enumerate() {
@@ -198,7 +198,7 @@ impl Merged {
         (*seqno == own.seqno() && key == own.key() && is_operand()).then_some(*other)
     }
 
-    /// The rank of the source that the merge stands on.
+    /// The rank of the source that the merge is on.
     pub(super) fn rank(&self) -> usize {
         self.current.unwrap_or(0)
     }

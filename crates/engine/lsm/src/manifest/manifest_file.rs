@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The record's own offset is in its checksum, so that bytes from another place never pass.
-//! A record that ends the file and does not check out is a write that was cut off, and was never
+//! A record that ends the file and fails its checksum is a truncated write, and was never
 //! relied on; one with a valid record after it is corruption. The first record is the snapshot: it
 //! was durable before `CURRENT` named the file, so it has no excuse. A clean close notes the file's length in
 //! `CURRENT`: from then on a file of another length is corruption, wherever it was cut.
@@ -241,7 +241,7 @@ pub struct Record {
 }
 
 /// Where the manifest `name`, which holds `records`, goes on with bytes that are no record, if it
-/// does: a write that was cut off, or a last record that was damaged.
+/// does: a truncated write, or a last record that was damaged.
 pub(crate) fn torn_tail_offset(
     storage: &dyn Storage,
     name: &str,
@@ -291,8 +291,7 @@ fn is_closing(record: &Record) -> bool {
     record.edit.changes.contains(&VersionChange::Closed)
 }
 
-/// The identity in a manifest's header, and its edits up to the first that does not hold. `None` if the header does not
-/// hold.
+/// The identity in a manifest's header, and its edits up to the first that is corrupt. `None` if the header is corrupt.
 pub(crate) fn read_prefix(storage: &dyn Storage, name: &str) -> Result<Option<(u64, Vec<Record>)>> {
     let bytes = read_file(storage, name)?;
     match parse_header(&bytes, &file_path(storage, name)) {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A log segment that the manifest lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogRecord {
-    /// Where it ends, if recovery has settled that.
+    /// Where it ends, if recovery has decided that.
     pub end: Option<LogEnd>,
 }
 
@@ -38,11 +38,11 @@ pub struct ManifestState {
     pub expiry_mark: Option<u64>,
     /// Whether the last edit says that the database was closed.
     pub closed: bool,
-    /// The number of the last edit, counted since the database was made. An older manifest does not tell, and
+    /// The number of the last edit, counted since the database was made. An older manifest does not have it, and
     /// its edits are counted from its snapshot.
     pub edits: u64,
-    /// File ids from here on were given out by the process that wrote the manifest. `None` if the manifest does not
-    /// tell, as an older one.
+    /// File ids from here on were given out by the process that wrote the manifest. `None` in an older manifest, which
+    /// does not have it.
     pub first_file: Option<u64>,
     /// What the database has cost up to the last edit that changed tables.
     pub account: CumulativeStats,
@@ -137,7 +137,7 @@ impl ManifestState {
         Ok(removed.into_values().collect())
     }
 
-    /// Learns from tables that are gone. Those of a keyspace that is gone tell nothing.
+    /// Records the lifetimes of tables that were removed. Those of a dropped keyspace do not count.
     fn learn(&mut self, gone: impl Iterator<Item = (KeyspaceId, TableBirth)>, now: u64) {
         let mut born: BTreeMap<(KeyspaceId, u8), Vec<u64>> = BTreeMap::new();
         gone.for_each(|(id, table)| born.entry((id, table.level)).or_default().push(table.at));

@@ -156,8 +156,8 @@ impl VersionSet {
         })
     }
 
-    /// Notes beside the manifest that the database was closed and the manifest ends here. The closing record in the
-    /// manifest holds without it.
+    /// Notes outside of the manifest that the database was closed and the manifest ends here. The closing record in the
+    /// manifest is valid without it.
     pub(crate) fn seal(&self) {
         let open = self.manifest.lock();
         if let (true, Some(manifest)) = (open.state.closed, &open.manifest) {
@@ -196,7 +196,7 @@ impl VersionSet {
         self.undecided.any()
     }
 
-    /// Fails if one of `keyspaces` may be dropped at the next open, and that can't be settled now.
+    /// Fails if one of `keyspaces` may be dropped at the next open, and that can't be decided now.
     #[cold]
     pub(crate) fn expect_decided(
         &self,
@@ -211,7 +211,7 @@ impl VersionSet {
     }
 
     /// Makes the edit that `plan` derives from the present state durable, and then installs it:
-    /// `change` sees the new version and adjusts the view's MemTables in the same moment.
+    /// `change` sees the new version and adjusts the view's MemTables at the same time.
     ///
     /// After an error nothing has changed for readers, but if the device fails for longer than one
     /// call, the edit may be in the manifest file. So the files that it adds must stay until the

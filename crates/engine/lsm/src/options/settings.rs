@@ -311,8 +311,8 @@ impl Settings {
         in_frame.max(self.max_batch_bytes() / self.segment_bytes * in_frame)
     }
 
-    /// A quarter of the memory that segments may take. A batch lies in several of them until its end is
-    /// written, and none can be flushed before.
+    /// A quarter of the memory that segments may take. A batch can span several of them, and none can be flushed until
+    /// the end of the batch is written.
     fn batch_memory_bytes(&self) -> usize {
         match self.log {
             // One extent is written to, and one waits to be.

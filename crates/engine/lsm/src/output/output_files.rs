@@ -10,7 +10,7 @@ use esker_table::{Origin, TableInfo, TableOptions, TableWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Writes one table: what `fold` keeps of the versions from where `cursor` stands on and of
+/// Writes one table: what `fold` keeps of the versions from the position of `cursor` on and of
 /// `tombstones`. `None`, and nothing appended to the file, if nothing stays.
 pub fn write_table(
     mut writer: TableWriter<'_>,

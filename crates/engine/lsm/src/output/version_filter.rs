@@ -3,17 +3,17 @@
 //! A fold is fed versions in the engine's order, so each key's come newest first, and answers for
 //! each whether it stays. A version goes when no reader, present or at a snapshot, can see it:
 //!
-//! 1. a newer version of the key lies in the same snapshot stripe, or
+//! 1. a newer version of the key is in the same snapshot stripe, or
 //! 2. a newer range tombstone of the same stripe covers it;
 //!
-//! and, where nothing older lies beneath the output (`bottommost`):
+//! and, where nothing older is below the output (`bottommost`):
 //!
 //! 3. a delete of the oldest stripe goes, for by 1 everything it deletes has gone,
 //! 4. a range tombstone of the oldest stripe goes, for by 2 everything it deletes has gone,
 //! 5. a put of the oldest stripe gets seqno 0, which takes one byte on disk. Not so in a keyspace with
 //!    a merge operator: a repair could not identify the operands in the value.
 //!
-//! Deletes of later stripes stay even if they delete nothing: whoever holds a snapshot can find out
+//! Deletes of later stripes stay even if they delete nothing: the holder of a snapshot can find out
 //! what was written since (`changed`).
 //!
 //! An expiring put is a put until it expires, and a delete from then on.
@@ -66,7 +66,7 @@ const NO_STRIPE: usize = usize::MAX;
 
 impl VersionFilter {
     /// A fold that keeps what readers at `snapshots` and at present can see. With `bottommost`
-    /// nothing older than the versions to come lies beneath the output, in their range of keys.
+    /// nothing older than the versions to come is below the output, in their range of keys.
     pub fn new(snapshots: Vec<Seqno>, bottommost: bool) -> Self {
         VersionFilter {
             stripes: SnapshotStripes::new(snapshots),
@@ -104,7 +104,7 @@ impl VersionFilter {
         self.bytes_seen
     }
 
-    /// Takes the range tombstones that travel beside the versions: all of them, before the first
+    /// Takes the range tombstones that travel with the versions: all of them, before the first
     /// version.
     pub fn set_tombstones(&mut self, tombstones: Vec<RangeTombstone>) {
         debug_assert!(self.key.is_empty(), "range tombstones come before the first version");

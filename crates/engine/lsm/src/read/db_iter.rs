@@ -32,14 +32,14 @@ use std::sync::Arc;
 /// A buffer of this size is kept for the next value; one that a larger value left is not.
 pub(crate) const KEPT_BYTES: usize = 64 << 10;
 
-/// Which way the cursor last went, and so where the merge stands.
+/// Which way the cursor last went, and so where the merge is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum IterState {
-    /// Not on a pair.
+    /// Not on an entry.
     Nowhere,
-    /// On a pair; the merge stands on its version.
+    /// On an entry; the merge is on its version.
     OnVersion,
-    /// On a pair; the merge stands before all versions of its key, and the pair is in the buffers.
+    /// On an entry; the merge is before all versions of its key, and the entry is in the buffers.
     Before,
     /// On an entry that was folded, or that expires, which is in the buffers; the merge is at a version
     /// of its key, or of a greater key, or at the end.
@@ -78,7 +78,7 @@ impl Limit {
     }
 }
 
-/// A position in the pairs of one view. The moves are those of [`esker_api::Cursor`].
+/// A position in the entries of one view. The moves are those of [`esker_api::Cursor`].
 pub(crate) struct DbIter {
     merge: MergingIter<Source>,
     /// Owns what `merge` reads.
@@ -102,7 +102,7 @@ pub(crate) struct DbIter {
 }
 
 impl DbIter {
-    /// A walk in the view in force.
+    /// A walk in the current view.
     pub(crate) fn new(
         tree: &Tree,
         keyspace: KeyspaceId,
@@ -221,8 +221,8 @@ impl DbIter {
         found.is_some()
     }
 
-    /// Goes forward from the version that the merge stands on, which is the newest of its key or
-    /// newer than the snapshot, to the next pair.
+    /// Goes forward from the version that the merge is on, which is the newest of its key or
+    /// newer than the snapshot, to the next entry.
     fn find_next_user_entry(&mut self) -> Result<()> {
         self.passed.begin();
         while self.merge.valid() {
@@ -264,8 +264,8 @@ impl DbIter {
         Ok(())
     }
 
-    /// Goes back from the version that the merge stands on, which is the oldest of its key, to the
-    /// nearest pair.
+    /// Goes back from the version that the merge is on, which is the oldest of its key, to the
+    /// nearest entry.
     fn find_prev_user_entry(&mut self) -> Result<()> {
         self.passed.begin();
         while self.merge.valid() {
@@ -554,7 +554,7 @@ impl DbIter {
         self.limit.as_ref().map(|limit| &limit.key[..])
     }
 
-    /// The key that the walk stands on, if it does.
+    /// The key that the walk is on, if it is on one.
     #[inline]
     pub(crate) fn key(&self) -> Option<&[u8]> {
         match self.stand {
@@ -564,7 +564,7 @@ impl DbIter {
         }
     }
 
-    /// Where the value of the pair that the walk stands on can be had.
+    /// Where the value of the entry that the walk is on can be read.
     #[inline]
     pub(crate) fn value(&self, held: &mut PinnedValue) -> IterValue<'_> {
         if self.stand != IterState::OnVersion {

@@ -120,8 +120,8 @@ pub(super) fn fill(
     Some(value)
 }
 
-/// A seqno for a version whose own was forgotten because nobody asks for it any more: what is in tables was
-/// written by then. By its own the DRAMTable would serve it to readers of an older view, as of a moment
+/// A seqno for a version whose own was set to zero, as no snapshot needs it any more: what is in tables was
+/// written by then. With the zero, the DRAMTable would serve it to readers of an older view, at a snapshot from
 /// before it was written.
 fn written_by(view: &SuperVersion) -> Seqno {
     view.version.tables_through
@@ -285,7 +285,7 @@ fn value_of(found: PinnedValue) -> Value {
     }
 }
 
-/// Tells the DRAMTable that `memtable` is about to leave the view (R2).
+/// Notifies the DRAMTable that `memtable` is about to leave the view (R2).
 pub(crate) fn pass(tree: &Tree, view: &SuperVersion, memtable: &Arc<MemTable>) -> Result<()> {
     let Some(dram_table) = &tree.dram_table else { return Ok(()) };
     let through = memtable.last_seqno();
@@ -425,8 +425,8 @@ mod tests {
         }
     }
 
-    /// A merge forgets the seqnos of versions that everybody may see; whoever reads at an older moment
-    /// without a snapshot, as `multi_get` does, is not everybody.
+    /// A compaction zeroes the seqnos of versions that all snapshots may see. A reader at an older point in time
+    /// without a snapshot, such as `multi_get`, may not see all of them.
     #[test]
     fn a_copy_whose_seqno_was_forgotten_is_not_served_to_readers_of_an_earlier_moment() {
         let env =

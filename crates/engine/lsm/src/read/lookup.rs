@@ -10,7 +10,7 @@ pub(crate) enum ReadTier {
     MemoryOnly,
 }
 
-/// A key that is looked for at a moment.
+/// A key that is looked up at a point in time.
 #[derive(Clone, Copy)]
 pub(super) struct LookupKey<'a> {
     pub(super) keyspace: KeyspaceId,

@@ -99,7 +99,7 @@ impl std::ops::Deref for Upkeep<'_> {
 }
 
 impl Engine {
-    /// Gives up files and locks. Every call through another handle fails from here on.
+    /// Releases files and locks. Every call through another handle fails from here on.
     fn release(&self) {
         self.tree.closed.store(true, Ordering::Release);
         let nothing = Arc::new(Version::default());
@@ -122,8 +122,8 @@ impl Engine {
         self.share.give_back();
     }
 
-    /// Flushes while there are lanes, if a keyspace has a goal for space: they merge what a flush has to
-    /// wait for. After them only what is written meanwhile is flushed regardless. A failure here shows
+    /// Flushes while there are lanes, if a keyspace has a space-amplification limit: they do the compactions that a flush
+    /// has to wait for. After them only what is written meanwhile is flushed regardless. A failure here shows
     /// again when that is flushed.
     fn flush_within_goals(&self) {
         if self.tree.view.load().version.has_space_goal() {

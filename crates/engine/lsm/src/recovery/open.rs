@@ -236,7 +236,7 @@ struct OpenResult {
     recovered: RecoveredState,
     /// What the tables take of the memory once they are open, about.
     table_memory: u64,
-    /// Files whose content nobody knows, under their new names.
+    /// Files of unknown content, under their new names.
     set_aside: Vec<String>,
 }
 
@@ -263,7 +263,7 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
     Ok(OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() })
 }
 
-/// Removes what a creation left that was cut off: manifests that `CURRENT` never named.
+/// Removes what an interrupted creation left: manifests that `CURRENT` never named.
 fn remove_beginnings(storage: &dyn Storage) -> Result<()> {
     for name in storage.list()? {
         if name == "CURRENT.new" || parse_manifest_file_name(&name).is_some() {

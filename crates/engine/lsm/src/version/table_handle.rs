@@ -224,7 +224,7 @@ pub struct TableSummary<'a> {
     pub sketches: &'a Sketches,
     /// Those of its bytes that it would have with fewer keys, too.
     pub fixed_bytes: u64,
-    /// The lowest seqno of its deletes and range tombstones, if it has any and tells.
+    /// The lowest seqno of its deletes and range tombstones, if it has any and its properties have that.
     pub oldest_delete: Option<Seqno>,
     /// Its range tombstones, if there may be any.
     pub tombstones: Option<&'a FragmentedTombstones>,
@@ -282,8 +282,8 @@ impl TableHandle {
         self.meta.deletes > 0 || self.meta.range_tombstones > 0
     }
 
-    /// Whether a delete of the table is as old as the write `through`, or older. A table that does not tell has deletes as
-    /// old as the oldest of its writes.
+    /// Whether a delete of the table is as old as the write `through`, or older. Without that property, its deletes
+    /// count as being as old as the oldest of its writes.
     pub(crate) fn has_deletes_through(&self, through: Seqno) -> bool {
         let oldest = || self.contents().and_then(|contents| contents.oldest_delete);
         self.has_deletes()
@@ -297,7 +297,7 @@ impl TableHandle {
         keys.map_or(0, |keys| self.meta.entries.saturating_sub(keys))
     }
 
-    /// The bytes of its data blocks that lie wholly between `start` and `end`. 0 before its reader is open.
+    /// The bytes of its data blocks that are wholly between `start` and `end`. 0 before its reader is open.
     pub fn bytes_within(&self, start: &[u8], end: &[u8]) -> u64 {
         self.opened().map_or(0, |table| table.bytes_within(start, end))
     }

@@ -12,7 +12,7 @@ use crate::segment::{EntryLinks, Memory, Segment};
 use esker_base::{Entry, Kind, RangeTombstone, hash64};
 
 impl MemTable {
-    /// A sealed MemTable over `memory`, which holds what `scan` found in a segment with `header`. What its
+    /// An immutable MemTable over `memory`, which holds what `scan` found in a segment with `header`. What its
     /// keyspaces take of it [is known](MemTable::keyspace_sizes) from the start.
     pub fn recover(
         memory: impl Into<Memory>,

@@ -1,4 +1,4 @@
-//! Tables written by format version 1 are read for ever. `ESKER_BLESS=1` writes the files anew,
+//! Tables written by format version 1 stay readable permanently. `ESKER_BLESS=1` writes the files anew,
 //! which only a new format version may need.
 
 use crate::support::*;

@@ -132,7 +132,7 @@ impl CompactionJob {
         self.parts.take_one(|part| subcompaction::execute_part(&self.plan, part, &context))
     }
 
-    /// Does the plan, with whoever comes to help. If that fails, nothing is left of it.
+    /// Executes the plan, with the threads that come to help. If that fails, nothing is left of it.
     fn execute(
         self: &Arc<Self>,
         tree: &Tree,
@@ -151,7 +151,7 @@ impl CompactionJob {
 }
 
 /// What the outputs of `plan` say of where they come from. A table in a file that others keep alive is still there
-/// once it was replaced, and after the loss of a manifest only this tells that it was.
+/// once it was replaced, and after the loss of a manifest only this shows that it was.
 fn origin_of(tree: &Tree, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> Arc<Origin> {
     let mut origin = tree.installer.origin(keyspace);
     let fields = Arc::make_mut(&mut origin);
@@ -178,7 +178,7 @@ fn files_of(version: &Version) -> BTreeSet<u64> {
     tables.map(|(_, _, table)| table.meta.id.file).collect()
 }
 
-/// After the loss of a manifest, only tables that are begun from now on tell that `removed` are gone.
+/// After the loss of a manifest, only tables that are begun from now on show that `removed` are gone.
 fn note_dropped(tree: &Tree, removed: impl Iterator<Item = TableId>) {
     tree.installer.note_dropped(removed, &files_of(&tree.view.load().version));
 }
@@ -197,7 +197,7 @@ impl<'a> Shared<'a> {
 }
 
 impl Drop for Shared<'_> {
-    /// When it is over nobody else has the merge, and with it the files that were merged.
+    /// When it is over no other thread has the compaction, and with it the files that were its inputs.
     fn drop(&mut self) {
         self.pool.withdraw(self.merge);
     }
@@ -314,7 +314,7 @@ fn install_edit(
     Ok(is_dropped)
 }
 
-/// Counts what a merge has cost, whenever it comes into force.
+/// Counts what a compaction has cost, whenever it is installed.
 fn count(tree: &Tree, outcome: &CompactionResult) {
     tree.counters.compactions.add(1);
     tree.counters.compaction_read_bytes.add(outcome.read_bytes);
@@ -450,8 +450,8 @@ mod tests {
         (db, keyspace, clock)
     }
 
-    /// How long a merge of level 0 pauses when it has so many runs, and whether it was owed to writers; beside a
-    /// MemTable that waits for its flush, or without.
+    /// How long a compaction of level 0 pauses when it has so many runs, and whether writers wait for it; while a
+    /// MemTable waits for its flush, or none does.
     fn paused(runs: usize, is_sealed: bool) -> (Duration, bool) {
         let (db, keyspace, clock) = with_runs_on_a_busy_storage(runs);
         if is_sealed {

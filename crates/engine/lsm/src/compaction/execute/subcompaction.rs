@@ -238,7 +238,7 @@ impl Subcompaction<'_> {
 
     /// Fills a table up to its end or the part's.
     fn fill(&mut self, writer: &mut TableWriter<'_>) -> Result<FinishedTable> {
-        /// Keys between looks at whether to go on when nothing is written meanwhile.
+        /// Keys between checks of whether to go on when nothing is written meanwhile.
         const PATIENCE: u32 = 4096;
         let table_bytes = self.context.table_bytes;
         let part_end = self.part.end.as_deref();

@@ -151,7 +151,7 @@ mod tests {
     use esker_base::{Error, KeyspaceId};
     use esker_storage::MemoryStorage;
 
-    /// Whether it is known without a look at the tables. Looks at them otherwise.
+    /// Whether it is known without the tables. Otherwise has them read.
     fn is_known(keyspace: &KeyspaceVersion) -> bool {
         let mut is_known = true;
         keyspace.derived.deleted(&[], || {

@@ -34,7 +34,7 @@ use crate::version::KeyspaceVersion;
 use l0_delay::FlushCadence;
 use tombstones::Which;
 
-/// The compaction of `keyspace` that is most worth doing and may run beside those in `busy`. `None`
+/// The compaction of `keyspace` that is most worth doing and may run concurrently with those in `busy`. `None`
 /// if nothing is due or what is due has to wait.
 pub fn pick(
     keyspace: &KeyspaceVersion,
@@ -77,7 +77,7 @@ pub fn pick_idle(
 }
 
 /// The compaction of `keyspace` that takes on deletes which have stayed for too long: for when [`pick`] finds nothing in
-/// any keyspace. Where there is a goal for space, [`pick`] does so.
+/// any keyspace. Where there is a space-amplification limit, [`pick`] does so.
 pub fn pick_aged(
     keyspace: &KeyspaceVersion,
     busy: &InProgressCompactions,
@@ -121,7 +121,7 @@ fn pick_deletes(
     plan
 }
 
-/// Whether a level is so large that something is to be merged, beside what is `moved` already: where [`pick`] finds
+/// Whether a level is so large that a compaction is due, in addition to what is `moved` already: where [`pick`] finds
 /// nothing then, running plans are in its way. Leveled keyspaces only, false for others.
 pub fn is_due(
     keyspace: &KeyspaceVersion,
@@ -151,7 +151,7 @@ pub fn debt(
     }
 }
 
-/// Whether a flush of `bytes` to `keyspace` may start now, as far as its goal for space goes.
+/// Whether the space-amplification limit of `keyspace` lets a flush of `bytes` start now.
 pub fn admits_flush(
     keyspace: &KeyspaceVersion,
     bytes: u64,
@@ -168,7 +168,7 @@ pub fn admits_flush(
 }
 
 /// The keys, if any, at which a flush to `keyspace` is cut into tables with files of their own. `None` if
-/// its table may share a file with those of others: what is garbage in it then stays as long as they do.
+/// its table may share a file with those of others: its obsolete data then stays as long as they do.
 pub fn flush_cuts(keyspace: &KeyspaceVersion, sizes: SizeTargets) -> Option<Vec<Vec<u8>>> {
     match keyspace.settings.dedup {
         Dedup::SpaceGoal { .. } => Some(space_limit::flush_cuts(keyspace, sizes)),

@@ -12,7 +12,7 @@ use esker_base::{KeyspaceId, Seqno};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the pickers have to know beside the version.
+/// What the pickers have to know in addition to the version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PickerContext {
     /// The registered snapshots.
@@ -39,7 +39,7 @@ impl PickerContext {
     }
 }
 
-/// Of the four segments that a goal allows beside its share, these are kept for the error of the estimates.
+/// Of the four segments that a goal allows in addition to its share, these are kept for the error of the estimates.
 const SPARE_SEGMENTS: u64 = 1;
 const SLACK_SEGMENTS: u64 = 4;
 
@@ -51,7 +51,7 @@ const STACK_SHARE: f64 = 0.3;
 pub struct SpaceBudget {
     /// What stays if everything is merged; the least of it, if that is in doubt.
     pub whole: GarbageEstimate,
-    /// What table files may take at any moment: the goal, what snapshots pin, and the segments beside.
+    /// The most bytes that table files may use at any time: the goal, what snapshots pin, and the segments.
     pub ceiling: f64,
     /// What they may take by any plan.
     pub limit: f64,
@@ -60,9 +60,9 @@ pub struct SpaceBudget {
     /// Of that, files that are in no version any more.
     pub left: f64,
     /// What the next flush may add: a segment, for it may be of this keyspace alone. Less what one that runs
-    /// adds, which is part of what is used: there is time to make room for the one after it.
+    /// adds, which is part of what is used: there is time to free space for the one after it.
     pub flush: f64,
-    /// What a plan that frees garbage adds before its inputs go.
+    /// What a plan that frees obsolete data adds before its inputs are removed.
     pub plan: f64,
 }
 
@@ -93,10 +93,10 @@ impl SpaceBudget {
         })
     }
 
-    /// How many merges may free garbage at a time. Each holds space with its copy that garbage could wait
-    /// in, and one begun while another is about to make room is begun too early, for less.
+    /// How many compactions may free obsolete data at once. The copy that each makes uses space in which obsolete data
+    /// could wait, and one that is begun while another is about to free space is begun too early, for less.
     pub fn merges_most(&self, segment_bytes: u64) -> usize {
-        /// What a merge's copy takes is little beside so much garbage.
+        /// The copy that a compaction makes is small compared to so much obsolete data.
         const SEGMENTS_A_MERGE: f64 = 8.0;
         let kept = self.whole.live_bytes + self.whole.pinned_bytes();
         let garbage = (self.limit - kept) / segment_bytes as f64;
@@ -108,23 +108,23 @@ impl SpaceBudget {
         self.limit - self.used
     }
 
-    /// What a plan may write with the next flush still finding room.
+    /// What a plan may write with the next flush still finding space.
     pub fn room_beside_flush(&self) -> f64 {
         self.room() - self.flush
     }
 
-    /// What a merge that frees little may write: making room for a larger one costs more than it saves.
+    /// What a compaction that frees little may write: freeing space for a larger one costs more than it saves.
     pub fn most_in_a_stack(&self) -> f64 {
         ((self.limit - self.whole.live_bytes) * STACK_SHARE).max(self.plan)
     }
 
-    /// Whether after a flush of `bytes` there still is room for a plan that frees some.
+    /// Whether after a flush of `bytes` there still is space for a plan that frees some.
     pub fn admits(&self, bytes: u64) -> bool {
         bytes as f64 + self.plan <= self.room()
     }
 }
 
-/// How the keyspaces of `version` that have a goal stand to it, with segments of so many bytes. One whose
+/// The space that the keyspaces of `version` with a goal use and may use, with segments of so many bytes. One whose
 /// tables can't be opened is left out.
 pub(crate) fn goals(
     version: &Version,

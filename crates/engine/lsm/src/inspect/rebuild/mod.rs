@@ -268,7 +268,7 @@ fn examine(tables: &[Found], sources: Vec<Source>) -> Result<(bool, Vec<Vec<u8>>
     Ok((in_order && !merged.has_left_out(), cuts))
 }
 
-/// Tables in order, the oldest first, as runs of disjoint tables: each lies above all older ones that it overlaps.
+/// Tables in order, the oldest first, as runs of disjoint tables: each is above all older ones that it overlaps.
 fn layers<'a>(tables: impl Iterator<Item = &'a TableMeta>) -> Vec<Vec<TableMeta>> {
     let mut layers: Vec<Vec<TableMeta>> = Vec::new();
     for table in tables {
