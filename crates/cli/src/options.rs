@@ -88,6 +88,25 @@ pub fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
     }
 }
 
+/// A number with its unit, such as `10m`.
+pub fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let digits = text.len() - text.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let unit_millis: Option<u64> = match unit {
+        "ms" => Some(1),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    };
+    let millis = number.parse::<u64>().ok().zip(unit_millis);
+    let millis = millis.and_then(|(number, unit)| number.checked_mul(unit));
+    millis
+        .map(Duration::from_millis)
+        .ok_or_else(|| format!("{text:?} is not a number with ms, s, m, h or d, such as 10m"))
+}
+
 /// `leveled`, `tiered`, each with a number after a colon or without.
 pub fn parse_shape(text: &str) -> Result<Shape, String> {
     let wrong = || format!("{text:?} is not a shape such as leveled:10 or tiered:8");
@@ -169,6 +188,11 @@ mod tests {
     fn sync_is_a_word_or_an_interval() {
         assert_eq!(parse_sync("always"), Ok(SyncPolicy::Always));
         assert_eq!(parse_sync("250"), Ok(SyncPolicy::Every(Duration::from_millis(250))));
+        assert_eq!(parse_ttl("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_ttl("10m"), Ok(Duration::from_secs(600)));
+        for wrong in ["", "10", "m", "-1s", "1.5h", "1w", "99999999999999999999s"] {
+            assert!(parse_ttl(wrong).is_err(), "{wrong}");
+        }
         assert!(parse_sync("sometimes").is_err());
     }
 }

@@ -20,6 +20,7 @@ runs! {
     job_queue: "../examples/job_queue.rs",
     secondary_index: "../examples/secondary_index.rs",
     counters: "../examples/counters.rs",
+    sessions: "../examples/sessions.rs",
     transactions: "../examples/transactions.rs",
     two_databases: "../examples/two_databases.rs",
     five_tasks: "../examples/five_tasks.rs",

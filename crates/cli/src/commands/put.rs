@@ -4,12 +4,13 @@ use crate::database_options::DatabaseOptions;
 use crate::failure::Outcome;
 use crate::form::{Form, Notation};
 use crate::limits;
-use crate::options::{KeyspaceOptions, with_default};
+use crate::options::{KeyspaceOptions, parse_ttl, with_default};
 use crate::output::show;
 use crate::place::Place;
 use crate::session;
 use serde_json::json;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Set a key to a value
 ///
@@ -25,6 +26,9 @@ pub struct Put {
     value: OsString,
     #[command(flatten)]
     form: Form,
+    /// How long the key has the value, such as 500ms, 30s, 10m, 12h or 7d [default: until it is changed]
+    #[arg(long, value_name = "TIME", value_parser = parse_ttl)]
+    ttl: Option<Duration>,
     /// Create the database if it is missing
     #[arg(long)]
     create: bool,
@@ -56,7 +60,10 @@ impl Put {
         };
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let mut batch = db.batch();
-        batch.put(&keyspace, &key, &value);
+        match self.ttl {
+            Some(ttl) => batch.put_with_ttl(&keyspace, &key, &value, ttl),
+            None => batch.put(&keyspace, &key, &value),
+        }
         batch.set_sync(true);
         db.write(&batch)?;
         self.place.home.close(db)?;

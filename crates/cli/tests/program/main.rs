@@ -4,6 +4,7 @@ mod bench;
 mod damage;
 mod demo;
 mod describing;
+mod expiring;
 mod exporting;
 mod flashing;
 mod importing;
