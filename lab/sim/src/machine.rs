@@ -108,6 +108,11 @@ impl Machine {
         self.clock.sleep(duration);
     }
 
+    /// The time, in whole milliseconds.
+    pub fn millis(&self) -> u64 {
+        self.clock.now().as_millis() as u64
+    }
+
     /// The mutating calls made so far, on all disks.
     pub fn calls(&self) -> [u64; 2] {
         let log_calls = self.log_disk.as_ref().map_or(0, |disk| disk.operations());

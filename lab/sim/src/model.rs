@@ -9,10 +9,15 @@ use std::sync::Arc;
 /// A keyspace's entries.
 pub type Pairs = BTreeMap<Vec<u8>, Arc<[u8]>>;
 
+/// When a value expires, in milliseconds, and what is left of it then.
+type Expiry = (u64, Option<Arc<[u8]>>);
+
 /// The entries of all keyspaces, by id. Clones share what neither changes.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct World {
     spaces: BTreeMap<u32, Arc<Pairs>>,
+    /// The keys whose value expires, with their keyspace.
+    expiring: Arc<BTreeMap<(u32, Vec<u8>), Expiry>>,
 }
 
 /// One write of a batch.
@@ -20,6 +25,8 @@ pub struct World {
 pub enum Write {
     /// Sets a key.
     Put(u32, Vec<u8>, Arc<[u8]>),
+    /// Sets a key until a time, in milliseconds.
+    PutUntil(u32, Vec<u8>, Arc<[u8]>, u64),
     /// Appends to a key's value.
     Merge(u32, Vec<u8>, Arc<[u8]>),
     /// Removes a key.
@@ -32,9 +39,23 @@ pub enum Write {
 pub type Batch = Vec<Write>;
 
 impl World {
-    /// The entries of `space`.
+    /// The entries of `space`, if nothing in it expires.
     pub fn pairs(&self, space: u32) -> Arc<Pairs> {
         self.spaces.get(&space).cloned().unwrap_or_default()
+    }
+
+    /// The same at a time, in milliseconds.
+    pub fn pairs_at(&self, space: u32, now: u64) -> Arc<Pairs> {
+        let mut pairs = self.pairs(space);
+        let of_space = self.expiring.iter().filter(|((of, _), _)| *of == space);
+        for ((_, key), (_, left)) in of_space.filter(|(_, (until, _))| *until <= now) {
+            let pairs = Arc::make_mut(&mut pairs);
+            match left {
+                Some(left) => drop(pairs.insert(key.clone(), left.clone())),
+                None => drop(pairs.remove(key)),
+            }
+        }
+        pairs
     }
 
     /// Applies `batch`.
@@ -42,22 +63,46 @@ impl World {
         for write in batch {
             match write {
                 Write::Put(space, key, value) => {
+                    self.stay(*space, key);
                     self.pairs_mut(*space).insert(key.clone(), value.clone());
+                }
+                Write::PutUntil(space, key, value, until) => {
+                    self.pairs_mut(*space).insert(key.clone(), value.clone());
+                    let expiring = Arc::make_mut(&mut self.expiring);
+                    expiring.insert((*space, key.clone()), (*until, None));
                 }
                 Write::Merge(space, key, operand) => {
                     let pairs = self.pairs_mut(*space);
                     let base = pairs.get(key).map_or(&[][..], |value| value);
                     let value = [base, operand].concat().into();
                     pairs.insert(key.clone(), value);
+                    let own = (*space, key.clone());
+                    if self.expiring.contains_key(&own)
+                        && let Some((_, left)) = Arc::make_mut(&mut self.expiring).get_mut(&own)
+                    {
+                        let base = left.as_ref().map_or(&[][..], |value| value);
+                        *left = Some([base, operand].concat().into());
+                    }
                 }
                 Write::Delete(space, key) => {
+                    self.stay(*space, key);
                     self.pairs_mut(*space).remove(key);
                 }
                 Write::DeleteRange(space, start, end) => {
                     let is_past = |key: &Vec<u8>| !end.is_empty() && key >= end;
                     self.pairs_mut(*space).retain(|key, _| key < start || is_past(key));
+                    Arc::make_mut(&mut self.expiring)
+                        .retain(|(of, key), _| of != space || key < start || is_past(key));
                 }
             }
+        }
+    }
+
+    /// Forgets when the value of a key expires.
+    fn stay(&mut self, space: u32, key: &[u8]) {
+        let own = (space, key.to_vec());
+        if self.expiring.contains_key(&own) {
+            Arc::make_mut(&mut self.expiring).remove(&own);
         }
     }
 
@@ -122,6 +167,7 @@ impl Model {
     pub fn acknowledge(&mut self, batch: Batch) {
         for write in &batch {
             let (Write::Put(space, ..)
+            | Write::PutUntil(space, ..)
             | Write::Merge(space, ..)
             | Write::Delete(space, _)
             | Write::DeleteRange(space, ..)) = write;

@@ -4,7 +4,7 @@
 //! can be shrunk by leaving operations out.
 
 use crate::settings::{OpenSettings, draw_keyspace};
-use esker_base::Rng;
+use esker_base::{Rng, hash64};
 use esker_lsm::{Dedup, KeyspaceSettings, Ratio, Shape};
 
 /// The keyspaces of a history, by number. The first always exists.
@@ -18,12 +18,23 @@ pub const SLOTS: u8 = 3;
 pub enum Change {
     /// Sets a key to the value with this stamp and length.
     Put(u8, u16, u32, u16),
+    /// Sets a key to the value with this stamp and length, for so many milliseconds.
+    PutTtl(u8, u16, u32, u16, u16),
     /// Appends to a key the value with this stamp and length.
     Merge(u8, u16, u32, u16),
     /// Removes a key.
     Delete(u8, u16),
     /// Removes the keys between two.
     DeleteRange(u8, u16, u16),
+}
+
+impl Change {
+    /// Makes a put of one that expires.
+    fn stay(&mut self) {
+        if let Change::PutTtl(space, key, stamp, bytes, _) = *self {
+            *self = Change::Put(space, key, stamp, bytes);
+        }
+    }
 }
 
 /// A mishap that strikes a call to come: the one after that many more.
@@ -209,6 +220,14 @@ pub enum Operation {
     FreeSpace,
 }
 
+impl Operation {
+    /// Whether it puts something that expires.
+    pub fn expires(&self) -> bool {
+        let expires = |change: &Change| matches!(change, Change::PutTtl(..));
+        matches!(self, Operation::Write { changes, .. } if changes.iter().any(expires))
+    }
+}
+
 /// All of a simulation: the same one has the same outcome every time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct History {
@@ -242,7 +261,7 @@ impl History {
         let settings = OpenSettings::draw(&mut rng);
         let creation = Recovery::draw(&mut rng).faults;
         let mut drawer = Drawer::new(rng);
-        drawer.merges = merges(seed);
+        (drawer.merges, drawer.expires) = (merges(seed), expires(seed));
         let count = 40 + drawer.rng.below(220);
         let operations = (0..count).map(|_| drawer.operation()).collect();
         let mut rng = drawer.rng;
@@ -281,7 +300,7 @@ impl History {
         history.default_keyspace = with_operator(history.default_keyspace, merges(seed));
         let count = 400 + rng.below(600);
         let mut drawer = Drawer::deep(rng);
-        drawer.merges = merges(seed);
+        (drawer.merges, drawer.expires) = (merges(seed), expires(seed));
         let drawn = (0..count).map(|_| drawer.operation());
         let is_kept = |operation: &Operation| {
             let merges = matches!(operation, Operation::Compact | Operation::Settle);
@@ -306,8 +325,11 @@ impl History {
             )
         });
         for operation in &mut history.operations {
-            if let Operation::Reopen(recovery) = operation {
-                *recovery = Recovery::default();
+            match operation {
+                Operation::Reopen(recovery) => *recovery = Recovery::default(),
+                // How much time passes depends on settings.
+                Operation::Write { changes, .. } => changes.iter_mut().for_each(Change::stay),
+                _ => {}
             }
         }
         history
@@ -317,6 +339,11 @@ impl History {
 /// Whether the keyspaces of a history append by merges: of every other one.
 fn merges(seed: u64) -> bool {
     seed % 2 == 1
+}
+
+/// Whether some entries of a history expire: in one of three.
+pub fn expires(seed: u64) -> bool {
+    seed % 3 == 1
 }
 
 /// The settings of a keyspace of a history that appends by merges, or not.
@@ -329,6 +356,8 @@ struct Drawer {
     rng: Rng,
     /// Whether some writes append.
     merges: bool,
+    /// Whether some entries expire.
+    expires: bool,
     /// Whether all goes to the keyspace that always exists.
     in_one_space: bool,
     /// Whether little is deleted.
@@ -345,6 +374,7 @@ impl Drawer {
     fn new(mut rng: Rng) -> Self {
         Drawer {
             merges: false,
+            expires: false,
             in_one_space: false,
             keeps_most: false,
             keys: [12, 60, 300, 1500][rng.below(4) as usize],
@@ -361,6 +391,7 @@ impl Drawer {
         let grows = rng.one_in(2);
         Drawer {
             merges: false,
+            expires: false,
             in_one_space: true,
             keeps_most: grows,
             keys: if grows { 4000 } else { 1500 },
@@ -432,12 +463,17 @@ impl Drawer {
         }
     }
 
-    /// The same draws whether the history has merges or not.
+    /// The same draws whether the history has merges and entries that expire or not.
     fn put_or_merge(&mut self, space: u8, key: u16) -> Change {
         self.stamp += 1;
         let bytes = self.rng.below(self.value_bytes) as u16;
         if self.merges && self.stamp.is_multiple_of(3) {
             return Change::Merge(space, key, self.stamp, bytes % 200);
+        }
+        if self.expires && self.stamp % 4 == 1 {
+            // From at once to a few seconds.
+            let ttl = (hash64(&self.stamp.to_le_bytes()) >> 32) as u16 % 3_000;
+            return Change::PutTtl(space, key, self.stamp, bytes, ttl);
         }
         Change::Put(space, key, self.stamp, bytes)
     }

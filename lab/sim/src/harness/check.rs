@@ -27,7 +27,7 @@ impl Harness {
 
     pub(super) fn get(&mut self, space: u8, keys: &[u16]) -> Check {
         let Some((keyspace, id)) = self.keyspace(space)? else { return Ok(()) };
-        let pairs = self.model.now().pairs(id);
+        let pairs = self.model.now().pairs_at(id, self.machine.millis());
         let keys: Vec<_> = keys.iter().map(|&key| content::key(key)).collect();
         for key in &keys {
             let found = self.read("a get", |db| db.get(&keyspace, key))?;
@@ -51,7 +51,7 @@ impl Harness {
 
     pub(super) fn scan(&mut self, space: u8, a: u16, b: u16) -> Check {
         let Some((keyspace, id)) = self.keyspace(space)? else { return Ok(()) };
-        let pairs = self.model.now().pairs(id);
+        let pairs = self.model.now().pairs_at(id, self.machine.millis());
         let (a, b) = (content::key(a), content::key(b));
         let (start, end) = if a < b { (a, b) } else { (b, a) };
         let range = KeyRange::of(start.as_slice()..end.as_slice());
@@ -95,7 +95,7 @@ impl Harness {
     fn check_world(&mut self, world: &World, snapshot: Option<&Snapshot>) -> Check {
         for space in 0..SPACES.len() as u8 {
             let Some((keyspace, id)) = self.keyspace(space)? else { continue };
-            let pairs = world.pairs(id);
+            let pairs = world.pairs_at(id, self.machine.millis());
             while let Err(mismatch) = check_pairs(&self.db(), &keyspace, &pairs, snapshot) {
                 self.judge(mismatch)?;
             }

@@ -131,6 +131,7 @@ impl Harness {
         let names: BTreeMap<_, _> =
             db.keyspaces().into_iter().map(|info| (info.name, info.id.0)).collect();
         self.db = Some(db);
+        self.reach_mark();
         self.model.recover(seqno, promised)?;
         self.model.recover_names(&names)?;
         self.check_all()

@@ -2,7 +2,7 @@
 
 use super::{Check, Halt, Harness};
 use crate::content;
-use crate::model::Pairs;
+use crate::model::{Pairs, World};
 use crate::operations::{Move, SPACES};
 use esker_api::{Cursor, KeyRange};
 use esker_base::Error;
@@ -15,7 +15,10 @@ pub(crate) struct OpenCursor {
     cursor: DbCursor,
     /// The name and the id of its keyspace.
     keyspace: (&'static str, u32),
-    /// The entries of its range at its opening.
+    /// Everything at its opening, and its range if that is not all.
+    world: World,
+    bounds: Option<(Vec<u8>, Vec<u8>)>,
+    /// What of its range has not expired.
     pairs: Arc<Pairs>,
     at: Option<Vec<u8>>,
 }
@@ -25,26 +28,26 @@ impl Harness {
         let slot = usize::from(slot);
         self.cursors[slot] = None;
         let Some((keyspace, id)) = self.keyspace(space)? else { return Ok(()) };
-        let all = self.model.now().pairs(id);
+        let world = self.model.now().clone();
         let bounds = bounds.map(|(a, b)| (content::key(a), content::key(b)));
-        let (range, pairs) = match bounds {
-            Some((a, b)) if a != b => {
-                let (start, end) = if a < b { (a, b) } else { (b, a) };
-                let inside = all.range(start.clone()..end.clone());
-                let pairs = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
-                (KeyRange::of(start.as_slice()..end.as_slice()), Arc::new(pairs))
-            }
-            _ => (KeyRange::all(), all),
+        let bounds = bounds.filter(|(a, b)| a != b);
+        let bounds = bounds.map(|(a, b)| if a < b { (a, b) } else { (b, a) });
+        let range = match &bounds {
+            Some((start, end)) => KeyRange::of(start.as_slice()..end.as_slice()),
+            None => KeyRange::all(),
         };
         let cursor = self.read("opening a cursor", |db| db.cursor(&keyspace, range.clone()))?;
         let keyspace = (SPACES[usize::from(space)], id);
-        self.cursors[slot] = Some(OpenCursor { cursor, keyspace, pairs, at: None });
+        let pairs = Arc::default();
+        let opened = OpenCursor { cursor, keyspace, world, bounds, pairs, at: None };
+        self.cursors[slot] = Some(opened);
         Ok(())
     }
 
     pub(super) fn move_cursor(&mut self, slot: u8, moves: &[Move]) -> Check {
         let slot = usize::from(slot);
         let Some(mut open) = self.cursors[slot].take() else { return Ok(()) };
+        open.look(self.machine.millis());
         for &to in moves {
             if let Err(error) = open.go(to) {
                 if self.machine.is_over() {
@@ -76,6 +79,18 @@ impl Harness {
 }
 
 impl OpenCursor {
+    /// Finds out what has not expired.
+    fn look(&mut self, now: u64) {
+        let all = self.world.pairs_at(self.keyspace.1, now);
+        self.pairs = match &self.bounds {
+            Some((start, end)) => {
+                let inside = all.range(start.clone()..end.clone());
+                Arc::new(inside.map(|(key, value)| (key.clone(), value.clone())).collect())
+            }
+            None => all,
+        };
+    }
+
     fn go(&mut self, to: Move) -> esker_base::Result<()> {
         match to {
             Move::First => self.cursor.seek_first(),

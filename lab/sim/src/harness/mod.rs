@@ -121,6 +121,8 @@ pub(crate) struct Harness {
     log_failed: bool,
     /// Whether the last process closed the database, so that no log holds anything.
     closed: bool,
+    /// Whether entries expire.
+    expires: bool,
     rng: Rng,
     outcome: Outcome,
 }
@@ -140,6 +142,7 @@ impl Harness {
             recovery: Recovery::default(),
             log_failed: false,
             closed: false,
+            expires: history.operations.iter().any(Operation::expires),
             rng: Rng::new(history.seed ^ 0x6861_726e_6573_7300),
             outcome: Outcome::default(),
         }
@@ -157,6 +160,13 @@ impl Harness {
 
     fn db(&self) -> Db {
         self.db.clone().expect("a database is open between operations")
+    }
+
+    /// Lets the time pass that an open may be ahead, if that matters.
+    fn reach_mark(&self) {
+        if self.expires {
+            self.machine.sleep(Duration::from_secs(1));
+        }
     }
 
     fn step(&mut self, operation: &Operation) -> Check {

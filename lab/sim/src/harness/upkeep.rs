@@ -133,15 +133,17 @@ impl Harness {
         copy: &Db,
         world: &World,
     ) -> std::result::Result<(), Mismatch> {
+        self.reach_mark();
+        let now = self.machine.millis();
         for name in SPACES {
             match (self.model.space(name), copy.open_keyspace(name)) {
                 (Some(id), Ok(keyspace)) if keyspace.id().0 == id => {
-                    check_pairs(copy, &keyspace, &world.pairs(id), None).map_err(|mismatch| {
-                        match mismatch {
+                    check_pairs(copy, &keyspace, &world.pairs_at(id, now), None).map_err(
+                        |mismatch| match mismatch {
                             Mismatch::Wrong(wrong) => Mismatch::Wrong(format!("{what}: {wrong}")),
                             error => error,
-                        }
-                    })?;
+                        },
+                    )?;
                 }
                 (None, Err(Error::UnknownKeyspace { .. })) => {}
                 // What its fate is in the manifest, nobody knows yet.

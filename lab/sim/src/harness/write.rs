@@ -6,7 +6,8 @@ use crate::model::{Batch, Write};
 use crate::operations::{Change, SPACES};
 use crate::settings::LogMode;
 use esker_api::{KeyRange, WriteBatch};
-use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES};
+use esker_base::{EXPIRY_BYTES, Error, KeyspaceId, MAX_KEY_BYTES};
+use std::time::Duration;
 
 /// A batch ends before it gets larger: it must fit a quarter of the smallest segment, or of a pool
 /// with many extents. Then it takes several segments, in files too.
@@ -74,6 +75,7 @@ impl Harness {
         let mut expected = Vec::new();
         for change in changes {
             let (Change::Put(space, ..)
+            | Change::PutTtl(space, ..)
             | Change::Merge(space, ..)
             | Change::Delete(space, _)
             | Change::DeleteRange(space, ..)) = *change;
@@ -81,6 +83,10 @@ impl Harness {
             let write = match *change {
                 Change::Put(_, key, stamp, bytes) => {
                     Write::Put(id, content::key(key), content::value(stamp, bytes))
+                }
+                Change::PutTtl(_, key, stamp, bytes, ttl) => {
+                    let until = self.machine.millis() + u64::from(ttl);
+                    Write::PutUntil(id, content::key(key), content::value(stamp, bytes), until)
                 }
                 Change::Merge(_, key, stamp, bytes) => {
                     Write::Merge(id, content::key(key), content::value(stamp, bytes))
@@ -101,6 +107,10 @@ impl Harness {
             }
             match &write {
                 Write::Put(id, key, value) => batch.put(KeyspaceId(*id), key, value),
+                Write::PutUntil(id, key, value, until) => {
+                    let ttl = Duration::from_millis(until - self.machine.millis());
+                    batch.put_with_ttl(KeyspaceId(*id), key, value, ttl);
+                }
                 Write::Merge(id, key, operand) => batch.merge(KeyspaceId(*id), key, operand),
                 Write::Delete(id, key) => batch.delete(KeyspaceId(*id), key),
                 Write::DeleteRange(id, start, end) => {
@@ -144,6 +154,7 @@ fn largest_encoding(write: &Write) -> usize {
     HEADER
         + match write {
             Write::Put(_, key, value) | Write::Merge(_, key, value) => key.len() + value.len(),
+            Write::PutUntil(_, key, value, _) => key.len() + EXPIRY_BYTES + value.len(),
             Write::Delete(_, key) => key.len(),
             Write::DeleteRange(_, start, end) => start.len() + end.len(),
         }
