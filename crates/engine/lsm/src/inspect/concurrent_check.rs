@@ -36,7 +36,7 @@ impl Inspector {
             }
         };
         self.check_log_directory(identity)?;
-        self.check_tables_beside(&state, checked, report, goes_on);
+        self.check_tables(&state, checked, report, goes_on);
         if checked.tables_left > 0 {
             return Ok(());
         }
@@ -64,35 +64,8 @@ impl Inspector {
         }
     }
 
-    fn check_tables_beside(
-        &self,
-        state: &ManifestState,
-        checked: &mut CheckReport,
-        report: &mut dyn FnMut(Error),
-        goes_on: &dyn Fn() -> bool,
-    ) {
-        checked.keyspaces = state.version.keyspaces.len() as u64;
-        for (keyspace, _, _, table) in places(state) {
-            if checked.tables_left > 0 || !goes_on() {
-                checked.tables_left += 1;
-                continue;
-            }
-            match self.table(&table.meta) {
-                Ok(reader) => {
-                    checked.table_entries += reader.verify(report);
-                    self.compare(keyspace, &table.meta, &reader, report);
-                }
-                // It was compacted away.
-                Err(_) if !self.is_still_there(table.meta.id) => continue,
-                Err(error) => report(error),
-            }
-            checked.tables += 1;
-            checked.table_bytes += table.meta.bytes;
-        }
-    }
-
     /// Whether the newest manifest names the table, as far as it can be read.
-    fn is_still_there(&self, table: TableId) -> bool {
+    pub(super) fn is_still_there(&self, table: TableId) -> bool {
         self.newest_state().map_or(true, |(_, state)| {
             let tables: BTreeSet<_> = places(&state).map(|(_, _, _, it)| it.meta.id).collect();
             tables.contains(&table)

@@ -59,45 +59,23 @@ pub(crate) struct FailedInstall {
 }
 
 impl VersionSet {
+    /// Returns the set of `state`, which is in `manifest`. Without one, nothing can be installed.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         identity: u64,
-        manifest: Manifest,
+        manifest: Option<Manifest>,
         state: ManifestState,
     ) -> Self {
         let keys = state.keys;
         let (next_file, edits) = (AtomicU64::new(state.next_file), AtomicU64::new(state.edits));
-        let snapshot_bytes = manifest.bytes();
-        let manifest = Mutex::new(Open { manifest: Some(manifest), state, snapshot_bytes });
+        let snapshot_bytes = manifest.as_ref().map_or(0, Manifest::bytes);
         VersionSet {
             storage,
             identity,
             keys,
             next_file,
             edits,
-            manifest,
-            left: ZombieTables::default(),
-            dropped: Mutex::default(),
-            undecided: Undecided::default(),
-        }
-    }
-
-    /// An installer that installs nothing.
-    pub(crate) fn read_only(
-        storage: Arc<dyn Storage>,
-        identity: u64,
-        state: ManifestState,
-    ) -> Self {
-        let keys = state.keys;
-        let (next_file, edits) = (AtomicU64::new(state.next_file), AtomicU64::new(state.edits));
-        let manifest = Mutex::new(Open { manifest: None, state, snapshot_bytes: 0 });
-        VersionSet {
-            storage,
-            identity,
-            keys,
-            next_file,
-            edits,
-            manifest,
+            manifest: Mutex::new(Open { manifest, state, snapshot_bytes }),
             left: ZombieTables::default(),
             dropped: Mutex::default(),
             undecided: Undecided::default(),

@@ -259,7 +259,7 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
     env.claim_logs(identity, false)?;
     let recovered = RecoveredState::nothing_after(0);
     let version = state.version.clone();
-    let installer = VersionSet::new(env.storage.clone(), identity, manifest, state);
+    let installer = VersionSet::new(env.storage.clone(), identity, Some(manifest), state);
     Ok(OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() })
 }
 
@@ -343,7 +343,7 @@ fn reopen(
     let version = state.version.clone();
     // The fresh manifest has no closing record.
     state.closed = false;
-    let installer = VersionSet::new(env.storage.clone(), identity, manifest, state);
+    let installer = VersionSet::new(env.storage.clone(), identity, Some(manifest), state);
     Ok(OpenResult { installer, version, recovered, table_memory, set_aside })
 }
 
@@ -426,7 +426,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
         torn.accept(settings.recovery)?;
     }
     let version = state.version.clone();
-    let installer = VersionSet::read_only(env.storage.clone(), identity, state);
+    let installer = VersionSet::new(env.storage.clone(), identity, None, state);
     let opened =
         OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
     let share = settings.resources_or_own().share(env.wide_reader(settings))?;
