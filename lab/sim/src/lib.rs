@@ -23,6 +23,7 @@ pub mod machine;
 pub mod model;
 pub mod operations;
 pub mod pool;
+mod power_loss;
 pub mod prepared;
 pub mod settings;
 pub mod shrink;

@@ -7,7 +7,7 @@
 //! Both are right only for the one that the power loss struck.
 
 use crate::machine::Machine;
-use crate::operations::Fault;
+use crate::power_loss::End;
 use crate::settings::{LogMode, OpenSettings};
 use esker_api::{Concurrency, Isolation, TransactionOptions};
 use esker_base::{Error, Rng};
@@ -62,12 +62,6 @@ enum Call {
     Write(Writes),
 }
 
-/// Why a process ended.
-enum End {
-    Power,
-    Wrong(String),
-}
-
 /// Loses power so often. The error says what was wrong.
 pub fn run(seed: u64, log: LogMode, crashes: u64) -> Result<Outcome, String> {
     let (dram_bytes, forwarding) = (None, Forwarding::OnFlush);
@@ -106,11 +100,11 @@ impl Client {
     /// Opens, checks, works, and loses power.
     fn process(&mut self) -> Result<(), End> {
         if self.rng.one_in(3) {
-            self.plan(30);
+            self.machine.plan_power_loss(self.settings.log, &mut self.rng, 30);
         }
         let opened = Db::open_with(self.machine.env(), self.settings.settings());
         let ended = match &opened {
-            Err(error) => Err(self.end("opening", error)),
+            Err(error) => Err(self.machine.end("opening", error)),
             Ok(db) => self.work(db),
         };
         self.outcome.at_open += u64::from(opened.is_err());
@@ -124,31 +118,14 @@ impl Client {
         }
     }
 
-    /// Plans a power loss after so many calls at most.
-    fn plan(&mut self, most: u64) {
-        let after = self.rng.below(most) as u16;
-        self.machine.plan(match self.settings.log {
-            LogMode::Pmem => Fault::Memory { after, power: true },
-            _ => Fault::PowerLoss { after, on_log: self.rng.one_in(2) },
-        });
-    }
-
-    /// Whether `error` is the power loss's.
-    fn end(&self, what: &str, error: &Error) -> End {
-        match self.machine.is_over() && !error.is_corruption() {
-            true => End::Power,
-            false => End::Wrong(format!("{what} failed: {error}")),
-        }
-    }
-
     fn work(&mut self, db: &Db) -> Result<(), End> {
         self.check(db)?;
         self.outcome.found += self.prepared.len() as u64;
-        self.plan(200);
+        self.machine.plan_power_loss(self.settings.log, &mut self.rng, 200);
         for _ in 0..STEPS {
             if let Some(call) = self.draw() {
                 self.unsure = Some(call.clone());
-                self.make(db, &call).map_err(|error| self.end("a call", &error))?;
+                self.make(db, &call).map_err(|error| self.machine.end("a call", &error))?;
             }
             let background = self.rng.below(4);
             let _ = (0..background).take_while(|_| db.run_background_job()).count();
@@ -270,7 +247,7 @@ impl Client {
     /// All that must hold whenever a process has recovered. Finds out whether the call that the power
     /// loss struck was done.
     fn check(&mut self, db: &Db) -> Result<(), End> {
-        let failed = |error: Error| self.end("the check", &error);
+        let failed = |error: Error| self.machine.end("the check", &error);
         let mut ids = BTreeSet::new();
         for one in db.prepared().map_err(failed)? {
             let [id] = one.id[..] else {
@@ -321,7 +298,7 @@ impl Client {
 
     fn check_locks(&self, db: &Db) -> Result<(), End> {
         for key in 0..KEYS {
-            let failed = |error: Error| self.end("the check of locks", &error);
+            let failed = |error: Error| self.machine.end("the check of locks", &error);
             let mut tx = db.transaction_with(impatient()).map_err(failed)?;
             let read = tx.get_for_update(&db.default_keyspace(), key_bytes(key));
             let is_locked = match read {

@@ -7,7 +7,7 @@
 //! `esker_workload`'s own tests.
 
 use crate::machine::Machine;
-use crate::operations::Fault;
+use crate::power_loss::End;
 use crate::settings::{LogMode, OpenSettings};
 use esker_api::Transactional;
 use esker_base::{Error, Result, Rng};
@@ -68,12 +68,6 @@ pub struct Outcome {
     pub flushes: u64,
 }
 
-/// Why a process ended.
-enum End {
-    Power,
-    Wrong(String),
-}
-
 /// Runs `scenario` through so many power losses. The error says what was wrong.
 pub(crate) fn run(
     scenario: &dyn Scenario,
@@ -130,11 +124,11 @@ impl World<'_> {
     /// Opens, checks, works, and loses power.
     fn process(&mut self) -> Result<(), End> {
         if self.rng.one_in(3) {
-            self.plan(30);
+            self.machine.plan_power_loss(self.settings.log, &mut self.rng, 30);
         }
         let opened = Db::open_with(self.machine.env(), self.settings.settings());
         let ended = match &opened {
-            Err(error) => Err(self.end("opening", error)),
+            Err(error) => Err(self.machine.end("opening", error)),
             Ok(db) => self.work(&TransactionDb::new(db.clone())),
         };
         self.outcome.at_open += u64::from(opened.is_err());
@@ -150,40 +144,24 @@ impl World<'_> {
         }
     }
 
-    /// Plans a power loss after so many calls at most.
-    fn plan(&mut self, most: u64) {
-        let after = self.rng.below(most) as u16;
-        self.machine.plan(match self.settings.log {
-            LogMode::Pmem => Fault::Memory { after, power: true },
-            _ => Fault::PowerLoss { after, on_log: self.rng.one_in(2) },
-        });
-    }
-
-    /// Whether `error` is the power loss's.
-    fn end(&self, what: &str, error: &Error) -> End {
-        match self.machine.is_over() && !error.is_corruption() {
-            true => End::Power,
-            false => End::Wrong(format!("{what} failed: {error}")),
-        }
-    }
-
     fn work(&mut self, store: &TransactionDb<Db>) -> Result<(), End> {
         self.check(store)?;
-        let running = self.scenario.begin(store).map_err(|error| self.end("beginning", &error))?;
+        let running =
+            self.scenario.begin(store).map_err(|error| self.machine.end("beginning", &error))?;
         let unused = Model::new();
         let run = self.outcome.crashes;
         let mut workers: Vec<Box<dyn Worker>> = Vec::new();
         for client in 0..CLIENTS {
             let rng = stream(self.seed, "client", (run << 8) | client as u64);
             let worker = running.workload().worker(&unused, client, rng);
-            workers.push(worker.map_err(|error| self.end("beginning", &error))?);
+            workers.push(worker.map_err(|error| self.machine.end("beginning", &error))?);
         }
         let earlier = self.acknowledged.len();
-        self.plan(600);
+        self.machine.plan_power_loss(self.settings.log, &mut self.rng, 600);
         for _ in 0..STEPS {
             let client = self.rng.below(workers.len() as u64) as usize;
             let stepped = workers[client].step();
-            let step = stepped.map_err(|error| self.end("a transaction", &error))?;
+            let step = stepped.map_err(|error| self.machine.end("a transaction", &error))?;
             let background = self.rng.below(4);
             let _ = (0..background).take_while(|_| store.store().run_background_job()).count();
             if self.machine.is_over() {
@@ -199,7 +177,7 @@ impl World<'_> {
 
     /// All that must hold whenever a process has recovered.
     fn check(&self, store: &TransactionDb<Db>) -> Result<(), End> {
-        let failed = |error: Error| self.end("the check", &error);
+        let failed = |error: Error| self.machine.end("the check", &error);
         let differences = self.scenario.check(store, &self.acknowledged).map_err(failed)?;
         if !differences.is_empty() {
             return Err(End::Wrong(differences.to_string()));
