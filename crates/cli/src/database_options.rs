@@ -12,9 +12,6 @@ use esker::{Settings, SyncPolicy};
 #[derive(Args, Default)]
 #[command(next_help_heading = "Settings of the database")]
 pub struct DatabaseOptions {
-    /// When the log is synced: always, os (never by the engine), or a number of milliseconds [default: os]
-    #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
-    pub sync: Option<SyncPolicy>,
     /// The size of a log segment, and so of a MemTable; with --pool, that of its extents [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub segment: Option<usize>,
@@ -26,15 +23,29 @@ pub struct DatabaseOptions {
     pub background_threads: Option<usize>,
 }
 
+/// When the log is synced, of commands that do not sync each write themselves.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Settings of the database")]
+pub struct SyncOptions {
+    /// When the log is synced: always, os (never by the engine), or a number of milliseconds [default: os]
+    #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
+    pub sync: Option<SyncPolicy>,
+}
+
 impl DatabaseOptions {
     /// The settings of the database `home`, in their ranges.
     pub fn settings(&self, home: &Home) -> Outcome<Settings> {
+        self.settings_with(home, &SyncOptions::default())
+    }
+
+    /// The same, with a log that is synced as `log` says.
+    pub fn settings_with(&self, home: &Home, log: &SyncOptions) -> Outcome<Settings> {
         if let Some(session) = session::get() {
             return Ok(session.settings.clone());
         }
         let default = Settings::default();
         let settings = Settings::default()
-            .log(home.log(self.sync.unwrap_or(SyncPolicy::Os)))
+            .log(home.log(log.sync.unwrap_or(SyncPolicy::Os)))
             .segment_bytes(home.extent_bytes().or(self.segment).unwrap_or(default.segment_bytes))
             .memory_bytes(self.memory.unwrap_or(default.memory_bytes))
             .background_threads(self.background_threads.unwrap_or(default.background_threads))

@@ -1,6 +1,6 @@
 //! `esker import`: a file of records.
 
-use crate::database_options::DatabaseOptions;
+use crate::database_options::{DatabaseOptions, SyncOptions};
 use crate::failure::{Failure, Outcome};
 use crate::import::{Format, Job, OnError, Rules, Source, Stopped, Tally, Way, longest_line};
 use crate::interrupt::Interrupt;
@@ -67,6 +67,8 @@ pub struct Import {
     #[arg(long)]
     bulk: bool,
     #[command(flatten)]
+    log: SyncOptions,
+    #[command(flatten)]
     database: DatabaseOptions,
     #[command(flatten)]
     options: KeyspaceOptions,
@@ -107,7 +109,7 @@ impl Import {
         };
 
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
-        let settings = self.database.settings(&self.place.home)?;
+        let settings = self.database.settings_with(&self.place.home, &self.log)?;
         let settings = with_default(settings, &self.place.keyspace, keyspace_settings);
         // Such batches fit one frame each.
         let batch_bytes = BATCH_BYTES.min(settings.segment_bytes / 8);

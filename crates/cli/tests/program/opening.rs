@@ -133,8 +133,6 @@ fn nonsense_settings_are_wrong_usage() {
         ("--segment", "lots", "is not a size"),
         ("--segment", "1K", "--segment is 1024"),
         ("--memory", "1M", "--memory is 1048576"),
-        ("--sync", "often", "neither always, nor os"),
-        ("--sync", "0", "--sync is 0ns"),
         ("--background-threads", "0", "--background-threads is 0"),
         ("--shape", "round", "is not a shape"),
         ("--shape", "tiered:1", "--shape tiered is 1"),
@@ -147,6 +145,20 @@ fn nonsense_settings_are_wrong_usage() {
     ] {
         let done = scratch.run(&["put", "--create", "db", "k", "v", flag, value]);
         done.expect_failure(2, part);
+    }
+    for (value, part) in [("often", "neither always, nor os"), ("0", "--sync is 0ns")] {
+        let done = scratch.run(&["shell", "--create", "db", "--sync", value]);
+        done.expect_failure(2, part);
+    }
+    // Each of these syncs its write, or writes nothing to the log.
+    for arguments in [
+        &["put", "--create", "db", "k", "v"][..],
+        &["merge", "db", "k", "v"],
+        &["delete", "db", "k"],
+        &["compact", "db"],
+    ] {
+        let done = scratch.run(&[arguments, &["--sync", "os"]].concat());
+        done.expect_failure(2, "unexpected argument '--sync'");
     }
     assert!(names(&scratch.path(".")).is_empty());
 }

@@ -8,7 +8,7 @@
 mod line;
 mod prompt;
 
-use crate::database_options::DatabaseOptions;
+use crate::database_options::{DatabaseOptions, SyncOptions};
 use crate::failure::{Failure, Outcome};
 use crate::output::is_json;
 use crate::place::Home;
@@ -34,6 +34,8 @@ pub struct Shell {
     #[arg(long)]
     read_only: bool,
     #[command(flatten)]
+    log: SyncOptions,
+    #[command(flatten)]
     database: DatabaseOptions,
 }
 
@@ -54,7 +56,7 @@ impl Shell {
             let settings = Settings::default().log(self.home.log(SyncPolicy::Os));
             return Ok(session::begin(self.home.open_for_reading()?, settings));
         }
-        let settings = self.database.settings(&self.home)?;
+        let settings = self.database.settings_with(&self.home, &self.log)?;
         let db = match self.create {
             true => self.home.open(settings.clone())?,
             false => self.home.open_existing_or_advise(settings.clone())?,
