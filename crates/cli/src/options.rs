@@ -3,10 +3,9 @@
 use crate::failure::Outcome;
 use crate::output::tell;
 use clap::Args;
-use esker::{
-    Compression, DEFAULT_KEYSPACE, Db, Dedup, Keyspace, KeyspaceSettings, OperatorName, Ratio,
-    Settings, Shape, SyncPolicy,
-};
+use esker::merge::OperatorName;
+use esker::options::{Compression, Dedup, Ratio, Shape};
+use esker::{DEFAULT_KEYSPACE, Db, Keyspace, KeyspaceSettings, Settings, SyncPolicy};
 use std::time::Duration;
 
 /// Settings of a keyspace.

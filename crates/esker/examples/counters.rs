@@ -1,7 +1,8 @@
 //! Counters, sets and an own operator, by merges: `cargo run -p esker --example counters`.
 
+use esker::merge::{MergeError, MergeOperator};
 use esker::merge::{decode_i64, set_elements, set_of};
-use esker::{Db, Error, KeyspaceSettings, MergeError, MergeOperator, Settings};
+use esker::{Db, Error, KeyspaceSettings, Settings};
 
 /// Keeps the last three entries of a list, separated by commas.
 struct LastThree;

@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release -p esker --example many_databases [DIR]`
 
-use esker::{Db, Resources, Settings};
+use esker::options::Resources;
+use esker::{Db, Settings};
 use esker_base::{Clock, SystemClock};
 
 const DATABASES: usize = 20;

@@ -2,7 +2,8 @@
 //!
 //! cargo run -p esker --example secondary_index
 
-use esker::{Db, Error, IndexError, IndexKeys, IndexSettings, KeyspaceSettings, Settings};
+use esker::index::{IndexError, IndexKeys, IndexSettings};
+use esker::{Db, Error, KeyspaceSettings, Settings};
 
 /// The part of "name,city,email" at this place.
 fn part(user: &[u8], place: usize) -> &[u8] {

@@ -2,7 +2,8 @@
 //!
 //! cargo run -p esker --example space_goal
 
-use esker::{Compression, Db, Dedup, KeyspaceSettings, Ratio, Settings, Shape};
+use esker::options::{Compression, Dedup, Ratio, Shape};
+use esker::{Db, KeyspaceSettings, Settings};
 
 /// Runs the example in a temporary directory.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -76,8 +76,9 @@
 //!
 //! # Secondary indexes
 //!
-//! [`Keyspace::index`] registers a function that gives rows keys by which an [`Index`] finds them. Every
-//! write changes rows and indexes atomically. `docs/guide/indexes.md` has the details.
+//! [`Keyspace::index`] registers a function that gives rows keys by which an
+//! [`Index`](index::Index) finds them. Every write changes rows and indexes atomically.
+//! `docs/guide/indexes.md` has the details.
 //!
 //! `docs/guide/migrating.md` shows five tasks in Esker, fjall, redb and RocksDB.
 //!
@@ -105,7 +106,7 @@ pub mod typed;
 /// implementations: see [`Store`](api::Store) and [`TransactionDb`](api::TransactionDb).
 pub mod api {
     pub use esker_api::*;
-    pub use esker_base::{Entry, Kind};
+    pub use esker_base::{Entry, Kind, Seqno};
     pub use esker_lsm::Store;
     pub use esker_txn::{LockStats, TransactionDb};
 }
@@ -144,6 +145,26 @@ pub mod pmem {
     pub use esker_pmem::{Accept, Domain, Pool};
 }
 
+/// Secondary indexes: see [`Keyspace::index`].
+pub mod index {
+    pub use esker_base::IndexError;
+    pub use esker_lsm::{
+        Index, IndexCheck, IndexEntries, IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings,
+        IndexStatus,
+    };
+}
+
+/// Writers of many entries at once: see [`Db::ingest`].
+pub mod ingest {
+    pub use esker_lsm::{BulkLoader, Ingested, SortedWriter};
+}
+
+/// Values of [`Settings`] and [`KeyspaceSettings`].
+pub mod options {
+    pub use esker_lsm::{Dedup, Forwarding, Ratio, Recovery, Resources, Shape};
+    pub use esker_table::Compression;
+}
+
 /// Statistics and reports of an open database: the types in [`Stats`] and in the answers of [`Db`].
 pub mod stats {
     pub use esker_lsm::compaction::plan::CompactionReason;
@@ -156,25 +177,26 @@ pub mod stats {
     pub use esker_table::Expiring;
 }
 
-/// Merge operators: the built-in ones, and the encodings of their values. See [`MergeOperator`].
-pub mod merge {
-    pub use esker_api::{
-        AddI64, Append, HyperLogLog, Max, Min, SetUnion, built_in_operators, decode_i64,
-        distinct_estimate, set_elements, set_of, sketch_of,
-    };
-    pub use esker_lsm::MergeOperators;
+/// Options, iterators and errors of transactions: see [`Transaction`].
+pub mod transaction {
+    pub use esker_api::{Concurrency, Isolation};
+    pub use esker_base::{LockWait, PreparedError};
+    pub use esker_lsm::{PreparedTransaction, TransactionRange};
 }
 
-pub use esker_api::{
-    Concurrency, Cursor, Isolation, KeyRange, MergeError, MergeOperator, TransactionOptions, Value,
-    WriteBatch,
-};
-pub use esker_base::{Error, IndexError, KeyspaceId, LockWait, PreparedError, Result, Seqno};
+/// Merge operators: the built-in ones, and the encodings of their values. See
+/// [`MergeOperator`](merge::MergeOperator).
+pub mod merge {
+    pub use esker_api::{
+        AddI64, Append, HyperLogLog, Max, MergeError, MergeOperator, Min, SetUnion,
+        built_in_operators, decode_i64, distinct_estimate, set_elements, set_of, sketch_of,
+    };
+    pub use esker_lsm::{MergeOperators, OperatorName};
+}
+
+pub use esker_api::{Cursor, KeyRange, TransactionOptions, Value, WriteBatch};
+pub use esker_base::{Error, KeyspaceId, Result};
 pub use esker_lsm::{
-    BulkLoader, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, Forwarding, Index, IndexCheck, IndexEntries,
-    IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings, IndexStatus, IndexedBatch, Ingested,
-    Keyspace, KeyspaceInfo, KeyspaceSettings, Log, OperatorName, PreparedTransaction, Range, Ratio,
-    Recovery, Resources, Settings, Shape, Snapshot, SortedWriter, Stats, SyncPolicy, Transaction,
-    TransactionRange,
+    DEFAULT_KEYSPACE, Db, DbCursor, IndexedBatch, Keyspace, KeyspaceInfo, KeyspaceSettings, Log,
+    Range, Settings, Snapshot, Stats, SyncPolicy, Transaction,
 };
-pub use esker_table::Compression;

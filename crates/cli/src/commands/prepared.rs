@@ -6,7 +6,7 @@ use crate::form::{KeyForm, Notation};
 use crate::output::show;
 use crate::place::Home;
 use crate::units::{bytes, counted};
-use esker::PreparedTransaction;
+use esker::transaction::PreparedTransaction;
 use serde_json::{Map, Value as Json, json};
 use std::ffi::OsString;
 

@@ -4,7 +4,8 @@ use super::record::Record;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use esker::{BulkLoader, Db, Error, Ingested, Keyspace, SortedWriter, WriteBatch};
+use esker::ingest::{BulkLoader, Ingested, SortedWriter};
+use esker::{Db, Error, Keyspace, WriteBatch};
 use esker_base::MAX_KEY_BYTES;
 
 /// More than an entry's encoding adds to its key and value; and so much that a batch of an eighth of a

@@ -72,11 +72,12 @@ pub trait Transaction {
 /// # Examples
 ///
 /// ```
-/// # extern crate esker_api as esker;
-/// use esker::{Concurrency, TransactionOptions};
+/// # mod esker { pub use esker_api::TransactionOptions; pub use esker_api as transaction; }
+/// use esker::TransactionOptions;
+/// use esker::transaction::{Concurrency, Isolation};
 ///
 /// let options = TransactionOptions::default().concurrency(Concurrency::Optimistic);
-/// assert_eq!(options.isolation, esker::Isolation::Snapshot);
+/// assert_eq!(options.isolation, Isolation::Snapshot);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

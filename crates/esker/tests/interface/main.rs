@@ -5,6 +5,8 @@ mod typed;
 mod types;
 
 use esker::api::{KeyspaceRef, TransactionDb};
+use esker::options::{Compression, Shape};
+use esker::transaction::{Concurrency, Isolation};
 use esker::*;
 use std::sync::Barrier;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! The feature `serde`: settings are read and written, statistics and reports are written.
 
+use esker::options::{Dedup, Ratio, Shape};
 use esker::*;
 use serde_json::{from_value, json, to_value};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Typed keyspaces: entries are in the order of the tuples, and other types are reported.
 
+use esker::options::Shape;
 use esker::typed::{Json, OpenTyped, TypedError, TypedKeyspace};
 use esker::*;
 use std::collections::BTreeMap;

@@ -12,32 +12,52 @@ macro_rules! each {
 }
 
 each!(is_shared:
-    Compression,
-    Concurrency,
     Db,
-    Dedup,
     Error,
-    Forwarding,
-    Isolation,
     KeyRange,
     Keyspace,
     KeyspaceId,
     KeyspaceInfo,
     KeyspaceSettings,
     Log,
-    MergeError,
-    OperatorName,
-    Ratio,
-    Recovery,
-    Resources,
     Settings,
-    Shape,
     Snapshot,
     Stats,
     SyncPolicy,
     TransactionOptions,
     Value,
     WriteBatch,
+);
+
+each!(is_shared:
+    options::Compression,
+    options::Dedup,
+    options::Forwarding,
+    options::Ratio,
+    options::Recovery,
+    options::Resources,
+    options::Shape,
+);
+
+each!(is_shared:
+    transaction::Concurrency,
+    transaction::Isolation,
+    transaction::LockWait,
+    transaction::PreparedError,
+    transaction::PreparedTransaction,
+);
+
+each!(is_shared:
+    index::Index,
+    index::IndexCheck,
+    index::IndexError,
+    index::IndexInfo,
+    index::IndexSettings,
+    index::IndexStatus,
+);
+
+each!(is_shared:
+    ingest::Ingested,
 );
 
 each!(is_shared:
@@ -61,12 +81,14 @@ each!(is_shared:
     merge::Append,
     merge::HyperLogLog,
     merge::Max,
+    merge::MergeError,
     merge::MergeOperators,
     merge::Min,
+    merge::OperatorName,
     merge::SetUnion,
 );
 
-each!(is_named: dyn MergeOperator);
+each!(is_named: dyn merge::MergeOperator);
 
 each!(is_shared:
     env::Env,
@@ -150,16 +172,23 @@ each!(is_shared:
 // Readers belong to one thread at a time, and a range of a transaction to that of the transaction.
 each!(is_sent:
     DbCursor,
+    IndexedBatch,
     Range,
     Transaction,
-    TransactionRange<'static>,
+    transaction::TransactionRange<'static>,
+    index::IndexEntries,
+    index::IndexRows,
+    ingest::BulkLoader,
+    ingest::SortedWriter,
     inspect::TableIter,
     typed::TypedRange<(u32,), String>,
 );
 
 // The traits that signatures name.
 each!(is_named:
-    Seqno,
+    api::Seqno,
+    index::IndexKeys,
+    index::IndexRow,
     dyn Cursor,
     dyn api::Kv,
     dyn api::Ordered,

@@ -3,7 +3,7 @@
 use super::network::Network;
 use super::pool::PoolSettings;
 use clap::ValueEnum;
-use esker::Forwarding;
+use esker::options::Forwarding;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     fn goal(bytes: u64) -> SpaceAmpStatus {
-        let mut goal = SpaceAmpStatus::new("default", esker::Ratio::of_hundredths(120));
+        let mut goal = SpaceAmpStatus::new("default", esker::options::Ratio::of_hundredths(120));
         (goal.live_bytes, goal.pinned_bytes) = (1000.0, 50.0);
         (goal.ceiling_bytes, goal.bytes) = (Some(1650.0), bytes);
         goal

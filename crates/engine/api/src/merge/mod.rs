@@ -52,8 +52,8 @@ impl std::error::Error for MergeError {}
 /// # Examples
 ///
 /// ```
-/// # mod esker { pub use esker_api::{MergeError, MergeOperator}; }
-/// use esker::{MergeError, MergeOperator};
+/// # mod esker { pub use esker_api as merge; }
+/// use esker::merge::{MergeError, MergeOperator};
 ///
 /// /// Keeps the longest of all operands.
 /// struct Longest;

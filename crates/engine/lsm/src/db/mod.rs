@@ -108,7 +108,8 @@ impl Db {
     /// # extern crate esker_lsm as esker;
     /// # fn main() -> esker_base::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use esker::{Db, KeyspaceSettings, Settings, Shape};
+    /// use esker::options::Shape;
+    /// use esker::{Db, KeyspaceSettings, Settings};
     ///
     /// let db = Db::open(dir.path(), Settings::default())?;
     /// let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 8 });

@@ -12,3 +12,7 @@ mod setters;
 pub mod settings;
 pub mod sizes;
 pub mod space_policy;
+
+pub use crate::resources::Resources;
+pub use settings::{Recovery, Shape};
+pub use space_policy::{Dedup, Ratio};

@@ -377,7 +377,8 @@ impl Settings {
 ///
 /// ```
 /// # extern crate esker_lsm as esker;
-/// use esker::{Dedup, KeyspaceSettings, Ratio, Shape};
+/// use esker::KeyspaceSettings;
+/// use esker::options::{Dedup, Ratio, Shape};
 ///
 /// let events = KeyspaceSettings::default()
 ///     .shape(Shape::Tiered { runs: 8 })

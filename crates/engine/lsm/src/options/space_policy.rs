@@ -81,7 +81,7 @@ impl fmt::Display for Dedup {
 ///
 /// ```
 /// # extern crate esker_lsm as esker;
-/// use esker::Ratio;
+/// use esker::options::Ratio;
 ///
 /// let ratio: Ratio = "1.5".parse()?;
 /// assert_eq!(ratio, Ratio::of_hundredths(150));

@@ -47,7 +47,8 @@ const CACHE_BYTES_MIN: usize = 1 << 20;
 /// # extern crate esker_lsm as esker;
 /// # fn main() -> esker_base::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
-/// use esker::{Db, Resources, Settings};
+/// use esker::options::Resources;
+/// use esker::{Db, Settings};
 ///
 /// let resources = Resources::new(256 << 20, 2)?;
 /// let settings = Settings::default().resources(resources.clone());

@@ -36,10 +36,11 @@ impl Keyspace {
     /// # Examples
     ///
     /// ```
-    /// # extern crate esker_lsm as esker;
+    /// # mod esker { pub use esker_lsm::*; pub use esker_lsm as index; }
     /// # fn main() -> esker_base::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use esker::{Db, IndexSettings, KeyspaceSettings, Settings};
+    /// use esker::index::IndexSettings;
+    /// use esker::{Db, KeyspaceSettings, Settings};
     ///
     /// let db = Db::open(dir.path(), Settings::default())?;
     /// let users = db.keyspace("users", KeyspaceSettings::default())?;
