@@ -53,6 +53,7 @@
 //! under read committed, snapshot isolation or serializability: see [`TransactionOptions`].
 //! `docs/guide/transactions.md` lists the anomalies that each level allows. [`Db::transact`] commits,
 //! and runs the closure again after a conflict; [`Db::transaction`] leaves both to the caller.
+//! [`Db::try_transact`] lets the closure fail with an error of the application.
 //! [`Transaction::prepare`] is the first phase of a two-phase commit.
 //!
 //! ```

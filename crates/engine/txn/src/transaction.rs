@@ -30,6 +30,8 @@ pub struct StoreTransaction<S: Keyspaces> {
     pub(crate) reads: ReadSet,
     /// A keyspace that is known to exist.
     known_keyspace: Option<KeyspaceId>,
+    /// Why the last lock was not granted, or why its key could not be used.
+    transient_error: Option<Box<Error>>,
 }
 
 impl<S: Keyspaces> StoreTransaction<S> {
@@ -44,7 +46,13 @@ impl<S: Keyspaces> StoreTransaction<S> {
             guarded: Vec::new(),
             reads: ReadSet::default(),
             known_keyspace: None,
+            transient_error: None,
         }
+    }
+
+    /// The last transient error of a read or write of this transaction. A new one may succeed.
+    pub fn transient_error(&self) -> Option<&Error> {
+        self.transient_error.as_deref()
     }
 
     /// Its number among the transactions of its manager.
@@ -100,6 +108,16 @@ impl<S: Keyspaces> StoreTransaction<S> {
     /// Locks a key, and checks that it has not changed since the snapshot, if there is one.
     #[inline]
     fn lock(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+        self.try_lock(keyspace, key).inspect_err(|error| self.note_transient(error))
+    }
+
+    #[cold]
+    fn note_transient(&mut self, error: &Error) {
+        self.transient_error = error.is_transient().then(|| Box::new(error.clone()));
+    }
+
+    #[inline]
+    fn try_lock(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
         let lock = LockKey::new(keyspace, key);
         let got = self.held.lock(lock, self.options.lock_timeout)?;
         let (Some(moment), Acquired::Now) = (&self.moment, got) else { return Ok(()) };

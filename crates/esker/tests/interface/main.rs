@@ -1,6 +1,7 @@
 //! What the public types can do in every program: be shared, be sent, be printed, iterate.
 
 mod serialized;
+mod transact;
 mod typed;
 mod types;
 

@@ -19,6 +19,7 @@ pub(crate) mod operations;
 mod prepared;
 pub(crate) mod range;
 mod snapshot_reads;
+mod transact;
 pub(crate) mod transaction;
 mod upkeep;
 

@@ -4,20 +4,12 @@ use super::Db;
 use esker_api::{
     Cursor, KeyRange, KeyspaceRef, Keyspaces, Transaction as _, TransactionOptions, Value,
 };
-use esker_base::{Error, Result};
+#[cfg(doc)]
+use esker_base::Error;
+use esker_base::Result;
 use esker_txn::{StoreTransaction, TransactionManager};
 use std::iter::FusedIterator;
 use std::time::Duration;
-
-/// How often [`Db::transact`] runs its closure at most. Of transactions that conflict one commits, so
-/// a caller that lost this often competes with many, and waits between its attempts.
-const ATTEMPTS_MAX: u32 = 100;
-
-/// After so many lock timeouts [`Db::transact`] stops: the caller has chosen how long to wait.
-const LOCK_TIMEOUTS_MAX: u32 = 3;
-
-/// The longest pause between two attempts.
-const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 impl Db {
     /// Begins a transaction with the default options: pessimistic, snapshot isolation.
@@ -72,73 +64,6 @@ impl Db {
         // If another thread was faster, this one is as if it had never been.
         Ok(inner.transactions.get_or_init(|| manager))
     }
-
-    /// Runs `work` in a transaction with the default options, commits it, and returns what `work`
-    /// returned.
-    ///
-    /// **`work` may run several times**: after a transient error ([`Error::is_transient`]), of `work`
-    /// or of the commit, the transaction is rolled back and `work` runs again in a new one. It should
-    /// change nothing outside of the transaction. It runs at most 100 times, and ends after the third
-    /// [`Error::LockTimeout`]. Attempts pause for up to 5 ms in between.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate esker_lsm as esker;
-    /// # fn main() -> esker_base::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = esker::Db::open(dir.path(), esker::Settings::default())?;
-    /// let counters = db.default_keyspace();
-    /// let next = db.transact(|tx| {
-    ///     let next = tx.get_for_update(&counters, "visits")?.map_or(0, |count| count[0]) + 1;
-    ///     tx.put(&counters, "visits", [next])?;
-    ///     Ok(next)
-    /// })?;
-    /// assert_eq!(next, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The last transient error if no attempt succeeded; any other error of `work` or of the commit at
-    /// once. The transaction is rolled back.
-    pub fn transact<T>(&self, work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.transact_with(TransactionOptions::default(), work)
-    }
-
-    /// Like [`Db::transact`], with `options`.
-    ///
-    /// # Errors
-    /// The errors of [`Db::transact`].
-    pub fn transact_with<T>(
-        &self,
-        options: TransactionOptions,
-        mut work: impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<T> {
-        let (mut attempts, mut lock_timeouts) = (0, 0);
-        loop {
-            // Dropped after an error: its locks are free before the pause.
-            let mut transaction = self.transaction_with(options)?;
-            let done = work(&mut transaction);
-            let error = match done.and_then(|value| transaction.commit().map(|()| value)) {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-            attempts += 1;
-            lock_timeouts += u32::from(matches!(error, Error::LockTimeout { .. }));
-            let is_last = attempts == ATTEMPTS_MAX || lock_timeouts == LOCK_TIMEOUTS_MAX;
-            if is_last || !error.is_transient() {
-                return Err(error);
-            }
-            self.inner().tree.clock.sleep(pause_after(attempts));
-        }
-    }
-}
-
-/// How long to pause after so many attempts: not after the first, then quadratically longer.
-fn pause_after(attempts: u32) -> Duration {
-    let before = u64::from(attempts - 1);
-    Duration::from_micros(before * before).min(PAUSE_MAX)
 }
 
 /// Reads and writes over all keyspaces of a database that commit together, isolated from other
@@ -236,6 +161,27 @@ impl Transaction {
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
         self.inner.put(keyspace.into(), key.as_ref(), value.as_ref())
+    }
+
+    /// Sets `key` to `value` if it does not exist as this transaction sees it. Returns `None` if it
+    /// did, and the present value otherwise.
+    ///
+    /// It reads the key as [`Transaction::get_for_update`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::get_for_update`] and of [`Transaction::put`].
+    pub fn put_if_absent(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Option<Value>> {
+        let (keyspace, key) = (keyspace.into(), key.as_ref());
+        let present = self.get_for_update(keyspace, key)?;
+        if present.is_none() {
+            self.put(keyspace, key, value)?;
+        }
+        Ok(present)
     }
 
     /// Merges `operand` into the value of `key`, by the merge operator of the keyspace.
