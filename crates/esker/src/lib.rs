@@ -81,7 +81,12 @@
 //! [`Index`](index::Index) finds them. Every write changes rows and indexes atomically.
 //! `docs/guide/indexes.md` has the details.
 //!
-//! `docs/guide/migrating.md` shows five tasks in Esker, fjall, redb and RocksDB.
+//! # Other writes
+//!
+//! * [`Keyspace::merge`] merges an operand into a value without a read: see [`mod@merge`].
+//! * [`Keyspace::put_with_ttl`] puts an entry that expires.
+//! * [`Db::put_if_absent`] puts a key that does not exist.
+//! * [`Db::ingest`] and [`Db::bulk_loader`] add many entries at once.
 //!
 //! # Keys of several parts
 //!

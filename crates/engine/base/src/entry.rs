@@ -22,9 +22,9 @@ pub enum Kind {
     /// The key's value changes by this operand: see `MergeOperator`.
     Merge = 3,
     /// The key has a value until a time. The entry's value is the time, then the value: see
-    /// [`split_expiry`].
+    /// `split_expiry`.
     ExpiringPut = 5,
-    /// Several operands of the key, combined: see [`crate::combined`]. In tables only.
+    /// Several operands of the key, combined: see `esker_base::combined`. In tables only.
     Combined = 6,
 }
 

@@ -59,7 +59,7 @@ pub struct SegmentHeader {
     ///
     /// Zero, for none, in version 1.
     pub salt: u64,
-    /// Flags such as [`ZEROS_BEYOND`]. Zero before version 3.
+    /// Flags such as `ZEROS_BEYOND`. Zero before version 3.
     pub flags: u32,
 }
 

@@ -371,7 +371,7 @@ impl Pool {
 
     /// Frees the extent of the segment `epoch` durably. Does nothing if there is none.
     ///
-    /// The extent can be acquired again once its last [`Extent`] is dropped.
+    /// The extent can be acquired again once its last `Extent` is dropped.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if the pool is not writable.

@@ -81,7 +81,7 @@ impl std::fmt::Debug for TransactionManager {
     }
 }
 
-/// What transactions hold: see [`TransactionManager::held`].
+/// What live transactions and writes hold: see [`TransactionDb::held`](crate::TransactionDb::held).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LockStats {
     /// Locked keys.

@@ -14,7 +14,7 @@ pub struct Store {
 }
 
 impl Db {
-    /// Returns `keyspace` as a store that implements the traits of [`esker_api`].
+    /// Returns `keyspace` as a store that implements the traits of `esker::api`.
     pub fn store(&self, keyspace: &Keyspace) -> Store {
         Store { db: self.clone(), keyspace: keyspace.clone() }
     }

@@ -26,8 +26,6 @@ mod upkeep;
 use crate::engine::Engine;
 use crate::limits::is_reserved;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
-#[cfg(doc)]
-use crate::options::settings::Settings;
 use crate::options::settings::{DEFAULT_KEYSPACE, KeyspaceSettings, Log};
 use crate::read::get::ReadTier;
 use crate::recovery::close::{EngineHandle, Upkeep};
@@ -474,6 +472,10 @@ impl Db {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [`Settings::max_entry_bytes`]: crate::Settings::max_entry_bytes
+    /// [`Settings::max_batch_bytes`]: crate::Settings::max_batch_bytes
+    /// [`Settings::max_batch_entries`]: crate::Settings::max_batch_entries
     #[inline]
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.inner().write(batch)

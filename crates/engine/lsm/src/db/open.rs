@@ -5,7 +5,7 @@ use crate::options::settings::Settings;
 use crate::recovery::env::{Env, posix_env};
 use crate::recovery::open;
 use crate::recovery::open::{CreateMode, existing_directory};
-#[cfg(doc)]
+#[expect(unused_imports, reason = "links of the documentation, also where it is re-exported")]
 use esker_base::Error;
 use esker_base::Result;
 use esker_storage::PosixStorage;

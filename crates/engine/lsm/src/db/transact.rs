@@ -84,18 +84,18 @@ impl Db {
     /// # Examples
     ///
     /// ```
-    /// # extern crate esker_lsm as esker;
+    /// # mod esker { pub use esker_base::Error; pub use esker_lsm::*; }
     /// # fn main() -> esker_base::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = esker::Db::open(dir.path(), esker::Settings::default())?;
     /// #[derive(Debug)]
     /// enum TransferError {
     ///     Poor,
-    ///     Store(esker_base::Error),
+    ///     Store(esker::Error),
     /// }
     ///
-    /// impl From<esker_base::Error> for TransferError {
-    ///     fn from(error: esker_base::Error) -> Self {
+    /// impl From<esker::Error> for TransferError {
+    ///     fn from(error: esker::Error) -> Self {
     ///         TransferError::Store(error)
     ///     }
     /// }

@@ -4,7 +4,7 @@ use super::Db;
 use esker_api::{
     Cursor, KeyRange, KeyspaceRef, Keyspaces, Transaction as _, TransactionOptions, Value,
 };
-#[cfg(doc)]
+#[expect(unused_imports, reason = "links of the documentation, also where it is re-exported")]
 use esker_base::Error;
 use esker_base::Result;
 use esker_txn::{StoreTransaction, TransactionManager};

@@ -95,7 +95,7 @@ pub enum Forwarding {
     /// At once, for puts that replace an entry that was read, and for values read in a slow
     /// segment.
     ///
-    /// See [`DramTable::put`] and [`DramTable::record_pmem_read`].
+    /// See `DramTable::put` and `DramTable::record_pmem_read`.
     Adaptive,
 }
 
