@@ -4,7 +4,7 @@ use super::expiry::{Time, living};
 use super::merger::Merger;
 use super::operands::{Operands, parts_of};
 use super::{Verdict, verdict};
-use esker_base::{Kind, Result, Seqno};
+use esker_base::{Kind, Result, Seqno, split_expiry};
 
 /// What operands are folded over.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,13 +24,13 @@ pub(crate) struct Fold {
     deleted_below: Seqno,
     operands: Operands,
     base: Base,
-    /// Whether the base has a value for a time only.
-    expires: bool,
+    /// When the base has no value any more, if that is known to come.
+    until: Option<u64>,
 }
 
 impl Fold {
     pub(crate) fn new() -> Self {
-        Fold { deleted_below: 0, operands: Operands::default(), base: Base::Open, expires: false }
+        Fold { deleted_below: 0, operands: Operands::default(), base: Base::Open, until: None }
     }
 
     /// Whether older versions do not matter.
@@ -42,9 +42,14 @@ impl Fold {
         self.operands.len()
     }
 
-    /// Whether the result holds for a time only.
-    pub(crate) fn expires(&self) -> bool {
-        self.expires
+    /// When the result is no longer right, if that is known to come.
+    pub(crate) fn until(&self) -> Option<u64> {
+        self.until
+    }
+
+    /// Says that the base, which was added last, has no value from `until` on.
+    pub(crate) fn expire_at(&mut self, until: Option<u64>) {
+        self.until = until;
     }
 
     /// Says that a range tombstone deletes all versions older than `seqno`.
@@ -68,7 +73,10 @@ impl Fold {
             Verdict::Absent => self.base = Base::Absent,
             Verdict::Operand => self.operands.push_older(parts_of(seqno, kind, value)?.1),
             Verdict::Expiring => match living(value, time) {
-                Some(value) => (self.base, self.expires) = (Base::Value(value.to_vec()), true),
+                Some(living) => {
+                    self.base = Base::Value(living.to_vec());
+                    self.until = split_expiry(value).map(|(until, _)| until);
+                }
                 None => self.base = Base::Absent,
             },
         }
@@ -141,10 +149,10 @@ mod tests {
             fold.add(9, Kind::Merge, &3_i64.to_le_bytes(), &At(now)).unwrap();
             fold.add(8, Kind::ExpiringPut, &base, &At(now)).unwrap();
             assert!(fold.is_done());
-            let expires = fold.expires();
-            (fold.finish(&adding(), b"k").unwrap().unwrap(), expires)
+            let until = fold.until();
+            (fold.finish(&adding(), b"k").unwrap().unwrap(), until)
         };
-        assert_eq!(at(6), (13_i64.to_le_bytes().to_vec(), true));
-        assert_eq!(at(7), (3_i64.to_le_bytes().to_vec(), false));
+        assert_eq!(at(6), (13_i64.to_le_bytes().to_vec(), Some(7)));
+        assert_eq!(at(7), (3_i64.to_le_bytes().to_vec(), None));
     }
 }

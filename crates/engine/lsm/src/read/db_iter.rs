@@ -190,7 +190,7 @@ impl DbIter {
             fold.delete_below(list.covering(&self.key, self.snapshot));
         }
         let least = self.view.version().tables_through;
-        let note = self.merges.hot.get(keyspace, &self.key, self.snapshot, least);
+        let note = self.merges.hot.get(keyspace, &self.key, (least, self.snapshot), &*self.time);
         while !fold.is_done() && self.merge.valid() && self.merge.key() == &self.key[..] {
             match note.as_ref().filter(|note| self.merge.seqno() <= note.seqno) {
                 Some(note) => add_note(&mut fold, note, &self.time),

@@ -29,7 +29,7 @@ pub(super) fn merged_get(
     let merger = tree.merger(keyspace);
     let (key, snapshot) = (sought.key(), sought.snapshot());
     let tables_through = view.version.tables_through;
-    let note = tree.merges.hot.get(keyspace.id, key, snapshot, tables_through);
+    let note = tree.merges.hot.get(keyspace.id, key, (tables_through, snapshot), &*tree.time);
     let mut fold = Fold::new();
     fold_memtables(tree, view, sought, note.as_ref(), &mut fold)?;
     let in_memtables = fold.operands();
@@ -40,10 +40,10 @@ pub(super) fn merged_get(
         fold_run(tree, run, sought, patience, &mut fold)?;
     }
     keep_expiries(tree, patience)?;
-    let expires = fold.expires();
+    let until = fold.until();
     let value = fold.finish(&merger, key)?.map(Value::from);
-    if in_memtables >= MANY && snapshot >= tables_through && !expires {
-        let note = HotValue { seqno: snapshot, value: value.clone() };
+    if in_memtables >= MANY && snapshot >= tables_through {
+        let note = HotValue { seqno: snapshot, value: value.clone(), until };
         tree.merges.hot.note(keyspace.id, key, note, || tree.snapshots.list());
     }
     Ok(value)
@@ -85,9 +85,11 @@ fn fold_memtables(
 /// Adds the fold of all versions up to a note.
 pub(super) fn add_note(fold: &mut Fold, note: &HotValue, time: &ExpiryClock) -> Result<()> {
     match &note.value {
-        Some(value) => fold.add(note.seqno, Kind::Put, value, time),
-        None => fold.add(note.seqno, Kind::Delete, b"", time),
+        Some(value) => fold.add(note.seqno, Kind::Put, value, time)?,
+        None => fold.add(note.seqno, Kind::Delete, b"", time)?,
     }
+    fold.expire_at(note.until);
+    Ok(())
 }
 
 /// Adds what `run` has of the key.
@@ -153,10 +155,13 @@ fn look_at_key(
     visible: Seqno,
 ) {
     let sought = LookupKey::new(view, keyspace, stored_key, visible);
-    let snapshot = sought.snapshot();
+    let (snapshot, hot) = (sought.snapshot(), &tree.merges.hot);
+    if hot.rests(keyspace, stored_key, snapshot) {
+        return;
+    }
     let least = view.version.tables_through;
-    let note = tree.merges.hot.get(keyspace, stored_key, snapshot, least);
-    let noted = note.map_or(0, |note| note.seqno);
+    let last_note = || hot.get(keyspace, stored_key, (least, snapshot), &*tree.time);
+    let noted = last_note().map_or(0, |note| note.seqno);
     let (hash, mut operands) = (hash64(stored_key), 0);
     for memtable in &view.memtables {
         let mut is_end = false;
@@ -174,8 +179,14 @@ fn look_at_key(
         }
     }
     if operands >= MANY
-        && let Some(keyspace) = view.version.keyspaces.get(&keyspace)
+        && let Some(found) = view.version.keyspaces.get(&keyspace)
     {
-        let _ = merged_get(tree, view, keyspace, sought, ReadTier::MayBlock);
+        let _ = merged_get(tree, view, found, sought, ReadTier::MayBlock);
+        hot.was_read(
+            keyspace,
+            stored_key,
+            snapshot,
+            last_note().is_some_and(|note| note.seqno > noted),
+        );
     }
 }

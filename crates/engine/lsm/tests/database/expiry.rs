@@ -246,6 +246,24 @@ fn an_entry_is_there_up_to_the_last_millisecond() {
     assert_eq!(keyspace.get("k").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
+/// What reads remember of a hot key expires with the value below its operands.
+#[test]
+fn a_hot_key_loses_the_value_below_its_operands() {
+    let place = Place::new();
+    let db = place.open();
+    let sums = db.keyspace("sums", KeyspaceSettings::default().merge("add_i64")).unwrap();
+    sums.put_with_ttl("k", 1_000_i64.to_le_bytes(), ms(10)).unwrap();
+    for merges in 1..=200_i64 {
+        sums.merge("k", 1_i64.to_le_bytes()).unwrap();
+        let sum = merges + if merges <= 100 { 1_000 } else { 0 };
+        assert_eq!(sums.get("k").unwrap().as_deref(), Some(&sum.to_le_bytes()[..]));
+        assert_eq!(sums.first().unwrap().unwrap().1, sum.to_le_bytes());
+        if merges == 100 {
+            place.clock.pass(10);
+        }
+    }
+}
+
 #[test]
 fn a_snapshot_does_not_keep_an_entry_alive_and_what_it_hid_stays_hidden() {
     let place = Place::new();

@@ -130,6 +130,12 @@ fn reads_see_operands_in_their_order_over_the_value_below() {
                         assert_eq!(value.as_deref(), expected.map(|it| &it[..]), "seed {seed}");
                     }
                 }
+                37 if rng.one_in(3) => {
+                    let keys = (key[0]..20).step_by(1 + rng.below(4) as usize);
+                    let value = format!("ingested {step} ");
+                    keyspace.ingest(keys.clone().map(|key| ([key], &value))).unwrap();
+                    model.extend(keys.map(|key| (vec![key], value.clone().into_bytes())));
+                }
                 _ => {
                     check(&keyspace, &db.snapshot(), &model, &mut rng);
                     for (at, model) in &snapshots {
@@ -217,12 +223,21 @@ fn length(value: &Option<esker_api::Value>) -> Option<u64> {
 
 #[test]
 fn no_read_of_a_hot_key_folds_more_than_some_hundred_operands() {
+    for expires in [false, true] {
+        read_a_hot_key(expires);
+    }
+}
+
+fn read_a_hot_key(expires: bool) {
     let (watched, settings) = watched();
     let settings = settings.segment_bytes(8 << 20).memory_bytes(64 << 20);
     let storage = Arc::new(MemoryStorage::new());
     let db = open(&storage, settings);
     let hot = db.keyspace("hot", KeyspaceSettings::default().merge("watched")).unwrap();
-    hot.put("k", 7_u64.to_le_bytes()).unwrap();
+    match expires {
+        true => hot.put_with_ttl("k", 7_u64.to_le_bytes(), std::time::Duration::MAX).unwrap(),
+        false => hot.put("k", 7_u64.to_le_bytes()).unwrap(),
+    }
     db.flush().unwrap();
     let mut cursor = 0;
     for merges in 1..=30_000_u64 {
@@ -238,6 +253,57 @@ fn no_read_of_a_hot_key_folds_more_than_some_hundred_operands() {
         }
     }
     assert!(cursor <= 300, "{cursor} operands in a scan");
+}
+
+/// Counts the operands that it gets, and appends them.
+struct Counted {
+    operands: Arc<AtomicUsize>,
+    fails: bool,
+}
+
+impl MergeOperator for Counted {
+    fn name(&self) -> &str {
+        "counted"
+    }
+
+    fn merge(
+        &self,
+        _: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<Vec<u8>, MergeError> {
+        self.operands.fetch_add(operands.len(), Ordering::Relaxed);
+        match self.fails {
+            true => Err(MergeError::new("no luck")),
+            false => Ok([base.unwrap_or_default(), &operands.concat()].concat()),
+        }
+    }
+}
+
+/// Such a key gets no note, and a writer that folded all of its operands again and again would cost
+/// the square of their number.
+#[test]
+fn writers_fold_keys_with_long_expiring_or_failing_values_a_few_times_only() {
+    let (long, short) = ([7; 100], [7; 1]);
+    let cases: [(&[u8], bool, bool); 3] =
+        [(&long, false, false), (&short, true, false), (&short, false, true)];
+    for (operand, expires, fails) in cases {
+        let operands = Arc::new(AtomicUsize::new(0));
+        let counted = Counted { operands: operands.clone(), fails };
+        let settings = small().segment_bytes(8 << 20).memory_bytes(64 << 20);
+        let db = open(&Arc::new(MemoryStorage::new()), settings.merge_operator(counted));
+        let keyspace = db.keyspace("k", KeyspaceSettings::default().merge("counted")).unwrap();
+        if expires {
+            keyspace.put_with_ttl("k", "", std::time::Duration::MAX).unwrap();
+        }
+        (0..10_000).for_each(|_| keyspace.merge("k", operand).unwrap());
+        let folded = operands.load(Ordering::Relaxed);
+        assert!(folded < 100_000, "{folded} operands were folded by 10000 merges");
+        if !fails {
+            let value = keyspace.get("k").unwrap().unwrap();
+            assert_eq!(value.len(), 10_000 * operand.len());
+        }
+    }
 }
 
 #[test]
