@@ -75,7 +75,8 @@ fn operands_of_a_damaged_output_and_its_inputs_count_once() {
         let storage = Arc::new(MemoryStorage::new());
         let db = open(&storage).unwrap();
         let texts = texts(&db);
-        for key in 0..40_u32 {
+        // The other keys have operands only, which become a value of their own.
+        for key in (0..40_u32).step_by(2) {
             texts.put(key.to_be_bytes(), "base ").unwrap();
         }
         db.compact().unwrap();
