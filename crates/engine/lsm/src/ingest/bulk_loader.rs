@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// The buffer is this share of the memory budget.
 const BUFFER_SHARE: usize = 4;
 
+/// So many runs that took equally many passes become one.
+const RUNS_AT_ONCE: usize = 64;
+
 /// The pass over all runs asks the caller whether to go on after so many entries.
 const ENTRIES_A_QUESTION: u64 = 1_000;
 
@@ -57,9 +60,16 @@ pub struct BulkLoader {
     buffer: Buffer,
     buffer_bytes: usize,
     /// The oldest first.
-    runs: Vec<SortedWriter>,
+    runs: Vec<SortedRun>,
     /// Why a run was not written: its entries are lost.
     failure: Option<Error>,
+}
+
+/// A part of the entries, in the order of their keys.
+struct SortedRun {
+    tables: SortedWriter,
+    /// How many times its entries were written.
+    passes: u32,
 }
 
 /// Entries in the order in which they came.
@@ -172,8 +182,25 @@ impl BulkLoader {
         let mut run = SortedWriter::new(&self.inner, self.keyspace)?;
         self.buffer.write(&mut run)?;
         run.finish()?;
-        self.runs.push(run);
-        Ok(())
+        self.runs.push(SortedRun { tables: run, passes: 1 });
+        self.merge_runs()
+    }
+
+    /// Makes one run of the last ones as long as so many took equally many passes.
+    fn merge_runs(&mut self) -> Result<()> {
+        loop {
+            let Some(from) = self.runs.len().checked_sub(RUNS_AT_ONCE) else { return Ok(()) };
+            let last = &self.runs[from..];
+            let passes = last[0].passes;
+            if last.iter().any(|run| run.passes != passes) {
+                return Ok(());
+            }
+            let mut merged = SortedWriter::new(&self.inner, self.keyspace)?;
+            self.write_runs(last, &mut merged, &mut |_| true)?;
+            merged.finish()?;
+            self.runs.truncate(from);
+            self.runs.push(SortedRun { tables: merged, passes: passes + 1 });
+        }
     }
 
     /// Makes the entries visible, all at once.
@@ -201,7 +228,7 @@ impl BulkLoader {
             if !self.buffer.entries.is_empty() {
                 self.end_run()?;
             }
-            self.write_runs(&mut sorted, goes_on)?;
+            self.write_runs(&self.runs, &mut sorted, goes_on)?;
         }
         if !goes_on(sorted.entries()) {
             return Err(Error::Cancelled { what: "bulk load" });
@@ -211,16 +238,17 @@ impl BulkLoader {
         sorted.ingest()
     }
 
-    /// Writes the newest entry of each key, in order of keys.
+    /// Writes the newest entry of each key in some runs, in order of keys.
     fn write_runs(
         &self,
+        of: &[SortedRun],
         sorted: &mut SortedWriter,
         goes_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
         let mut runs = Vec::new();
         let mut next = BinaryHeap::new();
-        for (number, run) in self.runs.iter().enumerate() {
-            let run = RunReader::new(&self.inner, run.tables())?;
+        for (number, run) in of.iter().enumerate() {
+            let run = RunReader::new(&self.inner, run.tables.tables())?;
             next.extend(run.key().map(|key| Reverse((key.to_vec(), Reverse(number)))));
             runs.push(run);
         }
@@ -296,5 +324,39 @@ impl<'a> RunReader<'a> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.next()?;
         if cursor.valid() { Ok(()) } else { self.next_table() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Env, Settings};
+    use esker_base::Rng;
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn many_runs_become_few_and_the_last_entry_of_a_key_counts() {
+        let storage = Arc::new(MemoryStorage::new());
+        let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let (keyspace, mut rng, mut model) = (db.default_keyspace(), Rng::new(3), BTreeMap::new());
+        let mut loader = db.bulk_loader(&keyspace).unwrap();
+        // Two entries.
+        loader.buffer_bytes = 2 * (size_of::<Buffered>() + 8);
+        let (mut most, mut passes) = (0, 0);
+        for number in 0..1_000_u32 {
+            let key = (rng.below(300) as u32).to_be_bytes();
+            loader.put(key, number.to_be_bytes()).unwrap();
+            model.insert(key.to_vec(), number.to_be_bytes().to_vec());
+            most = most.max(loader.runs.len());
+            passes = passes.max(loader.runs.first().map_or(0, |run| run.passes));
+        }
+        assert!(most < RUNS_AT_ONCE + 10 && passes == 2, "{most} runs, {passes} passes");
+        assert_eq!(loader.ingest().unwrap().entries, model.len() as u64);
+        let found = keyspace.iter().map(|entry| entry.unwrap());
+        let found: BTreeMap<_, _> = found.map(|(k, v)| (k.into_vec(), v.into_vec())).collect();
+        assert!(found == model);
     }
 }
