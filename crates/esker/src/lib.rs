@@ -111,7 +111,10 @@ pub mod typed;
 /// The traits that workloads and servers use instead of the concrete types, and their
 /// implementations: see [`Store`](api::Store) and [`TransactionDb`](api::TransactionDb).
 pub mod api {
-    pub use esker_api::*;
+    pub use esker_api::{
+        BatchLimits, BatchMark, Cursor, KeyRange, KeyspaceRef, Keyspaces, Kv, Ordered, Snapshot,
+        StoreId, Transaction, TransactionOptions, Transactional, Value, WriteBatch,
+    };
     pub use esker_base::{Entry, Kind, Seqno};
     pub use esker_lsm::Store;
     pub use esker_txn::{LockStats, TransactionDb};
@@ -165,7 +168,7 @@ pub mod ingest {
     pub use esker_lsm::{BulkLoader, Ingested, SortedWriter};
 }
 
-/// Values of [`Settings`] and [`KeyspaceSettings`].
+/// Types of the fields of [`Settings`] and [`KeyspaceSettings`].
 pub mod options {
     pub use esker_lsm::{Dedup, Forwarding, Ratio, Recovery, Resources, Shape};
     pub use esker_table::Compression;

@@ -152,8 +152,8 @@ impl Db {
         }
     }
 
-    /// Sets `key` to `value` if it does not exist. Returns `None` if it did, and the present value
-    /// otherwise.
+    /// Sets `key` to `value` if it does not exist, and returns `None`. Otherwise returns the present
+    /// value.
     ///
     /// It is a transaction, so it is atomic among transactions and other calls of this method. A plain
     /// write such as [`Db::put`] does not wait for transactions: if it writes `key` at the same time, it

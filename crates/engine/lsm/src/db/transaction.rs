@@ -163,8 +163,8 @@ impl Transaction {
         self.inner.put(keyspace.into(), key.as_ref(), value.as_ref())
     }
 
-    /// Sets `key` to `value` if it does not exist as this transaction sees it. Returns `None` if it
-    /// did, and the present value otherwise.
+    /// Sets `key` to `value` if this transaction sees no value of it, and returns `None`. Otherwise
+    /// returns the present value.
     ///
     /// It reads the key as [`Transaction::get_for_update`] does.
     ///
