@@ -158,8 +158,8 @@ pub mod pmem {
 pub mod index {
     pub use esker_base::IndexError;
     pub use esker_lsm::{
-        Index, IndexCheck, IndexEntries, IndexInfo, IndexKeys, IndexRow, IndexRows, IndexSettings,
-        IndexStatus,
+        CheckedIndex, Index, IndexCheck, IndexEntries, IndexInfo, IndexKeys, IndexRow, IndexRows,
+        IndexSettings, IndexStatus,
     };
 }
 

@@ -6,14 +6,15 @@ use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
 use crate::units;
+use esker::index::CheckedIndex;
 use esker::inspect::CheckReport;
 use esker::pmem::Domain as PoolDomain;
 use serde_json::{Value as Json, json};
 
 /// Verify every checksum and invariant of a database
 ///
-/// Checks the manifest, every block of every table, and every frame of the log. Exit status 1 if
-/// anything is wrong. If another process has the database open, the check covers the database at that
+/// Checks the manifest, every block of every table, and every frame of the log. If all of that is
+/// sound, looks for the rows of all index entries. Exit status 1 if anything is wrong. If another process has the database open, the check covers the database at that
 /// time: it skips later writes and does not list orphaned files.
 #[derive(clap::Args)]
 pub struct Check {
@@ -33,7 +34,19 @@ impl Check {
         })
         .map_err(Failure::of_check)?;
         let pool = inspector.pool_domain();
-        let shown = show(|| json(&checked, &problems, pool), || text(&checked, &problems, pool));
+        drop(inspector);
+        let may_open = problems.is_empty() && checked.tables_left == 0;
+        let mut index_entries = 0;
+        if may_open && checked.indexes > 0 {
+            for index in self.home.open_for_reading()?.check_indexes()? {
+                index_entries += index.found.entries;
+                problems.extend(problem_of(&index));
+            }
+        }
+        let shown = show(
+            || json(&checked, &problems, pool, index_entries),
+            || text(&checked, &problems, pool, index_entries),
+        );
         let verdict = match checked.tables_left {
             0 => {
                 let advice = "; see `esker repair --help`";
@@ -48,9 +61,31 @@ impl Check {
     }
 }
 
-fn json(checked: &CheckReport, problems: &[String], pool: Option<PoolDomain>) -> Json {
+/// What is wrong with an index, if anything is.
+fn problem_of(CheckedIndex { keyspace, index, found, .. }: &CheckedIndex) -> Option<String> {
+    let entries = found.entries_without_row;
+    let key =
+        found.first.as_ref().map(|key| format!("; the first names row {}", key.escape_ascii()));
+    (entries > 0).then(|| {
+        format!(
+            "index {index} of keyspace {keyspace}: {} without a row{}; drop the index, and create it \
+             again",
+            units::counted(entries, "key"),
+            key.unwrap_or_default()
+        )
+    })
+}
+
+fn json(
+    checked: &CheckReport,
+    problems: &[String],
+    pool: Option<PoolDomain>,
+    index_entries: u64,
+) -> Json {
     json!({
         "keyspaces": checked.keyspaces,
+        "indexes": checked.indexes,
+        "index_entries": index_entries,
         "tables": checked.tables,
         "tables_left": checked.tables_left,
         "table_bytes": checked.table_bytes,
@@ -68,7 +103,12 @@ fn json(checked: &CheckReport, problems: &[String], pool: Option<PoolDomain>) ->
     })
 }
 
-fn text(checked: &CheckReport, problems: &[String], pool: Option<PoolDomain>) -> String {
+fn text(
+    checked: &CheckReport,
+    problems: &[String],
+    pool: Option<PoolDomain>,
+    index_entries: u64,
+) -> String {
     let mut out = String::new();
     for problem in problems {
         out.push_str(&format!("{problem}\n"));
@@ -83,6 +123,10 @@ fn text(checked: &CheckReport, problems: &[String], pool: Option<PoolDomain>) ->
         units::counted(checked.frames, "frame"),
         units::count(checked.log_entries),
     ));
+    if index_entries > 0 {
+        let keys = units::counted(index_entries, "key");
+        out.push_str(&format!("looked for the rows of {keys} in indexes\n"));
+    }
     if let Some(domain) = pool {
         out.push_str(&format!("the pool of the log: {domain}\n"));
     }

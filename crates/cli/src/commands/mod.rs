@@ -14,6 +14,7 @@ pub mod flash;
 pub mod get;
 pub mod hash;
 pub mod import;
+pub mod indexes;
 pub mod keyspaces;
 pub mod levels;
 pub mod man;

@@ -23,7 +23,7 @@ pub const BUILDINGS: [Building; 2] = [
     Building {
         folder: "crates/engine/lsm/src",
         path: "crate::",
-        leaves: &["limits", "parallel", "primitives", "user_keys"],
+        leaves: &["limits", "parallel", "primitives", "reserved", "user_keys"],
         rooms: &LSM,
     },
     Building {

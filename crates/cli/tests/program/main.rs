@@ -8,6 +8,7 @@ mod expiring;
 mod exporting;
 mod flashing;
 mod importing;
+mod indexes;
 mod killing;
 mod merging;
 mod objects;

@@ -38,6 +38,7 @@ mod parallel;
 mod primitives;
 pub mod read;
 mod recovery;
+mod reserved;
 mod resources;
 mod scheduler;
 pub mod stats;
@@ -48,7 +49,7 @@ mod write;
 
 pub use db::Db;
 pub use db::cursor::DbCursor;
-pub use db::index::check::IndexCheck;
+pub use db::index::check::{CheckedIndex, IndexCheck};
 pub use db::index::handle::Index;
 pub use db::index::rows::{IndexEntries, IndexRow, IndexRows};
 pub use db::indexed_batch::IndexedBatch;

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// The commands of a line: those that work on an open database.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "get",
     "put",
     "merge",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 16] = [
     "export",
     "keyspaces",
     "drop-keyspace",
+    "indexes",
     "prepared",
     "stats",
     "levels",

@@ -2,9 +2,9 @@
 
 use super::Db;
 use super::keyspace::{Keyspace, KeyspaceInfo, check_name};
-use crate::limits::is_reserved;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::{DEFAULT_KEYSPACE, KeyspaceSettings};
+use crate::reserved::is_reserved;
 use crate::version::KeyspaceVersion;
 use esker_base::{Error, KeyspaceId, Result};
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::Db;
 use super::transaction::Transaction;
-use crate::limits::RESERVED;
 use crate::options::settings::KeyspaceSettings;
+use crate::reserved::prepared_keyspace;
 use esker_base::{Error, KeyspaceId, PreparedError, Result};
 use esker_txn::PreparedTransaction;
 
@@ -96,7 +96,7 @@ impl Db {
     /// The keyspace with the records of prepared transactions. `None` if there was never one.
     pub(super) fn records(&self) -> Option<KeyspaceId> {
         let view = self.inner().tree.view.pin();
-        view.version.keyspace_named(&records_name()).map(|found| found.id)
+        view.version.keyspace_named(&prepared_keyspace()).map(|found| found.id)
     }
 
     fn records_of(&self, id: &[u8]) -> Result<KeyspaceId> {
@@ -109,12 +109,7 @@ impl Db {
         if let Some(found) = self.records() {
             return Ok(found);
         }
-        self.create_keyspace(&records_name(), KeyspaceSettings::default())?;
+        self.create_keyspace(&prepared_keyspace(), KeyspaceSettings::default())?;
         Ok(self.records().expect("no user can drop the keyspace"))
     }
-}
-
-/// Users cannot name this keyspace: see [`RESERVED`].
-fn records_name() -> String {
-    format!("{RESERVED}prepared")
 }

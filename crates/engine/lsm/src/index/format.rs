@@ -4,9 +4,7 @@
 //! entries sort by index key, then by the key of the row, and a prefix of an index key is a prefix of
 //! its entries.
 
-use crate::limits::RESERVED;
 use esker_api::KeyRange;
-use esker_base::KeyspaceId;
 use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint32};
 use esker_base::key::prefix_end;
 use std::ops::Bound;
@@ -23,18 +21,6 @@ const ESCAPE: u8 = 0x01;
 const RECORD_LAYOUT: u8 = 1;
 const BUILDING: u8 = 0;
 const READY: u8 = 1;
-
-/// The name of the keyspace of index `index` over `keyspace`.
-pub(crate) fn keyspace_name(keyspace: KeyspaceId, index: &str) -> String {
-    format!("{RESERVED}index/{}/{index}", keyspace.0)
-}
-
-/// The indexed keyspace and the name of the index whose keyspace is called `name`, if it is one's.
-pub(crate) fn parse_keyspace_name(name: &str) -> Option<(KeyspaceId, &str)> {
-    let rest = name.strip_prefix(RESERVED)?.strip_prefix("index/")?;
-    let (keyspace, index) = rest.split_once('/')?;
-    Some((KeyspaceId(keyspace.parse().ok()?), index))
-}
 
 /// Appends `index_key` so that it keeps its order and prefixes.
 fn put_escaped(index_key: &[u8], out: &mut Vec<u8>) {
@@ -167,7 +153,6 @@ fn take_bool(input: &mut &[u8]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::is_reserved;
 
     const KEYS: [&[u8]; 12] = [
         b"",
@@ -241,13 +226,5 @@ mod tests {
                 assert_eq!(IndexRecord::decode(&[&bytes[..], &[0]].concat()), None);
             }
         }
-    }
-
-    #[test]
-    fn names_of_keyspaces_say_what_is_indexed() {
-        let name = keyspace_name(KeyspaceId(7), "by/email");
-        assert!(is_reserved(&name) && !is_reserved("index/7/by"));
-        assert_eq!(parse_keyspace_name(&name), Some((KeyspaceId(7), "by/email")));
-        assert_eq!(parse_keyspace_name("index/7/by"), None);
     }
 }

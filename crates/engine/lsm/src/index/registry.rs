@@ -5,10 +5,10 @@
 //! the batch is prepared again. So from a certain seqno on, every batch carries the entries of the
 //! index, and the build starts with a snapshot above that seqno.
 
-use super::format;
 use super::index_keys::{IndexFunction, IndexKeys};
 use super::settings::IndexStatus;
 use super::stripes::Stripes;
+use crate::reserved::parse_index_keyspace;
 use crate::version::Version;
 use arc_swap::ArcSwap;
 use esker_base::background::Running;
@@ -88,7 +88,7 @@ impl IndexRegistry {
     pub(crate) fn new(background: Arc<dyn Background>, version: &Version) -> Self {
         let mut map = IndexMap::new();
         for keyspace in version.keyspaces.values() {
-            let Some((rows, name)) = format::parse_keyspace_name(&keyspace.name) else { continue };
+            let Some((rows, name)) = parse_index_keyspace(&keyspace.name) else { continue };
             let Some(of) = version.keyspaces.get(&rows) else { continue };
             let slot = IndexSlot::new(name, rows, &of.name, keyspace.id);
             map.entry(rows).or_default().push(Arc::new(slot));

@@ -6,6 +6,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::recovery::replay::RecoveredState;
 use crate::recovery::unlisted_files::{Fate, Known, lost_files};
+use crate::reserved::parse_index_keyspace;
 use crate::version::TableMeta;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::pool::PoolRepair;
@@ -23,6 +24,9 @@ pub struct CheckReport {
     pub tables_left: u64,
     /// Keyspaces checked.
     pub keyspaces: u64,
+    /// Indexes among these keyspaces. [`Db::check_indexes`](crate::Db::check_indexes) compares them with
+    /// their rows.
+    pub indexes: u64,
     /// Tables checked, readable or not.
     pub tables: u64,
     /// Bytes of these tables.
@@ -52,6 +56,14 @@ pub struct CheckReport {
     /// Then later writes of that process were not checked, nor were files that the manifest does
     /// not list.
     pub is_beside: bool,
+}
+
+impl CheckReport {
+    pub(super) fn count_keyspaces(&mut self, state: &ManifestState) {
+        let names = || state.version.keyspaces.values().map(|keyspace| &keyspace.name);
+        self.keyspaces = names().count() as u64;
+        self.indexes = names().filter(|name| parse_index_keyspace(name).is_some()).count() as u64;
+    }
 }
 
 impl Inspector {
@@ -160,7 +172,7 @@ impl Inspector {
         report: &mut dyn FnMut(Error),
         goes_on: &dyn Fn() -> bool,
     ) {
-        checked.keyspaces = state.version.keyspaces.len() as u64;
+        checked.count_keyspaces(state);
         for (keyspace, _, _, table) in places(state) {
             if checked.tables_left > 0 || !goes_on() {
                 checked.tables_left += 1;

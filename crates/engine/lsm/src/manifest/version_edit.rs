@@ -6,8 +6,8 @@
 use super::settings_code::{
     decode_settings, encode_settings, key_format_byte, take_key_format, take_operator,
 };
-use crate::limits::is_reserved;
 use crate::options::settings::KeyspaceSettings;
+use crate::reserved::is_reserved;
 use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
 use crate::version::dates::Dates;

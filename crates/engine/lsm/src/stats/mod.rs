@@ -296,7 +296,7 @@ pub(crate) fn levels(version: &Version, keys: KeyFormat) -> Vec<KeyspaceLevels> 
     };
     let of_keyspace = |keyspace: &KeyspaceVersion| KeyspaceLevels {
         id: keyspace.id,
-        name: keyspace.name.clone(),
+        name: version.shown_name(keyspace),
         settings: keyspace.settings,
         levels: keyspace
             .levels

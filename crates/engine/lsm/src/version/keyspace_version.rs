@@ -7,6 +7,7 @@ use super::table_handle::TableHandle;
 use super::table_lifetimes::LifetimeEstimator;
 use crate::options::settings::KeyspaceSettings;
 use crate::parallel;
+use crate::reserved;
 use esker_base::{Background, KeyspaceId, Result, Seqno};
 use esker_table::BlockCache;
 use std::collections::BTreeMap;
@@ -100,6 +101,12 @@ pub struct Version {
 }
 
 impl Version {
+    /// The name by which statistics show `keyspace`.
+    pub(crate) fn shown_name(&self, keyspace: &KeyspaceVersion) -> String {
+        let name_of = |id| self.keyspaces.get(&id).map(|other| other.name.clone());
+        reserved::shown(&keyspace.name, name_of)
+    }
+
     fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
         tables.map(|(_, _, table)| table)

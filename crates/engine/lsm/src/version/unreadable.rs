@@ -133,7 +133,7 @@ impl Version {
     /// The tables that compaction leaves alone.
     pub(crate) fn unreadable_tables(&self, keys: KeyFormat) -> Vec<UnreadableTable> {
         let of_keyspace = |keyspace: &Arc<KeyspaceVersion>| {
-            let name = keyspace.name.clone();
+            let name = self.shown_name(keyspace);
             let tables = keyspace.tables();
             let marked =
                 tables.filter_map(|(level, _, table)| Some((level, table, table.mark.why()?)));

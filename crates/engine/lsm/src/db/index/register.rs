@@ -4,13 +4,14 @@ use super::build;
 use super::handle::Index;
 use crate::db::keyspace::Keyspace;
 use crate::engine::Engine;
-use crate::index::format::{self, BuildProgress};
+use crate::index::format::BuildProgress;
 use crate::index::index_keys::IndexKeys;
 use crate::index::registry::{BuildState, IndexSlot, Registered};
 use crate::index::settings::{IndexInfo, IndexSettings, IndexStatus};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::KeyspaceSettings;
+use crate::reserved::index_keyspace;
 use crate::stats::cumulative::CumulativeStats;
 use esker_base::{Error, IndexError, KeyspaceId, Priority, Result};
 use std::sync::Arc;
@@ -212,7 +213,7 @@ impl Engine {
                 entries = KeyspaceId(state.next_keyspace);
                 let create = VersionChange::CreateKeyspace {
                     id: entries,
-                    name: format::keyspace_name(rows, &settings.name),
+                    name: index_keyspace(rows, &settings.name),
                     settings: KeyspaceSettings::default(),
                     retention_seqno: None,
                 };
@@ -348,7 +349,7 @@ mod tests {
                 retention_seqno: None,
             }])
         };
-        let index = format::keyspace_name(KeyspaceId(2), "by_city");
+        let index = index_keyspace(KeyspaceId(2), "by_city");
         for (name, tag) in [("users", 1), (index.as_str(), 24)] {
             let bytes = create(name).encode();
             assert_eq!(bytes[0], tag);
