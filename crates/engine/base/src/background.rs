@@ -21,6 +21,11 @@ pub enum Priority {
 pub trait Running: Send {
     /// Waits until the body has returned. Says whether it returned rather than panicked.
     fn join(self: Box<Self>) -> bool;
+
+    /// Whether the body has returned, as far as that is known without a wait.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// Where an engine gets its background threads from.
@@ -47,6 +52,9 @@ impl Background for Threads {
         impl Running for Thread {
             fn join(self: Box<Self>) -> bool {
                 self.0.join().is_ok()
+            }
+            fn is_over(&self) -> bool {
+                self.0.is_finished()
             }
         }
         let body = move || {

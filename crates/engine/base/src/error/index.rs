@@ -77,6 +77,23 @@ pub enum IndexError {
         message: String,
     },
 
+    /// A row would have an entry in the index that is longer than a key may be. An entry has the key in
+    /// the index and, unless the index is unique, the key of the row.
+    #[error(
+        "index {index:?} would have an entry of {bytes} bytes for the row {key}, and at most {limit} \
+         are possible; correct the function, or the row"
+    )]
+    EntryTooLong {
+        /// The name of the index.
+        index: String,
+        /// The key of the row, with unprintable bytes escaped.
+        key: String,
+        /// The length of the entry.
+        bytes: usize,
+        /// The length that is possible.
+        limit: usize,
+    },
+
     /// The index exists with another version, or differs in whether it is unique, and the caller asked
     /// not to rebuild it.
     #[error(

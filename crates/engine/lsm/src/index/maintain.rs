@@ -19,7 +19,7 @@ use crate::tree::Tree;
 use crate::version::readers::super_version::pin_present;
 use crate::write::CommitPipeline;
 use esker_api::{KeyRange, Value, WriteBatch};
-use esker_base::{Entry, Error, IndexError, KeyspaceId, Kind, Result};
+use esker_base::{Entry, Error, IndexError, KeyspaceId, Kind, MAX_KEY_BYTES, Result};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -271,6 +271,7 @@ impl<'a> Indexing<'a> {
             }
             for index_key in added {
                 format::entry_key(index_key, key, &mut entry);
+                check_entry(slot, &entry, key)?;
                 batch.put(slot.entries, &entry, b"");
             }
         }
@@ -296,7 +297,10 @@ impl<'a> Indexing<'a> {
                 owners.insert((change.slot.entries, &change.index_key), None);
             }
         }
+        let mut entry = Vec::new();
         for change in changes.iter().filter(|change| change.is_added) {
+            format::entry_key(&change.index_key, b"", &mut entry);
+            check_entry(&change.slot, &entry, &change.row)?;
             let place = (change.slot.entries, &change.index_key[..]);
             let owner = match owners.get(&place) {
                 Some(owner) => owner.map(Value::copy_of),
@@ -310,7 +314,6 @@ impl<'a> Indexing<'a> {
                 _ => _ = owners.insert(place, Some(&change.row)),
             }
         }
-        let mut entry = Vec::new();
         for ((entries, index_key), owner) in owners {
             format::entry_key(index_key, b"", &mut entry);
             match owner {
@@ -356,6 +359,15 @@ fn value_after<'b>(entry: &Entry<'b>, map: &IndexMap) -> Result<Option<&'b [u8]>
             Err(bypassed(&map[&entry.keyspace][0], "put an expiring row into", instead))
         }
     }
+}
+
+/// Fails if `entry` of the row `key` is too long.
+pub(crate) fn check_entry(slot: &IndexSlot, entry: &[u8], key: &[u8]) -> Result<()> {
+    if entry.len() <= MAX_KEY_BYTES {
+        return Ok(());
+    }
+    let (index, key) = (slot.name.clone(), key.escape_ascii().to_string());
+    Err(IndexError::EntryTooLong { index, key, bytes: entry.len(), limit: MAX_KEY_BYTES }.into())
 }
 
 /// The error of an operation that adds or removes rows without the entries of `slot`.

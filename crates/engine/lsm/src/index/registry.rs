@@ -186,8 +186,18 @@ impl IndexSlot {
         })
     }
 
+    /// The error of a call by a handle of an index that was dropped or replaced.
+    #[cold]
+    pub(crate) fn gone(&self) -> Error {
+        let (keyspace, index) = (self.rows_name.clone(), self.name.clone());
+        IndexError::Unknown { keyspace, index }.into()
+    }
+
     /// How far the index is.
     pub(crate) fn status(&self) -> IndexStatus {
+        if self.is_gone.load(Ordering::Acquire) {
+            return IndexStatus::Failed(self.gone());
+        }
         match &*self.build.lock() {
             BuildState::Ready => IndexStatus::Ready,
             BuildState::Failed(error) => IndexStatus::Failed(error.clone()),
@@ -222,6 +232,9 @@ impl IndexSlot {
 
     /// Fails unless a reader may look for all rows.
     pub(crate) fn check_ready(&self) -> Result<()> {
+        if self.is_gone.load(Ordering::Acquire) {
+            return Err(self.gone());
+        }
         if self.is_ready() {
             return Ok(());
         }

@@ -82,7 +82,7 @@ pub enum IndexStatus {
     },
     /// All rows have their entries.
     Ready,
-    /// The build stopped at an error.
+    /// The build stopped at an error, or the index was dropped or replaced.
     Failed(Error),
 }
 

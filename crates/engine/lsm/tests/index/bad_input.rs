@@ -101,6 +101,32 @@ fn what_would_bypass_an_index_is_refused() {
 }
 
 #[test]
+fn handles_of_an_index_that_was_dropped_or_replaced_say_so() {
+    let db = open(&disk());
+    let users = users(&db);
+    users.put("a", "word").unwrap();
+    let old = users.index("words", words).unwrap();
+    old.wait_ready().unwrap();
+    let new = users.index(IndexSettings::new("words").version(2), words).unwrap();
+    new.wait_ready().unwrap();
+    users.drop_index("words").unwrap();
+    for index in [old, new] {
+        let errors = [
+            index.get("word").next().unwrap().map(|_| ()),
+            index.entries(..).next().unwrap().map(|_| ()),
+            db.snapshot().index_range(&index, ..).next().unwrap().map(|_| ()),
+            db.check_index(&index).map(|_| ()),
+            index.wait_ready(),
+        ];
+        for error in errors {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("has no index \"words\""), "{error}");
+        }
+        assert!(matches!(index.status(), IndexStatus::Failed(_)));
+    }
+}
+
+#[test]
 fn names_and_keys_have_limits() {
     let db = open(&disk());
     let users = users(&db);
@@ -114,7 +140,12 @@ fn names_and_keys_have_limits() {
         users.index("long", |_, value, keys| keys.add(vec![b'a'; value.len() * 1_000])).unwrap();
     index.wait_ready().unwrap();
     users.put("a", [1; 10]).unwrap();
-    assert!(users.put("b", [1; 70]).is_err());
+    let error = users.put("b", [1; 70]).unwrap_err();
+    assert!(matches!(&error, Error::Index(_)), "{error}");
+    assert!(
+        error.to_string().contains("index \"long\" would have an entry of 70003 bytes"),
+        "{error}"
+    );
     assert_eq!(users.get("b").unwrap(), None);
     assert!(db.check_index(&index).unwrap().is_sound());
 }

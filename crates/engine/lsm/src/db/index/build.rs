@@ -11,12 +11,12 @@ use crate::db::cursor::DbCursor;
 use crate::engine::Engine;
 use crate::index::format::{self, BuildProgress, IndexRecord};
 use crate::index::index_keys::IndexKeys;
-use crate::index::maintain::not_unique;
+use crate::index::maintain::{check_entry, not_unique};
 use crate::index::registry::{BuildState, IndexSlot};
 use crate::index::stripes::Stripes;
 use crate::read::get::{ReadTier, get};
 use esker_api::{Cursor, KeyRange, WriteBatch};
-use esker_base::{Error, IndexError, Result, Seqno};
+use esker_base::{Error, Result, Seqno};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -138,8 +138,7 @@ fn add_at_once(engine: &Engine, slot: &IndexSlot, keys: &[Vec<u8>]) -> Result<()
     let stripe = |key: &Vec<u8>| Stripes::of(slot.rows, &engine.tree.keys.stored(key));
     let _rows = stripes.rows.lock(keys.iter().map(stripe).collect());
     if slot.is_gone.load(Ordering::Acquire) {
-        let (keyspace, index) = (slot.rows_name.clone(), slot.name.clone());
-        return Err(IndexError::Unknown { keyspace, index }.into());
+        return Err(slot.gone());
     }
     let is_unique = slot.registered()?.is_unique;
     let values = indexing.values(slot.rows, keys)?;
@@ -152,6 +151,7 @@ fn add_at_once(engine: &Engine, slot: &IndexSlot, keys: &[Vec<u8>]) -> Result<()
         for index_key in index_keys.iter() {
             if !is_unique {
                 format::entry_key(index_key, key, &mut entry);
+                check_entry(slot, &entry, key)?;
                 batch.put(slot.entries, &entry, b"");
             } else if let Some(other) = unique.insert(index_key.to_vec(), key) {
                 return Err(not_unique(slot, index_key, key, other));
@@ -167,6 +167,7 @@ fn add_at_once(engine: &Engine, slot: &IndexSlot, keys: &[Vec<u8>]) -> Result<()
             }
             _ => {
                 format::entry_key(index_key, b"", &mut entry);
+                check_entry(slot, &entry, key)?;
                 batch.put(slot.entries, &entry, key);
             }
         }

@@ -273,7 +273,11 @@ impl Engine {
         let started =
             self.indexes.background.spawn("esker-index", Priority::Normal, Box::new(body));
         match started {
-            Ok(thread) => builders.extend(thread),
+            Ok(thread) => {
+                // A thread that nobody waits for keeps its stack.
+                builders.retain(|builder| !builder.is_over());
+                builders.extend(thread);
+            }
             Err(error) => {
                 slot.end_build(BuildState::Failed(error.clone()));
                 return Err(error);
@@ -313,7 +317,8 @@ mod tests {
     use crate::index::registry::NO_INDEXES;
     use crate::{Db, Env, Settings};
     use esker_api::WriteBatch;
-    use esker_base::background::Stepped;
+    use esker_base::Background;
+    use esker_base::background::{Body, Running, Stepped};
     use esker_storage::MemoryStorage;
 
     /// A writer may find no index, and take its seqno only after one was created.
@@ -336,6 +341,36 @@ mod tests {
         let index = users.index("by_value", |_, _, _| {}).unwrap();
         index.wait_ready().unwrap();
         assert_eq!(index.get("1").count(), 1);
+    }
+
+    /// Has no threads, and says that those of indexes are over.
+    struct Over;
+
+    impl Background for Over {
+        fn spawn(&self, name: &str, _: Priority, _: Body) -> Result<Option<Box<dyn Running>>> {
+            Ok((name == "esker-index").then(|| Box::new(Over) as _))
+        }
+    }
+
+    impl Running for Over {
+        fn join(self: Box<Self>) -> bool {
+            true
+        }
+        fn is_over(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn threads_of_builds_that_are_over_are_let_go() {
+        let env = Env { background: Arc::new(Over), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        for version in 1..5 {
+            let settings = IndexSettings::new("by_value").version(version);
+            let index = db.default_keyspace().index(settings, |_, value, keys| keys.add(value));
+            index.unwrap().wait_ready().unwrap();
+        }
+        assert_eq!(db.inner().indexes.builders.lock().len(), 1);
     }
 
     /// Older versions of the program would write rows without the entries of their indexes.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Rows that are read together, at first and at most.
 const CHUNK_MIN: usize = 4;
 const CHUNK_MAX: usize = 256;
-/// A chunk of so many bytes is not followed by a larger one.
+/// A chunk of so many bytes is followed by a smaller one.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A row that an index found.
@@ -167,9 +167,10 @@ impl IndexRows {
             bytes += value.len();
             read.push_back(IndexRow { index_key, key, value });
         }
-        if bytes < CHUNK_BYTES {
-            self.chunk = (self.chunk * 4).min(CHUNK_MAX);
-        }
+        self.chunk = match bytes < CHUNK_BYTES {
+            true => (self.chunk * 4).min(CHUNK_MAX),
+            false => (self.chunk / 4).max(CHUNK_MIN),
+        };
         Ok(())
     }
 
