@@ -61,6 +61,7 @@ fn json(prepared: &[PreparedTransaction], form: Notation) -> Json {
         object.insert("writes".into(), one.writes.into());
         object.insert("bytes".into(), one.bytes.into());
         object.insert("locks".into(), one.locks.into());
+        object.insert("damaged".into(), one.is_damaged.into());
         Json::from(object)
     };
     json!({ "prepared": prepared.iter().map(object).collect::<Vec<_>>() })
@@ -70,7 +71,10 @@ fn text(prepared: &[PreparedTransaction], form: Notation) -> String {
     let line = |one: &PreparedTransaction| {
         let (writes, locks) = (counted(one.writes as u64, "write"), one.locks as u64);
         let (id, size) = (form.print(&one.id), bytes(one.bytes as u64));
-        format!("{id}\t{writes}, {size}, {} locked\n", counted(locks, "key"))
+        match one.is_damaged {
+            true => format!("{id}\tdamaged: it can only be rolled back\n"),
+            false => format!("{id}\t{writes}, {size}, {} locked\n", counted(locks, "key")),
+        }
     };
     prepared.iter().map(line).collect()
 }

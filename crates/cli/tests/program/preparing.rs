@@ -37,7 +37,10 @@ fn ids_and_facts_are_json_and_hex_if_asked_for() {
     let json = |arguments: &[&str]| {
         scratch.run(&[&["prepared", "db", "--json"], arguments].concat()).json()
     };
-    let one = |name: &str, id: &str| json!({ name: id, "writes": 1, "bytes": 6, "locks": 1 });
+    let one = |name: &str, id: &str| {
+        let damaged = false;
+        json!({ name: id, "writes": 1, "bytes": 6, "locks": 1, "damaged": damaged })
+    };
     assert_eq!(json(&[]), json!({ "prepared": [one("id", "b"), one("id_hex", "ff")] }));
     assert_eq!(json(&["--hex", "--rollback", "ff"]), json!({ "rolled_back_hex": "ff" }));
     assert_eq!(json(&["--commit", "b"]), json!({ "committed": "b" }));

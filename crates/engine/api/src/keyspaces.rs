@@ -57,7 +57,16 @@ pub trait Keyspaces: Send + Sync {
     /// snapshot sees the batch.
     fn write(&self, batch: &WriteBatch) -> Result<()>;
 
-    /// Returns the value of `key` after a merge of `operand` on `base`.
+    /// Fails if [`Keyspaces::write`] would refuse `batch` now, and writes nothing.
+    ///
+    /// # Errors
+    /// Those of the write, as far as the store can find them before.
+    fn check_write(&self, batch: &WriteBatch) -> Result<()> {
+        let _ = batch;
+        Ok(())
+    }
+
+    /// Returns the value of `key` after merges of `operands`, the oldest first, on `base`.
     ///
     /// # Errors
     /// Those of a merge. [`Error::NotOffered`] if the store has no merges.
@@ -143,6 +152,10 @@ impl<S: Keyspaces> Keyspaces for &S {
     #[inline]
     fn write(&self, batch: &WriteBatch) -> Result<()> {
         (**self).write(batch)
+    }
+
+    fn check_write(&self, batch: &WriteBatch) -> Result<()> {
+        (**self).check_write(batch)
     }
 
     fn merged(

@@ -83,6 +83,10 @@ impl Keyspaces for Db {
         Db::write(self, batch)
     }
 
+    fn check_write(&self, batch: &WriteBatch) -> Result<()> {
+        self.inner().check_write(batch)
+    }
+
     fn merged(
         &self,
         keyspace: KeyspaceId,

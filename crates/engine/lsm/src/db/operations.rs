@@ -214,6 +214,17 @@ impl Engine {
         }
     }
 
+    /// Fails if a write of `batch` would be refused now: because of its size, its keyspaces, or their
+    /// indexes.
+    pub(crate) fn check_write(&self, batch: &WriteBatch) -> Result<()> {
+        self.check_writable()?;
+        let accepted = self.accept(batch)?;
+        match self.indexing().prepare(&accepted)? {
+            Some(indexed) => self.check_fits(&indexed.batch),
+            None => Ok(()),
+        }
+    }
+
     /// Writes `batch` with the entries of indexes.
     #[inline(never)]
     fn write_indexed(&self, batch: &WriteBatch) -> Result<()> {

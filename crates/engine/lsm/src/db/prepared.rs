@@ -12,7 +12,6 @@ impl Transaction {
     ///
     /// This is the first phase of a two-phase commit. When it returns, no other transaction
     /// conflicts with this one, and it survives power loss, whatever the sync mode of the log.
-    /// Indexes are not checked before the commit.
     /// Nothing of it is visible. It keeps its locks, over restarts too, until
     /// [`Db::commit_prepared`] or [`Db::rollback_prepared`] decides it. [`Db::prepared`] lists the
     /// transactions that are not decided.
@@ -20,6 +19,8 @@ impl Transaction {
     /// * The id has 1 to 255 bytes. It is free again once the transaction is decided.
     /// * Plain writes, such as [`Db::put`], do not wait for the locks: the later of such a write and
     ///   the commit remains.
+    /// * Unique indexes are checked now, and again at the commit: until then another transaction can
+    ///   take a key in them.
     /// * A serializable transaction that reads a key which a prepared serializable transaction
     ///   writes fails with [`Error::Conflict`] until that one is decided.
     ///
@@ -76,7 +77,8 @@ impl Db {
     /// Writes to keyspaces that were dropped in the meantime are left out.
     ///
     /// # Errors
-    /// [`PreparedError::Unknown`] if there is none; the errors of [`Db::write`], those of indexes
+    /// [`PreparedError::Unknown`] if there is none; [`Error::Corruption`] if a repair has lost a part of its
+    /// record, and then it can only be rolled back; the errors of [`Db::write`], those of indexes
     /// included. After the latter it is still prepared; after [`Error::LogFailed`], the next open
     /// finds it prepared or committed.
     pub fn commit_prepared(&self, id: impl AsRef<[u8]>) -> Result<()> {
@@ -111,5 +113,90 @@ impl Db {
         }
         self.create_keyspace(&prepared_keyspace(), KeyspaceSettings::default())?;
         Ok(self.records().expect("no user can drop the keyspace"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Env, Settings};
+    use esker_api::{Keyspaces, WriteBatch};
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+    use std::sync::Arc;
+
+    fn open(storage: &Arc<MemoryStorage>) -> Db {
+        let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+        let settings = Settings::default().segment_bytes(64 << 10).memory_bytes(4 << 20);
+        Db::open_with(env, settings).unwrap()
+    }
+
+    fn prepare(db: &Db, id: &str, keys: u32) {
+        let mut tx = db.transaction().unwrap();
+        for key in 0..keys {
+            tx.put(&db.default_keyspace(), key.to_be_bytes(), [7; 1000]).unwrap();
+        }
+        tx.prepare(id).unwrap();
+    }
+
+    /// The key of a part of a record.
+    fn part(id: &str, part: u32) -> Vec<u8> {
+        [&[id.len() as u8], id.as_bytes(), &part.to_be_bytes()].concat()
+    }
+
+    fn listed(db: &Db) -> Vec<(Vec<u8>, bool)> {
+        db.prepared().unwrap().into_iter().map(|one| (one.id, one.is_damaged)).collect()
+    }
+
+    /// A repair may drop a block with a part of a record.
+    #[test]
+    fn a_transaction_without_a_part_of_its_record_can_only_be_rolled_back() {
+        for lost in [0, 1] {
+            let storage = Arc::new(MemoryStorage::new());
+            let db = open(&storage);
+            prepare(&db, "big", 100);
+            let records = db.records().unwrap();
+            let mut batch = WriteBatch::new();
+            batch.delete(records, part("big", lost));
+            db.inner().write_own(&batch).unwrap();
+            db.close().unwrap();
+            let db = open(&storage);
+            assert_eq!(listed(&db), [(b"big".to_vec(), true)]);
+            let error = db.commit_prepared("big").unwrap_err();
+            assert!(error.is_corruption() && error.to_string().contains("big"), "{error}");
+            prepare(&db, "other", 1);
+            db.commit_prepared("other").unwrap();
+            assert_eq!(db.default_keyspace().count(..).unwrap(), 1);
+            db.rollback_prepared("big").unwrap();
+            db.close().unwrap();
+            let db = open(&storage);
+            assert!(listed(&db).is_empty());
+            let found = Keyspaces::get(&db, records, &part("big", 1 - lost)).unwrap();
+            assert!(found.is_none(), "the other part is deleted, too");
+        }
+    }
+
+    /// A repair may lose the end of a decision, and so bring a transaction back.
+    #[test]
+    fn of_two_transactions_with_one_key_the_second_waits_for_the_next_open() {
+        let storage = Arc::new(MemoryStorage::new());
+        let db = open(&storage);
+        prepare(&db, "a", 1);
+        let records = db.records().unwrap();
+        let record = Keyspaces::get(&db, records, &part("a", 0)).unwrap().unwrap();
+        db.commit_prepared("a").unwrap();
+        prepare(&db, "b", 1);
+        let mut batch = WriteBatch::new();
+        batch.put(records, part("a", 0), record);
+        db.inner().write_own(&batch).unwrap();
+        db.close().unwrap();
+        let db = open(&storage);
+        assert_eq!(listed(&db), [(b"a".to_vec(), false), (b"b".to_vec(), true)]);
+        assert!(db.commit_prepared("b").unwrap_err().is_corruption());
+        db.rollback_prepared("a").unwrap();
+        db.close().unwrap();
+        let db = open(&storage);
+        assert_eq!(listed(&db), [(b"b".to_vec(), false)]);
+        db.commit_prepared("b").unwrap();
     }
 }

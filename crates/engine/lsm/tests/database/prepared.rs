@@ -3,7 +3,7 @@
 
 use esker_api::{Concurrency, Isolation, TransactionOptions};
 use esker_base::{Error, PreparedError, Result, Rng};
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy, Transaction};
+use esker_lsm::{Db, Env, IndexSettings, KeyspaceSettings, Log, Settings, SyncPolicy, Transaction};
 use esker_storage::FaultStorage;
 use esker_storage::fault::FaultKind;
 use std::sync::Arc;
@@ -312,6 +312,72 @@ fn a_prepare_fails_as_a_commit_would() {
     assert!(ids(&db).is_empty());
     assert_locked(&db, "a", false);
     prepare(&db, "id", "a", "1");
+}
+
+/// The coordinator can still roll back then.
+#[test]
+fn a_prepare_is_refused_what_the_store_refuses() {
+    let db = open(&disk());
+    let users = db.keyspace("users", KeyspaceSettings::default()).unwrap();
+    let dropped = db.keyspace("dropped", KeyspaceSettings::default()).unwrap();
+    let mut tx = db.transaction_with(impatient()).unwrap();
+    put(&db, &mut tx, "a", "1").unwrap();
+    tx.put(&dropped, "a", "1").unwrap();
+    db.drop_keyspace(&dropped).unwrap();
+    assert!(matches!(tx.prepare("id"), Err(Error::UnknownKeyspace { .. })));
+    assert_locked(&db, "a", false);
+
+    let by_value = IndexSettings::new("by_value").unique(true);
+    let index = users.index(by_value, |_, value, keys| keys.add(value)).unwrap();
+    index.wait_ready().unwrap();
+    users.put("ada", "1").unwrap();
+    let put_user = |key: &str, value: &str| {
+        let mut tx = db.transaction_with(impatient()).unwrap();
+        tx.put(&users, key, value).unwrap();
+        tx.prepare("id")
+    };
+    let error = put_user("bob", "1").unwrap_err();
+    assert!(
+        matches!(error, Error::Index(ref error) if error.to_string().contains("ada")),
+        "{error}"
+    );
+    assert!(ids(&db).is_empty() && users.get("bob").unwrap().is_none());
+    // Until the commit, another row may take the key.
+    put_user("bob", "2").unwrap();
+    users.put("ada", "2").unwrap();
+    assert!(matches!(db.commit_prepared("id"), Err(Error::Index(_))));
+    assert_eq!(ids(&db), ["id"]);
+    users.put("ada", "3").unwrap();
+    db.commit_prepared("id").unwrap();
+    assert_eq!(index.get("2").next().unwrap().unwrap().key.as_ref(), b"bob");
+}
+
+/// The commit adds the deletes of the record, and stores some keys with two bytes more.
+#[test]
+fn what_can_be_prepared_can_be_committed() {
+    for is_full in [false, true] {
+        let db = open(&disk());
+        let keyspace = db.default_keyspace();
+        let key = |number: u32| [&[0; 123][..], &number.to_be_bytes()].concat();
+        let put = |tx: &mut Transaction, number, bytes| {
+            tx.put(&keyspace, key(number), vec![7; bytes]).is_ok()
+        };
+        let mut tx = db.transaction_with(impatient()).unwrap();
+        let full = (0..).find(|&number| !put(&mut tx, number, 1000)).unwrap();
+        if is_full {
+            (0..1000).rev().find(|&bytes| put(&mut tx, full, bytes)).unwrap();
+        } else {
+            tx = db.transaction_with(impatient()).unwrap();
+            (0..full - 5).for_each(|number| assert!(put(&mut tx, number, 1000)));
+        }
+        let prepared = tx.prepare("id");
+        let is_too_large = matches!(prepared, Err(Error::BatchTooLarge { .. }));
+        assert_eq!((prepared.is_ok(), is_too_large), (!is_full, is_full), "{prepared:?}");
+        if prepared.is_ok() {
+            db.commit_prepared("id").unwrap();
+        }
+        assert!(ids(&db).is_empty());
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::manager::TransactionManager;
 use crate::transaction::StoreTransaction;
 use esker_api::{KeyRange, Keyspaces, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, PreparedError, Result, split_expiry};
-use record::{LockedKey, Record, part_key, read_part_key};
+use record::{BadRecord, LockedKey, Record, part_key, read_part_key};
 use registry::Prepared;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub struct PreparedTransaction {
     pub bytes: usize,
     /// The number of keys that it has locked.
     pub locks: usize,
+    /// Whether its record is damaged: then it cannot be committed, and has no locks.
+    pub is_damaged: bool,
 }
 
 impl<S: Keyspaces> StoreTransaction<S> {
@@ -47,7 +49,8 @@ impl<S: Keyspaces> StoreTransaction<S> {
     /// locks. It ends here, and its locks stay.
     ///
     /// # Errors
-    /// [`Error::Prepared`] if it cannot have the id; the errors of a commit. The transaction is rolled back.
+    /// [`Error::Prepared`] if it cannot have the id; the errors of a commit, as far as the store finds
+    /// them before. The transaction is rolled back.
     pub fn prepare(&mut self, id: &[u8], records: KeyspaceId) -> Result<()> {
         self.check_live()?;
         let manager = self.held.table().clone();
@@ -76,22 +79,19 @@ impl<S: Keyspaces> StoreTransaction<S> {
                 Some(guard)
             }
         };
-        let limits = *manager.limits();
+        let entry_bytes = manager.limits().entry_bytes;
         let writes = self.writes.batch();
-        let values =
-            record::encode(writes, &self.further_locks(), guard.is_some(), limits.entry_bytes);
-        let entries = writes.len() + values.len();
-        if entries > limits.entries {
-            let bytes = writes.encoded().len();
-            let (limit, entries_limit) = (limits.bytes, limits.entries);
-            return Err(Error::BatchTooLarge { bytes, limit, entries, entries_limit });
-        }
+        let values = record::encode(writes, &self.further_locks(), guard.is_some(), entry_bytes);
+        let parts = values.len() as u32;
+        // The store may refuse what the commit will write, and then it must not be prepared.
+        let mut commit = writes.clone();
+        add_deletes(&mut commit, id, parts, records);
+        self.store.check_write(&commit)?;
         let mut batch = WriteBatch::new();
         for (part, value) in (0..).zip(&values) {
             batch.put(records, part_key(id, part), value);
         }
         batch.set_sync(true);
-        let parts = values.len() as u32;
         if let Err(error) = self.store.write(&batch) {
             // Without a log, the record is there although it is not durable.
             let _ = self.store.write(&deletes(id, parts, records));
@@ -99,7 +99,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
         }
         let writes = self.writes.take_batch();
         let entered = guard.map(|guard| guard.keep());
-        Ok(Prepared { writes, parts, locks: self.held.park(id), entered })
+        Ok(Prepared { writes, parts, locks: self.held.park(id), entered, damage: None })
     }
 
     /// Locks on keys that the transaction does not write.
@@ -121,6 +121,7 @@ impl TransactionManager {
             writes: prepared.writes.len(),
             bytes: prepared.writes.encoded().len(),
             locks: prepared.locks.len(),
+            is_damaged: prepared.damage.is_some(),
         })
     }
 
@@ -128,8 +129,9 @@ impl TransactionManager {
     /// `records` has its record. Writes to keyspaces that were dropped are left out.
     ///
     /// # Errors
-    /// [`PreparedError::Unknown`] if there is none. The errors of a write: the transaction is still
-    /// prepared then, unless its writes are visible and only their sync failed.
+    /// [`PreparedError::Unknown`] if there is none. [`Error::Corruption`] if its record is damaged. The
+    /// errors of a write: the transaction is still prepared then, unless its writes are visible and only
+    /// their sync failed.
     pub fn commit_prepared<S: Keyspaces>(
         &self,
         store: &S,
@@ -137,6 +139,7 @@ impl TransactionManager {
         records: KeyspaceId,
     ) -> Result<()> {
         self.decide(store, id, records, |prepared| {
+            prepared.damage.clone().map_or(Ok(()), Err)?;
             let mut batch = prepared.writes.clone();
             add_deletes(&mut batch, id, prepared.parts, records);
             match store.write(batch.set_sync(true)) {
@@ -175,7 +178,8 @@ impl TransactionManager {
         self.locks().check_process()?;
         let (reservation, prepared) = self.prepared().take(id)?;
         let written = write(&prepared);
-        if written.is_err() && !matches!(store.get(records, &part_key(id, 0)), Ok(None)) {
+        let is_there = || !matches!(store.get(records, &part_key(id, 0)), Ok(None));
+        if written.is_err() && (prepared.damage.is_some() || is_there()) {
             reservation.fill(prepared);
             return written;
         }
@@ -185,52 +189,76 @@ impl TransactionManager {
     }
 
     /// Takes over the transactions whose records are in the keyspace `records` of `store`, with
-    /// their locks. No transaction may have begun before.
+    /// their locks. No transaction may have begun before. One whose record is damaged can only be rolled
+    /// back.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if a record is malformed; the errors of a read.
+    /// [`Error::Corruption`] if a later release may have written a record; the errors of a read.
     pub fn recover<S: Keyspaces>(&self, store: &S, records: KeyspaceId) -> Result<()> {
         let mut cursor = store.cursor_at(records, KeyRange::all(), &store.snapshot())?;
-        let mut found: Option<(Vec<u8>, Vec<Vec<u8>>)> = None;
+        let mut found: Option<(Vec<u8>, Parts)> = None;
         cursor.seek_first()?;
         while let Some((key, value)) = cursor.current() {
             let (id, part) =
                 read_part_key(key).ok_or_else(|| corrupt(key, "its key is malformed"))?;
             match &mut found {
-                Some((of, values)) if of == id && values.len() == part as usize => {
-                    values.push(value.to_vec());
-                }
+                Some((of, parts)) if of == id => parts.push((part, value.to_vec())),
                 _ => {
-                    let next = (id.to_vec(), vec![value.to_vec()]);
-                    if part != 0 {
-                        return Err(corrupt(id, "parts of its record are missing"));
-                    }
-                    if let Some((id, values)) = found.replace(next) {
-                        self.take_over(&id, &values)?;
+                    let next = (id.to_vec(), vec![(part, value.to_vec())]);
+                    if let Some((id, parts)) = found.replace(next) {
+                        self.take_over(&id, parts)?;
                     }
                 }
             }
             cursor.next()?;
         }
-        found.map_or(Ok(()), |(id, values)| self.take_over(&id, &values))
+        found.map_or(Ok(()), |(id, parts)| self.take_over(&id, parts))
     }
 
-    fn take_over(&self, id: &[u8], values: &[Vec<u8>]) -> Result<()> {
-        let Record { writes, locks, reads_checked, parts } =
-            record::decode(values).map_err(|what| corrupt(id, what))?;
+    fn take_over(&self, id: &[u8], parts: Parts) -> Result<()> {
+        let end = parts.last().map_or(0, |(last, _)| last.saturating_add(1));
+        let prepared = match read_record(parts) {
+            Ok(record) => self.lock_again(id, record),
+            Err(BadRecord::Unknown(what)) => return Err(corrupt(id, what)),
+            Err(BadRecord::Damaged(what)) => Err(corrupt(id, what)),
+        };
+        let prepared = prepared.unwrap_or_else(|damage| Prepared {
+            writes: WriteBatch::new(),
+            parts: end,
+            locks: HeldLocks::new(self.clone()).park(id),
+            entered: None,
+            damage: Some(damage),
+        });
+        self.prepared().reserve(id)?.fill(Box::new(prepared));
+        Ok(())
+    }
+
+    fn lock_again(&self, id: &[u8], record: Record) -> Result<Prepared> {
+        let Record { writes, locks, reads_checked, parts } = record;
         let mut held = HeldLocks::new(self.clone());
         let written = writes.iter().map(|entry| LockKey::new(entry.keyspace, entry.key));
         let further = locks.iter().map(|(keyspace, key)| LockKey::new(*keyspace, key));
         for key in written.chain(further) {
+            // A repair may have brought back one that was decided.
             let locked = held.lock(key, Duration::ZERO);
             locked.map_err(|_| corrupt(id, "another prepared transaction has a key of its own"))?;
         }
         let entered =
             reads_checked.then(|| self.in_flight().enter(WriteFootprint::of(&writes)).keep());
-        let prepared = Prepared { writes, parts, locks: held.park(id), entered };
-        self.prepared().reserve(id)?.fill(Box::new(prepared));
-        Ok(())
+        Ok(Prepared { writes, parts, locks: held.park(id), entered, damage: None })
     }
+}
+
+/// The parts of a record that are there, in their order.
+type Parts = Vec<(u32, Vec<u8>)>;
+
+fn read_record(parts: Parts) -> std::result::Result<Record, BadRecord> {
+    let is_whole = (0..).zip(&parts).all(|(number, (part, _))| *part == number);
+    if !is_whole {
+        return Err(BadRecord::Damaged("parts of its record are missing"));
+    }
+    let values: Vec<Vec<u8>> = parts.into_iter().map(|(_, value)| value).collect();
+    record::decode(&values)
 }
 
 fn check_id(id: &[u8]) -> Result<()> {

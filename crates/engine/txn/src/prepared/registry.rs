@@ -35,6 +35,8 @@ pub(crate) struct Prepared {
     pub(crate) locks: ParkedLocks,
     /// Its place among serializable commits, if its reads were checked.
     pub(crate) entered: Option<Arc<WriteFootprint>>,
+    /// Why it cannot be committed. Then it has no writes and no locks.
+    pub(crate) damage: Option<Error>,
 }
 
 impl Registry {
