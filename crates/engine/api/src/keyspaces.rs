@@ -75,9 +75,9 @@ pub trait Keyspaces: Send + Sync {
         keyspace: KeyspaceId,
         key: &[u8],
         base: Option<&[u8]>,
-        operand: &[u8],
+        operands: &[&[u8]],
     ) -> Result<Vec<u8>> {
-        let _ = (keyspace, key, base, operand);
+        let _ = (keyspace, key, base, operands);
         let (store, instead) = ("this store", "read the value and put it");
         Err(Error::NotOffered { store, what: "merge", instead })
     }
@@ -163,9 +163,9 @@ impl<S: Keyspaces> Keyspaces for &S {
         keyspace: KeyspaceId,
         key: &[u8],
         base: Option<&[u8]>,
-        operand: &[u8],
+        operands: &[&[u8]],
     ) -> Result<Vec<u8>> {
-        (**self).merged(keyspace, key, base, operand)
+        (**self).merged(keyspace, key, base, operands)
     }
 
     fn changed_since(

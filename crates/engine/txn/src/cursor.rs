@@ -8,7 +8,7 @@
 //! Entries of the store that the writes have deleted as a range are passed with one seek.
 
 use crate::read_set::ScannedRange;
-use crate::write_set::{OwnWrites, Place};
+use crate::write_set::{OwnMerges, OwnWrites, Place};
 use esker_api::{Cursor, KeyRange};
 use esker_base::Result;
 use std::cmp::Ordering;
@@ -26,7 +26,15 @@ pub(crate) struct TransactionCursor<'t> {
     direction: Direction,
     /// Of a serializable transaction.
     stretch: Option<ScannedRange<'t>>,
+    /// Of writes with merges.
+    merge: Option<Merge<'t>>,
+    /// What merges of the write that the cursor is on come to.
+    merged: Vec<u8>,
 }
+
+/// Returns the value of a key after operands on a base.
+pub(crate) type Merge<'t> =
+    Box<dyn Fn(&[u8], Option<&[u8]>, &[&[u8]]) -> Result<Vec<u8>> + Send + 't>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IterState {
@@ -52,7 +60,25 @@ impl<'t> TransactionCursor<'t> {
     ) -> Self {
         let (ours, stand, direction) = (None, IterState::Nowhere, Forward);
         let theirs_over = false;
-        TransactionCursor { theirs, theirs_over, writes, ours, range, stand, direction, stretch }
+        let (merge, merged) = (None, Vec::new());
+        TransactionCursor {
+            theirs,
+            theirs_over,
+            writes,
+            ours,
+            range,
+            stand,
+            direction,
+            stretch,
+            merge,
+            merged,
+        }
+    }
+
+    /// The same over writes with merges.
+    pub(crate) fn merging_by(mut self, merge: Merge<'t>) -> Self {
+        self.merge = Some(merge);
+        self
     }
 
     /// Goes to the first entry from `key` on, or to the last one up to it; without a key, from the
@@ -111,6 +137,10 @@ impl<'t> TransactionCursor<'t> {
             match (order, place) {
                 (Ordering::Greater, _) => self.stand = IterState::Theirs,
                 (_, Place::Put(_)) => self.stand = IterState::Ours,
+                (_, Place::Merged(merges)) => {
+                    self.merged = self.value_of(key, merges, order == Ordering::Equal)?;
+                    self.stand = IterState::Ours;
+                }
                 (_, Place::Deleted) => {
                     if order == Ordering::Equal {
                         self.step_theirs()?;
@@ -121,6 +151,15 @@ impl<'t> TransactionCursor<'t> {
             }
             return Ok(());
         }
+    }
+
+    /// The value of `key` after the merges of the writes. The store `has` it, too: at its cursor.
+    fn value_of(&self, key: &[u8], merges: &OwnMerges, has: bool) -> Result<Vec<u8>> {
+        let stored = self.theirs.current().filter(|_| has).map(|(_, value)| value);
+        let (Some(merge), Some(writes)) = (&self.merge, self.writes) else {
+            unreachable!("transactions have puts and deletes only")
+        };
+        merges.value(writes.encoded, stored, |base, operands| merge(key, base, operands))
     }
 
     /// The key of the store that the cursor is at.
@@ -243,6 +282,7 @@ impl Cursor for TransactionCursor<'_> {
             (IterState::Ours, Some((key, Place::Put(value))), Some(writes)) => {
                 Some((key, &writes.encoded[value.clone()]))
             }
+            (IterState::Ours, Some((key, Place::Merged(_))), _) => Some((key, &self.merged)),
             _ => None,
         }
     }

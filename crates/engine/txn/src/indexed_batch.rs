@@ -2,7 +2,7 @@
 //! checks nothing when it is written.
 
 use crate::cursor::TransactionCursor;
-use crate::write_set::WriteSet;
+use crate::write_set::{Place, WriteSet};
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Keyspaces, Value, WriteBatch};
 use esker_base::Result;
 
@@ -44,9 +44,19 @@ impl<S: Keyspaces> StoreBatch<S> {
     /// Those of the store.
     pub fn get(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         let keyspace = self.store.resolve(keyspace)?;
-        match self.writes.get(keyspace, key) {
-            Some(own) => Ok(own.map(Value::from)),
-            None => self.store.get(keyspace, key),
+        let Some((place, encoded)) = self.writes.find(keyspace, key) else {
+            return self.store.get(keyspace, key);
+        };
+        match place {
+            Place::Put(value) => Ok(Some(Value::from(&encoded[value.clone()]))),
+            Place::Deleted => Ok(None),
+            Place::Merged(merges) => {
+                let stored = self.store.get(keyspace, key)?;
+                let merge = |base: Option<&[u8]>, operands: &[&[u8]]| {
+                    self.store.merged(keyspace, key, base, operands)
+                };
+                Ok(Some(merges.value(encoded, stored.as_deref(), merge)?.into()))
+            }
         }
     }
 
@@ -63,7 +73,14 @@ impl<S: Keyspaces> StoreBatch<S> {
         let theirs = self.store.cursor_at(keyspace, range.clone(), &self.store.snapshot())?;
         match self.writes.of(keyspace) {
             None => Ok(theirs),
-            own => Ok(Box::new(TransactionCursor::new(theirs, own, range, None))),
+            own => {
+                let store = &self.store;
+                let merge = move |key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]| {
+                    store.merged(keyspace, key, base, operands)
+                };
+                let cursor = TransactionCursor::new(theirs, own, range, None);
+                Ok(Box::new(cursor.merging_by(Box::new(merge))))
+            }
         }
     }
 

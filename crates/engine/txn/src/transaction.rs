@@ -166,7 +166,7 @@ impl<S: Keyspaces> StoreTransaction<S> {
     pub fn merge(&mut self, keyspace: KeyspaceRef, key: &[u8], operand: &[u8]) -> Result<()> {
         let base = self.get_for_update(keyspace, key)?;
         let id = self.store.resolve(keyspace)?;
-        let value = self.store.merged(id, key, base.as_deref(), operand)?;
+        let value = self.store.merged(id, key, base.as_deref(), &[operand])?;
         self.put(keyspace, key, &value)
     }
 

@@ -23,6 +23,46 @@ pub(crate) enum Place {
     Put(Range<usize>),
     /// A delete.
     Deleted,
+    /// Merges, the last of them after all puts and deletes of the key.
+    Merged(Box<OwnMerges>),
+}
+
+/// The merges of a key.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnMerges {
+    base: MergeBase,
+    /// The oldest first.
+    operands: Vec<Range<usize>>,
+}
+
+/// What operands are merged into.
+#[derive(Clone, Debug)]
+enum MergeBase {
+    /// The value of a put of the batch.
+    Own(Range<usize>),
+    /// Nothing: the batch deletes the key.
+    Absent,
+    /// What the store has.
+    Stored,
+}
+
+impl OwnMerges {
+    /// The value that `merge` makes of the base and the operands, which are in `encoded` or are what
+    /// the store has.
+    pub(crate) fn value<T>(
+        &self,
+        encoded: &[u8],
+        stored: Option<&[u8]>,
+        merge: impl FnOnce(Option<&[u8]>, &[&[u8]]) -> T,
+    ) -> T {
+        let base = match &self.base {
+            MergeBase::Own(value) => Some(&encoded[value.clone()]),
+            MergeBase::Absent => None,
+            MergeBase::Stored => stored,
+        };
+        let operands: Vec<&[u8]> = self.operands.iter().map(|it| &encoded[it.clone()]).collect();
+        merge(base, &operands)
+    }
 }
 
 /// The newest write of each key of a keyspace.
@@ -34,6 +74,22 @@ struct Index {
     keys: Keys,
     /// They hide what the store has. Keys that were written before a range delete are not in `keys`.
     deleted: DeletedRanges,
+}
+
+impl Index {
+    /// Adds an operand.
+    fn merge(&mut self, key: &[u8], operand: Range<usize>) {
+        let place = self.keys.get_mut(key);
+        let base = match place {
+            Some(Place::Merged(merges)) => return merges.operands.push(operand),
+            Some(Place::Put(value)) => MergeBase::Own(value.clone()),
+            Some(Place::Deleted) => MergeBase::Absent,
+            None if self.deleted.covering(key).is_some() => MergeBase::Absent,
+            None => MergeBase::Stored,
+        };
+        let merges = OwnMerges { base, operands: vec![operand] };
+        self.keys.insert(key.to_vec(), Place::Merged(Box::new(merges)));
+    }
 }
 
 /// The writes to a keyspace, for reads.
@@ -101,19 +157,30 @@ impl WriteSet {
         std::mem::take(self).batch
     }
 
-    /// What was written to `key`, if anything: a value, or that it is deleted.
+    /// What was written to `key` without merges, if anything: a value, or that it is deleted.
     #[inline]
     pub(crate) fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Option<Option<&[u8]>> {
+        let (place, encoded) = self.find(keyspace, key)?;
+        match place {
+            Place::Put(value) => Some(Some(&encoded[value.clone()])),
+            Place::Deleted => Some(None),
+            Place::Merged(_) => None,
+        }
+    }
+
+    /// What was written to `key`, if anything, and the bytes that it is in.
+    #[inline]
+    pub(crate) fn find(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Option<(&Place, &[u8])> {
         if self.batch.is_empty() {
             return None;
         }
         self.index_pending();
         let index = self.index.get(&keyspace)?;
-        match index.keys.get(key) {
-            Some(Place::Put(value)) => Some(Some(&self.batch.encoded()[value.clone()])),
-            Some(Place::Deleted) => Some(None),
-            None => index.deleted.covering(key).map(|_| None),
-        }
+        let place = match index.keys.get(key) {
+            Some(place) => place,
+            None => index.deleted.covering(key).map(|_| &Place::Deleted)?,
+        };
+        Some((place, self.batch.encoded()))
     }
 
     /// The writes to `keyspace`.
@@ -142,7 +209,11 @@ impl WriteSet {
                 Kind::Put => Place::Put(end - value.len()..end),
                 // It begins to expire when it is committed.
                 Kind::ExpiringPut => Place::Put(end - value.len() + EXPIRY_BYTES..end),
-                Kind::Delete | Kind::RangeDelete | Kind::Merge | Kind::Combined => Place::Deleted,
+                Kind::Merge => {
+                    index.merge(key, end - value.len()..end);
+                    continue;
+                }
+                Kind::Delete | Kind::RangeDelete | Kind::Combined => Place::Deleted,
             };
             match index.keys.get_mut(key) {
                 Some(older) => *older = place,

@@ -5,6 +5,7 @@ use super::transaction::TransactionRange;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
 use esker_base::Result;
 use esker_txn::StoreBatch;
+use std::time::Duration;
 
 impl Db {
     /// Returns an empty batch that reads its own writes over the database.
@@ -67,6 +68,27 @@ impl IndexedBatch {
         self.inner.add(|batch| batch.put(keyspace, key, value));
     }
 
+    /// Adds a write that sets `key` to `value` for the time `ttl`, which begins when the batch is written.
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) {
+        self.inner.add(|batch| batch.put_with_ttl(keyspace, key, value, ttl));
+    }
+
+    /// Adds a merge of `operand` into `key`. Reads of the batch fold it. See [`WriteBatch::merge`].
+    pub fn merge(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) {
+        self.inner.add(|batch| batch.merge(keyspace, key, operand));
+    }
+
     /// Adds a write that deletes `key` from `keyspace`, whether it exists or not.
     pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: impl AsRef<[u8]>) {
         self.inner.add(|batch| batch.delete(keyspace, key));
@@ -86,7 +108,7 @@ impl IndexedBatch {
     /// Returns the value of `key`: that of the batch, or the newest of the database.
     ///
     /// # Errors
-    /// The errors of [`Db::get`].
+    /// The errors of [`Db::get`], and for a key with merges those of [`Db::merge`].
     pub fn get(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,

@@ -92,9 +92,9 @@ impl Keyspaces for Db {
         keyspace: KeyspaceId,
         key: &[u8],
         base: Option<&[u8]>,
-        operand: &[u8],
+        operands: &[&[u8]],
     ) -> Result<Vec<u8>> {
-        self.usable()?.merged(keyspace, key, base, operand)
+        self.usable()?.merged(keyspace, key, base, operands)
     }
 
     fn changed_since(&self, keyspace: KeyspaceId, key: &[u8], snapshot: &Snapshot) -> Result<bool> {

@@ -161,21 +161,21 @@ impl Engine {
         self.write(&batch)
     }
 
-    /// Merges `operand` on `base`, as a read will.
+    /// Merges `operands` on `base`, as a read will.
     pub(crate) fn merged(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
         base: Option<&[u8]>,
-        operand: &[u8],
+        operands: &[&[u8]],
     ) -> Result<Vec<u8>> {
         self.tree.check_usable()?;
         let view = self.tree.view.pin();
         let found = view.version.keyspaces.get(&keyspace);
         let merger = self.tree.merger(found.ok_or_else(|| self.tree.unknown(keyspace))?);
         drop(view);
-        merger.check(key, operand)?;
-        merger.merge_all(&self.tree.keys.stored(key), base, &[operand])
+        operands.iter().try_for_each(|operand| merger.check(key, operand))?;
+        merger.merge_all(&self.tree.keys.stored(key), base, operands)
     }
 
     pub(crate) fn delete(&self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) -> Result<()> {

@@ -5,10 +5,13 @@ use esker_lsm::{Db, Env, IndexedBatch, Keyspace, KeyspaceSettings, Log, Settings
 use esker_storage::MemoryStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn memory_db() -> Db {
     let env = Env::over(Arc::new(MemoryStorage::new()));
+    let appending = KeyspaceSettings::default().merge("append");
     let settings = Settings::default().log(Log::None).segment_bytes(256 << 10);
+    let settings = settings.default_keyspace(appending);
     Db::open_with(env, settings.memory_bytes(8 << 20)).unwrap()
 }
 
@@ -33,10 +36,18 @@ fn change(rng: &mut Rng, db: &Db, batch: Option<&mut IndexedBatch>, model: &mut 
         None => &mut own,
     };
     let (one, other) = (key(rng), key(rng));
-    match rng.below(8) {
+    match rng.below(11) {
+        8..=10 => {
+            let operand = [b'a' + rng.below(26) as u8];
+            to.merge(&keyspace, &one, operand);
+            model.entry(one).or_default().extend(operand);
+        }
         0..=3 => {
             let value = rng.next_u64().to_be_bytes();
-            to.put(&keyspace, &one, value);
+            match rng.one_in(3) {
+                true => to.put_with_ttl(&keyspace, &one, value, Duration::MAX),
+                false => to.put(&keyspace, &one, value),
+            }
             model.insert(one, value.to_vec());
         }
         4..=5 => {
@@ -182,4 +193,35 @@ fn keyspaces_are_apart_and_foreign_ones_are_refused() {
     batch.put(&other.default_keyspace(), "a", "1");
     assert!(matches!(batch.write(), Err(Error::ForeignHandle { .. })));
     assert!(users.is_empty().unwrap());
+}
+
+#[test]
+fn a_time_to_live_begins_when_the_batch_is_written() {
+    let db = memory_db();
+    let keyspace = db.default_keyspace();
+    let mut batch = db.indexed_batch();
+    batch.put_with_ttl(&keyspace, "a", "1", Duration::ZERO);
+    assert_eq!(batch.get(&keyspace, "a").unwrap().as_deref(), Some(&b"1"[..]));
+    batch.write().unwrap();
+    assert_eq!(keyspace.get("a").unwrap(), None);
+}
+
+#[test]
+fn an_operand_that_the_operator_rejects_fails_the_reads_of_its_key_and_the_write() {
+    let db = memory_db();
+    let sums = db.keyspace("sums", KeyspaceSettings::default().merge("add_i64")).unwrap();
+    let plain = db.keyspace("plain", KeyspaceSettings::default()).unwrap();
+    let mut batch = db.indexed_batch();
+    batch.put(&sums, "a", 1_i64.to_le_bytes());
+    batch.merge(&sums, "b", "no integer");
+    batch.merge(&plain, "a", "1");
+    assert!(batch.contains_key(&sums, "a").unwrap());
+    assert!(matches!(batch.get(&sums, "b"), Err(Error::MergeFailed { .. })));
+    assert!(matches!(batch.get(&plain, "a"), Err(Error::NoMergeOperator { .. })));
+    let mut entries = batch.iter(&sums);
+    assert_eq!(&*entries.next().unwrap().unwrap().0, b"a");
+    assert!(matches!(entries.next(), Some(Err(Error::MergeFailed { .. }))));
+    drop(entries);
+    assert!(batch.write().is_err());
+    assert!(sums.is_empty().unwrap());
 }
