@@ -34,6 +34,12 @@ impl Stripes {
         wanted.into_iter().map(|stripe| self.locks[usize::from(stripe)].lock()).collect()
     }
 
+    /// Whether a caller has the lock `stripe`.
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self, stripe: u16) -> bool {
+        self.locks[usize::from(stripe)].is_locked()
+    }
+
     /// Takes all locks.
     pub(crate) fn lock_all(&self) -> HeldStripes<'_> {
         self.locks.iter().map(Mutex::lock).collect()

@@ -50,6 +50,45 @@ fn a_build_reports_a_panic_and_two_rows_with_one_key() {
     verify(&db, &index, &rows(&users), first_word);
 }
 
+/// The same once the build has passed the other row, and has failed at a third.
+#[test]
+fn a_row_that_the_build_has_passed_keeps_its_entry_when_another_gives_up_the_key() {
+    let db = open(&disk());
+    let users = users(&db);
+    users.put("a", "free").unwrap();
+    for number in 0..300 {
+        users.put(format!("b{number:03}"), format!("word{number}")).unwrap();
+    }
+    users.put("m", "word0").unwrap();
+    users.put("z", "same").unwrap();
+    let unique = || IndexSettings::new("unique").unique(true);
+    let index = users.index(unique(), first_word).unwrap();
+    index.wait_ready().unwrap_err();
+    users.put("a", "same").unwrap();
+    users.put("z", "other").unwrap();
+    users.put("m", "word300").unwrap();
+    let index = users.index(unique(), first_word).unwrap();
+    index.wait_ready().unwrap();
+    verify(&db, &index, &rows(&users), first_word);
+}
+
+/// Chunks of a build end at any row, also at one whose key begins that of the next.
+#[test]
+fn a_build_passes_rows_whose_keys_begin_others() {
+    for extra in 0..3 {
+        let db = open(&disk());
+        let users = users(&db);
+        for number in 0..300_u32 {
+            users.put(number.to_be_bytes(), "short").unwrap();
+            users.put([&number.to_be_bytes()[..], b"x"].concat(), "long").unwrap();
+        }
+        (0..extra).for_each(|number| users.put([0, number], "first").unwrap());
+        let index = users.index("words", words).unwrap();
+        index.wait_ready().unwrap();
+        verify(&db, &index, &rows(&users), words);
+    }
+}
+
 /// Until the build finds it, a row may have an entry that another one has, too.
 #[test]
 fn a_row_that_gives_up_a_key_before_the_build_leaves_the_entry_of_another() {

@@ -198,6 +198,31 @@ mod tests {
         (db, users, slot)
     }
 
+    /// Two writers that hold nothing between check and write would both give a key to a row.
+    #[test]
+    fn a_batch_is_prepared_with_the_locks_of_its_rows_and_its_unique_keys() {
+        let (db, users, _) = rows_and_slot();
+        let unique = crate::IndexSettings::new("unique").unique(true);
+        users.index(unique, |_, value, keys| keys.add([value, b"!"].concat())).unwrap();
+        let engine = db.inner();
+        let entries = engine.indexes.find(users.id(), "unique").unwrap().entries;
+        let mut batch = WriteBatch::new();
+        batch.put(&users, "d", "new");
+        batch.put(&users, "a", "newer");
+        let prepared = engine.indexing().prepare(&batch).unwrap().unwrap();
+        let locks = engine.indexes.stripes();
+        let are_locked = || {
+            let of_row = |key: &str| locks.rows.is_locked(Stripes::of(users.id(), key.as_bytes()));
+            let of_key =
+                |key: &str| locks.unique_keys.is_locked(Stripes::of(entries, key.as_bytes()));
+            let rows = ["a", "d"].map(of_row);
+            (rows, ["new!", "newer!", "old!"].map(of_key))
+        };
+        assert_eq!(are_locked(), ([true; 2], [true; 3]));
+        drop(prepared);
+        assert_eq!(are_locked(), ([false; 2], [false; 3]));
+    }
+
     /// A build that took the values that it saw when it chose the rows would bring back their entries.
     #[test]
     fn rows_that_are_written_after_they_were_chosen_get_the_entries_of_their_new_values() {
