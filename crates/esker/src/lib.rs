@@ -131,6 +131,15 @@ pub mod env {
     };
 }
 
+/// Incremental backups in a repository, and restores: see [`Repository`](backup::Repository).
+pub mod backup {
+    pub use esker_backup::{
+        Backup, BackupError, BackupFile, BackupReport, Progress, PruneReport, Repository,
+        RestoreReport, VerifyReport,
+    };
+    pub use esker_lsm::LiveFiles;
+}
+
 /// Inspects and repairs the files of a database that is not open: see [`inspect::Inspector`].
 pub mod inspect {
     pub use esker_base::EntryCursor;

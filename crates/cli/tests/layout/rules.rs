@@ -9,7 +9,7 @@ pub const BUILDINGS: [&str; 2] = ["crates", "lab"];
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 24] = [
+pub const LAYERS: [&str; 25] = [
     "base",
     "api",
     "uring",
@@ -19,6 +19,7 @@ pub const LAYERS: [&str; 24] = [
     "table",
     "txn",
     "lsm",
+    "backup",
     "flash",
     "hashstore",
     "nvme",

@@ -70,8 +70,10 @@ pub use options::settings::{
     DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, SyncPolicy,
 };
 pub use options::space_policy::{Dedup, Ratio};
+pub use recovery::checkpoint::live_files::LiveFiles;
 pub use recovery::checkpoint::request::{Requested, request_checkpoint};
 pub use recovery::env::Env;
+pub use recovery::replay::RESTORING;
 pub use resources::Resources;
 pub use stats::compaction_counts::{CompactionCounts, ReasonCount};
 pub use stats::cumulative::{CumulativeStats, SpaceAmpSamples};

@@ -1,7 +1,7 @@
 //! What programs ask of an error, and how errors are made.
 
-use super::Error;
 use super::messages::damaged;
+use super::{BackupError, Error};
 use std::sync::Arc;
 
 impl Error {
@@ -67,6 +67,7 @@ impl Error {
             Error::Corruption { .. }
             | Error::PoolDamaged { .. }
             | Error::HashStoreDamaged { .. } => true,
+            Error::Backup(error) => matches!(**error, BackupError::Damaged { .. }),
             _ => false,
         }
     }

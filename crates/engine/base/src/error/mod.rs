@@ -1,5 +1,6 @@
 //! The error type of all crates. Each message says what happened, to what, and what to do next.
 
+mod backup;
 mod index;
 mod kinds;
 mod lock_wait;
@@ -8,7 +9,7 @@ mod prepared;
 
 use messages::{advice, cycle, damaged, holder};
 use std::sync::Arc;
-pub use {index::IndexError, lock_wait::LockWait, prepared::PreparedError};
+pub use {backup::BackupError, index::IndexError, lock_wait::LockWait, prepared::PreparedError};
 
 /// A result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -395,9 +396,7 @@ pub enum Error {
         flags: u32,
     },
 
-    /// The pool of persistent memory cannot be used as requested.
-    ///
-    /// The reason says which data that concerns and what to do.
+    /// The pool of persistent memory cannot be used as requested. The reason says what to do.
     #[error("the pool {pool} can't be used: {reason}")]
     PoolRefused {
         /// The file of the pool.
@@ -444,9 +443,7 @@ pub enum Error {
         what: String,
     },
 
-    /// The hash store has no free space for the value. Nothing was stored.
-    ///
-    /// Delete keys, or create a larger store.
+    /// The hash store has no free space for the value. Delete keys, or create a larger store.
     #[error(
         "capacity exceeded: the hash store {store} {what}; nothing was stored; delete something, or make a \
          larger store"
@@ -595,4 +592,8 @@ pub enum Error {
     /// A secondary index does not allow the call.
     #[error(transparent)]
     Index(Box<IndexError>),
+
+    /// A backup cannot be made, or a database not restored from one.
+    #[error(transparent)]
+    Backup(Box<BackupError>),
 }

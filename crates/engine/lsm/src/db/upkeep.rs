@@ -3,6 +3,7 @@
 use super::Db;
 use super::keyspace::Keyspace;
 use crate::background::steps;
+use crate::recovery::checkpoint::live_files::LiveFiles;
 use crate::recovery::checkpoint::request;
 use esker_base::{Error, Result};
 use esker_storage::Storage;
@@ -132,6 +133,17 @@ impl Db {
     /// The errors of [`Db::checkpoint`].
     pub fn checkpoint_to(&self, target: &dyn Storage) -> Result<()> {
         crate::recovery::checkpoint::checkpoint(&*self.upkeep()?, target, &|| true)
+    }
+
+    /// Flushes, and returns the files that the database has then, for a copy that the caller makes.
+    ///
+    /// Writers proceed. Tables that a compaction replaces meanwhile stay on disk until the result is
+    /// dropped. A backup is such a copy; [`Db::checkpoint`] is one in a directory.
+    ///
+    /// # Errors
+    /// The errors of [`Db::flush`].
+    pub fn live_files(&self) -> Result<LiveFiles> {
+        LiveFiles::of(&*self.upkeep()?)
     }
 
     /// Answers one request of another process, if there is one. Returns whether there was one.

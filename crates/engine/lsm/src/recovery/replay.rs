@@ -33,6 +33,9 @@ use esker_table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// A file that a restore of a backup creates first, and removes once there is a database.
+pub const RESTORING: &str = "RESTORING";
+
 /// What is on a storage before it is opened.
 pub(crate) enum DirectoryState {
     /// A database: the manifest's name.
@@ -54,6 +57,10 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<DirectoryState> {
         |name: &str| parse_table_file_name(name).is_some() || parse_log_file_name(name).is_some();
     let names = storage.list()?;
     let dir = storage.describe();
+    if names.iter().any(|name| name == RESTORING) {
+        let reason = "a restore into it was interrupted; run the restore again";
+        return Err(Error::NotADatabase { dir, reason: reason.into() });
+    }
     if names.iter().any(|name| data(name)) {
         let reason = "it holds tables or logs, but no CURRENT file to say which are current; \
                       restore that file, or run `esker repair`";

@@ -2,8 +2,9 @@
 //!
 //! All acknowledged writes are flushed first, so the copy needs no log. The version is held while
 //! its files are linked, so none of them is removed. Then a new manifest makes the links a
-//! database. `request` does so for another process.
+//! database. `request` does so for another process. `live_files` is for copies that are made elsewhere.
 
+pub(crate) mod live_files;
 pub(crate) mod request;
 
 use crate::engine::Engine;
@@ -93,6 +94,11 @@ fn link(
         inner.tree.storage.link_to(&table_file_name(file), target)?;
     }
     target.sync_names()?;
+    write_manifest(inner, state, target)
+}
+
+/// Writes a manifest of `state` into `target`, whose database has no log.
+fn write_manifest(inner: &Engine, state: &ManifestState, target: &dyn Storage) -> Result<()> {
     let id = state.next_file;
     let copy = ManifestState {
         logs: Default::default(),

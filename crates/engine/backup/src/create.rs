@@ -1,0 +1,197 @@
+//! Makes a backup.
+
+use crate::copying::{Checksums, Meter, copy, end_checksum};
+use crate::record::{Backup, BackupFile};
+use crate::repository::{PARTIAL, Progress, Repository};
+use esker_base::{FileKind, Result, WriteHint};
+use esker_lsm::{Db, LiveFiles};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a backup copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// The number of the backup.
+    pub number: u64,
+    /// It has all writes up to this sequence number.
+    pub seqno: u64,
+    /// All of its files.
+    pub files: u64,
+    /// The length of all of its files, in bytes.
+    pub bytes: u64,
+    /// Files that the repository did not have yet.
+    pub copied_files: u64,
+    /// The length of these files, in bytes.
+    pub copied_bytes: u64,
+}
+
+impl Repository {
+    /// Backs up `db`: flushes, and copies the files that no earlier backup has.
+    ///
+    /// Writers proceed meanwhile. The backup has every write that was acknowledged before the call. Each
+    /// table that is copied is checked first, so a damaged one never replaces an intact one.
+    ///
+    /// # Errors
+    /// * [`BackupError::OtherDatabase`](crate::BackupError::OtherDatabase) if the repository belongs to
+    ///   another database; [`Error::Locked`](esker_base::Error::Locked) if another call changes it.
+    /// * [`Error::Corruption`](esker_base::Error::Corruption) if a table of the database is damaged. Earlier backups stay.
+    /// * [`Error::Io`](esker_base::Error::Io) if a file cannot be read or written; the errors of [`Db::flush`].
+    ///
+    /// After an error the repository has its earlier backups. Files that were copied stay, and the next
+    /// backup uses them.
+    pub fn back_up(&self, db: &Db) -> Result<BackupReport> {
+        self.back_up_files(&db.live_files()?, &mut |_| true)
+    }
+
+    /// Backs up `files`, as long as `goes_on` returns true. It is called after each mebibyte.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`](esker_base::Error::Cancelled) if `goes_on` returned false, and the errors of [`Repository::back_up`].
+    pub fn back_up_files(
+        &self,
+        files: &LiveFiles,
+        goes_on: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<BackupReport> {
+        let _lock = self.storage.lock()?;
+        self.claim(files.database())?;
+        self.remove_partial_files()?;
+        let made = self.clock.calendar().as_millis() as u64;
+        let earlier = self.backups()?;
+        let number = earlier.last().map_or(1, |last| last.number + 1);
+        let mut copier = Copier::new(self, files, number, &earlier, goes_on)?;
+        let mut all = Vec::new();
+        for name in files.tables() {
+            all.push(copier.table(&name)?);
+        }
+        for name in files.manifest() {
+            all.push(copier.copy(name)?);
+        }
+        // The names of all that the record names.
+        self.storage.sync_names()?;
+        let report = BackupReport {
+            number,
+            seqno: files.seqno(),
+            files: all.len() as u64,
+            bytes: all.iter().map(|file| file.bytes).sum(),
+            ..copier.report
+        };
+        let database = format!("{:016x}", files.database());
+        let backup = Backup { number, database, made, seqno: files.seqno(), files: all };
+        self.write_whole(&Backup::record_name(number), backup.encode().as_bytes())?;
+        Ok(report)
+    }
+
+    /// Removes what an interrupted call has left half written.
+    pub(crate) fn remove_partial_files(&self) -> Result<()> {
+        for name in self.storage.list()? {
+            if name.ends_with(PARTIAL) {
+                self.storage.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies files into a repository.
+struct Copier<'a> {
+    repository: &'a Repository,
+    files: &'a LiveFiles,
+    number: u64,
+    /// The tables of earlier backups, by name.
+    known: BTreeMap<&'a str, Vec<&'a BackupFile>>,
+    /// The files of the repository, with their lengths.
+    there: BTreeMap<String, u64>,
+    meter: Meter<'a>,
+    report: BackupReport,
+}
+
+impl<'a> Copier<'a> {
+    fn new(
+        repository: &'a Repository,
+        files: &'a LiveFiles,
+        number: u64,
+        earlier: &'a [Backup],
+        goes_on: &'a mut dyn FnMut(Progress) -> bool,
+    ) -> Result<Copier<'a>> {
+        let mut known: BTreeMap<&str, Vec<&BackupFile>> = BTreeMap::new();
+        for file in earlier.iter().rev().flat_map(|backup| &backup.files) {
+            known.entry(&file.name).or_default().push(file);
+        }
+        let mut copier = Copier {
+            repository,
+            files,
+            number,
+            known,
+            there: repository.data_files()?,
+            meter: Meter { progress: Progress::default(), what: "backup", goes_on },
+            report: BackupReport::default(),
+        };
+        let mut names = files.tables();
+        names.extend(files.manifest().map(str::to_owned));
+        for name in names {
+            if copier.stored(&name)?.is_none() {
+                copier.meter.progress.total += files.open(&name)?.len()?;
+            }
+        }
+        Ok(copier)
+    }
+
+    /// The same table in the repository, if an earlier backup has it.
+    fn stored(&self, name: &str) -> Result<Option<BackupFile>> {
+        let Some(known) = self.known.get(name) else { return Ok(None) };
+        let file = self.files.open(name)?;
+        let (bytes, end) = (file.len()?, end_checksum(&*file)?);
+        let is_same = |known: &&&BackupFile| {
+            (known.bytes, known.end_crc32c) == (bytes, end)
+                && self.there.get(&known.stored_as) == Some(&bytes)
+        };
+        Ok(known.iter().find(is_same).map(|known| (**known).clone()))
+    }
+
+    fn table(&mut self, name: &str) -> Result<BackupFile> {
+        if let Some(stored) = self.stored(name)? {
+            return Ok(stored);
+        }
+        self.files.verify(name)?;
+        self.copy(name)
+    }
+
+    /// Copies a file, and gives it a name that says what is in it.
+    fn copy(&mut self, name: &str) -> Result<BackupFile> {
+        let storage = &*self.repository.storage;
+        let source = self.files.open(name)?;
+        let partial = format!("{name}{PARTIAL}");
+        let mut target = storage.create(&partial, WriteHint::of(FileKind::Table))?;
+        let copied = copy(&*source, Some(&mut *target), &mut self.meter)
+            .and_then(|checksums| target.sync().map(|()| checksums));
+        let bytes = target.len();
+        drop(target);
+        let Checksums { whole, end } = match copied {
+            Ok(checksums) => checksums,
+            Err(error) => {
+                let _ = storage.remove(&partial);
+                return Err(error);
+            }
+        };
+        let is_table = !self.files.manifest().contains(&name);
+        let stored_as = match is_table {
+            true => format!("{name}.{bytes}.{whole:08x}"),
+            // The manifest of another backup may have the same name.
+            false => format!("{name}.{:08}", self.number),
+        };
+        match self.there.get(&stored_as) == Some(&bytes) && is_table {
+            // An interrupted backup has copied it.
+            true => storage.remove(&partial)?,
+            false => storage.rename(&partial, &stored_as)?,
+        }
+        self.report.copied_files += 1;
+        self.report.copied_bytes += bytes;
+        Ok(BackupFile { name: name.to_owned(), stored_as, bytes, crc32c: whole, end_crc32c: end })
+    }
+}
+
+/// The files of the repository that `backups` use.
+pub(crate) fn used_by(backups: &[Backup]) -> BTreeSet<&str> {
+    let files = backups.iter().flat_map(|backup| &backup.files);
+    files.map(|file| &file.stored_as[..]).collect()
+}

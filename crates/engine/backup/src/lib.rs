@@ -1,0 +1,33 @@
+//! Backups of an open database, each of which restores the whole of it.
+//!
+//! ```text
+//! database ─► LiveFiles ─► backup ─► repository: files, one record a backup ─► restore ─► database
+//! ```
+//!
+//! Tables never change, so a backup copies only those that no earlier backup has. `repository` is the
+//! directory and its lock, `record` what it knows of a backup, `copying` copies a file and its checksum.
+//! `create`, `restore`, `verify` and `prune` are the calls.
+//!
+//! What must hold:
+//!
+//! * A record is written when all of its files are durable, and removed before any of them is.
+//! * A file of a repository never changes. It is there as a whole or under another name.
+//! * `CURRENT` is the last file of a restored directory, so half of a database never opens.
+
+#![forbid(unsafe_code)]
+
+mod copying;
+mod create;
+mod prune;
+mod record;
+mod repository;
+mod restore;
+mod verify;
+
+pub use create::BackupReport;
+pub use esker_base::BackupError;
+pub use prune::PruneReport;
+pub use record::{Backup, BackupFile};
+pub use repository::{Progress, Repository};
+pub use restore::RestoreReport;
+pub use verify::VerifyReport;

@@ -1,0 +1,119 @@
+//! Power losses at every call of a backup, a prune and a restore.
+
+use crate::{Model, contents, database, in_memory, repository, restored, write};
+use esker_base::Rng;
+use esker_lsm::Db;
+use esker_storage::FaultStorage;
+use std::sync::Arc;
+
+/// A database and its contents.
+struct Sample {
+    db: Db,
+    model: Model,
+}
+
+fn sample() -> Sample {
+    let (db, mut model) = (database(), Model::new());
+    write(&db, &mut model, 0);
+    Sample { db, model }
+}
+
+#[test]
+fn a_power_loss_in_a_backup_leaves_the_earlier_ones_and_the_next_goes_on() {
+    let Sample { db, mut model } = sample();
+    let first = db.live_files().unwrap();
+    let before = model.clone();
+    write(&db, &mut model, 1);
+    let second = db.live_files().unwrap();
+    let run = |disk: &FaultStorage| {
+        let repository = repository(Arc::new(disk.clone()));
+        repository.back_up_files(&first, &mut |_| true)?;
+        repository.back_up_files(&second, &mut |_| true)
+    };
+    let whole = FaultStorage::new(Rng::new(1));
+    run(&whole).unwrap();
+    let mut seen = [0; 3];
+    for calls in 0..whole.operations() {
+        let disk = FaultStorage::new(Rng::new(calls));
+        disk.crash_after(calls);
+        run(&disk).unwrap_err();
+        let repository = repository(Arc::new(disk.crash()));
+        let backups = repository.backups().unwrap();
+        seen[backups.len()] += 1;
+        for (backup, model) in backups.iter().zip([&before, &model]) {
+            assert_eq!(contents(&restored(&repository, backup).unwrap()), *model, "cut at {calls}");
+        }
+        repository.back_up_files(&second, &mut |_| true).unwrap();
+        let last = repository.backups().unwrap().pop().unwrap();
+        assert_eq!(contents(&restored(&repository, &last).unwrap()), model, "cut at {calls}");
+        let verified = repository.verify(&mut |error| panic!("{error}"), &mut |_| true).unwrap();
+        assert_eq!(verified.intact.len(), backups.len() + 1);
+    }
+    assert!(seen[0] > 5 && seen[1] > 5, "{seen:?}");
+}
+
+#[test]
+fn a_power_loss_in_a_prune_leaves_backups_that_restore() {
+    let Sample { db, mut model } = sample();
+    let mut models = vec![model.clone()];
+    let mut files = vec![db.live_files().unwrap()];
+    for round in 1..4 {
+        write(&db, &mut model, round);
+        db.compact().unwrap();
+        models.push(model.clone());
+        files.push(db.live_files().unwrap());
+    }
+    let fill = |disk: &FaultStorage| {
+        let repository = repository(Arc::new(disk.clone()));
+        files.iter().for_each(|files| _ = repository.back_up_files(files, &mut |_| true).unwrap());
+        repository
+    };
+    let whole = FaultStorage::new(Rng::new(1));
+    let repository_of_all = fill(&whole);
+    let filled = whole.operations();
+    repository_of_all.prune(1).unwrap();
+    let mut partly = 0;
+    for calls in 0..whole.operations() - filled {
+        let disk = FaultStorage::new(Rng::new(calls));
+        let full = fill(&disk);
+        disk.crash_after(calls);
+        full.prune(1).unwrap_err();
+        let repository = repository(Arc::new(disk.crash()));
+        let backups = repository.backups().unwrap();
+        partly += usize::from((2..4).contains(&backups.len()));
+        assert_eq!(backups.last().unwrap().number, 4);
+        for backup in &backups {
+            let model = &models[backup.number as usize - 1];
+            assert_eq!(contents(&restored(&repository, backup).unwrap()), *model, "cut at {calls}");
+        }
+        repository.prune(1).unwrap();
+        assert_eq!(repository.backups().unwrap().len(), 1);
+    }
+    assert!(partly > 0);
+}
+
+#[test]
+fn a_power_loss_in_a_restore_leaves_a_whole_database_or_none_and_a_restore_goes_on() {
+    let Sample { db, model } = sample();
+    let (_, repository) = in_memory();
+    repository.back_up(&db).unwrap();
+    let backup = repository.backups().unwrap().remove(0);
+    let run = |disk: &FaultStorage| repository.restore_into(&backup, disk, &mut |_| true);
+    let whole = FaultStorage::new(Rng::new(1));
+    run(&whole).unwrap();
+    let mut seen = [0; 2];
+    for calls in 0..whole.operations() {
+        let disk = FaultStorage::new(Rng::new(calls));
+        disk.crash_after(calls);
+        let cut = run(&disk);
+        let disk = disk.crash();
+        let is_database = disk.read_all("CURRENT").is_some();
+        assert!(cut.is_err() || is_database);
+        seen[usize::from(is_database)] += 1;
+        if !is_database {
+            run(&disk).unwrap();
+        }
+        assert_eq!(contents(&crate::over(Arc::new(disk))), model, "cut at {calls}");
+    }
+    assert!(seen[0] > 5 && seen[1] > 0, "{seen:?}");
+}

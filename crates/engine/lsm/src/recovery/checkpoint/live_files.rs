@@ -1,0 +1,141 @@
+//! The files of a database at one time, for a copy that another writes.
+//!
+//! The version is held, so none of its tables is removed. A manifest in memory makes the tables a
+//! database of their own.
+
+use super::write_manifest;
+use crate::engine::Engine;
+use crate::manifest::manifest_file::{CURRENT, read_current};
+use crate::manifest::manifest_state::ManifestState;
+use crate::recovery::replay;
+use crate::version::{TableId, table_file_name};
+use esker_base::{Error, Result, Seqno};
+use esker_storage::{MemoryStorage, PosixStorage, ReadableFile, Storage};
+use esker_table::{BlockCache, Table};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The files of a database at one time. Together they are a copy of it, which has no log.
+///
+/// [`Db::live_files`](crate::Db::live_files) returns them. Tables that a compaction replaces later stay
+/// on disk until this is dropped.
+pub struct LiveFiles {
+    storage: Arc<dyn Storage>,
+    /// Where the manifest of the copy is.
+    manifest_storage: Arc<dyn Storage>,
+    manifest: String,
+    /// Holds the files.
+    state: ManifestState,
+    database: u64,
+}
+
+impl LiveFiles {
+    /// Flushes, and takes the files that there are then.
+    pub(crate) fn of(engine: &Engine) -> Result<LiveFiles> {
+        engine.flush_all()?;
+        let state = engine.tree.installer.state();
+        if state.closed {
+            return Err(Error::Closed);
+        }
+        let memory = MemoryStorage::new();
+        write_manifest(engine, &state, &memory)?;
+        Ok(LiveFiles {
+            storage: engine.tree.storage.clone(),
+            manifest: read_current(&memory)?,
+            manifest_storage: Arc::new(memory),
+            state,
+            database: engine.tree.installer.identity(),
+        })
+    }
+
+    /// Returns the files of the checkpoint in `dir`, which was made of the database with the identity
+    /// `database`. The caller keeps the directory as it is.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if it is no checkpoint, [`Error::Corruption`] if its manifest is damaged.
+    pub fn of_checkpoint(dir: impl AsRef<Path>, database: u64) -> Result<LiveFiles> {
+        let storage: Arc<dyn Storage> = Arc::new(PosixStorage::open(dir.as_ref())?);
+        let manifest = match replay::look(&*storage)? {
+            replay::DirectoryState::Database(name) => name,
+            replay::DirectoryState::Nothing => {
+                return Err(not_a_checkpoint(&*storage, "there is no database in it"));
+            }
+        };
+        let (_, state) = replay::load_state(&storage, &manifest)?;
+        if !state.logs.is_empty() {
+            return Err(not_a_checkpoint(&*storage, "it is a database with a log"));
+        }
+        Ok(LiveFiles { manifest_storage: storage.clone(), storage, manifest, state, database })
+    }
+
+    /// Returns the identity of the database: a random number that it got when it was created.
+    pub fn database(&self) -> u64 {
+        self.database
+    }
+
+    /// Returns a sequence number such that the files have all writes up to it. They have later ones, too,
+    /// if these left nothing in tables.
+    pub fn seqno(&self) -> Seqno {
+        self.state.version.tables_through
+    }
+
+    /// Returns the names of the files that hold tables. A file never changes, and no other file of the
+    /// database ever has its name.
+    pub fn tables(&self) -> Vec<String> {
+        self.state.files().into_iter().map(table_file_name).collect()
+    }
+
+    /// Returns the names of the other files: the manifest, then `CURRENT`, which makes a directory with all
+    /// the others a database.
+    pub fn manifest(&self) -> [&str; 2] {
+        [&self.manifest, CURRENT]
+    }
+
+    /// Opens a file by its name.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be opened.
+    pub fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        match self.manifest().contains(&name) {
+            true => self.manifest_storage.open(name),
+            false => self.storage.open(name),
+        }
+    }
+
+    /// Reads the tables in the file `name`, and checks every checksum and the order of keys.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] for the first damage, [`Error::Io`] if the file cannot be read.
+    pub fn verify(&self, name: &str) -> Result<()> {
+        let mut first = Ok(());
+        let keyspaces = self.state.version.keyspaces.values();
+        for (_, _, table) in keyspaces.flat_map(|keyspace| keyspace.tables()) {
+            let TableId { file, offset } = table.meta.id;
+            if table_file_name(file) != name {
+                continue;
+            }
+            let (readable, cache) = (self.storage.open(name)?, Arc::new(BlockCache::new(0)));
+            let opened = Table::open(readable, file, offset, table.meta.bytes, cache)?;
+            let opened = opened.ingested_at(table.meta.global_seqno)?;
+            opened.verify(&mut |error| {
+                if first.is_ok() {
+                    first = Err(error);
+                }
+            });
+        }
+        first
+    }
+}
+
+impl std::fmt::Debug for LiveFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveFiles")
+            .field("database", &format_args!("{:016x}", self.database))
+            .field("tables", &self.tables())
+            .finish_non_exhaustive()
+    }
+}
+
+fn not_a_checkpoint(storage: &dyn Storage, reason: &str) -> Error {
+    Error::NotADatabase { dir: storage.describe(), reason: reason.into() }
+}
