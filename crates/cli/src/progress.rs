@@ -8,6 +8,9 @@ use std::time::Duration;
 /// How often a line changes while nothing is counted.
 const TICK: Duration = Duration::from_millis(100);
 
+/// A bar of bytes of which there is a known number.
+const OF_BYTES: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  eta {eta}";
+
 /// A display on standard error. It goes when this is dropped.
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -19,10 +22,7 @@ impl Progress {
     /// A display of bytes, of this many if that is known, if standard error is a terminal.
     pub fn of_bytes(total: Option<u64>) -> Self {
         let (bar, template) = match total {
-            Some(total) => (
-                ProgressBar::new(total),
-                "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  eta {eta}",
-            ),
+            Some(total) => (ProgressBar::new(total), OF_BYTES),
             None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}"),
         };
         Self::on_terminal(bar, template, 64 << 10)
@@ -56,7 +56,7 @@ impl Progress {
         if !std::io::stderr().is_terminal() {
             return Progress::hidden();
         }
-        bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+        bar.set_style(style(template));
         Progress { bar: Some(bar), step }
     }
 
@@ -66,6 +66,16 @@ impl Progress {
             && done >= bar.position() + self.step
         {
             bar.set_position(done);
+        }
+    }
+
+    /// So much there is to do, which was not known before.
+    pub fn total(&self, total: u64) {
+        if let Some(bar) = &self.bar
+            && bar.length() != Some(total)
+        {
+            bar.set_length(total);
+            bar.set_style(style(OF_BYTES));
         }
     }
 
@@ -83,6 +93,10 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is well formed")
 }
 
 impl Drop for Progress {

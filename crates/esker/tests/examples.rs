@@ -21,6 +21,7 @@ runs! {
     secondary_index: "../examples/secondary_index.rs",
     counters: "../examples/counters.rs",
     sessions: "../examples/sessions.rs",
+    backup: "../examples/backup.rs",
     transactions: "../examples/transactions.rs",
     two_databases: "../examples/two_databases.rs",
     five_tasks: "../examples/five_tasks.rs",

@@ -1,5 +1,6 @@
 //! The program from outside: what it prints, to where, and its exit status.
 
+mod backing_up;
 mod bench;
 mod damage;
 mod demo;

@@ -1,0 +1,295 @@
+//! `esker backup`, `backups` and `restore`: a repository of backups of one database.
+
+use crate::database_options::DatabaseOptions;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::output::show;
+use crate::place::Home;
+use crate::progress::Progress;
+use crate::units::{self, counted};
+use esker::backup::{
+    self, Backup as Made, BackupReport, LiveFiles, PruneReport, Repository, VerifyReport,
+};
+use esker::checkpoint::{self, Requested};
+use esker::inspect::Inspector;
+use serde_json::{Value as Json, json};
+use std::path::{Path, PathBuf};
+
+/// Back up the database into a repository
+///
+/// A repository is a directory with backups of one database. Each backup restores the whole of it, and a
+/// backup copies only tables that no earlier one has. It holds everything that was acknowledged before
+/// the command began. If another process has the database open, that one makes a checkpoint next to the
+/// database, which is removed afterwards: `esker serve` and the commands of this program that write do,
+/// and any program that has `Settings::answers_requests` on.
+#[derive(clap::Args)]
+pub struct Backup {
+    #[command(flatten)]
+    home: Home,
+    /// The directory of the repository, which is made if it is missing
+    repository: PathBuf,
+    /// Afterwards remove all backups but the newest N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    #[command(flatten)]
+    database: DatabaseOptions,
+}
+
+/// List, verify or remove the backups in a repository
+#[derive(clap::Args)]
+pub struct Backups {
+    /// The directory of the repository
+    repository: PathBuf,
+    /// Read every file and compare it with its checksum. Exit status 1 if anything is wrong
+    #[arg(long)]
+    verify: bool,
+    /// Remove all backups but the newest N
+    #[arg(long, value_name = "N", conflicts_with = "verify", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+}
+
+/// Make a database of a backup in a new directory
+///
+/// Every file is compared with its checksum. The restored database has an identity of its own, so it
+/// needs a new log directory or pool if its log is elsewhere, and a new repository for its backups.
+#[derive(clap::Args)]
+pub struct Restore {
+    /// The directory of the repository
+    repository: PathBuf,
+    /// The directory to make
+    db: PathBuf,
+    /// The number of the backup. Default: the newest
+    #[arg(long, value_name = "NUMBER")]
+    backup: Option<u64>,
+}
+
+impl Backup {
+    pub fn run(self) -> Outcome {
+        let interrupt = listen()?;
+        let progress = Progress::of_bytes(None);
+        let mut goes_on = |done: backup::Progress| {
+            progress.total(done.total);
+            progress.at(done.bytes);
+            !interrupt.is_set()
+        };
+        let settings = self.database.settings(&self.home)?;
+        // A repository is made once there is a database.
+        let create = || Repository::create(&self.repository);
+        let (repository, report) = match self.home.try_open_existing(settings)? {
+            Ok(db) => {
+                let repository = create()?;
+                let report = repository.back_up_files(&db.live_files()?, &mut goes_on)?;
+                self.home.close(db)?;
+                (repository, report)
+            }
+            // On a device of chunks there is no place for a request.
+            Err(esker::Error::Locked { .. }) if !self.home.is_on_flash() => {
+                let repository = create()?;
+                let report = self.back_up_checkpoint(&repository, &mut goes_on)?;
+                (repository, report)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        progress.finish();
+        let removed = match self.keep {
+            Some(keep) => Some(repository.prune(keep as usize)?),
+            None => None,
+        };
+        show(|| backup_json(&report, removed.as_ref()), || backup_text(&report, removed.as_ref()))
+    }
+
+    /// Backs up a checkpoint that the process makes which has the database open.
+    fn back_up_checkpoint(
+        &self,
+        repository: &Repository,
+        goes_on: &mut dyn FnMut(backup::Progress) -> bool,
+    ) -> Outcome<BackupReport> {
+        let db = &self.home.db;
+        let failed = |source| Failure::io("find", db.display().to_string(), source);
+        let db = db.canonicalize().map_err(failed)?;
+        let parent = db.parent().unwrap_or(&db);
+        let made = tempfile::Builder::new().prefix(".esker-backup-").tempdir_in(parent);
+        let failed = |source| {
+            Failure::io(
+                "make a directory for a checkpoint in",
+                parent.display().to_string(),
+                source,
+            )
+        };
+        let staging = made.map_err(failed)?;
+        let copy = staging.path().join("checkpoint");
+        let requested = {
+            let goes_on = std::cell::RefCell::new(&mut *goes_on);
+            let is_wanted = || (goes_on.borrow_mut())(backup::Progress::default());
+            checkpoint::request(&db, &copy, is_wanted)?
+        };
+        match requested {
+            Requested::Done => {}
+            Requested::Abandoned => {
+                // The other process is still to fill it.
+                let kept = staging.keep();
+                let what = "interrupted; the process that has the database open may still write to";
+                return Err(Failure::Interrupted(format!("{what} {}; remove it", kept.display())));
+            }
+            Requested::NotOpen => {
+                let what =
+                    "the process that had the database open has closed it; run the command again";
+                return Err(Failure::new(what));
+            }
+        }
+        let files = LiveFiles::of_checkpoint(&copy, identity(&db)?)?;
+        Ok(repository.back_up_files(&files, goes_on)?)
+    }
+}
+
+/// The identity of a database that another process has open, and whose manifest it may replace.
+fn identity(db: &Path) -> Outcome<u64> {
+    let read = || Inspector::open(db, None)?.manifest().map(|manifest| manifest.identity);
+    Ok(read().or_else(|_| read())?)
+}
+
+impl Backups {
+    pub fn run(self) -> Outcome {
+        let repository = Repository::open(&self.repository)?;
+        if let Some(keep) = self.keep {
+            let report = repository.prune(keep as usize)?;
+            return show(|| prune_json(&report), || prune_text(&report));
+        }
+        if self.verify {
+            return self.verify(&repository);
+        }
+        let backups = repository.backups()?;
+        show(|| list_json(&backups), || backups.iter().map(line).collect())
+    }
+
+    fn verify(&self, repository: &Repository) -> Outcome {
+        let interrupt = listen()?;
+        let progress = Progress::of_bytes(None);
+        let mut problems = Vec::new();
+        let mut report = |error: esker::Error| problems.push(error.fact());
+        let mut goes_on = |done: backup::Progress| {
+            progress.total(done.total);
+            progress.at(done.bytes);
+            !interrupt.is_set()
+        };
+        let verified = repository.verify(&mut report, &mut goes_on)?;
+        progress.finish();
+        let shown =
+            show(|| verify_json(&verified, &problems), || verify_text(&verified, &problems));
+        let what = self.repository.display();
+        Failure::after_output(shown, Failure::of_problems(what, problems.len(), ""))
+    }
+}
+
+impl Restore {
+    pub fn run(self) -> Outcome {
+        let interrupt = listen()?;
+        let repository = Repository::open(&self.repository)?;
+        let progress = Progress::of_bytes(None);
+        let report = repository.restore_while(self.backup, &self.db, &mut |done| {
+            progress.total(done.total);
+            progress.at(done.bytes);
+            !interrupt.is_set()
+        })?;
+        progress.finish();
+        let db = self.db.display().to_string();
+        let (files, size) = (counted(report.files, "file"), units::bytes(report.bytes));
+        show(
+            || {
+                json!({
+                    "restored": db, "backup": report.number, "seqno": report.seqno,
+                    "files": report.files, "bytes": report.bytes,
+                })
+            },
+            || format!("restored backup {} in {db}: {files}, {size}\n", report.number),
+        )
+    }
+}
+
+fn listen() -> Outcome<Interrupt> {
+    Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))
+}
+
+fn backup_json(report: &BackupReport, removed: Option<&PruneReport>) -> Json {
+    json!({
+        "backup": report.number,
+        "seqno": report.seqno,
+        "files": report.files,
+        "bytes": report.bytes,
+        "copied_files": report.copied_files,
+        "copied_bytes": report.copied_bytes,
+        "removed": removed.map(|removed| &removed.removed),
+    })
+}
+
+fn backup_text(report: &BackupReport, removed: Option<&PruneReport>) -> String {
+    let line = format!(
+        "backup {}: {}, {}; copied {}, {}\n",
+        report.number,
+        counted(report.files, "file"),
+        units::bytes(report.bytes),
+        counted(report.copied_files, "file"),
+        units::bytes(report.copied_bytes),
+    );
+    line + &removed.map(prune_text).unwrap_or_default()
+}
+
+fn list_json(backups: &[Made]) -> Json {
+    let object = |one: &Made| {
+        json!({
+            "backup": one.number, "made": date(one.made), "seqno": one.seqno,
+            "files": one.files.len(), "bytes": one.bytes(),
+        })
+    };
+    json!({ "backups": backups.iter().map(object).collect::<Vec<_>>() })
+}
+
+fn line(one: &Made) -> String {
+    let (files, size) = (counted(one.files.len() as u64, "file"), units::bytes(one.bytes()));
+    format!("{}\t{}\t{files}, {size}, up to seqno {}\n", one.number, date(one.made), one.seqno)
+}
+
+/// A date in UTC.
+fn date(milliseconds: u64) -> String {
+    let second = i64::try_from(milliseconds / 1000).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(second).map_or("?".to_owned(), |date| date.to_string())
+}
+
+fn prune_json(report: &PruneReport) -> Json {
+    json!({
+        "removed": report.removed, "kept": report.kept, "files": report.files, "bytes": report.bytes,
+    })
+}
+
+fn prune_text(report: &PruneReport) -> String {
+    format!(
+        "removed {}: {}, {}; kept {}\n",
+        counted(report.removed.len() as u64, "backup"),
+        counted(report.files, "file"),
+        units::bytes(report.bytes),
+        counted(report.kept.len() as u64, "backup"),
+    )
+}
+
+fn verify_json(verified: &VerifyReport, problems: &[String]) -> Json {
+    json!({
+        "intact": verified.intact, "damaged": verified.damaged, "files": verified.files,
+        "bytes": verified.bytes, "problems": problems,
+    })
+}
+
+fn verify_text(verified: &VerifyReport, problems: &[String]) -> String {
+    let mut out: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
+    let numbers =
+        |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    out.push_str(&format!(
+        "verified {}, {}: {} intact",
+        counted(verified.files, "file"),
+        units::bytes(verified.bytes),
+        counted(verified.intact.len() as u64, "backup"),
+    ));
+    if !verified.damaged.is_empty() {
+        out.push_str(&format!("; damaged: {}", numbers(&verified.damaged)));
+    }
+    out + "\n"
+}
