@@ -145,9 +145,11 @@ fn parse_compression(text: &str) -> Result<Compression, String> {
 
 /// All settings of a keyspace, in words.
 pub fn describe(settings: KeyspaceSettings) -> String {
-    let KeyspaceSettings { compression, filter_bits, merge, .. } = settings;
+    let KeyspaceSettings { compression, filter_bits, merge, compaction_filter, .. } = settings;
     let merge = merge.map_or_else(String::new, |operator| format!(", merge operator {operator}"));
-    format!("{}, {compression}, {filter_bits} filter bits{merge}", arrangement(settings))
+    let filter = compaction_filter
+        .map_or_else(String::new, |filter| format!(", compaction filter {filter}"));
+    format!("{}, {compression}, {filter_bits} filter bits{merge}{filter}", arrangement(settings))
 }
 
 /// How tables are arranged, in words: the shape, and the deduplication if there is some.

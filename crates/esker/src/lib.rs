@@ -188,9 +188,9 @@ pub mod stats {
     pub use esker_lsm::compaction::plan::CompactionReason;
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_lsm::{
-        CompactionCounts, CumulativeStats, DramTableStats, FramesBehind, KeyspaceLevels, LevelInfo,
-        LiveData, RECLAIM_PERCENTS, ReasonCount, ReclaimAccuracy, RunInfo, SpaceAmpSamples,
-        SpaceAmpStatus, TableReadStats, TornTail, UnreadableTable,
+        CompactionCounts, CumulativeStats, DramTableStats, FilterStats, FramesBehind,
+        KeyspaceLevels, LevelInfo, LiveData, RECLAIM_PERCENTS, ReasonCount, ReclaimAccuracy,
+        RunInfo, SpaceAmpSamples, SpaceAmpStatus, TableReadStats, TornTail, UnreadableTable,
     };
     pub use esker_table::Expiring;
 }
@@ -200,6 +200,12 @@ pub mod transaction {
     pub use esker_api::{Concurrency, Isolation};
     pub use esker_base::{LockWait, PreparedError};
     pub use esker_lsm::{PreparedTransaction, TransactionRange};
+}
+
+/// Compaction filters: see [`CompactionFilter`](filter::CompactionFilter).
+pub mod filter {
+    pub use esker_api::{CompactionFilter, FilterDecision, FilterError};
+    pub use esker_lsm::CompactionFilters;
 }
 
 /// Merge operators: the built-in ones, and the encodings of their values. See

@@ -20,6 +20,7 @@ runs! {
     job_queue: "../examples/job_queue.rs",
     secondary_index: "../examples/secondary_index.rs",
     counters: "../examples/counters.rs",
+    compaction_filter: "../examples/compaction_filter.rs",
     sessions: "../examples/sessions.rs",
     backup: "../examples/backup.rs",
     transactions: "../examples/transactions.rs",

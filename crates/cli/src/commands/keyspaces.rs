@@ -32,6 +32,7 @@ fn json(keyspaces: &[KeyspaceInfo]) -> Json {
             "compression": keyspace.settings.compression.to_string(),
             "filter_bits": keyspace.settings.filter_bits,
             "merge": keyspace.settings.merge.map(String::from),
+            "compaction_filter": keyspace.settings.compaction_filter.map(String::from),
         })
     };
     json!({ "keyspaces": keyspaces.iter().map(object).collect::<Vec<_>>() })

@@ -68,7 +68,8 @@ fn keyspace_json(tree: &KeyspaceLevels) -> Json {
         "dedup": tree.settings.dedup.to_string(),
         "compression": tree.settings.compression.to_string(),
         "filter_bits": tree.settings.filter_bits,
-            "merge": tree.settings.merge.map(String::from),
+        "merge": tree.settings.merge.map(String::from),
+        "compaction_filter": tree.settings.compaction_filter.map(String::from),
         "levels": levels,
     })
 }

@@ -32,7 +32,16 @@ fn keyspaces_are_listed_with_their_settings() {
     assert_eq!(logs["shape"], "tiered:4");
     assert_eq!(
         fields(logs),
-        ["compression", "dedup", "filter_bits", "id", "merge", "name", "shape"]
+        [
+            "compaction_filter",
+            "compression",
+            "dedup",
+            "filter_bits",
+            "id",
+            "merge",
+            "name",
+            "shape"
+        ]
     );
 }
 

@@ -4,6 +4,7 @@
 //! * [`Kv`]: get, put, delete, atomic batches. Hash stores implement it.
 //! * [`Ordered`]: cursors over ranges, snapshots, range deletes.
 //! * [`Keyspaces`]: a whole store, as a base for transactions.
+//! * [`CompactionFilter`]: what compaction drops or replaces.
 //! * [`MergeOperator`]: how the operands of merges change a value.
 //! * [`Transactional`]: begin, read, write, commit, over all keyspaces of a store.
 //!
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod filter;
 mod handle;
 mod keyspaces;
 mod kv;
@@ -21,6 +23,7 @@ mod transactional;
 mod value;
 
 pub use batch::{BatchMark, WriteBatch};
+pub use filter::{CompactionFilter, FilterDecision, FilterError};
 pub use handle::{KeyspaceRef, StoreId, foreign};
 pub use keyspaces::{BatchLimits, Keyspaces};
 pub use kv::Kv;

@@ -189,6 +189,7 @@ impl Bench {
             next_file_id: &|| self.next_file.fetch_add(1, Ordering::Relaxed),
             snapshots: Vec::new(),
             settings: self.settings,
+            filter: None,
             merger: None,
             now: 0,
             cancelled: &AtomicBool::new(false),

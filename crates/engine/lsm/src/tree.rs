@@ -5,6 +5,7 @@
 
 use crate::fold::Merges;
 use crate::fold::expiry::ExpiryClock;
+use crate::fold::filtering::Filters;
 use crate::fold::merger::Merger;
 use crate::log::segment_provider::SegmentProvider;
 use crate::manifest::manifest_state::ManifestState;
@@ -58,6 +59,7 @@ pub(crate) struct Tree {
     pub(crate) leases: PinRegistry,
     pub(crate) known_empty: Arc<KnownEmpty>,
     pub(crate) merges: Arc<Merges>,
+    pub(crate) filters: Filters,
     pub(crate) time: Arc<ExpiryClock>,
     pub(crate) counters: Counters,
     pub(crate) unwritten: UnpersistedStats,

@@ -88,6 +88,14 @@ each!(is_shared:
     merge::SetUnion,
 );
 
+each!(is_shared:
+    filter::CompactionFilters,
+    filter::FilterDecision,
+    filter::FilterError,
+    stats::FilterStats,
+);
+
+each!(is_named: dyn filter::CompactionFilter);
 each!(is_named: dyn merge::MergeOperator);
 
 each!(is_shared:

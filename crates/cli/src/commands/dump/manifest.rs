@@ -110,6 +110,7 @@ fn change_json(offset: u64, change: &VersionChange) -> Json {
             "shape": settings.shape.to_string(), "dedup": settings.dedup.to_string(),
             "compression": settings.compression.to_string(), "filter_bits": settings.filter_bits,
             "merge": settings.merge.map(String::from),
+            "compaction_filter": settings.compaction_filter.map(String::from),
             "retention_seqno": retention_seqno,
         }),
         VersionChange::DropKeyspace(id) => json!({ "change": "drop-keyspace", "keyspace": id.0 }),

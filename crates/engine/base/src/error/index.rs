@@ -118,6 +118,18 @@ pub enum IndexError {
         reason: &'static str,
     },
 
+    /// The keyspace has a compaction filter, which changes values without their indexes.
+    #[error(
+        "could not index keyspace {keyspace:?}: it has the compaction filter {filter:?}; create a \
+         keyspace without one"
+    )]
+    Filtered {
+        /// The name of the keyspace.
+        keyspace: String,
+        /// The name of the filter.
+        filter: String,
+    },
+
     /// The keyspace has no index of this name.
     #[error(
         "keyspace {keyspace:?} has no index {index:?}; list its indexes with `Keyspace::indexes`"

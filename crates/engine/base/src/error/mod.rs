@@ -7,7 +7,7 @@ mod lock_wait;
 mod messages;
 mod prepared;
 
-use messages::{advice, cycle, damaged, holder};
+use messages::{advice, cycle, damaged, holder, lock_timeout, pool_damaged};
 use std::sync::Arc;
 pub use {backup::BackupError, index::IndexError, lock_wait::LockWait, prepared::PreparedError};
 
@@ -27,8 +27,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// use esker::Error;
 ///
 /// let conflict = Error::Conflict { key: "stock/42".into() };
-/// assert!(conflict.is_transient());
-/// assert!(!Error::ReadOnly.is_transient());
+/// assert!(conflict.is_transient() && !Error::ReadOnly.is_transient());
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -298,6 +297,17 @@ pub enum Error {
         what: String,
     },
 
+    /// The compaction filter of a keyspace failed. The entry stays as it is, and the others are compacted.
+    #[error("could not filter key {key} of keyspace {keyspace:?}: {what}; the entry was kept")]
+    FilterFailed {
+        /// The key, with unprintable bytes escaped.
+        key: String,
+        /// The name of the keyspace.
+        keyspace: String,
+        /// The name of the filter, and its message.
+        what: String,
+    },
+
     /// A keyspace cannot have this name, or the keyspace with this name cannot be dropped.
     #[error("{name:?} can't name a keyspace: {reason}")]
     BadKeyspaceName {
@@ -410,13 +420,7 @@ pub enum Error {
     /// Writes that are in the pool only may be lost; writes in tables are safe. Run `esker pmem
     /// check`. Restore the pool from a copy, or run `esker repair DB --pool FILE`. Without the
     /// pool, `esker repair DB --give-up-logs` keeps what is in tables.
-    #[error(
-        "the pool {pool} is damaged at offset {offset}: {what}; writes that no table has yet are in \
-         it alone, all others are safe; run `esker pmem check` to see how far it goes; restore the \
-         pool from a copy, or else `esker repair DB --pool FILE` mends what it says of its extents, if \
-         its header is sound, and `esker repair DB --give-up-logs`, without `--pool`, goes on with what \
-         is in tables"
-    )]
+    #[error("the pool {}", pool_damaged(pool, *offset, what))]
     PoolDamaged {
         /// The file of the pool.
         pool: String,
@@ -561,10 +565,7 @@ pub enum Error {
     },
 
     /// Another transaction held the lock of a key for longer than the lock timeout.
-    #[error(
-        "key {key} was locked by {holder} for longer than the lock timeout of {waited:?}; run the \
-         transaction again, or allow it more time"
-    )]
+    #[error("{}", lock_timeout(key, holder, *waited))]
     LockTimeout {
         /// The key, with unprintable bytes escaped.
         key: String,

@@ -4,7 +4,7 @@ use super::deferral;
 use super::picker::next_due_plan;
 use super::segments::{grow, is_well_filled, prepare};
 use crate::compaction::debt::PendingMoves;
-use crate::compaction::execute::compaction_output::CompactionOutput;
+use crate::compaction::execute::compaction_output::{CompactionOutput, Filtering, Installed};
 use crate::compaction::execute::job;
 use crate::compaction::execute::job::{
     CompactionJob, JobOutcome, Pacing, bytes_from_level_0, run_job,
@@ -50,7 +50,7 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan).map(|later| merged = later),
         Job::Install(merged) => {
-            inner.tree.installer.mend().and_then(|()| install(inner, merged, None))
+            inner.tree.installer.mend().and_then(|()| install(inner, merged, None)).map(|_| ())
         }
         Job::RetryTables => {
             inner.retry_tables(None);
@@ -135,26 +135,54 @@ pub(super) fn help(inner: &Engine, merge: Arc<CompactionJob>) {
 
 /// Executes `plan` and installs its result, or returns it if that is to be done later.
 fn compact(inner: &Engine, plan: &CompactionPlan) -> Result<Option<CompactionOutput>> {
+    match compact_once(inner, plan, Filtering::On)? {
+        Compacted::Installed => Ok(None),
+        Compacted::Later(output) => Ok(Some(*output)),
+        Compacted::NotInstalled => {
+            inner.tree.filters.count_repeat();
+            match compact_once(inner, plan, Filtering::Off)? {
+                Compacted::Later(output) => Ok(Some(*output)),
+                Compacted::Installed | Compacted::NotInstalled => Ok(None),
+            }
+        }
+    }
+}
+
+/// What became of a plan.
+enum Compacted {
+    Installed,
+    /// The output is to be installed later.
+    Later(Box<CompactionOutput>),
+    /// Nothing has changed: a snapshot would see what a filter did.
+    NotInstalled,
+}
+
+fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> Result<Compacted> {
     let started = inner.tree.clock.now();
     let do_writers_wait = || inner.stall.waits_for_compaction();
     let pacing = Pacing { throttle: &inner.gate, do_writers_wait: &do_writers_wait };
-    let outcome = run_job(&inner.tree, &pacing, &inner.schedule, &inner.under_way, plan)?;
+    let outcome =
+        run_job(&inner.tree, &pacing, &inner.schedule, &inner.under_way, (plan, filtering))?;
     let (output, is_below_base, progress) = match outcome {
-        JobOutcome::Done => return Ok(None),
+        JobOutcome::Done => return Ok(Compacted::Installed),
         JobOutcome::Unreadable => {
             inner.schedule.retry_tables(inner.tree.clock.now());
-            return Ok(None);
+            return Ok(Compacted::Installed);
         }
         JobOutcome::Merged { output, is_below_base, progress } => (output, is_below_base, progress),
     };
-    if is_below_base && deferral::is_early(inner, plan, &output) {
+    // While an installation is deferred, snapshots are taken that would see what a filter did.
+    let may_wait = is_below_base && !output.is_filtered();
+    if may_wait && deferral::is_early(inner, plan, &output) {
         inner.tree.counters.deferrals.add(1);
-        return Ok(Some(*output));
+        return Ok(Compacted::Later(output));
     }
-    install(inner, &output, Some(progress))?;
+    if install(inner, &output, Some(progress))? == Installed::No {
+        return Ok(Compacted::NotInstalled);
+    }
     let from_level_0 = bytes_from_level_0(plan);
     inner.stall.drained_level_0(from_level_0, inner.tree.clock.now().saturating_sub(started));
-    Ok(None)
+    Ok(Compacted::Installed)
 }
 
 /// Installs the outputs of a compaction, and opens them.
@@ -162,10 +190,10 @@ fn install(
     inner: &Engine,
     merged: &CompactionOutput,
     progress: Option<ProgressGuard<'_>>,
-) -> Result<()> {
-    job::install(&inner.tree, merged, progress)?;
+) -> Result<Installed> {
+    let installed = job::install(&inner.tree, merged, progress)?;
     inner.open_new_tables();
-    Ok(())
+    Ok(installed)
 }
 
 fn sort(inner: &Engine, memtable: &MemTable) -> Result<()> {

@@ -106,6 +106,7 @@ impl Engine {
     pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
         self.flush_all()?;
         self.retry_tables(Some(keyspace));
+        let failures = self.tree.filters.failures(keyspace);
         let _hurry = ForceInstallGuard::begin(&self.schedule);
         // Runs flushed from here on are left to the lanes, or this might never end.
         let before_file = self.tree.installer.next_file();
@@ -127,7 +128,7 @@ impl Engine {
                 let around = picker_context::collect(self, &view, &jobs);
                 let wanted =
                     manual::full(keyspace, before_file, &jobs.busy, self.tree.sizes, &around);
-                let is_idle = jobs.busy.is_idle(keyspace.id);
+                let (id, is_idle) = (keyspace.id, jobs.busy.is_idle(keyspace.id));
                 let unreadable = keyspace.unreadable(self.tree.keys);
                 drop(view);
                 match wanted {
@@ -137,7 +138,10 @@ impl Engine {
                     }
                     // The table was marked just now: there may be another plan that does not need it.
                     Some(plan) if plan.takes_unreadable() => continue,
-                    _ if is_idle => return unreadable.map_or(Ok(()), Err),
+                    _ if is_idle => {
+                        let filter = || self.tree.filters.failed_since(id, failures);
+                        return unreadable.or_else(filter).map_or(Ok(()), Err);
+                    }
                     _ => {
                         self.schedule.progress.wait_for(&mut jobs, IDLE);
                         continue;

@@ -5,6 +5,7 @@ use crate::compaction::space::budget::PickerContext;
 use crate::engine::Engine;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::state::SchedulerState;
+use crate::version::KeyspaceVersion;
 use crate::version::readers::super_version::SuperVersion;
 use esker_base::KeyspaceId;
 use esker_memtable::MemTable;
@@ -22,10 +23,12 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
     let aged_through = view.version.dates.aged(age, today);
     // Without expiring entries no clock is read.
     let now = if inner.tree.time.is_used() { inner.tree.time.now() } else { 0 };
+    let named = |it: &Arc<KeyspaceVersion>| (it.id, it.settings.compaction_filter);
+    let filtered = inner.tree.filters.given(view.version.keyspaces.values().map(named));
     if !view.version.has_space_goal() {
         let snapshots = inner.tree.snapshots.list();
         let rest = PickerContext::default();
-        return PickerContext { snapshots, arrival, aged_through, now, ..rest };
+        return PickerContext { snapshots, arrival, aged_through, now, filtered, ..rest };
     }
     // Once its tables are there it is in no view any more.
     let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
@@ -40,6 +43,7 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
         arrival,
         aged_through,
         now,
+        filtered,
     }
 }
 

@@ -126,7 +126,8 @@ impl CompactionPlan {
         };
         let oldest = plan.oldest_place();
         plan.bottommost = !plan.outsiders(keyspace, &plan.span).any(|(place, _)| place > oldest);
-        plan.moves = plan.could_move(sizes);
+        let is_filtered = keyspace.settings.compaction_filter.is_some();
+        plan.moves = plan.could_move(sizes) && !(is_filtered && plan.newest_place().level == 0);
         plan.expected_bytes = if plan.moves { 0 } else { plan.input_bytes() };
         plan.expected_freed = plan.input_bytes() - plan.expected_bytes;
         debug_assert!(plan.keeps_order(keyspace), "a plan must not put older data above newer");
@@ -217,7 +218,7 @@ impl CompactionPlan {
     }
 
     /// Whether no byte needs to be read or written: the inputs are disjoint and have nothing to
-    /// lose at the output. Then only the manifest changes: each input table is taken from its run
+    /// lose at the output, and are not to pass a compaction filter, as level 0 is. Then only the manifest changes: each input table is taken from its run
     /// and added, as it is, to the output run.
     pub fn is_trivial_move(&self) -> bool {
         self.moves

@@ -7,11 +7,27 @@ use crate::engine::Engine;
 use crate::log::torn_tail::TornTail;
 use crate::recovery::unlisted_files;
 use crate::stats;
+use crate::stats::filter_stats::FilterStats;
 use crate::stats::{KeyspaceLevels, LiveData, SpaceAmpStatus, Stats};
+use crate::version::Version;
 use crate::version::unreadable::UnreadableTable;
 use esker_base::{Error, Result};
 use esker_memtable::{DramTable, DramTableStats};
 use esker_storage::ReadPath;
+
+fn filter_stats(engine: &Engine, version: &Version) -> FilterStats {
+    let filters = &engine.tree.filters;
+    let (did, repeated) = filters.did();
+    let keyspaces = version.keyspaces.values();
+    let missing = keyspaces.filter(|keyspace| filters.lacks(keyspace.settings.compaction_filter));
+    FilterStats {
+        dropped: did.dropped,
+        replaced: did.replaced,
+        failed: did.failed,
+        repeated,
+        missing: missing.map(|keyspace| keyspace.name.clone()).collect(),
+    }
+}
 
 impl Db {
     /// Returns the error that stops or limits background work now, or `None`.
@@ -90,6 +106,7 @@ impl Db {
             predicted_reclaim_bytes: counters.predicted_reclaim_bytes.get(),
             reclaims_within_tenth: counters.reclaims_within_tenth.get(),
             stalled: inner.stall.stalled(),
+            filters: filter_stats(inner, &view.version),
             dram_table: self.dram_table(),
             cache_hits: inner.tree.cache.hits(),
             cache_misses: inner.tree.cache.misses(),

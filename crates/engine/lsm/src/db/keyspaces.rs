@@ -65,8 +65,11 @@ impl Db {
                 if state.version.keyspace_named(name).is_some() {
                     return Ok(VersionEdit::default());
                 }
+                let id = KeyspaceId(state.next_keyspace);
+                // Before it can be written to.
+                settings.compaction_filter.iter().for_each(|_| inner.tree.filters.expect(id));
                 Ok(VersionEdit::of([VersionChange::CreateKeyspace {
-                    id: KeyspaceId(state.next_keyspace),
+                    id,
                     name: name.to_owned(),
                     settings,
                     retention_seqno: None,

@@ -269,7 +269,7 @@ impl Engine {
     #[inline]
     fn after_write(&self, batch: &WriteBatch, last_seqno: Seqno) -> Result<()> {
         if let Some(dram_table) = self.tree.dram_table.as_ref().filter(|table| table.wants_puts()) {
-            forward(dram_table, batch, last_seqno);
+            self.forward(dram_table, batch, last_seqno);
         }
         if batch.has_merges() {
             let (view, visible) = self.pin_present();
@@ -281,19 +281,21 @@ impl Engine {
         }
         Ok(())
     }
-}
 
-/// Offers what was just written to the DRAMTable.
-fn forward(dram_table: &DramTable, batch: &WriteBatch, last_seqno: Seqno) {
-    let first_seqno = last_seqno + 1 - batch.len() as u64;
-    for (seqno, entry) in (first_seqno..).zip(batch.iter()) {
-        let value = match entry.kind {
-            Kind::Put => Some(entry.value),
-            // Copies are of values that stay.
-            Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => None,
-            // Readers meet it in its MemTable; when that leaves, the floor is raised.
-            Kind::RangeDelete => continue,
-        };
-        dram_table.put(entry.keyspace, entry.key, hash64(entry.key), seqno, value);
+    /// Offers what was just written to the DRAMTable.
+    fn forward(&self, dram_table: &DramTable, batch: &WriteBatch, last_seqno: Seqno) {
+        let first_seqno = last_seqno + 1 - batch.len() as u64;
+        for (seqno, entry) in (first_seqno..).zip(batch.iter()) {
+            let value = match entry.kind {
+                Kind::Put => Some(entry.value),
+                // Copies are of values that stay.
+                Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => None,
+                // Readers meet it in its MemTable; when that leaves, the floor is raised.
+                Kind::RangeDelete => continue,
+            };
+            if !self.tree.filters.changes(entry.keyspace) {
+                dram_table.put(entry.keyspace, entry.key, hash64(entry.key), seqno, value);
+            }
+        }
     }
 }

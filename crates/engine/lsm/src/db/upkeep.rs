@@ -23,11 +23,12 @@ impl Db {
     /// Flushes, and compacts every keyspace into one run without obsolete data.
     ///
     /// Runs in the calling thread and rewrites all tables that hold obsolete data or overlap. What
-    /// snapshots see is kept.
+    /// snapshots see is kept. If a keyspace has a compaction filter, all of its tables are rewritten.
     ///
     /// # Errors
     /// [`Error::TableUnreadable`] if a table cannot be read; then everything that does not need the
-    /// table is compacted. Otherwise the errors of [`Db::flush`].
+    /// table is compacted. [`Error::FilterFailed`] if a compaction filter failed; then the entries that it
+    /// failed on stay. Otherwise the errors of [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
         let inner = self.upkeep()?;
         // A version held would keep all that is merged.
@@ -37,7 +38,9 @@ impl Db {
             match inner.compact_fully(keyspace) {
                 // Dropped meanwhile.
                 Err(Error::UnknownKeyspace { .. }) => {}
-                Err(error @ Error::TableUnreadable { .. }) => left_out = left_out.and(Err(error)),
+                Err(error @ (Error::TableUnreadable { .. } | Error::FilterFailed { .. })) => {
+                    left_out = left_out.and(Err(error));
+                }
                 done => done?,
             }
         }

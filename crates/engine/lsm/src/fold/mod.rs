@@ -12,10 +12,12 @@
 //! ```
 //!
 //! [`expiry`] says which times have passed. [`merger`] calls operators. [`hot`] remembers values of
-//! keys with many operands. [`operands`] reads operands that were [combined](esker_base::combined).
+//! keys with many operands. [`filtering`] calls compaction filters. [`operands`] reads operands that were [combined](esker_base::combined).
 
 pub(crate) mod combining;
+pub(crate) mod compaction_filters;
 pub(crate) mod expiry;
+pub(crate) mod filtering;
 pub(crate) mod hot;
 pub(crate) mod key_fold;
 pub(crate) mod merger;

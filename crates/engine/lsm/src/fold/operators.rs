@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// The longest name of an operator, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 31;
 
-/// The name of a merge operator, as the settings of a keyspace have it: 1 to 31 bytes.
+/// The name of a merge operator or of a compaction filter, as the settings of a keyspace have it: 1 to
+/// 31 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -42,7 +43,7 @@ impl OperatorName {
         text.trim_end_matches('\0')
     }
 
-    /// Whether an operator can have the name.
+    /// Whether an operator or a filter can have the name.
     pub(crate) fn is_valid(&self) -> bool {
         let name = self.as_str();
         name.len() == usize::from(self.bytes)

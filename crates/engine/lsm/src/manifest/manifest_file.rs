@@ -475,16 +475,21 @@ mod tests {
         reads("version_1_dates", &edit, Writer::Present);
     }
 
+    fn made(id: u32, name: &str, settings: KeyspaceSettings) -> VersionChange {
+        let (id, name) = (KeyspaceId(id), name.into());
+        VersionChange::CreateKeyspace { id, name, settings, retention_seqno: None }
+    }
+
     #[test]
-    fn a_manifest_with_merge_operators_is_read_for_ever() {
-        let create = VersionChange::CreateKeyspace {
-            id: KeyspaceId(4),
-            name: "visits".into(),
-            settings: KeyspaceSettings::default().merge("add_i64"),
-            retention_seqno: None,
-        };
-        let edit = VersionEdit::of([VersionChange::HasMerges, create, VersionChange::NextFile(9)]);
+    fn a_manifest_with_names_of_functions_is_read_for_ever() {
+        let merging = KeyspaceSettings::default().merge("add_i64");
+        let (visits, next) = (made(4, "visits", merging), VersionChange::NextFile(9));
+        let edit = VersionEdit::of([VersionChange::HasMerges, visits, next]);
         reads("version_1_merges", &edit, Writer::Present);
+        let plain = KeyspaceSettings::default().compaction_filter("live_users");
+        let visits = made(5, "visits", merging.compaction_filter("live_users"));
+        let edit = VersionEdit::of([VersionChange::HasMerges, made(4, "sessions", plain), visits]);
+        reads("version_1_filters", &edit, Writer::Present);
     }
 
     #[test]

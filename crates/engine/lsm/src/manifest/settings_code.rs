@@ -37,8 +37,11 @@ pub(crate) fn settings_property(settings: &KeyspaceSettings, keys: KeyFormat) ->
     encode_settings(settings, &mut out);
     out.push(key_format_byte(keys));
     // Readers of the first releases stop before it.
-    if let Some(operator) = settings.merge {
-        put_bytes(&mut out, operator.as_str().as_bytes());
+    if settings.merge.is_some() || settings.compaction_filter.is_some() {
+        put_name(settings.merge, &mut out);
+    }
+    if settings.compaction_filter.is_some() {
+        put_name(settings.compaction_filter, &mut out);
     }
     out
 }
@@ -47,14 +50,29 @@ pub(crate) fn settings_property(settings: &KeyspaceSettings, keys: KeyFormat) ->
 pub(crate) fn read_settings_property(mut bytes: &[u8]) -> Option<(KeyspaceSettings, KeyFormat)> {
     let (mut settings, keys) = (decode_settings(&mut bytes)?, take_key_format(&mut bytes)?);
     if !bytes.is_empty() {
-        settings.merge = Some(take_operator(&mut bytes)?);
+        settings.merge = take_name(&mut bytes)?;
+    }
+    if !bytes.is_empty() {
+        settings.compaction_filter = take_name(&mut bytes)?;
     }
     Some((settings, keys))
 }
 
-pub(super) fn take_operator(input: &mut &[u8]) -> Option<OperatorName> {
-    let name = OperatorName::new(std::str::from_utf8(take_bytes(input)?).ok()?);
-    name.is_valid().then_some(name)
+/// Appends a name; an empty one if there is none.
+pub(super) fn put_name(name: Option<OperatorName>, out: &mut Vec<u8>) {
+    put_bytes(out, name.as_ref().map_or(&[], |name| name.as_str().as_bytes()));
+}
+
+/// Takes what [`put_name`] appended. The outer option is `None` if no name can be read.
+#[allow(clippy::option_option)]
+pub(super) fn take_name(input: &mut &[u8]) -> Option<Option<OperatorName>> {
+    match take_bytes(input)? {
+        b"" => Some(None),
+        bytes => {
+            let name = OperatorName::new(std::str::from_utf8(bytes).ok()?);
+            name.is_valid().then_some(Some(name))
+        }
+    }
 }
 
 /// Appends a keyspace's settings.

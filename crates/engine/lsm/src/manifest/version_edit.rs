@@ -4,7 +4,7 @@
 //! bytes. A tag that is not known here is refused: skipping it would misread the tree.
 
 use super::settings_code::{
-    decode_settings, encode_settings, key_format_byte, take_key_format, take_operator,
+    decode_settings, encode_settings, key_format_byte, put_name, take_key_format, take_name,
 };
 use crate::options::settings::KeyspaceSettings;
 use crate::reserved::is_reserved;
@@ -140,6 +140,7 @@ const EXPIRY_MARK: u8 = 20;
 const ADD_EXPIRING_TABLE: u8 = 21;
 /// As 1, for a keyspace of the engine's own. Older versions of the program would not maintain it.
 const CREATE_RESERVED_KEYSPACE: u8 = 24;
+const CREATE_FILTERED_KEYSPACE: u8 = 25;
 
 impl VersionEdit {
     /// An edit with these steps.
@@ -197,19 +198,24 @@ fn take_optional(input: &mut &[u8]) -> Option<Option<u64>> {
 fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
     match change {
         VersionChange::CreateKeyspace { id, name, settings, retention_seqno } => {
-            // The engine's own keyspaces have no operator.
-            let operator = settings.merge.filter(|_| !is_reserved(name));
-            out.push(match operator {
+            // The engine's own keyspaces have no operator and no filter.
+            let names = (settings.merge, settings.compaction_filter);
+            let (operator, filter) = if is_reserved(name) { (None, None) } else { names };
+            out.push(match (operator, filter) {
                 _ if is_reserved(name) => CREATE_RESERVED_KEYSPACE,
-                None => CREATE_KEYSPACE,
-                Some(_) => CREATE_MERGING_KEYSPACE,
+                (None, None) => CREATE_KEYSPACE,
+                (Some(_), None) => CREATE_MERGING_KEYSPACE,
+                (_, Some(_)) => CREATE_FILTERED_KEYSPACE,
             });
             put_varint64(out, u64::from(id.0));
             put_bytes(out, name.as_bytes());
             encode_settings(settings, out);
             put_optional(out, *retention_seqno);
-            if let Some(operator) = operator {
-                put_bytes(out, operator.as_str().as_bytes());
+            if operator.is_some() || filter.is_some() {
+                put_name(operator, out);
+            }
+            if filter.is_some() {
+                put_name(filter, out);
             }
         }
         VersionChange::DropKeyspace(id) => {
@@ -320,13 +326,21 @@ fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
 
 fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
     Some(match take_u8(input)? {
-        tag @ (CREATE_KEYSPACE | CREATE_RESERVED_KEYSPACE | CREATE_MERGING_KEYSPACE) => {
+        tag @ (CREATE_KEYSPACE
+        | CREATE_RESERVED_KEYSPACE
+        | CREATE_MERGING_KEYSPACE
+        | CREATE_FILTERED_KEYSPACE) => {
             let id = KeyspaceId(take_varint32(input)?);
             let name = String::from_utf8(take_bytes(input)?.to_vec()).ok()?;
             let mut settings = decode_settings(input)?;
             let retention_seqno = take_optional(input)?;
-            if tag == CREATE_MERGING_KEYSPACE {
-                settings.merge = Some(take_operator(input)?);
+            match tag {
+                CREATE_MERGING_KEYSPACE => settings.merge = Some(take_name(input)??),
+                CREATE_FILTERED_KEYSPACE => {
+                    settings.merge = take_name(input)?;
+                    settings.compaction_filter = Some(take_name(input)??);
+                }
+                _ => {}
             }
             VersionChange::CreateKeyspace { id, name, settings, retention_seqno }
         }
@@ -514,7 +528,8 @@ pub(crate) mod tests {
         for dedup in dedups {
             let settings =
                 KeyspaceSettings::default().shape(Shape::Tiered { runs: 9 }).dedup(dedup);
-            for settings in [settings, settings.merge("append")] {
+            let (merging, filtered) = (settings.merge("append"), settings.compaction_filter("odd"));
+            for settings in [settings, merging, filtered, merging.compaction_filter("odd")] {
                 let edit = VersionEdit::of([VersionChange::CreateKeyspace {
                     id: KeyspaceId(3),
                     name: "users".into(),

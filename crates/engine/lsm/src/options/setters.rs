@@ -4,7 +4,7 @@ use super::settings::{KeyspaceSettings, Log, Recovery, Settings, Shape};
 use super::space_policy::Dedup;
 use crate::fold::operators::OperatorName;
 use crate::resources::Resources;
-use esker_api::MergeOperator;
+use esker_api::{CompactionFilter, MergeOperator};
 use esker_memtable::Forwarding;
 use esker_table::Compression;
 use std::sync::Arc;
@@ -109,6 +109,13 @@ impl Settings {
         self
     }
 
+    /// Adds a compaction filter. It replaces an earlier one of the same name.
+    #[must_use]
+    pub fn compaction_filter(mut self, filter: impl CompactionFilter + 'static) -> Self {
+        self.compaction_filters.add(Arc::new(filter));
+        self
+    }
+
     /// Sets the memory and threads that the database shares with others of this process. They replace
     /// `memory_bytes` and `background_threads`. Default: `None`.
     #[must_use]
@@ -154,12 +161,31 @@ impl KeyspaceSettings {
         self.merge = Some(operator.into());
         self
     }
+
+    /// Sets the name of the compaction filter. Default: none.
+    #[must_use]
+    pub fn compaction_filter(mut self, filter: impl Into<OperatorName>) -> Self {
+        self.compaction_filter = Some(filter.into());
+        self
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_api::Max;
+    use esker_api::{FilterDecision, FilterError, Max};
+
+    /// Keeps everything.
+    struct Keep;
+
+    impl CompactionFilter for Keep {
+        fn name(&self) -> &str {
+            "keep"
+        }
+        fn filter(&self, _: &[u8], _: &[u8]) -> Result<FilterDecision, FilterError> {
+            Ok(FilterDecision::Keep)
+        }
+    }
 
     #[test]
     fn each_method_sets_the_field_of_its_name() {
@@ -168,13 +194,15 @@ mod tests {
             .dedup(Dedup::SpaceGoal { amp: crate::Ratio::of_hundredths(150) })
             .compression(Compression::Zstd)
             .filter_bits(12)
-            .merge("max");
+            .merge("max")
+            .compaction_filter("odd");
         let keyspace = KeyspaceSettings {
             shape: Shape::Tiered { runs: 4 },
             dedup: Dedup::SpaceGoal { amp: crate::Ratio::of_hundredths(150) },
             compression: Compression::Zstd,
             filter_bits: 12,
             merge: Some(OperatorName::new("max")),
+            compaction_filter: Some(OperatorName::new("odd")),
         };
         assert_eq!(default_keyspace, keyspace);
 
@@ -193,8 +221,10 @@ mod tests {
             .answers_requests(true)
             .default_keyspace(keyspace)
             .merge_operator(Max)
+            .compaction_filter(Keep)
             .resources(resources.clone());
         assert!(set.merge_operators.named("max").is_some());
+        assert!(set.compaction_filters.named("keep").is_some());
         let expected = Settings {
             log: Log::None,
             recovery: Recovery::Strict,
@@ -209,6 +239,7 @@ mod tests {
             answers_requests: true,
             default_keyspace: keyspace,
             merge_operators: set.merge_operators.clone(),
+            compaction_filters: set.compaction_filters.clone(),
             resources: Some(resources),
         };
         assert_eq!(set, expected);

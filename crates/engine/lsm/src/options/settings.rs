@@ -3,6 +3,7 @@
 
 use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
+use crate::fold::compaction_filters::CompactionFilters;
 use crate::fold::operators::{MergeOperators, OperatorName};
 use crate::limits::within;
 use crate::resources::Resources;
@@ -232,6 +233,12 @@ pub struct Settings {
     /// with [`Error::NoMergeOperator`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub merge_operators: MergeOperators,
+    /// Compaction filters. Default: none.
+    ///
+    /// A database whose keyspaces name other filters opens nevertheless. Compaction then drops nothing
+    /// there that a reader sees, and [`Stats::filters`](crate::Stats::filters) names the keyspaces.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub compaction_filters: CompactionFilters,
     /// Memory and threads that several databases of this process share. Default: `None`, and the
     /// database has its own.
     ///
@@ -257,6 +264,7 @@ impl Default for Settings {
             answers_requests: false,
             default_keyspace: KeyspaceSettings::default(),
             merge_operators: MergeOperators::default(),
+            compaction_filters: CompactionFilters::default(),
             resources: None,
         }
     }
@@ -409,6 +417,12 @@ pub struct KeyspaceSettings {
     /// Built in are `add_i64`, `max`, `min`, `append`, `set_union` and `hyper_log_log`. Others are given
     /// to each open by [`Settings::merge_operator`].
     pub merge: Option<OperatorName>,
+    /// The name of the compaction filter. Default: `None`, and compaction changes nothing that a reader
+    /// sees.
+    ///
+    /// Filters are given to each open by [`Settings::compaction_filter`]. A keyspace with a filter has no
+    /// indexes, and its values are not copied to the DRAMTable.
+    pub compaction_filter: Option<OperatorName>,
 }
 
 impl Default for KeyspaceSettings {
@@ -419,6 +433,7 @@ impl Default for KeyspaceSettings {
             compression: Compression::Lz4,
             filter_bits: 10,
             merge: None,
+            compaction_filter: None,
         }
     }
 }
@@ -427,13 +442,14 @@ impl KeyspaceSettings {
     /// Returns the settings that differ from the `stored` ones, as text, or `None` if all are the
     /// same.
     pub(crate) fn difference_from(&self, stored: &KeyspaceSettings) -> Option<String> {
-        let operator = |it: &KeyspaceSettings| it.merge.map_or("none".to_owned(), String::from);
+        let name = |name: Option<OperatorName>| name.map_or("none".to_owned(), String::from);
         let pairs = [
             ("shape", stored.shape.to_string(), self.shape.to_string()),
             ("dedup", stored.dedup.to_string(), self.dedup.to_string()),
             ("compression", stored.compression.to_string(), self.compression.to_string()),
             ("filter_bits", stored.filter_bits.to_string(), self.filter_bits.to_string()),
-            ("merge operator", operator(stored), operator(self)),
+            ("merge operator", name(stored.merge), name(self.merge)),
+            ("compaction filter", name(stored.compaction_filter), name(self.compaction_filter)),
         ];
         let differing = pairs.into_iter().filter(|(_, stored, asked)| stored != asked);
         let texts: Vec<String> = differing
@@ -465,11 +481,15 @@ impl KeyspaceSettings {
             });
         }
         self.dedup.validate()?;
-        if let Some(name) = self.merge.filter(|name| !name.is_valid()) {
+        let names = [("merge", self.merge), ("compaction_filter", self.compaction_filter)];
+        let is_bad = |name: &OperatorName| !name.is_valid();
+        let bad =
+            |(setting, name): (_, Option<OperatorName>)| Some((setting, name.filter(is_bad)?));
+        if let Some((setting, name)) = names.into_iter().find_map(bad) {
             return Err(Error::InvalidSetting {
-                setting: "merge",
+                setting,
                 value: name.to_string(),
-                reason: "the name of an operator has 1 to 31 bytes and no control character".into(),
+                reason: "a name here has 1 to 31 bytes and no control character".into(),
             });
         }
         within("filter_bits", self.filter_bits as usize, 0, 32)

@@ -1,5 +1,6 @@
 //! What a compaction needs from the engine to write tables.
 
+use crate::fold::filtering::ValueFilter;
 use crate::fold::merger::Merger;
 use crate::options::settings::KeyspaceSettings;
 use esker_base::Seqno;
@@ -22,6 +23,8 @@ pub struct JobContext<'a> {
     pub settings: KeyspaceSettings,
     /// Its merge operator, if it has one.
     pub merger: Option<Merger>,
+    /// Its compaction filter, if it has one and the open was given it.
+    pub filter: Option<ValueFilter>,
     /// What has expired by then is deleted. In milliseconds since 1970-01-01.
     pub now: u64,
     /// Makes the compaction end soon with [`Error::Closed`](esker_base::Error::Closed).

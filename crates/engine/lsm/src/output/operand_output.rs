@@ -14,7 +14,7 @@
 //! identify the operands that are in it. If the operator is missing or fails, all
 //! stay as they are: nothing is lost, and a read gets the error.
 
-use super::version_filter::{Decision, VersionFilter};
+use super::version_filter::{Asked, Decision, VersionFilter};
 use crate::fold::combining::{Combined, Combining};
 use crate::fold::expiry::living;
 use crate::fold::merger::Merger;
@@ -106,7 +106,10 @@ impl KeyOutput {
                 self.close_without_base(fold);
                 match fold.judge(seqno, kind, value) {
                     Decision::Drop => {}
-                    Decision::Keep(seqno) => self.versions.push((seqno, kind, value.to_vec())),
+                    // A snapshot sees a stripe that is not the first, so no filter is asked.
+                    Decision::Keep(seqno) | Decision::Ask(seqno) => {
+                        self.versions.push((seqno, kind, value.to_vec()));
+                    }
                     Decision::Delete(seqno) => {
                         self.versions.push((seqno, Kind::Delete, Vec::new()));
                     }
@@ -118,17 +121,41 @@ impl KeyOutput {
     }
 
     /// Merges the open stripe on its base. `version` is the base's own, if it has one.
-    fn close(&mut self, fold: &VersionFilter, base: Option<&[u8]>, version: Option<(Seqno, Kind)>) {
+    fn close(
+        &mut self,
+        fold: &mut VersionFilter,
+        base: Option<&[u8]>,
+        version: Option<(Seqno, Kind)>,
+    ) {
         let Some(OpenStripe { stripe, operands }) = self.open.take() else { return };
         let everybody_sees_it = fold.everybody_sees(stripe);
         if let Ok(value) = self.merger.merge_all(&self.key, base, &operands.oldest_first()) {
-            self.versions.push((operands.newest(), Kind::Put, value));
+            self.push_folded(fold, stripe, (operands.newest(), value));
             return;
         }
         self.keep(operands);
         let stays = |kind| base.is_some() || (!everybody_sees_it && kind == Kind::Delete);
         if let Some((seqno, kind)) = version.filter(|(_, kind)| stays(*kind)) {
             self.versions.push((seqno, kind, base.unwrap_or_default().to_vec()));
+        }
+    }
+
+    /// Adds what operands were folded to, unless the compaction filter decides otherwise.
+    fn push_folded(
+        &mut self,
+        fold: &mut VersionFilter,
+        stripe: usize,
+        (seqno, value): (Seqno, Vec<u8>),
+    ) {
+        let asked = match fold.asks(stripe) {
+            true => fold.ask(&self.key, (seqno, Kind::Put, &value)),
+            false => Asked::Keep,
+        };
+        match asked {
+            Asked::Keep => self.versions.push((seqno, Kind::Put, value)),
+            Asked::Replace(value) => self.versions.push((seqno, Kind::Put, value)),
+            Asked::Delete => self.versions.push((seqno, Kind::Delete, Vec::new())),
+            Asked::Drop => {}
         }
     }
 
@@ -140,7 +167,7 @@ impl KeyOutput {
     }
 
     /// Ends the open stripe, of which no base was met.
-    fn close_without_base(&mut self, fold: &VersionFilter) {
+    fn close_without_base(&mut self, fold: &mut VersionFilter) {
         match self.open.take() {
             Some(open) if fold.everybody_sees(open.stripe) => {
                 self.open = Some(open);

@@ -2,7 +2,7 @@
 
 use super::job_context::JobContext;
 use super::operand_output;
-use super::version_filter::{Decision, VersionFilter};
+use super::version_filter::{Asked, Decision, VersionFilter};
 use crate::version::{TableId, TableMeta, table_file_name};
 use esker_base::{EntryCursor, Error, Kind, RangeTombstone, Result, WriteHint};
 use esker_storage::WritableFile;
@@ -103,6 +103,19 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
             }
             Decision::Delete(seqno) => {
                 writer.add(key, seqno, Kind::Delete, b"")?;
+                filled.versions_out += 1;
+            }
+            Decision::Ask(seqno) => {
+                let version = (cursor.seqno(), kind, cursor.value());
+                match fold.ask(key, version) {
+                    Asked::Keep => writer.add(key, seqno, kind, cursor.value())?,
+                    Asked::Replace(stored) => writer.add(key, seqno, kind, &stored)?,
+                    Asked::Delete => writer.add(key, cursor.seqno(), Kind::Delete, b"")?,
+                    Asked::Drop => {
+                        cursor.next()?;
+                        continue;
+                    }
+                }
                 filled.versions_out += 1;
             }
             Decision::Operand => {

@@ -40,6 +40,12 @@ impl SnapshotStripes {
         }
     }
 
+    /// Whether no snapshot sees a stripe.
+    #[inline]
+    pub fn is_unseen(&self, stripe: usize) -> bool {
+        stripe == self.snapshots.len()
+    }
+
     /// The last seqno of a stripe.
     #[inline]
     pub fn last_of(&self, stripe: usize) -> Seqno {
@@ -57,6 +63,7 @@ mod tests {
         let of: Vec<usize> = (1..=10).map(|seqno| stripes.of(seqno)).collect();
         assert_eq!(of, [0, 0, 0, 0, 0, 1, 1, 1, 2, 2]);
         assert_eq!([0, 1, 2].map(|stripe| stripes.last_of(stripe)), [5, 8, MAX_SEQNO]);
+        assert_eq!([0, 1, 2].map(|stripe| stripes.is_unseen(stripe)), [false, false, true]);
     }
 
     #[test]

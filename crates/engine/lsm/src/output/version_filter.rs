@@ -18,14 +18,19 @@
 //!
 //! An expiring put is a put until it expires, and a delete from then on.
 //!
+//! The compaction filter of the keyspace is asked about a value that stays, if no snapshot sees it. What
+//! the filter drops becomes a delete with the same seqno: so it hides what it hid.
+//!
 //! An operand does not hide the versions below it, as rule 1 has it: `operand_output` folds it with
 //! those of its stripe.
 
 use super::range_del_aggregator::RangeDelAggregator;
 use super::snapshot_stripes::SnapshotStripes;
-use crate::fold::expiry::{At, living};
+use crate::fold::expiry::{At, BEHIND_EXPIRY, living};
+use crate::fold::filtering::{Filtered, ValueFilter};
 use crate::fold::merger::Merger;
 use crate::fold::{Verdict, verdict};
+use esker_api::FilterDecision;
 use esker_base::{Kind, RangeTombstone, Seqno};
 
 /// The fate of a version.
@@ -39,6 +44,22 @@ pub enum Decision {
     Delete(Seqno),
     /// It is an operand, and the newest version of its stripe.
     Operand,
+    /// It stays, with this seqno, unless the compaction filter decides otherwise: see
+    /// `VersionFilter::ask`.
+    Ask(Seqno),
+}
+
+/// What the compaction filter makes of a version.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Asked {
+    /// It stays.
+    Keep,
+    /// It stays, with this value as it is stored.
+    Replace(Vec<u8>),
+    /// It becomes a delete.
+    Delete,
+    /// It goes.
+    Drop,
 }
 
 /// Decides, version by version, what a flush or a merge keeps.
@@ -60,6 +81,9 @@ pub struct VersionFilter {
     pub(super) merger: Option<Merger>,
     /// What has expired by then is deleted.
     pub(super) now: At,
+    /// The compaction filter of the keyspace, if it is to be asked.
+    filter: Option<ValueFilter>,
+    filtered: Filtered,
 }
 
 const NO_STRIPE: usize = usize::MAX;
@@ -79,6 +103,8 @@ impl VersionFilter {
             bytes_seen: 0,
             merger: None,
             now: At::default(),
+            filter: None,
+            filtered: Filtered::default(),
         }
     }
 
@@ -92,6 +118,17 @@ impl VersionFilter {
     pub fn at(mut self, now: u64) -> Self {
         self.now = At(now);
         self
+    }
+
+    /// The same for a compaction that asks a filter.
+    pub(crate) fn filtering(mut self, filter: Option<ValueFilter>) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// What the compaction filter did.
+    pub(crate) fn take_filtered(&mut self) -> Filtered {
+        std::mem::take(&mut self.filtered)
     }
 
     /// Counts a version of so many bytes, key and value.
@@ -157,7 +194,37 @@ impl VersionFilter {
         if is_dead {
             return Decision::Delete(seqno);
         }
-        Decision::Keep(if everybody_sees_it && self.merger.is_none() { 0 } else { seqno })
+        let seqno = if everybody_sees_it && self.merger.is_none() { 0 } else { seqno };
+        if self.asks(stripe) {
+            return Decision::Ask(seqno);
+        }
+        Decision::Keep(seqno)
+    }
+
+    /// Whether the compaction filter is asked about the newest version of a stripe.
+    #[inline]
+    pub(super) fn asks(&self, stripe: usize) -> bool {
+        self.filter.is_some() && self.stripes.is_unseen(stripe)
+    }
+
+    /// What the compaction filter makes of a version, of which [`VersionFilter::asks`] holds, and which is
+    /// the only one of its key that stays of its stripe.
+    #[cold]
+    pub(super) fn ask(&mut self, key: &[u8], version: (Seqno, Kind, &[u8])) -> Asked {
+        let (seqno, kind, stored) = version;
+        let Some(filter) = &self.filter else { return Asked::Keep };
+        let time = if kind == Kind::ExpiringPut { BEHIND_EXPIRY } else { 0 };
+        let Some((time, value)) = stored.split_at_checked(time) else { return Asked::Keep };
+        match filter.decide(key, value, &mut self.filtered) {
+            FilterDecision::Keep => Asked::Keep,
+            FilterDecision::Replace(value) => Asked::Replace([time, &value[..]].concat()),
+            // A seqno of 0 says that nothing older is beneath.
+            FilterDecision::Drop if seqno == 0 || self.everybody_sees(self.stripes.of(seqno)) => {
+                self.keeps_key = false;
+                Asked::Drop
+            }
+            FilterDecision::Drop => Asked::Delete,
+        }
     }
 
     /// Whether all readers see the versions of a stripe, and nothing older is beneath.
@@ -220,7 +287,7 @@ mod tests {
                 Decision::Drop => {}
                 Decision::Keep(seqno) => kept.push((seqno, kind)),
                 Decision::Delete(seqno) => kept.push((seqno, Kind::Delete)),
-                Decision::Operand => unreachable!("there is none"),
+                Decision::Operand | Decision::Ask(_) => unreachable!("there is none"),
             }
         }
         (kept, fold.tombstones_within(None, None).map(|t| t.seqno).collect())
@@ -271,6 +338,90 @@ mod tests {
         assert_eq!(fold(&[(9, PUT)], &[], &[9], true).0, [(0, PUT)]);
         assert_eq!(fold(&[(9, PUT)], &[], &[8], true).0, [(9, PUT)]);
         assert_eq!(fold(&[(9, PUT)], &[], &[], false).0, [(9, PUT)]);
+    }
+
+    /// Drops "drop", and replaces "old".
+    struct Rules;
+
+    impl esker_api::CompactionFilter for Rules {
+        fn name(&self) -> &str {
+            "rules"
+        }
+        fn filter(&self, _: &[u8], value: &[u8]) -> Result<FilterDecision, esker_api::FilterError> {
+            Ok(match value {
+                b"drop" => FilterDecision::Drop,
+                b"old" => FilterDecision::Replace(b"new".to_vec()),
+                _ => FilterDecision::Keep,
+            })
+        }
+    }
+
+    /// What becomes of versions of a key, newest first, in a keyspace with a filter.
+    fn filtered(
+        versions: &[(Seqno, Kind, &[u8])],
+        snapshots: &[Seqno],
+        bottommost: bool,
+    ) -> Vec<(Seqno, Kind, Vec<u8>)> {
+        let mut filters = crate::fold::compaction_filters::CompactionFilters::default();
+        filters.add(std::sync::Arc::new(Rules));
+        let filters =
+            crate::fold::filtering::Filters::new(filters, crate::user_keys::KeyFormat::AsGiven);
+        let mut fold = VersionFilter::new(snapshots.to_vec(), bottommost)
+            .filtering(filters.named(Some("rules".into())));
+        fold.enter(b"k");
+        let mut kept = Vec::new();
+        for &(seqno, kind, value) in versions {
+            match fold.judge(seqno, kind, value) {
+                Decision::Drop => {}
+                Decision::Keep(seqno) => kept.push((seqno, kind, value.to_vec())),
+                Decision::Delete(seqno) => kept.push((seqno, DELETE, Vec::new())),
+                Decision::Ask(kept_as) => match fold.ask(b"k", (seqno, kind, value)) {
+                    Asked::Keep => kept.push((kept_as, kind, value.to_vec())),
+                    Asked::Replace(value) => kept.push((kept_as, kind, value)),
+                    Asked::Delete => kept.push((seqno, DELETE, Vec::new())),
+                    Asked::Drop => {}
+                },
+                Decision::Operand => unreachable!(),
+            }
+        }
+        let is_kept = !kept.is_empty();
+        assert_eq!(fold.last_kept() == b"k", is_kept);
+        kept
+    }
+
+    #[test]
+    fn a_filter_s_drop_is_a_delete_until_the_bottom() {
+        let drop = (9, PUT, &b"drop"[..]);
+        let older = (5, PUT, &b"older"[..]);
+        let delete = (9, DELETE, Vec::new());
+        assert_eq!(filtered(&[drop, older], &[], false), std::slice::from_ref(&delete));
+        assert_eq!(filtered(&[drop, older], &[], true), []);
+        let kept = (0, PUT, b"older".to_vec());
+        assert_eq!(filtered(&[drop, older], &[7], true), [delete, kept]);
+        let bottom = (0, PUT, &b"drop"[..]);
+        assert_eq!(filtered(&[bottom], &[], false), [], "nothing older is beneath");
+    }
+
+    #[test]
+    fn a_filter_s_value_has_the_seqno_and_the_time_of_the_old_one() {
+        let (old, new) = ((9, PUT, &b"old"[..]), b"new".to_vec());
+        assert_eq!(filtered(&[old], &[], false), [(9, PUT, new.clone())]);
+        assert_eq!(filtered(&[old], &[], true), [(0, PUT, new)]);
+        let expiring = |value: &[u8]| [&u64::MAX.to_le_bytes()[..], value].concat();
+        let stored = expiring(b"old");
+        let kept = filtered(&[(9, Kind::ExpiringPut, &stored)], &[], false);
+        assert_eq!(kept, [(9, Kind::ExpiringPut, expiring(b"new"))]);
+    }
+
+    #[test]
+    fn a_filter_is_not_asked_about_what_a_snapshot_sees() {
+        for value in [&b"old"[..], b"drop"] {
+            for snapshots in [&[9][..], &[4, 9], &[9, 30]] {
+                let kept = filtered(&[(9, PUT, value)], snapshots, false);
+                assert_eq!(kept, [(9, PUT, value.to_vec())]);
+            }
+            assert_ne!(filtered(&[(9, PUT, value)], &[8], false), [(9, PUT, value.to_vec())]);
+        }
     }
 
     #[test]

@@ -109,7 +109,8 @@ pub(super) fn fill(
     let (seqno, value) = found?;
     // What the block cache has and keeps would only be in memory twice.
     let is_held = value.is_shared() && !tree.cache.has_evicted();
-    if let Some(dram_table) = tree.dram_table.as_ref().filter(|_| !is_held) {
+    let takes = !is_held && !tree.filters.changes(sought.keyspace);
+    if let Some(dram_table) = tree.dram_table.as_ref().filter(|_| takes) {
         let LookupKey { keyspace, key, hash, snapshot } = sought;
         // R3: what is returned, and nothing else, is offered.
         let seqno = if seqno == 0 { written_by(view) } else { seqno };
@@ -138,8 +139,9 @@ fn get_from_memtable(
 ) -> Option<Result<InMemory>> {
     let LookupKey { keyspace, key, hash, snapshot } = sought;
     // A copy in DRAM spares reading persistent memory, and nothing else.
-    let copies =
-        tree.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
+    let copies = tree.dram_table.as_ref().filter(|table| {
+        memtable.is_in_pmem() && table.wants_puts() && !tree.filters.changes(keyspace)
+    });
     let Some(copies) = copies else {
         let found = memtable.get(keyspace, key, hash, snapshot)?;
         return Some(Ok(match verdict(found.kind, || found.seqno < deleted_below) {
@@ -290,7 +292,8 @@ pub(crate) fn pass(tree: &Tree, view: &SuperVersion, memtable: &Arc<MemTable>) -
     let Some(dram_table) = &tree.dram_table else { return Ok(()) };
     let through = memtable.last_seqno();
     for keyspace in memtable.keyspaces() {
-        if view.version.keyspaces.contains_key(&keyspace) {
+        let is_there = view.version.keyspaces.contains_key(&keyspace);
+        if is_there && !tree.filters.changes(keyspace) {
             pass_keyspace(dram_table, memtable, keyspace, through)?;
         }
     }

@@ -42,7 +42,8 @@ pub(super) fn merged_get(
     keep_expiries(tree, patience)?;
     let until = fold.until();
     let value = fold.finish(&merger, key)?.map(Value::from);
-    if in_memtables >= MANY && snapshot >= tables_through {
+    let stays = !tree.filters.changes(keyspace.id);
+    if in_memtables >= MANY && snapshot >= tables_through && stays {
         let note = HotValue { seqno: snapshot, value: value.clone(), until };
         tree.merges.hot.note(keyspace.id, key, note, || tree.snapshots.list());
     }
@@ -154,6 +155,9 @@ fn look_at_key(
     stored_key: &[u8],
     visible: Seqno,
 ) {
+    if tree.filters.changes(keyspace) {
+        return;
+    }
     let sought = LookupKey::new(view, keyspace, stored_key, visible);
     let (snapshot, hot) = (sought.snapshot(), &tree.merges.hot);
     if hot.rests(keyspace, stored_key, snapshot) {

@@ -14,6 +14,7 @@ use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::engine::Engine;
 use crate::fold::Merges;
 use crate::fold::expiry::ExpiryClock;
+use crate::fold::filtering::Filters;
 use crate::index::registry::IndexRegistry;
 use crate::log::pmem_wal;
 use crate::log::segment_provider::{PoolLogs, SegmentProvider};
@@ -149,6 +150,9 @@ fn assemble(
         0 => None,
         bytes => Some(DramTable::new(bytes, settings.forwarding)),
     };
+    let filters = Filters::new(settings.compaction_filters.clone(), installer.key_format());
+    let filtered = version.keyspaces.values().filter(|it| it.settings.compaction_filter.is_some());
+    filtered.for_each(|keyspace| filters.expect(keyspace.id));
     let indexes = IndexRegistry::new(env.background.clone(), &version);
     let histories = WriteHistories::new(version.flushed_through);
     let view = SuperVersion {
@@ -176,6 +180,7 @@ fn assemble(
         snapshots: Arc::new(SnapshotTracker::new(store_id)),
         leases: PinRegistry::default(),
         known_empty: Arc::default(),
+        filters,
         merges: Arc::new(Merges::new(settings.merge_operators.clone(), keys)),
         time: Arc::new(time),
         counters: Counters::default(),

@@ -9,6 +9,7 @@ pub(crate) mod compaction_counts;
 pub(crate) mod cumulative;
 pub(crate) mod disk_usage;
 mod display;
+pub(crate) mod filter_stats;
 pub(crate) mod reclaim_accuracy;
 pub(crate) mod table_reads;
 pub(crate) mod write_histories;
@@ -24,6 +25,7 @@ use cumulative::CumulativeStats;
 use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
 use esker_pmem::Domain;
+use filter_stats::FilterStats;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -83,6 +85,8 @@ pub struct Stats {
     pub reclaims_within_tenth: u64,
     /// Time that writers were throttled or stalled, summed over all writers.
     pub stalled: Duration,
+    /// What compaction filters did since the database was opened.
+    pub filters: FilterStats,
     /// The statistics of the DRAMTable.
     pub dram_table: DramTableStats,
     /// Hits of the block cache.

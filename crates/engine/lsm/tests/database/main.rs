@@ -14,6 +14,8 @@ mod directory;
 mod dram_table;
 mod edge_keys;
 mod expiry;
+mod filters;
+mod filters_model;
 mod foreign_handles;
 mod indexed_batches;
 mod large_batches;

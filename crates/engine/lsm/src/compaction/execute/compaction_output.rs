@@ -6,7 +6,23 @@ use crate::compaction::plan::CompactionPlan;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::stats::compaction_counts::CompactionEvent;
 use crate::version::{TableId, TableMeta};
-use esker_base::KeyspaceId;
+use esker_base::{KeyspaceId, Seqno};
+
+/// Whether a compaction asks the filter of its keyspace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Filtering {
+    On,
+    /// Every entry stays.
+    Off,
+}
+
+/// What became of the outputs of a compaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Installed {
+    Yes,
+    /// They were removed, because a snapshot would see what a filter changed. Nothing has changed.
+    No,
+}
 
 /// A plan whose outputs are written. It holds no files: what of its inputs goes meanwhile, as with a keyspace, is gone.
 pub(crate) struct CompactionOutput {
@@ -22,10 +38,16 @@ pub(crate) struct CompactionOutput {
     /// The newest level of the inputs, and their bytes there.
     pub(super) moved: (usize, u64),
     pub(super) done: CompactionEvent,
+    /// The snapshots that the compaction knew, if it has to know all: a filter changed what others see.
+    pub(super) knows: Option<Vec<Seqno>>,
 }
 
 impl CompactionOutput {
-    pub(super) fn new(plan: &CompactionPlan, outcome: CompactionResult) -> Self {
+    pub(super) fn new(
+        plan: &CompactionPlan,
+        outcome: CompactionResult,
+        snapshots: &[Seqno],
+    ) -> Self {
         let newest = &plan.inputs[0];
         CompactionOutput {
             held: CompactionClaim::by(plan),
@@ -33,6 +55,7 @@ impl CompactionOutput {
             inputs: plan.tables().map(|table| table.meta.id).collect(),
             place: (plan.output_level, plan.output_run),
             held_place: (newest.level, newest.run),
+            knows: outcome.filtered.is_seen().then(|| snapshots.to_vec()),
             outcome,
             moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
             done: plan.event(),
@@ -55,6 +78,11 @@ impl CompactionOutput {
 
     pub(crate) fn outputs(&self) -> &[TableMeta] {
         &self.outcome.outputs
+    }
+
+    /// Whether a filter changed what readers at present see.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.knows.is_some()
     }
 
     /// Whether its inputs take more than twice the space of its outputs.

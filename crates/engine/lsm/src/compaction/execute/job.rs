@@ -1,14 +1,18 @@
 //! Executes a plan: merges its inputs, then installs the outputs with one edit.
 //!
+//! If a compaction filter changed what readers see, the outputs are installed only while no snapshot
+//! exists that the compaction did not know. Otherwise the plan is executed again, without the filter.
+//!
 //! A large plan is split into parts, and idle compaction threads take some of them. The edit may
 //! come later than the outputs: see `pending_installs`.
 
-use super::compaction_output::{CompactionOutput, add, remove};
+use super::compaction_output::{CompactionOutput, Filtering, Installed, add, remove};
 use super::l0_progress::{JobProgress, L0CompactionProgress, ProgressGuard};
 use super::subcompaction::{CompactionResult, Failure};
 use super::subcompaction_queue::SubcompactionQueue;
 use crate::compaction::execute::subcompaction;
 use crate::compaction::plan::CompactionPlan;
+use crate::fold::filtering::ValueFilter;
 use crate::fold::merger::Merger;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::VersionEdit;
@@ -66,6 +70,7 @@ pub(crate) struct CompactionJob {
     pub(crate) parts: SubcompactionQueue,
     settings: KeyspaceSettings,
     merger: Option<Merger>,
+    filter: Option<ValueFilter>,
     /// Read after the plan was made.
     snapshots: Vec<Seqno>,
     fingerprint_bits: u8,
@@ -90,6 +95,7 @@ impl CompactionJob {
         tree: &Tree,
         plan: &CompactionPlan,
         keyspace: &KeyspaceVersion,
+        filter: Option<ValueFilter>,
         parts_at_most: usize,
     ) -> CompactionJob {
         let now = tree.installer.account().table_bytes();
@@ -98,6 +104,7 @@ impl CompactionJob {
             parts: SubcompactionQueue::new(plan.parts(parts_at_most)),
             settings: keyspace.settings,
             merger: keyspace.settings.merge.map(|_| tree.merger(keyspace)),
+            filter,
             snapshots: tree.snapshots.list(),
             fingerprint_bits: fingerprint_bits(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
@@ -116,6 +123,7 @@ impl CompactionJob {
             snapshots: self.snapshots.clone(),
             settings: self.settings,
             merger: self.merger.clone(),
+            filter: self.filter.clone(),
             now: tree.time.now(),
             cancelled: pacing.throttle.cancelled_flag(),
             throttle: &|bytes| {
@@ -234,7 +242,7 @@ pub(crate) fn run_job<'a>(
     pacing: &Pacing<'_>,
     pool: &dyn SubcompactionPool,
     running: &'a L0CompactionProgress,
-    plan: &CompactionPlan,
+    (plan, filtering): (&CompactionPlan, Filtering),
 ) -> Result<JobOutcome<'a>> {
     tree.installer.mend()?;
     if plan.is_trivial_move() {
@@ -253,7 +261,11 @@ pub(crate) fn run_job<'a>(
     };
     drop(view);
     let parts_at_most = parts_at_most(tree, plan, pool);
-    let job = Arc::new(CompactionJob::new(tree, plan, &keyspace, parts_at_most));
+    let filter = match filtering {
+        Filtering::On => tree.filters.named(keyspace.settings.compaction_filter),
+        Filtering::Off => None,
+    };
+    let job = Arc::new(CompactionJob::new(tree, plan, &keyspace, filter, parts_at_most));
     let is_below_base = is_below_base(&keyspace, plan);
     drop(keyspace);
     let progress = running.enter(job.progress.clone());
@@ -266,7 +278,7 @@ pub(crate) fn run_job<'a>(
         }
         Err(Failure { error, input: None }) => return Err(error),
     };
-    let output = Box::new(CompactionOutput::new(plan, outcome));
+    let output = Box::new(CompactionOutput::new(plan, outcome, &job.snapshots));
     count(tree, &output.outcome);
     Ok(JobOutcome::Merged { output, is_below_base, progress })
 }
@@ -283,16 +295,32 @@ pub(crate) fn install(
     tree: &Tree,
     merged: &CompactionOutput,
     entered: Option<ProgressGuard<'_>>,
-) -> Result<()> {
+) -> Result<Installed> {
+    let excluded = match &merged.knows {
+        Some(snapshots) => match tree.snapshots.exclude_others(snapshots) {
+            Some(excluded) => Some(excluded),
+            None => {
+                remove_outputs(tree, std::slice::from_ref(&merged.outcome));
+                return Ok(Installed::No);
+            }
+        },
+        None => None,
+    };
     let is_dropped = install_edit(tree, merged.keyspace, merged.done, || merged.edit())?;
+    drop(excluded);
     drop(entered);
+    let version = tree.view.load().version.clone();
+    if let Some(keyspace) = version.keyspaces.get(&merged.keyspace) {
+        tree.filters.count((keyspace.id, &keyspace.name), &merged.outcome.filtered);
+    }
+    drop(version);
     if is_dropped {
         remove_outputs(tree, std::slice::from_ref(&merged.outcome));
     }
     if merged.outcome.outputs.is_empty() && merged.outcome.held_back.is_empty() {
         note_dropped(tree, merged.inputs.iter().copied());
     }
-    Ok(())
+    Ok(Installed::Yes)
 }
 
 /// Installs `edit` and counts what it does, unless its keyspace was dropped meanwhile. Returns whether it was.

@@ -15,6 +15,7 @@
 
 use crate::compaction::plan::{CompactionInput, CompactionPlan, SubcompactionRange};
 use crate::compaction::space::garbage_estimate::estimate_plan;
+use crate::fold::filtering::Filtered;
 use crate::options::sizes::GRANDPARENT_TABLES;
 use crate::output::job_context::JobContext;
 use crate::output::output_files::{FinishedTable, OutputFiles, SplitDecision, fill, finish};
@@ -47,6 +48,8 @@ pub struct CompactionResult {
     pub predicted_reclaim_bytes: u64,
     /// Whether the inputs' counters of distinct keys contradicted those samples.
     pub had_sketch_mismatch: bool,
+    /// What the compaction filter did.
+    pub filtered: Box<Filtered>,
 }
 
 impl CompactionResult {
@@ -71,6 +74,7 @@ impl CompactionResult {
         self.entries_out += next.entries_out;
         self.predicted_reclaim_bytes += next.predicted_reclaim_bytes;
         self.had_sketch_mismatch |= next.had_sketch_mismatch;
+        self.filtered.join(*next.filtered);
     }
 }
 
@@ -121,6 +125,7 @@ pub fn execute_part(
         merge: merge_of(plan, part, context),
         fold: VersionFilter::new(context.snapshots.clone(), plan.bottommost && !part.held_back)
             .merging(context.merger.clone())
+            .filtering(context.filter.clone())
             .at(context.now),
         files: OutputFiles::new(context),
         grandparent: 0,
@@ -192,6 +197,7 @@ impl Subcompaction<'_> {
         while let Some(end) = self.write_table(start.as_deref())? {
             start = Some(end);
         }
+        *self.outcome.filtered = self.fold.take_filtered();
         self.files.keep()
     }
 

@@ -9,6 +9,8 @@
 //! * one with a space-amplification limit by the compactions of its own picker, a little at a time
 //!   and within its limit.
 //!
+//! If the keyspace has a compaction filter, every table is rewritten, so that all entries pass it.
+//!
 //! An unreadable table stays, and so does everything above it within its bounds.
 
 use super::leveled::{LevelTargets, into_base, level_0_detour, move_down, output_run};
@@ -39,6 +41,7 @@ pub fn full(
 ) -> Option<CompactionPlan> {
     let mut older = keyspace.clone();
     older.levels[0].runs.retain(|run| run.id < before_file);
+    let rewrites = Rewrites { before_file, all: around.filtered.contains(&keyspace.id) };
     let last = (0..LEVELS).rev().find(|&level| !older.levels[level].is_empty())?;
     let most_bytes = sizes.plan_bytes();
     let gather = match (older.settings.shape, older.settings.dedup) {
@@ -48,11 +51,11 @@ pub fn full(
             let room = ledger.map_or(sizes.goal_plan_bytes() as f64, |ledger| ledger.room());
             let snapshots = &around.snapshots;
             let search = SpaceSearch { keyspace: &older, busy, sizes, snapshots };
-            return within_goal(&search, room, before_file);
+            return within_goal(&search, room, rewrites);
         }
         _ => merge_group(&older, last.max(1), busy, sizes),
     };
-    gather.or_else(|| rewrite_garbage(&older, last, before_file, most_bytes, sizes))
+    gather.or_else(|| rewrite_garbage(&older, last, rewrites, most_bytes, sizes))
 }
 
 /// The compaction of level 0 into the base for a caller that waits until the database is idle. `None`
@@ -168,7 +171,7 @@ fn merge_group(
 }
 
 /// The merges into the base that the keyspace ends with, then those that rid it of its obsolete data.
-fn within_goal(search: &SpaceSearch<'_>, room: f64, before_file: u64) -> Option<CompactionPlan> {
+fn within_goal(search: &SpaceSearch<'_>, room: f64, rewrites: Rewrites) -> Option<CompactionPlan> {
     let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
     // Merges that settled at the same time once made a run each. Where an unreadable table is in the way, they stay.
     let has_runs = older.levels[base].runs.len() > 1;
@@ -179,7 +182,7 @@ fn within_goal(search: &SpaceSearch<'_>, room: f64, before_file: u64) -> Option<
         plan.reason = CompactionReason::Manual;
         return Some(plan);
     }
-    let plan = rewrite_garbage(older, base, before_file, sizes.goal_plan_bytes(), sizes)?;
+    let plan = rewrite_garbage(older, base, rewrites, sizes.goal_plan_bytes(), sizes)?;
     let fits = plan.expected_bytes as f64 <= room || search.is_idle();
     fits.then(|| search.cut_for_base(plan))
 }
@@ -207,12 +210,21 @@ fn groups(keyspace: &KeyspaceVersion, last: usize) -> Vec<Vec<Placed<'_>>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
+/// Which tables of the last run are rewritten.
+#[derive(Clone, Copy)]
+struct Rewrites {
+    /// Only those in files before this one.
+    before_file: u64,
+    /// All of them, to pass the compaction filter, or those with obsolete data.
+    all: bool,
+}
+
 /// Rewrites, in place, a range of the newest run left that still holds deletes, or several versions of a
 /// key, of up to `most_bytes` or one table. Not above older runs, which an unreadable table has left: deletes would stay.
 fn rewrite_garbage(
     keyspace: &KeyspaceVersion,
     last: usize,
-    before_file: u64,
+    rewrites: Rewrites,
     most_bytes: u64,
     sizes: SizeTargets,
 ) -> Option<CompactionPlan> {
@@ -220,7 +232,8 @@ fn rewrite_garbage(
     let has_garbage = |table: &Arc<TableHandle>| {
         let meta = &table.meta;
         let has_deletes = meta.deletes > 0 || meta.range_tombstones > 0;
-        !table.is_unreadable() && meta.id.file < before_file && (has_deletes || table.repeats() > 0)
+        let has_use = || rewrites.all || has_deletes || table.repeats() > 0;
+        !table.is_unreadable() && meta.id.file < rewrites.before_file && has_use()
     };
     let older = &keyspace.levels[last].runs[1..];
     let is_above = |span: &KeyBounds| older.iter().any(|run| !span.tables_of(run).is_empty());

@@ -9,7 +9,7 @@ use crate::stats::write_history::WriteHistory;
 use crate::version::derived::GarbageEstimate;
 use crate::version::{KeyspaceVersion, Version};
 use esker_base::{KeyspaceId, Seqno};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What the pickers have to know in addition to the version.
@@ -29,6 +29,8 @@ pub struct PickerContext {
     pub aged_through: Seqno,
     /// The time by which entries have expired, in milliseconds since 1970-01-01.
     pub now: u64,
+    /// The keyspaces whose tables a full compaction rewrites for their compaction filter.
+    pub filtered: BTreeSet<KeyspaceId>,
 }
 
 impl PickerContext {

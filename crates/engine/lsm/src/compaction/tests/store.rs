@@ -191,6 +191,7 @@ impl Store {
             next_file_id: &next_file_id,
             snapshots: self.snapshots.clone(),
             settings: self.settings,
+            filter: None,
             merger: None,
             now: 0,
             cancelled: &self.cancelled,

@@ -153,6 +153,7 @@ impl Engine {
     ) -> Result<Arc<IndexSlot>> {
         self.tree.check_usable()?;
         let rows = self.tree.resolve(keyspace)?;
+        self.check_unfiltered(keyspace, rows)?;
         let _turn = self.indexes.changes.lock();
         let Some(slot) = self.indexes.find(rows, &settings.name) else {
             return self.create_index(keyspace, settings, registered, None);
@@ -188,6 +189,19 @@ impl Engine {
             None => self.start_build(&slot)?,
         }
         Ok(slot)
+    }
+
+    /// Fails if the keyspace has a compaction filter.
+    fn check_unfiltered(&self, keyspace: &Keyspace, rows: KeyspaceId) -> Result<()> {
+        let view = self.tree.view.pin();
+        let filter = view.version.keyspaces.get(&rows).and_then(|it| it.settings.compaction_filter);
+        match filter {
+            None => Ok(()),
+            Some(filter) => {
+                let (keyspace, filter) = (keyspace.name().to_owned(), filter.into());
+                Err(IndexError::Filtered { keyspace, filter }.into())
+            }
+        }
     }
 
     /// Creates an index in place of another. `changes` is held.

@@ -2,8 +2,12 @@
 //!
 //! Registering a snapshot and listing the snapshots for a flush or a compaction share one lock. So
 //! a snapshot either is in the list, or is newer than every write that the job sees.
+//!
+//! A snapshot of the second kind sees what a compaction filter changes. So the installation of such a
+//! change [excludes](SnapshotTracker::exclude_others) them: none exists, and none is taken before the
+//! change is visible.
 
-use crate::primitives::Mutex;
+use crate::primitives::{Condvar, Mutex};
 use esker_api::StoreId;
 use esker_base::Seqno;
 use esker_pmem::OwnerProcess;
@@ -18,42 +22,79 @@ pub(crate) struct SnapshotTracker {
     owner: OwnerProcess,
     /// The open database that they are of.
     store: StoreId,
-    held: Mutex<BTreeMap<Seqno, usize>>,
+    held: Mutex<Held>,
+    /// Notified when an exclusion ends.
+    included: Condvar,
+}
+
+#[derive(Default)]
+struct Held {
+    /// By seqno, how many holders.
+    snapshots: BTreeMap<Seqno, usize>,
+    /// How many installations exclude new snapshots.
+    exclusions: usize,
 }
 
 impl SnapshotTracker {
     /// None yet, of the open database `store`.
     pub(crate) fn new(store: StoreId) -> Self {
-        SnapshotTracker { owner: OwnerProcess::current(), store, held: Mutex::default() }
+        let (held, included) = (Mutex::default(), Condvar::new());
+        SnapshotTracker { owner: OwnerProcess::current(), store, held, included }
     }
 
-    /// Registers the present point in time, which `visible` says.
+    /// Registers the present point in time, which `visible` says. Waits for the end of an exclusion, which
+    /// takes about as long as one write to the manifest.
     pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> Seqno) -> Snapshot {
         if !self.owner.is_current() {
             return Snapshot { seqno: visible(), registry: self.clone() };
         }
         let mut held = self.held.lock();
+        while held.exclusions > 0 {
+            self.included.wait(&mut held);
+        }
         let seqno = visible();
-        *held.entry(seqno).or_default() += 1;
+        *held.snapshots.entry(seqno).or_default() += 1;
         Snapshot { seqno, registry: self.clone() }
     }
 
     /// Another holder of a snapshot that has a holder.
     pub(crate) fn join(self: &Arc<Self>, seqno: Seqno) -> Snapshot {
         if self.owner.is_current() {
-            *self.held.lock().entry(seqno).or_default() += 1;
+            *self.held.lock().snapshots.entry(seqno).or_default() += 1;
         }
         Snapshot { seqno, registry: self.clone() }
     }
 
     /// The seqnos in use, ascending.
     pub(crate) fn list(&self) -> Vec<Seqno> {
-        self.held.lock().keys().copied().collect()
+        self.held.lock().snapshots.keys().copied().collect()
+    }
+
+    /// Excludes snapshots that are not in `listed`, until the result is dropped. `None` if there is one.
+    pub(crate) fn exclude_others(&self, listed: &[Seqno]) -> Option<Exclusion<'_>> {
+        let mut held = self.held.lock();
+        let are_listed = held.snapshots.keys().all(|seqno| listed.contains(seqno));
+        are_listed.then(|| {
+            held.exclusions += 1;
+            Exclusion { tracker: self }
+        })
     }
 
     /// How many are held.
     pub(crate) fn len(&self) -> usize {
-        self.held.lock().values().sum()
+        self.held.lock().snapshots.values().sum()
+    }
+}
+
+/// As long as it exists, no snapshot is taken.
+pub(crate) struct Exclusion<'a> {
+    tracker: &'a SnapshotTracker,
+}
+
+impl Drop for Exclusion<'_> {
+    fn drop(&mut self) {
+        self.tracker.held.lock().exclusions -= 1;
+        self.tracker.included.notify_all();
     }
 }
 
@@ -107,10 +148,10 @@ impl Drop for Snapshot {
             return;
         }
         let mut held = self.registry.held.lock();
-        if let Some(holders) = held.get_mut(&self.seqno) {
+        if let Some(holders) = held.snapshots.get_mut(&self.seqno) {
             *holders -= 1;
             if *holders == 0 {
-                held.remove(&self.seqno);
+                held.snapshots.remove(&self.seqno);
             }
         }
     }
@@ -129,6 +170,46 @@ impl esker_api::Snapshot for Snapshot {
 
     fn store(&self) -> StoreId {
         self.registry.store
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn an_exclusion_is_refused_while_there_is_an_unlisted_snapshot() {
+        let snapshots = Arc::new(SnapshotTracker::new(StoreId::ANY));
+        let (old, new) = (snapshots.take(|| 3), snapshots.take(|| 5));
+        assert!(snapshots.exclude_others(&[3]).is_none());
+        assert!(snapshots.exclude_others(&[3, 5]).is_some());
+        drop(new);
+        assert!(snapshots.exclude_others(&[3, 4]).is_some());
+        drop(old);
+        assert!(snapshots.exclude_others(&[]).is_some());
+    }
+
+    #[test]
+    fn a_snapshot_waits_for_the_end_of_an_exclusion() {
+        let snapshots = Arc::new(SnapshotTracker::new(StoreId::ANY));
+        let (begins, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let excluded = snapshots.exclude_others(&[]).unwrap();
+        std::thread::scope(|scope| {
+            let taker = scope.spawn(|| {
+                begins.store(true, Ordering::SeqCst);
+                let snapshot = snapshots.take(|| 7);
+                assert!(is_over.load(Ordering::SeqCst));
+                snapshot.seqno()
+            });
+            while !begins.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            (0..1_000).for_each(|_| std::thread::yield_now());
+            is_over.store(true, Ordering::SeqCst);
+            drop(excluded);
+            assert_eq!(taker.join().unwrap(), 7);
+        });
     }
 }
 
@@ -157,6 +238,31 @@ mod loom_tests {
             let snapshot = snapshots.take(|| visible.load(Ordering::SeqCst));
             let keeps_version_1 = flush.join().unwrap();
             assert!(snapshot.seqno() == 2 || keeps_version_1);
+        });
+    }
+
+    /// A compaction filter drops a version. A snapshot that sees it once never misses it later.
+    #[test]
+    fn a_snapshot_never_sees_a_change_by_a_filter() {
+        loom::model(|| {
+            let is_there = Arc::new(AtomicU64::new(1));
+            let snapshots = Arc::new(SnapshotTracker::new(StoreId::ANY));
+            let compaction = {
+                let (is_there, snapshots) = (is_there.clone(), snapshots.clone());
+                thread::spawn(move || {
+                    let listed = snapshots.list();
+                    if listed.is_empty()
+                        && let Some(_excluded) = snapshots.exclude_others(&listed)
+                    {
+                        is_there.store(0, Ordering::SeqCst);
+                    }
+                })
+            };
+            let snapshot = snapshots.take(|| 1);
+            let first = is_there.load(Ordering::SeqCst);
+            compaction.join().unwrap();
+            assert_eq!(first, is_there.load(Ordering::SeqCst));
+            drop(snapshot);
         });
     }
 }
