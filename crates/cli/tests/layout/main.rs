@@ -256,6 +256,14 @@ fn pages_use_standard_words() {
 }
 
 #[test]
+fn the_first_pages_are_short() {
+    let lines_of = |page: &str| read(&root().join(page)).lines().count();
+    let pages = [("README.md", 110), ("CHANGELOG.md", 60)].into_iter();
+    let long = pages.filter(|&(page, limit)| lines_of(page) > limit);
+    expect_none(long.map(|(page, limit)| format!("{page}: more than {limit} lines")).collect());
+}
+
+#[test]
 fn lines_of_pages_fit() {
     expect_none(pages().iter().flat_map(|(path, text)| prose::long_lines(path, text)).collect());
 }
