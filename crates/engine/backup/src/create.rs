@@ -3,6 +3,7 @@
 use crate::copying::{Checksums, Meter, copy, end_checksum};
 use crate::record::{Backup, BackupFile};
 use crate::repository::{PARTIAL, Progress, Repository};
+use crate::stored;
 use esker_base::{FileKind, Result, WriteHint};
 use esker_lsm::{Db, LiveFiles};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +85,7 @@ impl Repository {
     /// Removes what an interrupted call has left half written.
     pub(crate) fn remove_partial_files(&self) -> Result<()> {
         for name in self.storage.list()? {
-            if name.ends_with(PARTIAL) {
+            if name.strip_suffix(PARTIAL).is_some_and(stored::is_written) {
                 self.storage.remove(&name)?;
             }
         }
@@ -175,9 +176,8 @@ impl<'a> Copier<'a> {
         };
         let is_table = !self.files.manifest().contains(&name);
         let stored_as = match is_table {
-            true => format!("{name}.{bytes}.{whole:08x}"),
-            // The manifest of another backup may have the same name.
-            false => format!("{name}.{:08}", self.number),
+            true => stored::table(name, bytes, whole),
+            false => stored::manifest(name, self.number),
         };
         match self.there.get(&stored_as) == Some(&bytes) && is_table {
             // An interrupted backup has copied it.

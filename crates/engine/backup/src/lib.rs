@@ -5,13 +5,15 @@
 //! ```
 //!
 //! Tables never change, so a backup copies only those that no earlier backup has. `repository` is the
-//! directory and its lock, `record` what it knows of a backup, `copying` copies a file and its checksum.
+//! directory and its lock, `record` what it knows of a backup, `stored` the names of its files, and
+//! `copying` copies a file and its checksum.
 //! `create`, `restore`, `verify` and `prune` are the calls.
 //!
 //! What must hold:
 //!
 //! * A record is written when all of its files are durable, and removed before any of them is.
 //! * A file of a repository never changes. It is there as a whole or under another name.
+//! * A file whose name is not a backup's is never removed.
 //! * `CURRENT` is the last file of a restored directory, so half of a database never opens.
 
 #![forbid(unsafe_code)]
@@ -22,6 +24,7 @@ mod prune;
 mod record;
 mod repository;
 mod restore;
+mod stored;
 mod verify;
 
 pub use create::BackupReport;

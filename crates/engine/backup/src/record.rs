@@ -12,7 +12,7 @@ use esker_base::checksum::crc32c;
 use serde::{Deserialize, Serialize};
 
 const MAGIC: &str = "esker-backup 1 ";
-pub(crate) const RECORD_SUFFIX: &str = ".backup";
+const RECORD_SUFFIX: &str = ".backup";
 
 /// A backup in a repository.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

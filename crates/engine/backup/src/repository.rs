@@ -1,6 +1,7 @@
 //! The directory of a repository: its files, its lock, and which database it belongs to.
 
-use crate::record::{Backup, RECORD_SUFFIX};
+use crate::record::Backup;
+use crate::stored;
 use esker_base::checksum::crc32c;
 use esker_base::{BackupError, Clock, Error, FileKind, Result, SystemClock, WriteHint};
 use esker_storage::{PosixStorage, Storage};
@@ -208,12 +209,9 @@ impl Repository {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The files of data that are there, with their lengths.
+    /// The files of databases that are there, with their lengths. Other files are not a backup's.
     pub(crate) fn data_files(&self) -> Result<BTreeMap<String, u64>> {
-        let is_data = |name: &String| {
-            name != REPOSITORY && !name.ends_with(RECORD_SUFFIX) && !name.ends_with(PARTIAL)
-        };
-        let names = self.storage.list()?.into_iter().filter(is_data);
+        let names = self.storage.list()?.into_iter().filter(|name| stored::is_stored(name));
         names.map(|name| Ok((name.clone(), self.storage.open(&name)?.len()?))).collect()
     }
 

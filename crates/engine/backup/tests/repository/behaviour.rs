@@ -2,7 +2,7 @@
 
 use crate::{Model, contents, database, in_memory, over, restored, small, write};
 use esker_backup::Repository;
-use esker_base::{BackupError, Error};
+use esker_base::{BackupError, Error, FileKind, WriteHint};
 use esker_lsm::{Db, Env, KeyspaceSettings, LiveFiles};
 use esker_storage::{MemoryStorage, Storage};
 use std::sync::Arc;
@@ -172,6 +172,24 @@ fn a_prune_keeps_the_newest_and_removes_files_that_no_backup_uses() {
 }
 
 #[test]
+fn files_of_others_in_a_repository_stay() {
+    let (db, mut model) = (database(), Model::new());
+    let (storage, repository) = in_memory();
+    write(&db, &mut model, 0);
+    repository.back_up(&db).unwrap();
+    let others = ["notes.txt", "film.partial", "old.backup", "00000001.log"];
+    for name in others {
+        storage.create(name, WriteHint::of(FileKind::Meta)).unwrap();
+    }
+    write(&db, &mut model, 1);
+    db.compact().unwrap();
+    repository.back_up(&db).unwrap();
+    assert!(repository.prune(1).unwrap().files > 0);
+    assert!(others.iter().all(|name| storage.exists(name).unwrap()));
+    assert_eq!(repository.backups().unwrap().len(), 1);
+}
+
+#[test]
 fn a_backup_that_is_cancelled_leaves_the_earlier_ones_and_the_next_goes_on() {
     let (db, mut model) = (database(), Model::new());
     let (_, repository) = in_memory();
@@ -252,8 +270,7 @@ fn a_restore_that_is_cancelled_leaves_nothing() {
 fn a_directory_whose_restore_was_interrupted_says_so_when_it_is_opened() {
     let target = MemoryStorage::new();
     for name in [esker_lsm::RESTORING, "00000012.tables"] {
-        let hint = esker_base::WriteHint::of(esker_base::FileKind::Meta);
-        target.create(name, hint).unwrap();
+        target.create(name, WriteHint::of(FileKind::Meta)).unwrap();
     }
     let refused = Db::open_with(Env::over(Arc::new(target)), small()).unwrap_err();
     assert!(refused.to_string().contains("restore"), "{refused}");

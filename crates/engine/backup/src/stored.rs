@@ -1,0 +1,71 @@
+//! The names of files in a repository.
+
+use crate::record::Backup;
+use crate::repository::REPOSITORY;
+
+const CURRENT: &str = "CURRENT";
+
+/// The name of a file with tables: its content is a part of it.
+pub(crate) fn table(name: &str, bytes: u64, crc: u32) -> String {
+    format!("{name}.{bytes}.{crc:08x}")
+}
+
+/// The name of the manifest of the backup `number`, or of its `CURRENT`: those of other backups may have the
+/// same name in their databases.
+pub(crate) fn manifest(name: &str, number: u64) -> String {
+    format!("{name}.{number:08}")
+}
+
+/// Whether a file of this name is one of [`table`] or [`manifest`].
+pub(crate) fn is_stored(name: &str) -> bool {
+    let Some((rest, last)) = name.rsplit_once('.') else { return false };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number(last) && last.len() >= 8 && (rest == CURRENT || is_numbered(rest, "manifest")) {
+        return true;
+    }
+    let is_crc = last.len() == 8 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let split = rest.rsplit_once('.');
+    is_crc && split.is_some_and(|(name, bytes)| is_number(bytes) && is_numbered(name, "tables"))
+}
+
+/// Whether a call writes a file of this name, before it has the name of a stored one.
+pub(crate) fn is_written(name: &str) -> bool {
+    name == CURRENT
+        || name == REPOSITORY
+        || Backup::number_in(name).is_some()
+        || is_numbered(name, "tables")
+        || is_numbered(name, "manifest")
+}
+
+/// Whether a name is one of a database: a number and what it is.
+fn is_numbered(name: &str, what: &str) -> bool {
+    let digits = name.strip_suffix(what).and_then(|rest| rest.strip_suffix('.'));
+    digits.is_some_and(|it| it.len() >= 8 && it.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_backups_are_known_and_others_are_not() {
+        for name in ["00000012.tables", "123456789.tables"] {
+            assert!(is_stored(&table(name, 77, 0xab)) && is_written(name) && !is_stored(name));
+        }
+        for name in ["00000013.manifest", "CURRENT"] {
+            assert!(is_stored(&manifest(name, 3)) && is_written(name) && !is_stored(name));
+        }
+        assert!(is_written("REPOSITORY") && is_written("00000003.backup"));
+        for other in [
+            "notes.txt",
+            "CURRENT.old",
+            "12.tables.5.00000001",
+            "00000012.tables.5.0000000x",
+            "00000012.tables..00000001",
+            "00000012.log.00000001",
+            "film.tables.700000000",
+        ] {
+            assert!(!is_stored(other) && !is_written(other), "{other}");
+        }
+    }
+}
