@@ -34,7 +34,7 @@ impl GarbageEstimate {
         }
     }
 
-    /// The estimate with `bytes` of further tables, of which nothing is removed.
+    /// Adds `bytes` of tables whose entries all stay.
     pub(in crate::compaction) fn beside(self, bytes: f64) -> Self {
         GarbageEstimate {
             bytes: self.bytes + bytes,
