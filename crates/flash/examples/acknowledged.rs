@@ -74,14 +74,10 @@ impl Place<'_> {
     }
 
     fn device(&self) -> Result<Env, Box<dyn Error>> {
-        Ok(Env {
-            storage: Arc::new(FlashStorage::open(chunk_device::open(self.path)?)?),
-            log_storage: None,
-            pool: None,
-            clock: Arc::new(SystemClock::new()),
-            background: Arc::new(Threads),
-            seed: 1,
-        })
+        Ok(Env::over(Arc::new(FlashStorage::open(chunk_device::open(self.path)?)?))
+            .clock(Arc::new(SystemClock::new()))
+            .background(Arc::new(Threads))
+            .seed(1))
     }
 
     fn settings(&self) -> Settings {

@@ -54,14 +54,7 @@ impl Clock for Standing {
 
 /// Fills the keyspaces and updates records at random. Returns the most bytes that tables took.
 fn load(storage: Arc<dyn Storage>, parts: &[Part], seed: u64) -> Result<u64> {
-    let env = Env {
-        storage,
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(Standing),
-        background: Arc::new(Stepped),
-        seed,
-    };
+    let env = Env::over(storage).clock(Arc::new(Standing)).background(Arc::new(Stepped)).seed(seed);
     let settings = Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES);
     let db = Db::open_with(env, settings)?;
     let keyspace = |n: usize| db.keyspace(&format!("part {n}"), KeyspaceSettings::default());

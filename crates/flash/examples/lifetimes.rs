@@ -111,14 +111,10 @@ struct Part {
 
 fn open(database: usize, shape: Shape, trace: &Trace) -> (Db, Keyspace) {
     let storage = Noted { below: MemoryStorage::new(), database, trace: trace.clone() };
-    let env = Env {
-        storage: Arc::new(storage),
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(Standing),
-        background: Arc::new(Stepped),
-        seed: 1,
-    };
+    let env = Env::over(Arc::new(storage))
+        .clock(Arc::new(Standing))
+        .background(Arc::new(Stepped))
+        .seed(1);
     let settings = Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES);
     let db = Db::open_with(env, settings).expect("it is new");
     let keyspace = KeyspaceSettings::default().shape(shape);

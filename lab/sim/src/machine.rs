@@ -82,14 +82,13 @@ impl Machine {
     /// An environment on other disks with the same persistent memory, time and randomness.
     pub fn env_on(&mut self, disk: FaultStorage, log_disk: Option<FaultStorage>) -> Env {
         let pool = Pool::over(self.memory.clone(), "pool").expect("a pool is whole at any time");
-        Env {
-            storage: Arc::new(disk),
-            log_storage: log_disk.map(|disk| Arc::new(disk) as Arc<dyn Storage>),
-            pool: Some(pool),
-            clock: self.clock.clone(),
-            background: Arc::new(Stepped),
-            seed: self.rng.next_u64(),
-        }
+        let mut env = Env::over(Arc::new(disk))
+            .pool(pool)
+            .clock(self.clock.clone())
+            .background(Arc::new(Stepped))
+            .seed(self.rng.next_u64());
+        env.log_storage = log_disk.map(|disk| Arc::new(disk) as Arc<dyn Storage>);
+        env
     }
 
     /// An empty pool, for a copy of the database.

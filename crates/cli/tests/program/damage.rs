@@ -12,9 +12,10 @@ use std::sync::Arc;
 /// A database without threads: no file is made, changed or removed while its directory is copied.
 pub fn open_still(dir: PathBuf, logs: Option<PathBuf>) -> esker::Db {
     let storage = |dir| -> Arc<dyn Storage> { Arc::new(PosixStorage::open(dir).unwrap()) };
-    let env = Env { background: Arc::new(Stepped), ..Env::over(storage(dir)) };
+    let mut env = Env::over(storage(dir)).background(Arc::new(Stepped));
+    env.log_storage = logs.map(storage);
     let settings = Settings::default().segment_bytes(1 << 20);
-    esker::Db::open_with(Env { log_storage: logs.map(storage), ..env }, settings).unwrap()
+    esker::Db::open_with(env, settings).unwrap()
 }
 
 /// Tables with `a`, `b`, `c`; then, only in the log, `d` and no `b`.

@@ -289,14 +289,11 @@ fn a_torn_tail_that_a_recovery_went_on_from_is_no_problem() {
     let log = Log::Pmem { pool: path.clone(), emulated: true };
     let settings = Settings::default().log(log);
     // Without threads, nothing is flushed before the kill.
-    let env = Env {
-        storage: Arc::new(PosixStorage::open(pooled.scratch.path("db")).unwrap()),
-        log_storage: None,
-        pool: Some(Pool::open(&path, Accept::Emulated).unwrap()),
-        clock: Arc::new(SystemClock::new()),
-        background: Arc::new(Stepped),
-        seed: 0,
-    };
+    let env = Env::over(Arc::new(PosixStorage::open(pooled.scratch.path("db")).unwrap()))
+        .pool(Pool::open(&path, Accept::Emulated).unwrap())
+        .clock(Arc::new(SystemClock::new()))
+        .background(Arc::new(Stepped))
+        .seed(0);
     let db = esker::Db::open_with(env, settings).unwrap();
     for value in [b"3", b"4"] {
         db.put(&db.default_keyspace(), b"c", value).unwrap();

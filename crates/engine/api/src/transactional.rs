@@ -72,7 +72,7 @@ pub trait Transaction {
 /// # Examples
 ///
 /// ```
-/// # mod esker { pub use esker_api::TransactionOptions; pub use esker_api as transaction; }
+/// # mod esker { pub use esker_api::TransactionOptions; pub mod transaction { pub use esker_api::*; } }
 /// use esker::TransactionOptions;
 /// use esker::transaction::{Concurrency, Isolation};
 ///

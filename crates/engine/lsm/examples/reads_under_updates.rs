@@ -73,7 +73,7 @@ impl Store {
             .memory_bytes(segment_bytes * SEGMENTS_OF_MEMORY)
             .default_keyspace(default_keyspace);
         let (clock, background) = (Arc::new(Slept::default()), Arc::new(Stepped));
-        let env = Env { clock, background, ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).clock(clock).background(background);
         let db = Db::open_with(env, settings).expect("a new database");
         let mut store = Store { kind, db, rng: Rng::new(1), records };
         (0..records).for_each(|number| store.put(number));

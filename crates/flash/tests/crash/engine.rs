@@ -22,14 +22,10 @@ impl Clock for Standing {
 }
 
 fn open(device: &impl Device) -> Result<Db> {
-    let env = Env {
-        storage: Arc::new(device.open()?),
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(Standing),
-        background: Arc::new(Stepped),
-        seed: 1,
-    };
+    let env = Env::over(Arc::new(device.open()?))
+        .clock(Arc::new(Standing))
+        .background(Arc::new(Stepped))
+        .seed(1);
     let settings = Settings::default()
         .log(Log::File { dir: None, sync: SyncPolicy::Always })
         .segment_bytes(64 << 10)

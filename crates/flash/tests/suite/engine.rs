@@ -26,14 +26,10 @@ fn open(device: &MemoryChunkDevice) -> esker_base::Result<Db> {
 }
 
 fn open_with(device: &MemoryChunkDevice, segment_bytes: usize) -> esker_base::Result<Db> {
-    let env = Env {
-        storage: Arc::new(FlashStorage::open(Arc::new(device.clone()))?),
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(Standing),
-        background: Arc::new(Stepped),
-        seed: 1,
-    };
+    let env = Env::over(Arc::new(FlashStorage::open(Arc::new(device.clone()))?))
+        .clock(Arc::new(Standing))
+        .background(Arc::new(Stepped))
+        .seed(1);
     let settings = Settings::default()
         .log(Log::File { dir: None, sync: SyncPolicy::Always })
         .segment_bytes(segment_bytes)

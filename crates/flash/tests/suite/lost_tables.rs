@@ -37,14 +37,10 @@ const NEW: u32 = 2 * KEYS;
 
 /// Nothing is done in the background but by [`Db::run_background_job`].
 fn open(device: &MemoryChunkDevice) -> Result<Db> {
-    let env = Env {
-        storage: Arc::new(FlashStorage::open(Arc::new(device.clone()))?),
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(Standing),
-        background: Arc::new(Stepped),
-        seed: 1,
-    };
+    let env = Env::over(Arc::new(FlashStorage::open(Arc::new(device.clone()))?))
+        .clock(Arc::new(Standing))
+        .background(Arc::new(Stepped))
+        .seed(1);
     let log = Log::File { dir: None, sync: SyncPolicy::Always };
     let settings = Settings::default().log(log).segment_bytes(256 << 10).sealed_segments(1);
     Db::open_with(env, settings)

@@ -64,7 +64,7 @@ impl EskerEngine {
         let mut named = named(&settings.clone().with_pool(&made), &keyspace);
         named.extend(pool.named(&made));
         let storage = Arc::new(PosixStorage::create(dir)?);
-        let env = Env { pool: Some(made.clone()), ..Env::over(storage) };
+        let env = Env::over(storage).pool(made.clone());
         let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open_with(env, settings)?;
         // With its log elsewhere a database has its first segment when it is open.
@@ -83,10 +83,7 @@ impl EskerEngine {
     ) -> Outcome<Self> {
         let mut named = named(&settings, &keyspace);
         named.extend(log.named());
-        let env = Env {
-            log_storage: Some(log.storage()?),
-            ..Env::over(Arc::new(PosixStorage::create(dir)?))
-        };
+        let env = Env::over(Arc::new(PosixStorage::create(dir)?)).log_storage(log.storage()?);
         let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open_with(env, settings)?;
         let engine = EskerEngine::new(name, dir, db, named, keyspace)?;

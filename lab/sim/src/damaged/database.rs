@@ -58,14 +58,11 @@ fn world(dir: &Path, place: Place, is_writer: bool) -> Result<(Env, Settings)> {
         Place::Pool => Log::Pmem { pool: dir.join(POOL), emulated: true },
         _ => Log::File { dir: None, sync: SyncPolicy::Always },
     };
-    let env = Env {
-        storage: storage(dir, place)?,
-        log_storage: None,
-        pool,
-        clock: Arc::new(SimClock::default()),
-        background: Arc::new(Stepped),
-        seed: 1,
-    };
+    let mut env = Env::over(storage(dir, place)?)
+        .clock(Arc::new(SimClock::default()))
+        .background(Arc::new(Stepped))
+        .seed(1);
+    env.pool = pool;
     let settings = Settings::default()
         .log(log)
         .segment_bytes(64 << 10)

@@ -6,7 +6,7 @@ use crate::model::{Existence, World};
 use crate::operations::{SPACES, with_operator};
 use crate::settings::draw_keyspace;
 use esker_base::{Error, Result, Rng};
-use esker_lsm::{Db, Env};
+use esker_lsm::Db;
 
 impl Harness {
     pub(super) fn upkeep(
@@ -92,8 +92,8 @@ impl Harness {
         }
         self.model.all_durable();
         // A checkpoint that was made survives power loss.
-        let pool = Some(self.machine.another_pool());
-        let env = Env { pool, ..self.machine.env_on(target.crash(), None) };
+        let pool = self.machine.another_pool();
+        let env = self.machine.env_on(target.crash(), None).pool(pool);
         let copy = Db::open_with(env, self.opening())
             .map_err(|error| format!("a checkpoint does not open: {error}"))?;
         self.compare_copy("the checkpoint", &copy, self.model.now())

@@ -73,14 +73,11 @@ impl Machine {
             dram_bytes: Some(0),
             forwarding: Forwarding::OnFlush,
         };
-        let env = Env {
-            storage: Arc::new(self.disk.clone()),
-            log_storage: None,
-            pool: Some(Pool::over(self.memory.clone(), "pool")?),
-            clock: Arc::new(SimClock::default()),
-            background: Arc::new(Stepped),
-            seed: self.rng.next_u64(),
-        };
+        let env = Env::over(Arc::new(self.disk.clone()))
+            .pool(Pool::over(self.memory.clone(), "pool")?)
+            .clock(Arc::new(SimClock::default()))
+            .background(Arc::new(Stepped))
+            .seed(self.rng.next_u64());
         Db::open_with(env, settings.settings())
     }
 

@@ -31,14 +31,12 @@ pub fn disk(seed: u64) -> FaultStorage {
 
 /// An environment on `disk`, with the log on `log_disk` if that is given.
 pub fn env(disk: &FaultStorage, log_disk: Option<&FaultStorage>, seed: u64) -> Env {
-    Env {
-        storage: Arc::new(disk.clone()),
-        log_storage: log_disk.map(|disk| Arc::new(disk.clone()) as Arc<dyn Storage>),
-        pool: None,
-        clock: Arc::new(SimClock::default()),
-        background: Arc::new(Stepped),
-        seed,
-    }
+    let mut env = Env::over(Arc::new(disk.clone()))
+        .clock(Arc::new(SimClock::default()))
+        .background(Arc::new(Stepped))
+        .seed(seed);
+    env.log_storage = log_disk.map(|disk| Arc::new(disk.clone()) as Arc<dyn Storage>);
+    env
 }
 
 /// An empty pool of three extents.
@@ -50,7 +48,7 @@ pub fn pool() -> Arc<SimRegion> {
 
 /// An environment on `disk`, with the pool that `memory` holds.
 pub fn pool_env(disk: &FaultStorage, memory: &Arc<SimRegion>) -> Env {
-    Env { pool: Some(Pool::over(memory.clone(), "pool").unwrap()), ..env(disk, None, 1) }
+    env(disk, None, 1).pool(Pool::over(memory.clone(), "pool").unwrap())
 }
 
 /// The log in a pool.

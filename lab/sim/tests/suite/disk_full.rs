@@ -2,7 +2,7 @@
 
 use crate::common::{Pairs, disk, env, key, lose_power, open, pairs, put, settings};
 use esker_base::{Error, SystemClock, Threads};
-use esker_lsm::{Db, Env, Log, SyncPolicy};
+use esker_lsm::{Db, Log, SyncPolicy};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn a_full_pool_before_a_full_disk_says_so_and_goes_on_once_there_is_space() {
         let disk = disk(3);
         let memory = Arc::new(SimRegion::new(136 << 10));
         let pool = Pool::format(memory, "pool", 7).unwrap();
-        let mut env = Env { pool: Some(pool), ..env(&disk, None, 1) };
+        let mut env = env(&disk, None, 1).pool(pool);
         if threaded {
             env.background = Arc::new(Threads);
             env.clock = Arc::new(SystemClock::new());

@@ -2,7 +2,7 @@
 
 use crate::common::{disk, env, key, lose_power, open, pairs, put, settings};
 use esker_base::Error;
-use esker_lsm::{Db, Env, Log, SyncPolicy};
+use esker_lsm::{Db, Log, SyncPolicy};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use esker_storage::FaultStorage;
@@ -213,9 +213,8 @@ fn an_extent_that_was_never_listed_hides_no_log_file() {
         let mut disk = disk(calls);
         let memory = Arc::new(SimRegion::new(256 << 10));
         Pool::format(memory.clone(), "pool", 7).unwrap();
-        let env_of = |disk: &FaultStorage| Env {
-            pool: Some(Pool::over(memory.clone(), "pool").unwrap()),
-            ..env(disk, None, 1)
+        let env_of = |disk: &FaultStorage| {
+            env(disk, None, 1).pool(Pool::over(memory.clone(), "pool").unwrap())
         };
         let killed = |disk: &FaultStorage, db: Option<Db>| {
             let next = disk.kill();

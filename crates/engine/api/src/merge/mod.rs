@@ -52,7 +52,7 @@ impl std::error::Error for MergeError {}
 /// # Examples
 ///
 /// ```
-/// # mod esker { pub use esker_api as merge; }
+/// # mod esker { pub mod merge { pub use esker_api::*; } }
 /// use esker::merge::{MergeError, MergeOperator};
 ///
 /// /// Keeps the longest of all operands.

@@ -200,11 +200,8 @@ mod tests {
     }
 
     fn open(told: &Told, clock: &Arc<Hand>) -> Db {
-        let env = Env {
-            background: Arc::new(Stepped),
-            clock: clock.clone(),
-            ..Env::over(Arc::new(told.clone()))
-        };
+        let env =
+            Env::over(Arc::new(told.clone())).background(Arc::new(Stepped)).clock(clock.clone());
         let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
         let settings = Settings::default()
             .log(Log::None)

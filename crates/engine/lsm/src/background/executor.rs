@@ -352,8 +352,7 @@ mod tests {
 
     #[test]
     fn writers_keep_their_pace_until_the_last_compaction_has_ended() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         let (inner, now) = (db.inner(), db.inner().tree.clock.now());
         let owed =
@@ -375,8 +374,7 @@ mod tests {
     /// A database over a pool of 16 segments, whose work is stepped.
     fn over_a_pool(storage: &Arc<MemoryStorage>, pool: &std::path::Path) -> Db {
         let opened = Pool::open(pool, Accept::Emulated).unwrap();
-        let env =
-            Env { background: Arc::new(Stepped), pool: Some(opened), ..Env::over(storage.clone()) };
+        let env = Env::over(storage.clone()).background(Arc::new(Stepped)).pool(opened);
         let log = Log::Pmem { pool: pool.to_owned(), emulated: true };
         Db::open_with(env, Settings::default().log(log)).unwrap()
     }
@@ -388,8 +386,7 @@ mod tests {
 
     #[test]
     fn of_a_segment_that_was_followed_by_another_the_other_is_not_sealed() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         put_and_seal(&db, b"a");
         db.put(&db.default_keyspace(), b"b", b"value").unwrap();
@@ -401,8 +398,7 @@ mod tests {
 
     #[test]
     fn no_segment_is_prepared_for_a_batch_whose_segments_were_given_back_meanwhile() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
         let inner = db.inner();
         db.put(&db.default_keyspace(), b"a", b"value").unwrap();
@@ -454,11 +450,9 @@ mod tests {
 
     #[test]
     fn a_sealed_memtable_that_is_sorted_by_itself_makes_its_flush_longer() {
-        let env = Env {
-            background: Arc::new(Stepped),
-            clock: Arc::new(Ticking::default()),
-            ..Env::over(Arc::new(MemoryStorage::new()))
-        };
+        let env = Env::over(Arc::new(MemoryStorage::new()))
+            .background(Arc::new(Stepped))
+            .clock(Arc::new(Ticking::default()));
         let default_keyspace = KeyspaceSettings::default()
             .shape(Shape::Tiered { runs: 8 })
             .dedup(Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) });
@@ -479,8 +473,7 @@ mod tests {
     #[test]
     fn a_segment_that_follows_a_full_one_has_all_its_memory_at_once() {
         const SEGMENT: usize = 1 << 20;
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let settings = Settings { segment_bytes: SEGMENT, ..Settings::default() };
         let db = Db::open_with(env, settings).unwrap();
         let (inner, keyspace) = (db.inner(), db.default_keyspace());

@@ -239,8 +239,7 @@ mod tests {
     use esker_table::Compression;
 
     fn open() -> Db {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let settings =
             Settings::default().log(Log::None).segment_bytes(64 << 10).memory_bytes(4 << 20);
         Db::open_with(env, settings).unwrap()

@@ -100,8 +100,7 @@ mod tests {
     use std::cell::Cell;
 
     fn open(resources: Option<&Resources>) -> Db {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let settings = Settings {
             log: Log::None,
             segment_bytes: 64 << 10,

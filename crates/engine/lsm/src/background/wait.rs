@@ -309,8 +309,7 @@ mod tests {
     const SEGMENT_BYTES: usize = 64 << 10;
 
     fn open() -> Db {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let (log, segment_bytes, memory_bytes) = (Log::None, SEGMENT_BYTES, 4 << 20);
         Db::open_with(
             env,

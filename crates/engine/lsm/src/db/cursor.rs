@@ -447,8 +447,7 @@ mod tests {
     fn a_cursor_that_takes_over_a_walk_reads_at_its_own_snapshot_and_range() {
         for seed in 0..100 {
             let mut rng = Rng::new(seed);
-            let env =
-                Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+            let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
             let db = Db::open_with(env, small()).unwrap();
             let other = db.keyspace("other", KeyspaceSettings::default()).unwrap();
             let keyspaces = [db.default_keyspace(), other];

@@ -126,7 +126,7 @@ mod tests {
     use std::sync::Arc;
 
     fn open(storage: &Arc<MemoryStorage>) -> Db {
-        let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+        let env = Env::over(storage.clone()).background(Arc::new(Stepped));
         let settings = Settings::default().segment_bytes(64 << 10).memory_bytes(4 << 20);
         Db::open_with(env, settings).unwrap()
     }

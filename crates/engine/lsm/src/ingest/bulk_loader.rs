@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn many_runs_become_few_and_the_last_entry_of_a_key_counts() {
         let storage = Arc::new(MemoryStorage::new());
-        let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+        let env = Env::over(storage).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default()).unwrap();
         let (keyspace, mut rng, mut model) = (db.default_keyspace(), Rng::new(3), BTreeMap::new());
         let mut loader = db.bulk_loader(&keyspace).unwrap();

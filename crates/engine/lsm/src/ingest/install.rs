@@ -269,7 +269,7 @@ mod tests {
     fn watched() -> (Db, Arc<Watch>) {
         let watch = Arc::new(Watch::default());
         let storage = Watched { below: MemoryStorage::new(), watch: watch.clone() };
-        let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage)) };
+        let env = Env::over(Arc::new(storage)).background(Arc::new(Stepped));
         (Db::open_with(env, Settings::default()).unwrap(), watch)
     }
 

@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn nothing_is_installed_behind_the_closing_record() {
         let storage = Arc::new(MemoryStorage::new());
-        let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+        let env = Env::over(storage).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default()).unwrap();
         let late = db.clone();
         db.close().unwrap();

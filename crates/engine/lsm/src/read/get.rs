@@ -341,8 +341,7 @@ mod tests {
     /// R1: what such a reader finds in its tables is older than what has left the MemTables since.
     #[test]
     fn a_reader_whose_view_is_old_fills_in_nothing_outdated() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default()).unwrap();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         db.put(&keyspace, b"k", b"old").unwrap();
@@ -358,8 +357,7 @@ mod tests {
 
     #[test]
     fn the_first_entry_of_a_memtable_is_found_and_no_earlier_reader_finds_it() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default()).unwrap();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         let before = inner.commit.visible();
@@ -374,8 +372,7 @@ mod tests {
 
     #[test]
     fn the_dram_table_takes_large_values_once_the_block_cache_has_evicted() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default()).unwrap();
         let (keyspace, tree) = (db.default_keyspace(), &db.inner().tree);
         let fills_after_get = |key: &[u8], value: &[u8]| {
@@ -397,8 +394,7 @@ mod tests {
     /// R1 for a batch over two MemTables, of which the view has the first.
     #[test]
     fn a_reader_whose_view_is_old_sees_all_of_a_large_batch_or_nothing() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let settings = Settings::default().segment_bytes(64 << 10).memory_bytes(4 << 20);
         let db = Db::open_with(env, settings).unwrap();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
@@ -432,8 +428,7 @@ mod tests {
     /// without a snapshot, such as `multi_get`, may not see all of them.
     #[test]
     fn a_copy_whose_seqno_was_forgotten_is_not_served_to_readers_of_an_earlier_moment() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default()).unwrap();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         db.put(&keyspace, b"k", b"old").unwrap();

@@ -193,7 +193,7 @@ mod tests {
     fn a_close_frees_memory_although_handles_of_keyspaces_live() {
         for fails in [false, true] {
             let disk = FaultStorage::new(Rng::new(1));
-            let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(disk.clone())) };
+            let env = Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped));
             let settings = Settings {
                 log: Log::File { dir: None, sync: SyncPolicy::Always },
                 segment_bytes: 64 << 10,

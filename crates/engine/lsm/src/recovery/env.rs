@@ -16,8 +16,20 @@ use std::sync::Arc;
 /// The environment of a database: storage, clock, threads and random seed.
 ///
 /// [`Db::open`](crate::Db::open) uses the operating system's. Tests and simulations pass their own
-/// to [`Db::open_with`](crate::Db::open_with).
+/// to [`Db::open_with`](crate::Db::open_with). Begin with [`Env::over`] and change what is special:
+///
+/// ```
+/// use esker_lsm::{Db, Env, Settings};
+/// use esker_storage::MemoryStorage;
+/// use std::sync::Arc;
+///
+/// let env = Env::over(Arc::new(MemoryStorage::new())).seed(7);
+/// let db = Db::open_with(env, Settings::default())?;
+/// db.put(&db.default_keyspace(), "k", "v")?;
+/// # Ok::<(), esker_base::Error>(())
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Env {
     /// The storage of the manifest and the tables, and of the log unless `log_storage` or `pool` is
     /// set.
@@ -53,6 +65,36 @@ impl Env {
             background: Arc::new(Threads),
             seed: seed_from_os(),
         }
+    }
+
+    /// Puts the files of logs on `storage`, and leaves the tables and the manifest where they are.
+    pub fn log_storage(mut self, storage: Arc<dyn Storage>) -> Env {
+        self.log_storage = Some(storage);
+        self
+    }
+
+    /// Puts the log into `pool`, if the settings ask for [`Log::Pmem`].
+    pub fn pool(mut self, pool: Arc<Pool>) -> Env {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Takes the time from `clock`.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Env {
+        self.clock = clock;
+        self
+    }
+
+    /// Runs background threads on `background`.
+    pub fn background(mut self, background: Arc<dyn Background>) -> Env {
+        self.background = background;
+        self
+    }
+
+    /// Draws the id of a new database and the salt of new log segments from `seed`.
+    pub fn seed(mut self, seed: u64) -> Env {
+        self.seed = seed;
+        self
     }
 
     /// Returns the environment with the log storage that the settings ask for, and the settings
@@ -92,14 +134,14 @@ impl Env {
     }
 
     /// Where logs are read from, and orphaned files are removed from.
-    pub(crate) fn log_storage(&self) -> &Arc<dyn Storage> {
+    pub(crate) fn logs(&self) -> &Arc<dyn Storage> {
         self.log_storage.as_ref().unwrap_or(&self.storage)
     }
 
     /// Where logs are read from to be gone on with.
     pub(crate) fn log_source(&self) -> WalSource<'_> {
         let pool = self.pool.as_ref();
-        WalSource { storage: &**self.log_storage(), pool, background: &*self.background }
+        WalSource { storage: &**self.logs(), pool, background: &*self.background }
     }
 
     /// Where logs are read from that are next to the tables.
@@ -116,10 +158,10 @@ impl Env {
     }
 
     /// Returns the storage of the logs at its present state, while a writer continues.
-    pub(crate) fn log_storage_now(&self) -> Result<Arc<dyn Storage>> {
+    pub(crate) fn logs_now(&self) -> Result<Arc<dyn Storage>> {
         match &self.pool {
             Some(pool) => Ok(Arc::new(PmemWalFs(pool.look_again()?))),
-            None => Ok(self.log_storage().clone()),
+            None => Ok(self.logs().clone()),
         }
     }
 

@@ -300,7 +300,7 @@ fn reopen(
         // What a flush waits for depends on what is in tables; and without threads nobody else does it.
         state.version.open_tables_at_once(cache, &*env.background)?;
     }
-    env.check_logs_place(&**env.log_storage(), &state)?;
+    env.check_logs_place(&**env.logs(), &state)?;
     if env.pool.is_some() || env.log_storage.is_some() {
         // The process that created the database may have died, or failed, before the name CURRENT was
         // durable; a claim must not outlive it. Where the pool says its owner, the name was durable
@@ -323,7 +323,7 @@ fn reopen(
     if let Some(torn) = &mut recovered.torn {
         torn.kept_in = quarantine::keep(&*env.storage, &rejected)?;
     }
-    replay::sync_logs(&**env.log_storage(), &recovered)?;
+    replay::sync_logs(&**env.logs(), &recovered)?;
 
     state.logs = recovered.logs.clone();
     if recovered.memtables.is_empty() {
@@ -393,7 +393,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
     // Before the manifest: beside a writer, whatever a table that is there says of edits, the manifest has.
     let names = env.storage.list()?;
     let (mut manifest_name, mut identity, mut state) = newest_state(env)?;
-    let logs = env.log_storage_now()?;
+    let logs = env.logs_now()?;
     // Copied: the writer goes on with what is in the pool.
     let copied = WalSource { storage: &*logs, pool: None, background: &*env.background };
     let mut unlisted = orphan_logs::writes(&env.tables_source(), &state)?;
@@ -411,7 +411,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
         pool.belongs_to(identity)?;
     }
     // After the manifest: a log is where it can be read before the manifest lists it.
-    let logs = env.log_storage_now()?;
+    let logs = env.logs_now()?;
     env.check_logs_place(&*logs, &state)?;
     let copied = WalSource { storage: &*logs, ..copied };
     let mut recovered = read_logs(env, copied, &manifest_name, &state)?;

@@ -106,8 +106,7 @@ mod tests {
 
     #[test]
     fn an_opener_that_panics_is_noticed_and_keeps_nobody_waiting() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         // What has no file can't be opened, and nobody asks for it.
         let impossible = TableHandle::detached(sample_table(1));

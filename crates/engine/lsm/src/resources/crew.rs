@@ -290,11 +290,9 @@ mod tests {
 
     /// A database with `runs` runs of which the last deletes all, and what serves it.
     fn member(clock: &Arc<Hand>, runs: u32, log: Log) -> (Db, Arc<Member>) {
-        let env = Env {
-            background: Arc::new(Stepped),
-            clock: clock.clone(),
-            ..Env::over(Arc::new(MemoryStorage::new()))
-        };
+        let env = Env::over(Arc::new(MemoryStorage::new()))
+            .background(Arc::new(Stepped))
+            .clock(clock.clone());
         let db = Db::open_with(env, Settings::default().log(log)).unwrap();
         let shape = Shape::Tiered { runs: 4 };
         let settings = KeyspaceSettings::default().shape(shape);
@@ -320,8 +318,7 @@ mod tests {
     fn no_second_memtable_is_sealed_while_the_flush_of_one_is_enough() {
         let resources = Resources::new(16 << 20, 1).unwrap();
         let databases = [(); 2].map(|()| {
-            let env =
-                Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+            let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
             let settings = Settings::default()
                 .log(Log::None)
                 .segment_bytes(4 << 20)

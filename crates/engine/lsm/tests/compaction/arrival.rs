@@ -54,11 +54,8 @@ const KEYS: u32 = 1_600;
 impl World {
     fn new() -> World {
         let (clock, storage) = (Arc::new(Told::default()), Bad::default());
-        let env = Env {
-            clock: clock.clone(),
-            background: Arc::new(Stepped),
-            ..Env::over(Arc::new(storage.clone()))
-        };
+        let env =
+            Env::over(Arc::new(storage.clone())).clock(clock.clone()).background(Arc::new(Stepped));
         let settings = Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES);
         let db = Db::open_with(env, settings).unwrap();
         let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();

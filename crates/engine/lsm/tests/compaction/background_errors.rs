@@ -51,7 +51,7 @@ impl FileSystemWrapper for Bad {
 }
 
 fn open(storage: &Bad, background: Arc<dyn Background>) -> Db {
-    let env = Env { background, ..Env::over(Arc::new(storage.clone())) };
+    let env = Env::over(Arc::new(storage.clone())).background(background);
     Db::open_with(env, Settings::default().log(Log::None)).unwrap()
 }
 
@@ -136,7 +136,7 @@ impl FileSystemWrapper for Narrow {
 fn a_writer_that_finds_no_room_for_a_segment_waits_for_the_flush_that_makes_some() {
     let backgrounds: [Arc<dyn Background>; 2] = [Arc::new(Stepped), Arc::new(Threads)];
     for background in backgrounds {
-        let env = Env { background, ..Env::over(Arc::new(Narrow::default())) };
+        let env = Env::over(Arc::new(Narrow::default())).background(background);
         let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
         let settings = Settings::default().segment_bytes(segment_bytes).memory_bytes(memory_bytes);
         let db = Db::open_with(env, settings).unwrap();
@@ -150,7 +150,7 @@ fn a_writer_that_finds_no_room_for_a_segment_waits_for_the_flush_that_makes_some
 #[test]
 #[expect(clippy::disallowed_methods, reason = "whoever waits for ever is left behind")]
 fn a_database_settles_where_only_its_flush_makes_room_for_a_segment() {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(Narrow::default())) };
+    let env = Env::over(Arc::new(Narrow::default())).background(Arc::new(Stepped));
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
     let db = Db::open_with(
         env,
@@ -190,7 +190,7 @@ fn a_manifest_that_finds_no_room_gives_back_what_it_took() {
 #[test]
 fn a_reader_that_is_stepped_writes_nothing() {
     let storage = Arc::new(MemoryStorage::new());
-    let env = || Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+    let env = || Env::over(storage.clone()).background(Arc::new(Stepped));
     let db = Db::open_with(env(), Settings::default()).unwrap();
     db.put(&db.default_keyspace(), b"k", b"v").unwrap();
     let reader = Db::open_read_only_with(env(), Settings::default()).unwrap();
@@ -202,7 +202,7 @@ fn a_reader_that_is_stepped_writes_nothing() {
 
 /// A small database whose background work the test does.
 fn stepped(storage: &FaultStorage, log: Log) -> Result<Db> {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
+    let env = Env::over(Arc::new(storage.clone())).background(Arc::new(Stepped));
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
     Db::open_with(
         env,
@@ -242,7 +242,7 @@ fn an_open_that_cannot_start_all_its_threads_fails() {
     killed::copy_files(dir.path(), copy.path());
     let storage = Arc::new(PosixStorage::open(copy.path()).unwrap());
     let background = Arc::new(OneThread(false.into()));
-    let env = Env { background, ..Env::over(storage) };
+    let env = Env::over(storage).background(background);
     let refused = Db::open_with(env, small()).err().unwrap();
     assert!(refused.to_string().contains("could not start"), "{refused}");
     let db = Db::open(copy.path(), small()).unwrap();

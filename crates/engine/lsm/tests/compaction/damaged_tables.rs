@@ -202,11 +202,8 @@ impl World {
 }
 
 fn open(storage: &Bad, clock: &Arc<Hand>) -> Db {
-    let env = Env {
-        background: Arc::new(Stepped),
-        clock: clock.clone(),
-        ..Env::over(Arc::new(storage.clone()))
-    };
+    let env =
+        Env::over(Arc::new(storage.clone())).background(Arc::new(Stepped)).clock(clock.clone());
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
     let settings =
         Settings::default().log(Log::None).segment_bytes(segment_bytes).memory_bytes(memory_bytes);

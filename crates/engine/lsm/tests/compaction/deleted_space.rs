@@ -142,8 +142,7 @@ impl World {
 }
 
 fn open(storage: &Arc<MemoryStorage>, clock: &Arc<Hand>) -> Db {
-    let env =
-        Env { background: Arc::new(Stepped), clock: clock.clone(), ..Env::over(storage.clone()) };
+    let env = Env::over(storage.clone()).background(Arc::new(Stepped)).clock(clock.clone());
     let settings =
         Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES).memory_bytes(8 << 20);
     Db::open_with(env, settings).unwrap()

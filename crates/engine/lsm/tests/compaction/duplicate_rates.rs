@@ -13,7 +13,7 @@ const SHAPE: Shape = Shape::Tiered { runs: 3 };
 const KEYS: u64 = 2000;
 
 fn open(storage: &MemoryStorage) -> Db {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
+    let env = Env::over(Arc::new(storage.clone())).background(Arc::new(Stepped));
     Db::open_with(env, Settings::default().log(Log::None)).unwrap()
 }
 

@@ -47,14 +47,10 @@ impl Noting {
 }
 
 fn open(storage: &Noting) -> Db {
-    let env = Env {
-        storage: Arc::new(storage.clone()),
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(Standing),
-        background: Arc::new(Stepped),
-        seed: 1,
-    };
+    let env = Env::over(Arc::new(storage.clone()))
+        .clock(Arc::new(Standing))
+        .background(Arc::new(Stepped))
+        .seed(1);
     let settings = Settings::default().log(Log::None).segment_bytes(64 << 10);
     Db::open_with(env, settings).unwrap()
 }

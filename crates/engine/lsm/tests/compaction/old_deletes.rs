@@ -11,7 +11,7 @@ use std::sync::Arc;
 const KEYS: u32 = 1000;
 
 fn open(storage: &MemoryStorage) -> Db {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
+    let env = Env::over(Arc::new(storage.clone())).background(Arc::new(Stepped));
     let settings = Settings::default().log(Log::None).segment_bytes(64 << 10).memory_bytes(4 << 20);
     Db::open_with(env, settings).unwrap()
 }

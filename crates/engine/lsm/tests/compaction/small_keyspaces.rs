@@ -15,7 +15,7 @@ const SEGMENT: u64 = (SEGMENT_BYTES / (VALUE_BYTES + 20)) as u64;
 const LEVELED: Shape = Shape::Leveled { ratio: 10 };
 
 fn open() -> Db {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
     let settings = Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES);
     Db::open_with(env, settings).unwrap()
 }

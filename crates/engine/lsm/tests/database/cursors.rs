@@ -40,8 +40,7 @@ fn key(rng: &mut Rng) -> Vec<u8> {
 
 impl World {
     fn new(seed: u64) -> World {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let settings =
             Settings::default().log(Log::None).segment_bytes(256 << 10).memory_bytes(8 << 20);
         let db = Db::open_with(env, settings).unwrap();
@@ -302,8 +301,7 @@ fn scan_time(keyspace: &Keyspace, forward: bool) -> Duration {
 fn a_scan_takes_no_time_for_versions_and_deleted_keys() {
     const MANY: u64 = 50_000;
     for forward in [true, false] {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         let keyspace = db.default_keyspace();
         keyspace.put(b"live", b"value").unwrap();

@@ -203,7 +203,7 @@ impl Moment {
 fn open(memory: &Path, forwarding: Forwarding) -> Db {
     let path = memory.join("pool");
     let pool = Pool::create(&path, POOL_BYTES, Accept::Emulated).unwrap();
-    let env = Env { pool: Some(pool), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let env = Env::over(Arc::new(MemoryStorage::new())).pool(pool);
     let settings = Settings::default()
         .log(Log::Pmem { pool: path, emulated: true })
         .dram_table_bytes(DRAM_TABLE_BYTES)

@@ -25,7 +25,7 @@ fn large() -> Settings {
 }
 
 fn in_memory(storage: &Arc<MemoryStorage>) -> Db {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+    let env = Env::over(storage.clone()).background(Arc::new(Stepped));
     Db::open_with(env, settings()).unwrap()
 }
 
@@ -260,7 +260,7 @@ fn a_change_of_an_edge_key_is_seen_as_one() {
 #[test]
 fn the_longest_keys_are_64_kib_at_both_edges_and_no_longer() {
     let storage = Arc::new(MemoryStorage::new());
-    let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+    let env = Env::over(storage).background(Arc::new(Stepped));
     let db = Db::open_with(env, large()).unwrap();
     let keyspace = db.default_keyspace();
     for byte in [0, 0xff] {

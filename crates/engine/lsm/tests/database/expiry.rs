@@ -52,7 +52,7 @@ impl Place {
 
     fn open_with(&self, settings: Settings) -> Db {
         let (background, clock) = (Arc::new(Stepped), self.clock.clone());
-        let env = Env { background, clock, ..Env::over(self.storage.clone()) };
+        let env = Env::over(self.storage.clone()).background(background).clock(clock);
         Db::open_with(env, settings).unwrap()
     }
 
@@ -461,11 +461,8 @@ fn a_table_of_expired_entries_alone_goes_without_being_read() {
     for shape in [Shape::Leveled { ratio: 10 }, Shape::Tiered { runs: 8 }] {
         let clock = HandClock::new();
         let disk = FaultStorage::new(Rng::new(7));
-        let env = || Env {
-            background: Arc::new(Stepped),
-            clock: clock.clone(),
-            ..Env::over(Arc::new(disk.clone()))
-        };
+        let env =
+            || Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped)).clock(clock.clone());
         let db = Db::open_with(env(), small()).unwrap();
         let keyspace = db.keyspace("k", KeyspaceSettings::default().shape(shape)).unwrap();
         let other = db.keyspace("other", KeyspaceSettings::default()).unwrap();

@@ -66,7 +66,7 @@ pub fn filtered() -> KeyspaceSettings {
 }
 
 pub fn open(storage: &Arc<MemoryStorage>, settings: Settings) -> Db {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+    let env = Env::over(storage.clone()).background(Arc::new(Stepped));
     Db::open_with(env, settings).unwrap()
 }
 
@@ -263,7 +263,8 @@ fn no_copy_of_a_value_outlives_the_filter() {
         let (_, settings) = rules();
         let settings = settings.log(log).forwarding(Forwarding::Always).memory_bytes(32 << 20);
         let storage = Arc::new(MemoryStorage::new());
-        let env = Env { background: Arc::new(Stepped), pool: opened, ..Env::over(storage.clone()) };
+        let mut env = Env::over(storage.clone()).background(Arc::new(Stepped));
+        env.pool = opened;
         let db = Db::open_with(env, settings).unwrap();
         let keyspace = db.keyspace("k", filtered()).unwrap();
         let other = db.keyspace("other", KeyspaceSettings::default()).unwrap();
@@ -434,8 +435,7 @@ fn a_replaced_value_expires_when_the_old_one_would_have() {
     let (_, settings) = rules();
     let clock = Arc::new(HandClock(1_700_000_000_000.into()));
     let storage = Arc::new(MemoryStorage::new());
-    let env =
-        Env { background: Arc::new(Stepped), clock: clock.clone(), ..Env::over(storage.clone()) };
+    let env = Env::over(storage.clone()).background(Arc::new(Stepped)).clock(clock.clone());
     let db = Db::open_with(env, settings).unwrap();
     let keyspace = db.keyspace("k", filtered()).unwrap();
     keyspace.put_with_ttl("a", "old 1", Duration::from_secs(10)).unwrap();

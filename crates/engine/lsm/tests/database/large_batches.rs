@@ -32,7 +32,7 @@ fn open(dir: &Path) -> Db {
 
 fn try_open(dir: &Path, recovery: Recovery) -> Result<Db, Error> {
     let storage = Arc::new(PosixStorage::open(dir).unwrap());
-    let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+    let env = Env::over(storage).background(Arc::new(Stepped));
     Db::open_with(env, in_files().recovery(recovery))
 }
 
@@ -257,7 +257,7 @@ fn on_faulty_disk(seed: u64, sync: SyncPolicy) -> (FaultStorage, Db) {
 }
 
 fn reopen(disk: &FaultStorage, sync: SyncPolicy) -> Db {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(disk.clone())) };
+    let env = Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped));
     Db::open_with(env, settings(Log::File { dir: None, sync })).unwrap()
 }
 
@@ -354,7 +354,7 @@ fn a_full_disk_refuses_a_batch_before_a_part_is_written() {
 /// The cache gets what the segments of a batch leave of the budget.
 #[test]
 fn the_segments_of_a_batch_are_charged_until_they_are_flushed() {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
     let db = Db::open_with(env, in_files()).unwrap();
     let before = db.stats().memory_charged_bytes;
     write(&db, 1, 250).unwrap();
@@ -402,7 +402,7 @@ fn a_close_waits_for_a_refused_batch_that_removes_its_logs() {
     db.close().unwrap();
     let state = Arc::new((Mutex::new(Removal::NotBegun), Condvar::new()));
     let slow = SlowRemoval { disk: disk.clone(), state: state.clone() };
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(slow)) };
+    let env = Env::over(Arc::new(slow)).background(Arc::new(Stepped));
     let db = Db::open_with(env, in_files()).unwrap();
     disk.set_space_limit(Some(disk.used_bytes() + 5 * SEGMENT_BYTES as u64 / 2));
     std::thread::scope(|scope| {
@@ -449,8 +449,7 @@ fn a_full_disk_that_refuses_a_batch_refuses_no_small_write_beside_it() {
 #[test]
 fn tables_never_hold_a_part_of_a_batch() {
     for log in [Log::None, Log::File { dir: None, sync: SyncPolicy::Os }] {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, settings(log)).unwrap();
         let in_tables = || {
             let levels = db.levels();
@@ -494,7 +493,7 @@ fn readers_beside_a_writer_see_whole_batches() {
 
 #[test]
 fn what_fits_no_batch_is_refused_by_name() {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
     let db = Db::open_with(env, in_files()).unwrap();
     let limits = in_files();
     assert_eq!((limits.max_entry_bytes(), limits.max_batch_bytes()), (16 << 10, 1 << 20));

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn in_steps(storage: &Arc<MemoryStorage>) -> Env {
-    Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) }
+    Env::over(storage.clone()).background(Arc::new(Stepped))
 }
 
 fn open(storage: &Arc<MemoryStorage>, settings: Settings) -> Db {

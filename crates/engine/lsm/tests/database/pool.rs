@@ -79,7 +79,7 @@ fn a_slower_medium_holds_up_each_read_and_no_pass_over_a_segment() {
     let delays =
         InjectedLatency { line_read: Duration::from_micros(1), ..InjectedLatency::default() };
     let pool = Pool::open_delayed(place.pool(), Accept::Emulated, delays, looks.clone()).unwrap();
-    let env = Env { pool: Some(pool), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let env = Env::over(Arc::new(MemoryStorage::new())).pool(pool);
     let db = Db::open_with(env, place.settings()).unwrap();
     put_all(&db, 0..500);
     let waited = || looks.0.load(Ordering::Relaxed);
@@ -106,7 +106,7 @@ fn a_slower_fence_holds_up_each_commit_once() {
     let pool = Pool::open_delayed(place.pool(), Accept::Emulated, delays, looks.clone()).unwrap();
     // No other thread looks at the clock.
     let background = Arc::new(Stepped);
-    let env = Env { background, pool: Some(pool), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let env = Env::over(Arc::new(MemoryStorage::new())).background(background).pool(pool);
     let db = Db::open_with(env, place.settings()).unwrap();
     put_all(&db, 0..1);
     let before = looks.0.load(Ordering::Relaxed);
@@ -322,10 +322,8 @@ fn a_reader_whose_pool_was_opened_before_the_writer_went_on_sees_what_is_there_n
     let place = Place::new();
     let db = place.open().unwrap();
     put_all(&db, 0..100);
-    let env = Env {
-        pool: Some(Pool::open_read_only(place.pool(), Accept::Emulated).unwrap()),
-        ..Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
-    };
+    let env = Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
+        .pool(Pool::open_read_only(place.pool(), Accept::Emulated).unwrap());
     put_all(&db, 100..40_000);
     // The segments of the beginning are gone.
     while db.stats().flushes <= 2 {
@@ -338,12 +336,10 @@ fn a_reader_whose_pool_was_opened_before_the_writer_went_on_sees_what_is_there_n
 /// A process with the random seed, and so the salt, of all others of the test. What it recovered stays in
 /// the pool until it is stepped.
 fn open_with_one_seed(place: &Place) -> Db {
-    let env = Env {
-        background: Arc::new(Stepped),
-        pool: Some(Pool::open(place.pool(), Accept::Emulated).unwrap()),
-        seed: 1,
-        ..Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
-    };
+    let env = Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
+        .background(Arc::new(Stepped))
+        .pool(Pool::open(place.pool(), Accept::Emulated).unwrap())
+        .seed(1);
     Db::open_with(env, place.settings()).unwrap()
 }
 

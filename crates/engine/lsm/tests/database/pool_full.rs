@@ -37,7 +37,7 @@ fn open(
     background: Arc<dyn Background>,
 ) -> Db {
     let clock = Arc::new(Sleeps::default());
-    let env = Env { clock, background, pool: Some(pool.clone()), ..Env::over(storage) };
+    let env = Env::over(storage).clock(clock).background(background).pool(pool.clone());
     let log = Log::Pmem { pool: path.to_owned(), emulated: true };
     Db::open_with(env, Settings::default().log(log)).unwrap()
 }

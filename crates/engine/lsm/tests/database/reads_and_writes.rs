@@ -295,7 +295,7 @@ fn a_queue_that_is_trimmed_from_its_front_stays_small() {
 #[test]
 fn a_batch_whose_range_deletes_find_no_room_in_a_memtable_goes_to_the_next() {
     let storage = Arc::new(MemoryStorage::new());
-    let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+    let env = Env::over(storage).background(Arc::new(Stepped));
     let db = Db::open_with(env, small()).unwrap();
     let keyspace = db.default_keyspace();
     let delete = |from: u64, many: u64| {

@@ -48,11 +48,9 @@ fn key(n: u64) -> Vec<u8> {
 
 impl Overwritten {
     fn new(shape: Shape, dedup: Dedup, segment_bytes: usize) -> Self {
-        let env = Env {
-            clock: Arc::new(Standing),
-            background: Arc::new(Stepped),
-            ..Env::over(Arc::new(MemoryStorage::new()))
-        };
+        let env = Env::over(Arc::new(MemoryStorage::new()))
+            .clock(Arc::new(Standing))
+            .background(Arc::new(Stepped));
         let settings =
             Settings::default().log(Log::None).segment_bytes(segment_bytes).dram_table_bytes(0);
         let db = Db::open_with(env, settings).unwrap();

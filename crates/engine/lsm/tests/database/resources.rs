@@ -41,7 +41,7 @@ fn open(background: &Counted, storage: &MemoryStorage, resources: &Resources) ->
 }
 
 fn open_over(background: &Counted, storage: Arc<dyn Storage>, resources: &Resources) -> Db {
-    let env = Env { background: Arc::new(background.clone()), ..Env::over(storage) };
+    let env = Env::over(storage).background(Arc::new(background.clone()));
     let settings = Settings::default().segment_bytes(1 << 20).resources(resources.clone());
     Db::open_with(env, settings).unwrap()
 }
@@ -158,10 +158,8 @@ fn memtables_of_all_databases_together_stay_within_their_part_of_the_budget() {
 fn the_largest_memtable_of_all_is_flushed_for_a_database_that_finds_no_memory() {
     let (background, resources) = (Counted::default(), Resources::new(24 << 20, 2).unwrap());
     let open = || {
-        let env = Env {
-            background: Arc::new(background.clone()),
-            ..Env::over(Arc::new(MemoryStorage::new()))
-        };
+        let env =
+            Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(background.clone()));
         let (segment_bytes, resources) = (8 << 20, Some(resources.clone()));
         Db::open_with(env, Settings::default().segment_bytes(segment_bytes).resources(resources))
             .unwrap()

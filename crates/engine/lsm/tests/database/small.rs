@@ -95,7 +95,7 @@ fn a_log_that_is_not_whole_is_not_used_again() {
 }
 
 fn over(storage: &FaultStorage) -> Db {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
+    let env = Env::over(Arc::new(storage.clone())).background(Arc::new(Stepped));
     let log = Log::File { dir: None, sync: SyncPolicy::Always };
     let settings = Settings::default().log(log).segment_bytes(1 << 20);
     Db::open_with(env, settings).unwrap()

@@ -50,7 +50,7 @@ impl Gated {
     }
 
     fn open_stepped(&self, sync: SyncPolicy) -> Db {
-        let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(self.clone())) };
+        let env = Env::over(Arc::new(self.clone())).background(Arc::new(Stepped));
         self.open_in(env, sync)
     }
 

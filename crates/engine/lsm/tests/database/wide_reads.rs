@@ -88,7 +88,7 @@ fn many_gets_at_once_and_scans_find_what_single_gets_find() {
     ];
     for (storage, seed) in storages.into_iter().zip(1..) {
         for background in [Arc::new(Stepped) as Arc<dyn Background>, Arc::new(Threads)] {
-            let env = Env { background, ..Env::over(storage.clone()) };
+            let env = Env::over(storage.clone()).background(background);
             let db = Db::open_with(env, settings()).unwrap();
             let (keyspace, mut rng) = (db.default_keyspace(), Rng::new(seed));
             let kept: Vec<_> = db.range(&keyspace, ..).map(copied).collect();
@@ -107,7 +107,7 @@ fn many_gets_at_once_and_scans_find_what_single_gets_find() {
 #[test]
 fn a_read_that_fails_gives_an_error_with_its_place_or_is_made_good() {
     let storage = FaultStorage::new(Rng::new(1));
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
+    let env = Env::over(Arc::new(storage.clone())).background(Arc::new(Stepped));
     let db = Db::open_with(env, settings()).unwrap();
     let (keyspace, mut rng) = (db.default_keyspace(), Rng::new(1));
     let model = fill(&db, &keyspace, &mut rng);
@@ -161,7 +161,7 @@ fn the_thread_and_the_memory_of_wide_reads_are_taken_when_they_are_needed() {
     db.compact().unwrap();
     db.close().unwrap();
     let background = Arc::new(CountedThreads::new("esker-reads"));
-    let env = Env { background: background.clone(), ..Env::over(storage) };
+    let env = Env::over(storage).background(background.clone());
     let db = Db::open_with(env, settings.clone()).unwrap();
     let keyspace = db.default_keyspace();
     for (key, value) in model.iter().take(100) {

@@ -19,7 +19,7 @@ pub fn disk() -> FaultStorage {
 }
 
 pub fn try_open(disk: &FaultStorage) -> Result<Db> {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(disk.clone())) };
+    let env = Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped));
     Db::open_with(env, settings())
 }
 

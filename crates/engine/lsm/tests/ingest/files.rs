@@ -32,10 +32,8 @@ fn a_checkpoint_has_what_was_ingested() {
     put_all(&keyspace, &entries(7..8, "puts after"));
     let copy = Arc::new(MemoryStorage::new());
     db.checkpoint_to(&*copy).unwrap();
-    let env = esker_lsm::Env {
-        background: Arc::new(esker_base::background::Stepped),
-        ..esker_lsm::Env::over(copy.clone())
-    };
+    let env =
+        esker_lsm::Env::over(copy.clone()).background(Arc::new(esker_base::background::Stepped));
     let copied = esker_lsm::Db::open_with(env, logged()).unwrap();
     assert!(content(&copied.default_keyspace()) == content(&keyspace));
     assert!(copy.list().unwrap().iter().all(|name| !name.ends_with(".ingest")));
@@ -97,10 +95,8 @@ fn a_read_only_open_sees_an_ingest_that_no_flush_has_followed() {
     let keyspace = db.default_keyspace();
     put_all(&keyspace, &entries(0..10, "puts"));
     let seqno = keyspace.ingest(entries(5..15, "ingest")).unwrap().seqno.unwrap();
-    let env = esker_lsm::Env {
-        background: Arc::new(esker_base::background::Stepped),
-        ..esker_lsm::Env::over(Arc::new(disk.clone()))
-    };
+    let env = esker_lsm::Env::over(Arc::new(disk.clone()))
+        .background(Arc::new(esker_base::background::Stepped));
     let reader = esker_lsm::Db::open_read_only_with(env, logged()).unwrap();
     assert!(content(&reader.default_keyspace()) == content(&keyspace));
     assert_eq!(reader.snapshot().seqno(), seqno);

@@ -98,7 +98,7 @@ impl Losing {
     }
 
     fn env(&self, background: Arc<dyn Background>) -> Env {
-        Env { background, ..Env::over(Arc::new(self.clone())) }
+        Env::over(Arc::new(self.clone())).background(background)
     }
 
     fn try_open(&self, background: Arc<dyn Background>) -> Result<Db> {

@@ -40,7 +40,7 @@ fn logged() -> Settings {
 }
 
 fn open(storage: &Arc<MemoryStorage>, settings: Settings) -> esker_base::Result<Db> {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+    let env = Env::over(storage.clone()).background(Arc::new(Stepped));
     Db::open_with(env, settings)
 }
 
@@ -55,7 +55,7 @@ impl Clock for Hurried {
 }
 
 fn open_read_only(env: Env, settings: &Settings) -> esker_base::Result<Db> {
-    let env = Env { background: Arc::new(Stepped), clock: Arc::new(Hurried), ..env };
+    let env = env.background(Arc::new(Stepped)).clock(Arc::new(Hurried));
     Db::open_read_only_with(env, settings.clone())
 }
 
@@ -225,8 +225,8 @@ fn a_manifest_that_is_cut_between_records_is_reported_if_logs_are_elsewhere() {
     let (storage, logs) = (Arc::new(MemoryStorage::new()), Arc::new(MemoryStorage::new()));
     let env = |storage: &Arc<MemoryStorage>, logs: &Arc<MemoryStorage>| {
         let log_storage: Arc<dyn Storage> = logs.clone();
-        let env = Env { log_storage: Some(log_storage), ..Env::over(storage.clone()) };
-        Env { background: Arc::new(Stepped), clock: Arc::new(Hurried), ..env }
+        let env = Env::over(storage.clone()).log_storage(log_storage);
+        env.background(Arc::new(Stepped)).clock(Arc::new(Hurried))
     };
     let db = Db::open_with(env(&storage, &logs), logged()).unwrap();
     put(&db, 0..60, 1);

@@ -57,7 +57,7 @@ impl Waiting {
 }
 
 fn try_open(storage: &MemoryStorage, background: Arc<dyn Background>) -> Result<Db> {
-    let env = Env { background, ..Env::over(Arc::new(storage.clone())) };
+    let env = Env::over(Arc::new(storage.clone())).background(background);
     Db::open_with(env, Settings::default().log(Log::None))
 }
 

@@ -62,7 +62,7 @@ fn a_value_made_of_frames_keeps_no_database_with_log_files_from_opening() {
         .memory_bytes(8 << 20);
     let open = |dir: &Path| {
         let storage = Arc::new(PosixStorage::open(dir).unwrap());
-        let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+        let env = Env::over(storage).background(Arc::new(Stepped));
         Db::open_with(env, settings.clone())
     };
     let dir = tempfile::tempdir().unwrap();

@@ -319,11 +319,9 @@ fn a_pool_that_was_forgotten_is_asked_for() {
 
 /// A database whose background work is done when it is asked for.
 fn stepped(place: &Place) -> Db {
-    let env = Env {
-        background: Arc::new(Stepped),
-        pool: Some(Pool::open(place.pool(), Accept::Emulated).unwrap()),
-        ..Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
-    };
+    let env = Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
+        .background(Arc::new(Stepped))
+        .pool(Pool::open(place.pool(), Accept::Emulated).unwrap());
     Db::open_with(env, place.settings()).unwrap()
 }
 

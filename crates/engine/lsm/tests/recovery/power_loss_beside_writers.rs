@@ -151,7 +151,7 @@ impl Run {
         let durable: Numbers =
             array::from_fn(|writer| self.durable[writer].load(Ordering::SeqCst).max(read[writer]));
         let image = self.disk.crash_image(Rng::new(seed));
-        let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(image)) };
+        let env = Env::over(Arc::new(image)).background(Arc::new(Stepped));
         let db = Db::open_with(env, settings(SyncPolicy::Always)).unwrap();
         let keyspace = db.default_keyspace();
         let get = |writer, place| db.get(&keyspace, key(writer, place)).unwrap();

@@ -33,11 +33,7 @@ fn settings(sync: SyncPolicy) -> Settings {
 }
 
 fn open(disk: &FaultStorage, clock: &Arc<TestClock>) -> Db {
-    let env = Env {
-        background: Arc::new(Stepped),
-        clock: clock.clone(),
-        ..Env::over(Arc::new(disk.clone()))
-    };
+    let env = Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped)).clock(clock.clone());
     Db::open_with(env, settings(SyncPolicy::Every(INTERVAL))).unwrap()
 }
 

@@ -17,10 +17,7 @@ fn open(dir: &Path) -> Db {
 }
 
 fn try_open(dir: &Path, recovery: Recovery) -> Result<Db> {
-    let env = Env {
-        background: Arc::new(Stepped),
-        ..Env::over(Arc::new(PosixStorage::open(dir).unwrap()))
-    };
+    let env = Env::over(Arc::new(PosixStorage::open(dir).unwrap())).background(Arc::new(Stepped));
     let settings =
         Settings::default().recovery(recovery).segment_bytes(256 << 10).memory_bytes(8 << 20);
     Db::open_with(env, settings)

@@ -66,7 +66,7 @@ fn bytes_of(value: &[u8]) -> f64 {
 }
 
 fn open(storage: &Watched, clock: Arc<dyn Clock>, background: Arc<dyn Background>) -> Db {
-    let env = Env { clock, background, ..Env::over(Arc::new(storage.clone())) };
+    let env = Env::over(Arc::new(storage.clone())).clock(clock).background(background);
     let settings = Settings::default()
         .log(Log::None)
         .segment_bytes(SEGMENT_BYTES)

@@ -93,14 +93,10 @@ fn a_namespace_of_keys_is_refused() {
 
 fn database(target: &Target, background: Arc<dyn Background>) -> Db {
     let storage = BlockStorage::open(client(target), &Threads).unwrap();
-    let env = Env {
-        storage: Arc::new(storage),
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(SystemClock::new()),
-        background,
-        seed: 1,
-    };
+    let env = Env::over(Arc::new(storage))
+        .clock(Arc::new(SystemClock::new()))
+        .background(background)
+        .seed(1);
     let settings = DbSettings::default()
         .log(Log::File { dir: None, sync: SyncPolicy::Always })
         .segment_bytes(1 << 20);

@@ -173,14 +173,10 @@ impl Device {
 }
 
 fn open(host: &Arc<HostFtl>, storage: Arc<FlashStorage>) -> Result<Db, Error> {
-    let env = Env {
-        storage,
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(HostClock(host.clone())),
-        background: Arc::new(EqualThreads),
-        seed: SEED,
-    };
+    let env = Env::over(storage)
+        .clock(Arc::new(HostClock(host.clone())))
+        .background(Arc::new(EqualThreads))
+        .seed(SEED);
     let settings = Settings::default()
         .log(Log::None)
         .segment_bytes(SEGMENT_BYTES)

@@ -450,7 +450,7 @@ mod tests {
 
     /// A database with a keyspace that has so many runs in level 0.
     fn with_runs(env: Env, runs: usize) -> (Db, Keyspace) {
-        let env = Env { background: Arc::new(Stepped), ..env };
+        let env = env.background(Arc::new(Stepped));
         let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
         let settings = Settings::default()
             .log(Log::None)
@@ -473,7 +473,7 @@ mod tests {
     fn with_runs_on_a_busy_storage(runs: usize) -> (Db, Keyspace, Arc<Slept>) {
         let clock = Arc::new(Slept::default());
         let storage = Arc::new(Busy(MemoryStorage::new()));
-        let env = Env { clock: clock.clone(), ..Env::over(storage) };
+        let env = Env::over(storage).clock(clock.clone());
         let (db, keyspace) = with_runs(env, runs);
         (db, keyspace, clock)
     }
@@ -574,11 +574,9 @@ mod tests {
     #[test]
     fn a_flush_yields_to_reads() {
         let clock = Arc::new(Slept::default());
-        let env = Env {
-            background: Arc::new(Stepped),
-            clock: clock.clone(),
-            ..Env::over(Arc::new(Busy(MemoryStorage::new())))
-        };
+        let env = Env::over(Arc::new(Busy(MemoryStorage::new())))
+            .background(Arc::new(Stepped))
+            .clock(clock.clone());
         let db = Db::open_with(env, Settings::default().log(Log::None)).unwrap();
         db.put(&db.default_keyspace(), b"key", b"value").unwrap();
         db.inner().commit.lock_active().seal();

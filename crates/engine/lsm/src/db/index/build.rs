@@ -186,8 +186,7 @@ mod tests {
     use esker_storage::MemoryStorage;
 
     fn rows_and_slot() -> (Db, Keyspace, Arc<IndexSlot>) {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default()).unwrap();
         let users = db.default_keyspace();
         for key in ["a", "b", "c"] {

@@ -220,7 +220,7 @@ mod tests {
     fn entries_without_rows_are_found_without_the_functions() {
         let storage = Arc::new(MemoryStorage::new());
         let open = || {
-            let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+            let env = Env::over(storage.clone()).background(Arc::new(Stepped));
             crate::Db::open_with(env, Settings::default()).unwrap()
         };
         let db = open();

@@ -37,7 +37,7 @@ impl Keyspace {
     /// # Examples
     ///
     /// ```
-    /// # mod esker { pub use esker_lsm::*; pub use esker_lsm as index; }
+    /// # mod esker { pub use esker_lsm::*; pub mod index { pub use esker_lsm::*; } }
     /// # fn main() -> esker_base::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// use esker::index::IndexSettings;
@@ -338,8 +338,7 @@ mod tests {
     /// A writer may find no index, and take its seqno only after one was created.
     #[test]
     fn a_batch_that_was_prepared_before_an_index_is_not_written_after_it() {
-        let env =
-            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
         let db = Db::open_with(env, Settings::default().segment_bytes(64 << 10)).unwrap();
         let (users, engine) = (db.default_keyspace(), db.inner());
         let (mut small, mut large) = (WriteBatch::new(), WriteBatch::new());
@@ -377,7 +376,7 @@ mod tests {
 
     #[test]
     fn threads_of_builds_that_are_over_are_let_go() {
-        let env = Env { background: Arc::new(Over), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Over));
         let db = Db::open_with(env, Settings::default()).unwrap();
         for version in 1..5 {
             let settings = IndexSettings::new("by_value").version(version);

@@ -253,7 +253,7 @@ impl Strays {
     pub(crate) fn dispose(self, env: &Env) -> Vec<String> {
         let rename = |storage: &dyn Storage, name: &str| quarantine::set_aside(storage, name);
         let mut aside = dispose(&*env.storage, self.tables, rename);
-        let logs = &**env.log_storage();
+        let logs = &**env.logs();
         aside.extend(match &env.pool {
             None => dispose(logs, self.logs, rename),
             // An extent has no name that could change. Its content is copied.

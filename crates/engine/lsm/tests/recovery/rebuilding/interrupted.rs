@@ -22,7 +22,7 @@ fn inspector_of(disk: &FaultStorage) -> Inspector {
 }
 
 fn open_disk(disk: &FaultStorage) -> esker_base::Result<Db> {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(disk.clone())) };
+    let env = Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped));
     Db::open_with(env, settings())
 }
 

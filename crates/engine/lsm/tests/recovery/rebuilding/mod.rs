@@ -23,7 +23,7 @@ fn settings() -> Settings {
 }
 
 fn open(storage: &Arc<MemoryStorage>) -> esker_base::Result<Db> {
-    let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+    let env = Env::over(storage.clone()).background(Arc::new(Stepped));
     Db::open_with(env, settings())
 }
 
