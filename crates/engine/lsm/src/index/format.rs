@@ -7,7 +7,11 @@
 use esker_api::KeyRange;
 use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint32};
 use esker_base::key::prefix_end;
+use smallvec::SmallVec;
 use std::ops::Bound;
+
+/// The key of an entry. Most fit without an allocation.
+pub(crate) type EntryKey = SmallVec<[u8; 128]>;
 
 /// The first byte of an entry.
 const ENTRY: u8 = 0x01;
@@ -23,19 +27,19 @@ const BUILDING: u8 = 0;
 const READY: u8 = 1;
 
 /// Appends `index_key` so that it keeps its order and prefixes.
-fn put_escaped(index_key: &[u8], out: &mut Vec<u8>) {
+fn put_escaped(mut index_key: &[u8], out: &mut EntryKey) {
     out.push(ENTRY);
-    for &byte in index_key {
-        match byte <= ESCAPE {
-            true => out.extend_from_slice(&[ESCAPE, byte + 1]),
-            false => out.push(byte),
-        }
+    while let Some(plain) = index_key.iter().position(|&byte| byte <= ESCAPE) {
+        out.extend_from_slice(&index_key[..plain]);
+        out.extend_from_slice(&[ESCAPE, index_key[plain] + 1]);
+        index_key = &index_key[plain + 1..];
     }
+    out.extend_from_slice(index_key);
 }
 
 /// Sets `out` to the key of the entry for `index_key` and the row `key`. A unique index has one row for
 /// a key, whose key is the value of the entry, so `key` is empty.
-pub(crate) fn entry_key(index_key: &[u8], key: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn entry_key(index_key: &[u8], key: &[u8], out: &mut EntryKey) {
     out.clear();
     out.reserve(index_key.len() + key.len() + 2);
     put_escaped(index_key, out);
@@ -61,10 +65,10 @@ pub(crate) fn split_entry_key(entry: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 /// The range of the entries whose index keys are in `range`.
 pub(crate) fn entry_range(range: &KeyRange) -> KeyRange {
     let bound = |index_key: &[u8], behind: Option<u8>| {
-        let mut out = Vec::with_capacity(index_key.len() + 2);
+        let mut out = EntryKey::new();
         put_escaped(index_key, &mut out);
         out.extend(behind);
-        out
+        out.into_vec()
     };
     // All entries of a key are from its bytes and a 0 up to its bytes and a 1, which begins longer keys.
     let start = match &range.start {
@@ -82,8 +86,9 @@ pub(crate) fn entry_range(range: &KeyRange) -> KeyRange {
 
 /// The range of the entries whose index keys start with `prefix`.
 pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
-    let mut start = Vec::with_capacity(prefix.len() + 1);
+    let mut start = EntryKey::new();
     put_escaped(prefix, &mut start);
+    let start = start.into_vec();
     let end = prefix_end(&start).expect("an entry starts with a 1");
     KeyRange { start: Bound::Included(start), end: Bound::Excluded(end) }
 }
@@ -170,9 +175,9 @@ mod tests {
     ];
 
     fn entry(index_key: &[u8], key: &[u8]) -> Vec<u8> {
-        let mut out = vec![7; 3];
+        let mut out = EntryKey::from_slice(&[7; 3]);
         entry_key(index_key, key, &mut out);
-        out
+        out.into_vec()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The keys that the function of an index gives a row.
 
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,8 +10,9 @@ pub(crate) type IndexFunction = dyn Fn(&[u8], &[u8], &mut IndexKeys) + Send + Sy
 /// Takes the keys of a row in an index: none, one or several. A key that is added twice counts once.
 #[derive(Default, Debug)]
 pub struct IndexKeys {
-    bytes: Vec<u8>,
-    keys: Vec<Range<u32>>,
+    // Most rows have one short key: it needs no allocation.
+    bytes: SmallVec<[u8; 64]>,
+    keys: SmallVec<[Range<u32>; 2]>,
 }
 
 impl IndexKeys {

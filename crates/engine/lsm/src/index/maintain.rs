@@ -20,6 +20,7 @@ use crate::version::readers::super_version::pin_present;
 use crate::write::CommitPipeline;
 use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Entry, Error, IndexError, KeyspaceId, Kind, MAX_KEY_BYTES, Result};
+use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,6 +35,9 @@ pub(crate) struct Indexing<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) commit: &'a CommitPipeline,
 }
+
+/// Room that a row's entry is given in its batch at once. A longer one costs another allocation.
+const ENTRY_ROOM_BYTES: usize = 64;
 
 /// A batch with the entries of indexes, and what keeps them right until it is visible.
 pub(crate) struct IndexedBatch<'a> {
@@ -58,7 +62,7 @@ type ChangedRows<'b> = BTreeMap<(KeyspaceId, Cow<'b, [u8]>), Option<&'b [u8]>>;
 #[derive(Default)]
 struct RowChanges<'b> {
     /// By keyspace and key, each row once.
-    rows: Vec<RowChange<'b>>,
+    rows: SmallVec<[RowChange<'b>; 1]>,
     /// Keyspaces whose rows are all deleted before `rows` are written.
     cleared: BTreeSet<KeyspaceId>,
 }
@@ -116,7 +120,7 @@ impl<'a> Indexing<'a> {
         changes: &RowChanges<'_>,
         rows: HeldStripes<'a>,
     ) -> Result<IndexedBatch<'a>> {
-        let mut indexed = batch.clone();
+        let mut indexed = batch.clone_with_room(changes.rows.len() * ENTRY_ROOM_BYTES);
         for keyspace in &changes.cleared {
             for slot in &map[keyspace] {
                 slot.registered()?;
@@ -131,9 +135,10 @@ impl<'a> Indexing<'a> {
                 slot.registered()?;
             }
             for rows in rows.chunks(CHUNK_ROWS) {
-                let keys: Vec<_> = rows.iter().map(|row| self.tree.keys.user(&row.key)).collect();
+                let keys: SmallVec<[_; 1]> =
+                    rows.iter().map(|row| self.tree.keys.user(&row.key)).collect();
                 let before = match changes.cleared.contains(&keyspace) {
-                    true => vec![None; keys.len()],
+                    true => smallvec![None; keys.len()],
                     false => self.values(keyspace, &keys)?,
                 };
                 for slot in slots {
@@ -142,7 +147,7 @@ impl<'a> Indexing<'a> {
             }
         }
         let unique_keys = match unique.is_empty() {
-            true => Vec::new(),
+            true => HeldStripes::new(),
             false => self.add_unique(&unique, &changes.cleared, &mut indexed)?,
         };
         Ok(IndexedBatch { batch: indexed, _rows: rows, _unique_keys: unique_keys })
@@ -217,14 +222,18 @@ impl<'a> Indexing<'a> {
         self,
         keyspace: KeyspaceId,
         keys: &[K],
-    ) -> Result<Vec<Option<Value>>> {
+    ) -> Result<SmallVec<[Option<Value>; 1]>> {
         let (view, now) = pin_present(|| self.tree.view.pin(), || self.commit.visible());
-        multi_get(self.tree, &view, keyspace, keys, now)
+        if let [key] = keys {
+            let value = get(self.tree, &view, keyspace, key.as_ref(), now, ReadTier::MayBlock)?;
+            return Ok(smallvec![value]);
+        }
+        multi_get(self.tree, &view, keyspace, keys, now).map(SmallVec::from_vec)
     }
 
     /// The row that has `index_key` in the unique index `slot` now.
     pub(crate) fn owner(self, slot: &IndexSlot, index_key: &[u8]) -> Result<Option<Value>> {
-        let mut entry = Vec::new();
+        let mut entry = format::EntryKey::new();
         format::entry_key(index_key, b"", &mut entry);
         let (view, now) = pin_present(|| self.tree.view.pin(), || self.commit.visible());
         get(self.tree, &view, slot.entries, &entry, now, ReadTier::MayBlock)
@@ -242,7 +251,7 @@ impl<'a> Indexing<'a> {
     ) -> Result<()> {
         let is_unique = slot.registered()?.is_unique;
         let (mut old, mut new) = (IndexKeys::default(), IndexKeys::default());
-        let mut entry = Vec::new();
+        let mut entry = format::EntryKey::new();
         for ((row, key), before) in rows.iter().zip(keys).zip(before) {
             old.clear();
             new.clear();
@@ -297,7 +306,7 @@ impl<'a> Indexing<'a> {
                 owners.insert((change.slot.entries, &change.index_key), None);
             }
         }
-        let mut entry = Vec::new();
+        let mut entry = format::EntryKey::new();
         for change in changes.iter().filter(|change| change.is_added) {
             format::entry_key(&change.index_key, b"", &mut entry);
             check_entry(&change.slot, &entry, &change.row)?;
@@ -327,7 +336,7 @@ impl<'a> Indexing<'a> {
 
 /// What `batch`, which has no range delete, makes of rows.
 fn changes<'b>(batch: &'b WriteBatch, map: &IndexMap) -> Result<RowChanges<'b>> {
-    let mut rows = Vec::with_capacity(batch.len());
+    let mut rows: SmallVec<[RowChange<'b>; 1]> = SmallVec::new();
     for entry in batch.iter().filter(|entry| map.contains_key(&entry.keyspace)) {
         let (keyspace, key) = (entry.keyspace, Cow::Borrowed(entry.key));
         rows.push(RowChange { keyspace, key, value: value_after(&entry, map)? });

@@ -2,6 +2,7 @@
 
 use esker_base::{KeyspaceId, hash64};
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 
 /// How many locks rows share, and so many for keys of unique indexes.
 const STRIPES: usize = 1024;
@@ -12,7 +13,10 @@ pub(crate) struct Stripes {
 }
 
 /// Locks that are held until this is dropped.
-pub(crate) type HeldStripes<'a> = Vec<MutexGuard<'a, ()>>;
+pub(crate) type HeldStripes<'a> = SmallVec<[MutexGuard<'a, ()>; 2]>;
+
+/// Locks to take. Most batches change one row.
+pub(crate) type WantedStripes = SmallVec<[u16; 8]>;
 
 impl Default for Stripes {
     fn default() -> Self {
@@ -28,7 +32,7 @@ impl Stripes {
     }
 
     /// Takes the locks `wanted`, in ascending order, so that two callers never wait for each other.
-    pub(crate) fn lock(&self, mut wanted: Vec<u16>) -> HeldStripes<'_> {
+    pub(crate) fn lock(&self, mut wanted: WantedStripes) -> HeldStripes<'_> {
         wanted.sort_unstable();
         wanted.dedup();
         wanted.into_iter().map(|stripe| self.locks[usize::from(stripe)].lock()).collect()

@@ -143,7 +143,7 @@ fn add_at_once(engine: &Engine, slot: &IndexSlot, keys: &[Vec<u8>]) -> Result<()
     let is_unique = slot.registered()?.is_unique;
     let values = indexing.values(slot.rows, keys)?;
     let mut batch = WriteBatch::new();
-    let (mut index_keys, mut entry) = (IndexKeys::default(), Vec::new());
+    let (mut index_keys, mut entry) = (IndexKeys::default(), format::EntryKey::new());
     let mut unique: BTreeMap<Vec<u8>, &[u8]> = BTreeMap::new();
     for (key, value) in keys.iter().zip(&values) {
         let Some(value) = value else { continue };

@@ -170,9 +170,9 @@ impl Index {
             found.rows += 1;
             slot.keys_of(key, value, &mut keys)?;
             for index_key in keys.iter() {
-                let mut entry = Vec::new();
+                let mut entry = format::EntryKey::new();
                 format::entry_key(index_key, if is_unique { b"" } else { key }, &mut entry);
-                expected.push((entry, key.to_vec()));
+                expected.push((entry.into_vec(), key.to_vec()));
             }
             cursor.next()?;
         }
