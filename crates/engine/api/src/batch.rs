@@ -65,8 +65,8 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Returns a copy with room for `bytes` more bytes of encoded entries.
-    pub fn clone_with_room(&self, bytes: usize) -> Self {
+    /// Returns a copy that has capacity for `bytes` more bytes of encoded entries.
+    pub fn clone_with_capacity(&self, bytes: usize) -> Self {
         let mut encoded = Vec::with_capacity(self.encoded.len() + bytes);
         encoded.extend_from_slice(&self.encoded);
         WriteBatch { encoded, more_keyspaces: self.more_keyspaces.clone(), ..*self }

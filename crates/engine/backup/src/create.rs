@@ -4,7 +4,7 @@ use crate::copying::{Checksums, Meter, copy, end_checksum};
 use crate::record::{Backup, BackupFile};
 use crate::repository::{PARTIAL, Progress, Repository};
 use crate::stored;
-use esker_base::{FileKind, Result, WriteHint};
+use esker_base::{Error, FileKind, Result, WriteHint};
 use esker_lsm::{Db, LiveFiles};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,11 +34,12 @@ impl Repository {
     ///
     /// # Errors
     /// * [`BackupError::OtherDatabase`](crate::BackupError::OtherDatabase) if the repository belongs to
-    ///   another database; [`Error::Locked`](esker_base::Error::Locked) if another call changes it.
-    /// * [`Error::Corruption`](esker_base::Error::Corruption) if a table of the database is damaged. Earlier backups stay.
-    /// * [`Error::Io`](esker_base::Error::Io) if a file cannot be read or written; the errors of [`Db::flush`].
+    ///   another database; [`Error::Locked`] if another call changes it.
+    /// * [`Error::Corruption`] if a table of the database is damaged. Earlier backups stay.
+    /// * [`Error::Io`] if a file cannot be read or written; the errors of [`Db::flush`].
     ///
-    /// After an error the repository has its earlier backups. Files that were copied stay, and the next
+    /// A damaged record of an earlier backup is no error: [`Repository::verify`] reports it. After an error
+    /// the repository has its earlier backups. Files that were copied stay, and the next
     /// backup uses them.
     pub fn back_up(&self, db: &Db) -> Result<BackupReport> {
         self.back_up_files(&db.live_files()?, &mut |_| true)
@@ -47,7 +48,7 @@ impl Repository {
     /// Backs up `files`, as long as `goes_on` returns true. It is called after each mebibyte.
     ///
     /// # Errors
-    /// [`Error::Cancelled`](esker_base::Error::Cancelled) if `goes_on` returned false, and the errors of [`Repository::back_up`].
+    /// [`Error::Cancelled`] if `goes_on` returned false, and the errors of [`Repository::back_up`].
     pub fn back_up_files(
         &self,
         files: &LiveFiles,
@@ -57,8 +58,7 @@ impl Repository {
         self.claim(files.database())?;
         self.remove_partial_files()?;
         let made = self.clock.calendar().as_millis() as u64;
-        let earlier = self.backups()?;
-        let number = earlier.last().map_or(1, |last| last.number + 1);
+        let (number, earlier) = self.earlier()?;
         let mut copier = Copier::new(self, files, number, &earlier, goes_on)?;
         let mut all = Vec::new();
         for name in files.tables() {
@@ -80,6 +80,23 @@ impl Repository {
         let backup = Backup { number, database, made, seqno: files.seqno(), files: all };
         self.write_whole(&Backup::record_name(number), backup.encode().as_bytes())?;
         Ok(report)
+    }
+
+    /// The number of the next backup, and the earlier ones. One whose record is damaged keeps its number and
+    /// its files, which are copied again: it must not keep the database from being backed up.
+    fn earlier(&self) -> Result<(u64, Vec<Backup>)> {
+        let names = self.storage.list()?;
+        let numbers: BTreeSet<u64> =
+            names.iter().filter_map(|name| Backup::number_in(name)).collect();
+        let next = numbers.last().map_or(1, |last| last + 1);
+        let mut earlier = Vec::new();
+        for number in numbers {
+            match self.backup(number) {
+                Err(Error::Backup(_)) => {}
+                read => earlier.push(read?),
+            }
+        }
+        Ok((next, earlier))
     }
 
     /// Removes what an interrupted call has left half written.
@@ -153,8 +170,39 @@ impl<'a> Copier<'a> {
         if let Some(stored) = self.stored(name)? {
             return Ok(stored);
         }
+        if let Some(left) = self.left(name)? {
+            return Ok(left);
+        }
         self.files.verify(name)?;
         self.copy(name)
+    }
+
+    /// The same table, if an interrupted backup copied it and it is intact.
+    fn left(&mut self, name: &str) -> Result<Option<BackupFile>> {
+        let file = self.files.open(name)?;
+        let (bytes, end) = (file.len()?, end_checksum(&*file)?);
+        let copies: Vec<String> =
+            self.there.keys().filter(|it| stored::is_table(it, name, bytes)).cloned().collect();
+        for stored_as in copies {
+            let copied = self.repository.storage.open(&stored_as)?;
+            if end_checksum(&*copied)? != end {
+                continue;
+            }
+            let whole = copy(&*copied, None, &mut self.meter)?.whole;
+            if stored::table(name, bytes, whole) == stored_as {
+                let name = name.to_owned();
+                return Ok(Some(BackupFile {
+                    name,
+                    stored_as,
+                    bytes,
+                    crc32c: whole,
+                    end_crc32c: end,
+                }));
+            }
+            // It is read in vain, and copied.
+            self.meter.progress.total += bytes;
+        }
+        Ok(None)
     }
 
     /// Copies a file, and gives it a name that says what is in it.
@@ -174,16 +222,12 @@ impl<'a> Copier<'a> {
                 return Err(error);
             }
         };
-        let is_table = !self.files.manifest().contains(&name);
-        let stored_as = match is_table {
-            true => stored::table(name, bytes, whole),
-            false => stored::manifest(name, self.number),
+        let stored_as = match self.files.manifest().contains(&name) {
+            true => stored::manifest(name, self.number),
+            false => stored::table(name, bytes, whole),
         };
-        match self.there.get(&stored_as) == Some(&bytes) && is_table {
-            // An interrupted backup has copied it.
-            true => storage.remove(&partial)?,
-            false => storage.rename(&partial, &stored_as)?,
-        }
+        // A damaged copy of it may be there: see `left`.
+        storage.rename(&partial, &stored_as)?;
         self.report.copied_files += 1;
         self.report.copied_bytes += bytes;
         Ok(BackupFile { name: name.to_owned(), stored_as, bytes, crc32c: whole, end_crc32c: end })

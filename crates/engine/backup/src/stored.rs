@@ -10,6 +10,13 @@ pub(crate) fn table(name: &str, bytes: u64, crc: u32) -> String {
     format!("{name}.{bytes}.{crc:08x}")
 }
 
+/// Whether `stored` is the name of a table file `name` with so many bytes, whatever is in it.
+pub(crate) fn is_table(stored: &str, name: &str, bytes: u64) -> bool {
+    let rest = stored.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+    rest.and_then(|rest| rest.rsplit_once('.'))
+        .is_some_and(|(found, _)| *found == bytes.to_string())
+}
+
 /// The name of the manifest of the backup `number`, or of its `CURRENT`: those of other backups may have the
 /// same name in their databases.
 pub(crate) fn manifest(name: &str, number: u64) -> String {
@@ -51,6 +58,8 @@ mod tests {
     fn names_of_backups_are_known_and_others_are_not() {
         for name in ["00000012.tables", "123456789.tables"] {
             assert!(is_stored(&table(name, 77, 0xab)) && is_written(name) && !is_stored(name));
+            assert!(is_table(&table(name, 77, 0xab), name, 77));
+            assert!(!is_table(&table(name, 7, 0xab), name, 77) && !is_table(name, name, 77));
         }
         for name in ["00000013.manifest", "CURRENT"] {
             assert!(is_stored(&manifest(name, 3)) && is_written(name) && !is_stored(name));

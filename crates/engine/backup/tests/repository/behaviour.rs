@@ -189,6 +189,62 @@ fn files_of_others_in_a_repository_stay() {
     assert_eq!(repository.backups().unwrap().len(), 1);
 }
 
+/// Flips a bit in the middle of a file.
+fn damage(storage: &MemoryStorage, name: &str) {
+    let file = storage.open(name).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    storage.remove(name).unwrap();
+    storage.create(name, WriteHint::of(FileKind::Meta)).unwrap().append(&bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_record_stops_no_backup_but_a_prune() {
+    let (db, mut model) = (database(), Model::new());
+    let (storage, repository) = in_memory();
+    for round in 0..2 {
+        write(&db, &mut model, round);
+        repository.back_up(&db).unwrap();
+    }
+    for name in ["00000001.backup", "00000002.backup"] {
+        damage(&storage, name);
+    }
+    write(&db, &mut model, 2);
+    let report = repository.back_up(&db).unwrap();
+    assert_eq!(report.number, 3, "no damaged record is written over");
+    let backup = repository.backups().unwrap_err();
+    assert!(backup.to_string().contains("00000001.backup"), "{backup}");
+    assert!(matches!(backup_error(repository.prune(1).unwrap_err()), BackupError::Damaged { .. }));
+    let mut problems = 0;
+    let verified = repository.verify(&mut |_| problems += 1, &mut |_| true).unwrap();
+    assert_eq!((verified.intact, verified.damaged, problems), (vec![3], vec![1, 2], 2));
+    let dir = tempfile::tempdir().unwrap();
+    repository.restore(Some(3), dir.path().join("new")).unwrap();
+    let new = Db::open(dir.path().join("new"), small()).unwrap();
+    assert_eq!(contents(&new), model);
+}
+
+#[test]
+fn a_damaged_file_of_an_interrupted_backup_is_written_again() {
+    let (db, mut model) = (database(), Model::new());
+    let (storage, repository) = in_memory();
+    write(&db, &mut model, 0);
+    repository.back_up(&db).unwrap();
+    // As if the backup had been interrupted before its record.
+    storage.remove("00000001.backup").unwrap();
+    let names = storage.list().unwrap();
+    let tables: Vec<_> = names.iter().filter(|name| name.contains(".tables.")).collect();
+    assert!(!tables.is_empty());
+    for name in tables {
+        damage(&storage, name);
+    }
+    repository.back_up(&db).unwrap();
+    let backup = repository.backups().unwrap().remove(0);
+    assert_eq!(contents(&restored(&repository, &backup).unwrap()), model);
+}
+
 #[test]
 fn a_backup_that_is_cancelled_leaves_the_earlier_ones_and_the_next_goes_on() {
     let (db, mut model) = (database(), Model::new());
@@ -209,7 +265,8 @@ fn a_backup_that_is_cancelled_leaves_the_earlier_ones_and_the_next_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let no = backup_error(repository.restore(None, dir.path().join("new")).unwrap_err());
     assert!(matches!(no, BackupError::UnknownBackup { .. }), "{no}");
-    repository.back_up_files(&files, &mut |_| true).unwrap();
+    let report = repository.back_up_files(&files, &mut |_| true).unwrap();
+    assert!(report.copied_files < report.files, "a table that was copied is not copied again");
     let backup = repository.backups().unwrap().remove(0);
     assert_eq!(contents(&restored(&repository, &backup).unwrap()), model);
 }

@@ -36,8 +36,8 @@ pub(crate) struct Indexing<'a> {
     pub(crate) commit: &'a CommitPipeline,
 }
 
-/// Room that a row's entry is given in its batch at once. A longer one costs another allocation.
-const ENTRY_ROOM_BYTES: usize = 64;
+/// Capacity that a batch gets for the entry of a row. A longer entry costs another allocation.
+const ENTRY_CAPACITY_BYTES: usize = 64;
 
 /// A batch with the entries of indexes, and what keeps them right until it is visible.
 pub(crate) struct IndexedBatch<'a> {
@@ -120,7 +120,7 @@ impl<'a> Indexing<'a> {
         changes: &RowChanges<'_>,
         rows: HeldStripes<'a>,
     ) -> Result<IndexedBatch<'a>> {
-        let mut indexed = batch.clone_with_room(changes.rows.len() * ENTRY_ROOM_BYTES);
+        let mut indexed = batch.clone_with_capacity(changes.rows.len() * ENTRY_CAPACITY_BYTES);
         for keyspace in &changes.cleared {
             for slot in &map[keyspace] {
                 slot.registered()?;
