@@ -6,6 +6,7 @@ use crate::place::Home;
 use crate::session;
 use crate::units::parse_bytes;
 use clap::Args;
+use esker::options::BackgroundWriteRate;
 use esker::{Settings, SyncPolicy};
 
 /// Settings of a database.
@@ -21,6 +22,9 @@ pub struct DatabaseOptions {
     /// Threads for compaction [default: 2]
     #[arg(long, value_name = "N")]
     pub background_threads: Option<usize>,
+    /// The most bytes per second that flushes and compactions write, as 20MiB or 5MiB..100MiB [default: unlimited]
+    #[arg(long, value_name = "RATE")]
+    pub background_write_rate: Option<BackgroundWriteRate>,
 }
 
 /// When the log is synced, of commands that do not sync each write themselves.
@@ -49,6 +53,7 @@ impl DatabaseOptions {
             .segment_bytes(home.extent_bytes().or(self.segment).unwrap_or(default.segment_bytes))
             .memory_bytes(self.memory.unwrap_or(default.memory_bytes))
             .background_threads(self.background_threads.unwrap_or(default.background_threads))
+            .background_write_rate(self.background_write_rate.unwrap_or_default())
             .answers_requests(true);
         settings.validate()?;
         Ok(settings)

@@ -174,6 +174,7 @@ fn flag(setting: &'static str) -> &'static str {
         "segment_bytes" => "--segment",
         "memory_bytes" => "--memory",
         "background_threads" => "--background-threads",
+        "background_write_rate" => "--background-write-rate",
         "dram_table_bytes" => "--dram-table",
         "log sync interval" => "--sync",
         "filter_bits" => "--filter-bits",

@@ -179,7 +179,9 @@ pub mod ingest {
 
 /// Types of the fields of [`Settings`] and [`KeyspaceSettings`].
 pub mod options {
-    pub use esker_lsm::{Dedup, Forwarding, Ratio, Recovery, Resources, Shape};
+    pub use esker_lsm::{
+        BackgroundWriteRate, Dedup, Forwarding, Ratio, Recovery, Resources, Shape,
+    };
     pub use esker_table::Compression;
 }
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod background;
+pub mod byte_size;
 pub mod checksum;
 pub mod clock;
 pub mod coding;
@@ -25,6 +26,7 @@ pub mod stored_key;
 pub mod write_hint;
 
 pub use background::{Background, Priority, Threads};
+pub use byte_size::ByteSize;
 pub use clock::{Clock, SystemClock};
 pub use cursor::EntryCursor;
 pub use entropy::{Entropy, SystemEntropy};

@@ -193,7 +193,7 @@ impl Bench {
             merger: None,
             now: 0,
             cancelled: &AtomicBool::new(false),
-            throttle: &|_| {},
+            throttle: &|bytes| bytes,
             table_bytes: sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,

@@ -236,18 +236,18 @@ fn shared_lifetime(tree: &Tree, memtable: &MemTable) -> Option<u64> {
     lifetimes.reduce(|one, other| Some(one?.max(other?))).flatten()
 }
 
-fn create(
-    tree: &Tree,
-    throttle: &IoThrottle,
+fn create<'a>(
+    tree: &'a Tree,
+    throttle: &'a IoThrottle,
     file_id: u64,
     expected_lifetime: Option<u64>,
     written: &mut FlushOutput,
-) -> Result<Box<dyn WritableFile>> {
+) -> Result<Box<dyn WritableFile + 'a>> {
     throttle.throttle_flush(&*tree.clock, || tree.storage.is_busy());
     let hint = WriteHint::table(0).living(expected_lifetime);
     let file = tree.storage.create(&table_file_name(file_id), hint)?;
     written.files.push(file_id);
-    Ok(file)
+    Ok(throttle.limit_flush(file, &*tree.clock))
 }
 
 /// Removes files that no edit has added and none will. One that cannot be removed now is found unused,

@@ -71,6 +71,7 @@ pub use options::settings::{
     DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, SyncPolicy,
 };
 pub use options::space_policy::{Dedup, Ratio};
+pub use options::write_rate::BackgroundWriteRate;
 pub use recovery::checkpoint::live_files::LiveFiles;
 pub use recovery::checkpoint::request::{Requested, request_checkpoint};
 pub use recovery::env::Env;

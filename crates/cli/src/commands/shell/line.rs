@@ -34,7 +34,7 @@ const COMMANDS: [&str; 17] = [
 pub const LEAVE: [&str; 2] = ["exit", "quit"];
 
 /// Arguments that say which database, and how it is opened.
-const OF_THE_SHELL: [&str; 9] = [
+const OF_THE_SHELL: [&str; 10] = [
     "log_dir",
     "pool",
     "emulated",
@@ -44,6 +44,7 @@ const OF_THE_SHELL: [&str; 9] = [
     "segment",
     "memory",
     "background_threads",
+    "background_write_rate",
 ];
 
 /// What a line asks for.

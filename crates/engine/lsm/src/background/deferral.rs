@@ -98,7 +98,7 @@ mod tests {
     use crate::resources::lanes::JobClass;
     use crate::version::LEVELS;
     use crate::version::TableId;
-    use crate::write::write_controller::StallInputs;
+    use crate::write::stall_inputs::StallInputs;
     use esker_base::background::Stepped;
     use esker_base::{Clock, Error, Result, Rng, WriteHint};
     use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};

@@ -21,7 +21,7 @@ use crate::resources::lanes::JobClass;
 use crate::scheduler::ForceInstallGuard;
 use crate::scheduler::state::{Flushed, Job, SchedulerState};
 use crate::version::LEVELS;
-use crate::write::write_controller::StallInputs;
+use crate::write::stall_inputs::StallInputs;
 use esker_base::Result;
 use esker_memtable::MemTable;
 use parking_lot::MutexGuard;
@@ -292,6 +292,7 @@ pub(crate) fn update_debt(inner: &Engine) {
         let jobs = inner.schedule.jobs.lock();
         (jobs.is_compacting, jobs.deferred.moved())
     };
+    let mut backlog = 0.0;
     inner.stall.set_debt(inner.tree.clock.now(), || {
         let view = inner.tree.view.pin();
         let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
@@ -307,6 +308,7 @@ pub(crate) fn update_debt(inner: &Engine) {
                 .map_or(0, |_| inner.tree.settings.sealed_segments / 2),
             segment_bytes: inner.tree.settings.segment_bytes,
             is_compacting,
+            write_rate_max: inner.gate.limiter.rate_max(),
             ..StallInputs::default()
         };
         for keyspace in view.version.keyspaces.values() {
@@ -320,8 +322,10 @@ pub(crate) fn update_debt(inner: &Engine) {
             debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
             debt.compaction_bytes += owed.bytes;
         }
+        backlog = debt.backlog();
         debt
     });
+    inner.gate.limiter.set_backlog(backlog);
 }
 
 #[cfg(test)]

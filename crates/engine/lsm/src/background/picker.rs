@@ -232,7 +232,7 @@ mod tests {
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::options::space_policy::{Dedup, Ratio};
     use crate::recovery::env::Env;
-    use crate::write::write_controller::StallInputs;
+    use crate::write::stall_inputs::StallInputs;
     use esker_base::Error;
     use esker_base::background::Stepped;
     use esker_storage::MemoryStorage;

@@ -106,6 +106,8 @@ impl Db {
             predicted_reclaim_bytes: counters.predicted_reclaim_bytes.get(),
             reclaims_within_tenth: counters.reclaims_within_tenth.get(),
             stalled: inner.stall.stalled(),
+            background_write_rate: inner.gate.limiter.rate(),
+            background_write_waits: inner.gate.limiter.waited(),
             filters: filter_stats(inner, &view.version),
             dram_table: self.dram_table(),
             cache_hits: inner.tree.cache.hits(),

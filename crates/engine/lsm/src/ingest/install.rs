@@ -48,9 +48,12 @@ pub(super) fn install(
             break;
         }
     }
+    // Writers wait from here on.
+    let unlimited = inner.gate.limiter.lift_for_flushes();
     let barrier = Barrier::begin(inner, parts[0].keyspace).map_err(decided)?;
     let seqno = barrier.seqno();
     inner.await_flushed(seqno - 1).map_err(decided)?;
+    drop(unlimited);
     let held = HeldPlaces::choose(inner, parts).map_err(decided)?;
     for (part, place) in parts.iter().zip(&held.places) {
         inner.tree.known_empty.cut_range(part.keyspace, &place.span.smallest, &place.span.largest);

@@ -2,7 +2,7 @@
 //!
 //! [`settings`]: the settings of a database and of a keyspace, and `setters`, their builder methods.
 //! [`space_policy`]: how obsolete versions are removed. [`sizes`]: target sizes of tables and levels.
-//! `memory` divides the memory budget.
+//! `memory` divides the memory budget. [`write_rate`]: the rate limit of background writes.
 //!
 //! Settings name the resources that databases share (`resources`) and use no other module, so
 //! every module may use them.
@@ -12,7 +12,9 @@ mod setters;
 pub mod settings;
 pub mod sizes;
 pub mod space_policy;
+pub mod write_rate;
 
 pub use crate::resources::Resources;
 pub use settings::{Recovery, Shape};
 pub use space_policy::{Dedup, Ratio};
+pub use write_rate::BackgroundWriteRate;

@@ -2,6 +2,7 @@
 
 use super::settings::{KeyspaceSettings, Log, Recovery, Settings, Shape};
 use super::space_policy::Dedup;
+use super::write_rate::BackgroundWriteRate;
 use crate::fold::operators::OperatorName;
 use crate::resources::Resources;
 use esker_api::{CompactionFilter, MergeOperator};
@@ -69,6 +70,13 @@ impl Settings {
     #[must_use]
     pub fn background_threads(mut self, background_threads: usize) -> Self {
         self.background_threads = background_threads;
+        self
+    }
+
+    /// Sets the most bytes per second that flushes and compactions write to tables. Default: unlimited.
+    #[must_use]
+    pub fn background_write_rate(mut self, background_write_rate: BackgroundWriteRate) -> Self {
+        self.background_write_rate = background_write_rate;
         self
     }
 
@@ -216,6 +224,7 @@ mod tests {
             .dram_table_bytes(7)
             .forwarding(Forwarding::Always)
             .background_threads(3)
+            .background_write_rate(BackgroundWriteRate::Fixed(1 << 20))
             .delete_age_max(Duration::from_secs(9))
             .direct_reads(true)
             .answers_requests(true)
@@ -234,6 +243,7 @@ mod tests {
             dram_table_bytes: Some(7),
             forwarding: Forwarding::Always,
             background_threads: 3,
+            background_write_rate: BackgroundWriteRate::Fixed(1 << 20),
             delete_age_max: Duration::from_secs(9),
             direct_reads: true,
             answers_requests: true,

@@ -3,6 +3,7 @@
 
 use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
+use super::write_rate::BackgroundWriteRate;
 use crate::fold::compaction_filters::CompactionFilters;
 use crate::fold::operators::{MergeOperators, OperatorName};
 use crate::limits::within;
@@ -199,6 +200,13 @@ pub struct Settings {
     ///
     /// Flush, log sync and the preparation of log segments have one more thread each.
     pub background_threads: usize,
+    /// The most bytes per second that flushes and compactions write to tables. Default: unlimited.
+    ///
+    /// In any second, at most a twentieth more is written, plus what the system buffers. Flushes go
+    /// before compactions. Writers never wait for the limit itself, but are throttled as usual if
+    /// flush or compaction fall behind. Ingests, backups and the log are not limited. Databases that
+    /// share [`Resources`] share the flush thread, so a limited flush delays the flushes of others.
+    pub background_write_rate: BackgroundWriteRate,
     /// The longest time that a delete, and the data that it hides, stay in tables. Default: 30
     /// days; at least 1 s; [`Duration::MAX`] disables the limit.
     ///
@@ -259,6 +267,7 @@ impl Default for Settings {
             dram_table_bytes: None,
             forwarding: Forwarding::OnFlush,
             background_threads: 2,
+            background_write_rate: BackgroundWriteRate::Unlimited,
             delete_age_max: Duration::from_secs(30 * 24 * 3600),
             direct_reads: false,
             answers_requests: false,
@@ -353,6 +362,7 @@ impl Settings {
                 reason: "it must be between 1 ms and 1 h".into(),
             });
         }
+        self.background_write_rate.validate()?;
         if self.delete_age_max < Duration::from_secs(1) {
             return Err(Error::InvalidSetting {
                 setting: "delete_age_max",

@@ -1,4 +1,5 @@
 //! The one gate of background I/O: reads of a busy device first, then flushes, then compactions.
+//! [`WriteLimiter`] limits the rate of both, if the settings say so.
 //!
 //! A compaction asks before each range of output. While a flush runs and more MemTables wait for
 //! theirs, it pauses a little, so that writers are never held up by work that could wait. It never
@@ -9,7 +10,10 @@
 //! that they write, and so do about as much at least in each pause's time; a flush pauses before each
 //! of its files, a few times at most, and not if another MemTable waited when it began.
 
-use esker_base::Clock;
+use super::write_limiter::{WriteLimiter, Writing};
+use crate::options::write_rate::BackgroundWriteRate;
+use esker_base::{Clock, Result};
+use esker_storage::WritableFile;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -22,8 +26,8 @@ const PAUSES_MAX: u32 = 5;
 const YIELD_BYTES: u64 = 64 << 10;
 
 /// See the file's head.
-#[derive(Default)]
 pub(crate) struct IoThrottle {
+    pub(crate) limiter: WriteLimiter,
     /// MemTables that wait for their flush, if one is running.
     urgent_flushes: AtomicUsize,
     /// Bytes that compactions wrote beyond the last whole [`YIELD_BYTES`].
@@ -32,19 +36,29 @@ pub(crate) struct IoThrottle {
 }
 
 impl IoThrottle {
+    pub(crate) fn new(rate: BackgroundWriteRate) -> Self {
+        IoThrottle {
+            limiter: WriteLimiter::new(rate),
+            urgent_flushes: AtomicUsize::new(0),
+            written: AtomicU64::new(0),
+            cancelled: AtomicBool::new(false),
+        }
+    }
+
     /// Says how many MemTables wait while a flush runs; 0 if none runs.
     pub(crate) fn set_pending_flushes(&self, waiting: usize) {
         self.urgent_flushes.store(waiting, Ordering::Relaxed);
     }
 
     /// Passes a compaction through that is going to write so many bytes, now or a little later. `yields` says
-    /// whether it is to pause for reads.
+    /// whether it is to pause for reads. Returns how many of the bytes it may write.
     pub(crate) fn throttle_compaction(
         &self,
         bytes: u64,
         clock: &dyn Clock,
         yields: impl FnOnce() -> bool,
-    ) {
+    ) -> u64 {
+        let bytes = self.limiter.take(bytes, Writing::Compaction, clock, || self.is_cancelled());
         let add = |written| Some((written + bytes) % YIELD_BYTES);
         let before = self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         let pauses = (before.unwrap_or_else(|same| same) + bytes) / YIELD_BYTES;
@@ -53,10 +67,11 @@ impl IoThrottle {
         }
         for _ in 0..PAUSES_MAX {
             if self.urgent_flushes.load(Ordering::Relaxed) < 2 || self.is_cancelled() {
-                return;
+                break;
             }
             clock.sleep(PAUSE);
         }
+        bytes
     }
 
     /// Passes a flush through before one of its files.
@@ -70,6 +85,15 @@ impl IoThrottle {
         }
     }
 
+    /// Returns `file`, to which a flush writes at the rate of the limit.
+    pub(crate) fn limit_flush<'a>(
+        &'a self,
+        file: Box<dyn WritableFile>,
+        clock: &'a dyn Clock,
+    ) -> Box<dyn WritableFile + 'a> {
+        Box::new(LimitedFile { file, throttle: self, clock })
+    }
+
     /// Ends all compactions at their next look.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
@@ -81,6 +105,40 @@ impl IoThrottle {
 
     pub(crate) fn cancelled_flag(&self) -> &AtomicBool {
         &self.cancelled
+    }
+}
+
+/// A file that a flush writes. See [`IoThrottle::limit_flush`].
+struct LimitedFile<'a> {
+    file: Box<dyn WritableFile>,
+    throttle: &'a IoThrottle,
+    clock: &'a dyn Clock,
+}
+
+impl WritableFile for LimitedFile<'_> {
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let throttle = self.throttle;
+        while !bytes.is_empty() {
+            let is_cancelled = || throttle.is_cancelled();
+            let wanted = bytes.len() as u64;
+            let granted = throttle.limiter.take(wanted, Writing::Flush, self.clock, is_cancelled);
+            let (now, later) = bytes.split_at(granted as usize);
+            self.file.append(now)?;
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn start_writeback(&mut self) -> Result<()> {
+        self.file.start_writeback()
     }
 }
 
@@ -110,7 +168,9 @@ mod tests {
     /// Writes 4 MiB in appends of so many bytes.
     fn compact(gate: &IoThrottle, append: u64, is_busy: bool) -> u64 {
         let slept = Slept::default();
-        (0..(4 << 20) / append).for_each(|_| gate.throttle_compaction(append, &slept, || is_busy));
+        for _ in 0..(4 << 20) / append {
+            assert_eq!(gate.throttle_compaction(append, &slept, || is_busy), append);
+        }
         slept.millis()
     }
 
@@ -118,17 +178,17 @@ mod tests {
     fn a_compaction_yields_to_reads_a_millisecond_each_64_kib_and_no_more() {
         for append in [16 << 10, 256 << 10] {
             assert_eq!(
-                compact(&IoThrottle::default(), append, true),
+                compact(&IoThrottle::new(BackgroundWriteRate::Unlimited), append, true),
                 64,
                 "appends of {append} bytes"
             );
-            assert_eq!(compact(&IoThrottle::default(), append, false), 0);
+            assert_eq!(compact(&IoThrottle::new(BackgroundWriteRate::Unlimited), append, false), 0);
         }
     }
 
     #[test]
     fn a_flush_yields_to_reads_for_five_milliseconds_a_file_at_most() {
-        let (gate, slept) = (IoThrottle::default(), Slept::default());
+        let (gate, slept) = (IoThrottle::new(BackgroundWriteRate::Unlimited), Slept::default());
         gate.throttle_flush(&slept, || true);
         assert_eq!(slept.millis(), 5);
         gate.throttle_flush(&slept, || false);
@@ -137,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_flush_that_others_wait_for_yields_to_nobody() {
-        let (gate, slept) = (IoThrottle::default(), Slept::default());
+        let (gate, slept) = (IoThrottle::new(BackgroundWriteRate::Unlimited), Slept::default());
         gate.set_pending_flushes(2);
         gate.throttle_flush(&slept, || true);
         assert_eq!(slept.millis(), 0);
@@ -145,7 +205,7 @@ mod tests {
 
     #[test]
     fn nothing_that_is_cancelled_pauses() {
-        let gate = IoThrottle::default();
+        let gate = IoThrottle::new(BackgroundWriteRate::Unlimited);
         gate.cancel();
         assert_eq!(compact(&gate, 256 << 10, true), 0);
         let slept = Slept::default();

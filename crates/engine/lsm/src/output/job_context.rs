@@ -29,8 +29,8 @@ pub struct JobContext<'a> {
     pub now: u64,
     /// Makes the compaction end soon with [`Error::Closed`](esker_base::Error::Closed).
     pub cancelled: &'a AtomicBool,
-    /// Called before so many bytes are written; may wait.
-    pub throttle: &'a (dyn Fn(u64) + Sync),
+    /// Called before so many bytes are written; may wait. Returns how many of them may be written now.
+    pub throttle: &'a (dyn Fn(u64) -> u64 + Sync),
     /// The size at which an output table ends.
     pub table_bytes: u64,
     /// Bits of the output tables' filter fingerprints.

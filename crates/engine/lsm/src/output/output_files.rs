@@ -26,13 +26,13 @@ pub fn write_table(
 /// Writes tables, cut before each of `cuts`, ascending, each to a file of its own that `create` makes
 /// and whose id goes to `options`. Gives what was written, in key order. Files are synced, when all
 /// are written: the first sync then does much of the others' work.
-pub fn write_cut_tables(
+pub fn write_cut_tables<'f>(
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
     fold: &mut VersionFilter,
     cuts: &[Vec<u8>],
     origin: &Arc<Origin>,
-    mut create: impl FnMut() -> Result<(Box<dyn WritableFile>, TableOptions)>,
+    mut create: impl FnMut() -> Result<(Box<dyn WritableFile + 'f>, TableOptions)>,
 ) -> Result<Vec<TableMeta>> {
     fold.set_tombstones(tombstones);
     let (mut tables, mut files) = (Vec::new(), Vec::new());
@@ -212,12 +212,17 @@ pub(crate) struct RateLimitedFile<'a> {
 }
 
 impl WritableFile for RateLimitedFile<'_> {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.context.cancelled.load(Ordering::Relaxed) {
-            return Err(Error::Closed);
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            if self.context.cancelled.load(Ordering::Relaxed) {
+                return Err(Error::Closed);
+            }
+            let granted = (self.context.throttle)(bytes.len() as u64);
+            let (now, later) = bytes.split_at(granted as usize);
+            self.file.append(now)?;
+            bytes = later;
         }
-        (self.context.throttle)(bytes.len() as u64);
-        self.file.append(bytes)
+        Ok(())
     }
 
     fn len(&self) -> u64 {

@@ -7,6 +7,7 @@
 use crate::background::executor::{flush_oldest, install_deferred};
 use crate::engine::Engine;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
+use crate::options::write_rate::BackgroundWriteRate;
 use crate::resources::crew::Member;
 use crate::stats::cumulative::CumulativeStats;
 use crate::version::Version;
@@ -48,6 +49,8 @@ impl EngineHandle {
         if inner.gate.is_cancelled() {
             return Ok(());
         }
+        // A caller waits for what is left to do.
+        inner.gate.limiter.set(BackgroundWriteRate::Unlimited);
         inner.flush_within_goals();
         inner.gate.cancel();
         inner.schedule.close();

@@ -85,6 +85,11 @@ pub struct Stats {
     pub reclaims_within_tenth: u64,
     /// Time that writers were throttled or stalled, summed over all writers.
     pub stalled: Duration,
+    /// The most bytes per second that flushes and compactions may write now, or `None` if they are
+    /// not limited: see [`Settings::background_write_rate`](crate::Settings::background_write_rate).
+    pub background_write_rate: Option<u64>,
+    /// Time that flushes and compactions waited for that limit, summed over both.
+    pub background_write_waits: Duration,
     /// What compaction filters did since the database was opened.
     pub filters: FilterStats,
     /// The statistics of the DRAMTable.

@@ -16,7 +16,8 @@
 //! * A batch that is too large for one frame has several, contiguous and with one ticket: see
 //!   `large_batch`. `ingest_slot` takes a seqno for tables that bypass the log.
 //! * `group_commit` and `leader` append and sync for all writers at once, `completion_queue` is the
-//!   ring, and `write_controller` throttles writers when background work falls behind.
+//!   ring, and `write_controller` throttles writers when background work falls behind: by
+//!   `stall_inputs`.
 //! * A failed append or sync disables the log permanently: what reached the device is unknown, and
 //!   a retry proves nothing. Unacknowledged writers get the error; reads continue.
 
@@ -25,6 +26,7 @@ pub(crate) mod group_commit;
 pub(crate) mod ingest_slot;
 pub(crate) mod large_batch;
 pub(crate) mod leader;
+pub(crate) mod stall_inputs;
 pub(crate) mod write_controller;
 
 use crate::log::segment_provider::LogSegment;

@@ -19,19 +19,15 @@
 //!   throughput until compactions are idle or the cap no longer binds. The next compaction takes as
 //!   long as the last one.
 
+use super::stall_inputs::{DEBT_FREE_SEGMENTS, INDEX_FREE, L0_SLOWDOWN_FREE_RUNS, StallInputs};
 use esker_base::Clock;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// So many runs in level 0 beyond those at which it is merged cost reads little: their filters answer.
-const L0_SLOWDOWN_FREE_RUNS: f64 = 8.0;
-/// So many beyond are the limit, and level 0 never gets twice as many.
+/// So many runs in level 0 beyond those at which it is merged are the limit, and level 0 never gets twice as many.
 const RUNS_LIMIT: f64 = 36.0;
-/// Up to this part of what it may take, the index of immutable MemTables slows no writer.
-const INDEX_FREE: f64 = 0.5;
-/// Bytes awaiting compaction, in segments, up to which writers run free; and the limit.
-const DEBT_FREE_SEGMENTS: f64 = 64.0;
+/// So many bytes awaiting compaction, in segments, are the limit.
 const DEBT_LIMIT_SEGMENTS: f64 = 256.0;
 
 /// Compaction debt begins to slow writers at so many times the compaction throughput.
@@ -59,26 +55,6 @@ const SLEEP_MOST: Duration = Duration::from_millis(20);
 /// No write is put off further than this by those before it: what they cost beyond is forgiven, or a
 /// short time of overload would slow writers for minutes after.
 const MAX_BACKLOG: Duration = Duration::from_millis(100);
-
-/// What writers' debts are made of.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StallInputs {
-    /// Immutable MemTables waiting for their flush, and how many are tolerable.
-    pub(crate) sealed: usize,
-    pub(crate) sealed_limit: usize,
-    /// So many of them cost no writer anything: a pool of persistent memory is there to be filled.
-    pub(crate) sealed_free: usize,
-    /// The index of immutable MemTables, as a part of what it may take of the memory.
-    pub(crate) index_share: f64,
-    /// The most runs in level 0 of any keyspace, beyond those at which it is merged; of those that are being merged,
-    /// the part that is left to do (`l0_progress`).
-    pub(crate) level_0_excess_runs: f64,
-    /// Bytes that compaction has yet to rewrite.
-    pub(crate) compaction_bytes: u64,
-    /// Whether compactions are at work.
-    pub(crate) is_compacting: bool,
-    pub(crate) segment_bytes: usize,
-}
 
 /// See the file's head.
 pub(crate) struct WriteController {
@@ -243,8 +219,10 @@ impl WriteController {
             / (RUNS_LIMIT - L0_SLOWDOWN_FREE_RUNS);
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
-        let of_compaction =
-            even_rate_at(runs, drains.level_0).min(even_rate_at(bytes, drains.level_0));
+        // Compactions before may have been faster than the limit is now; and there may have been none.
+        let limit = debt.write_rate_max.map_or(f64::INFINITY, |rate| rate as f64);
+        let level_0 = drains.level_0.min(limit);
+        let of_compaction = even_rate_at(runs, level_0).min(even_rate_at(bytes, level_0));
         let was_owed = self.is_owed_by_compaction.load(Ordering::Relaxed);
         self.is_owed_by_compaction.store(of_compaction.is_finite(), Ordering::Relaxed);
         let now = now.as_nanos() as u64;
@@ -254,13 +232,12 @@ impl WriteController {
         };
         let owed = rate_at(sealed.max(index), drains.flush).min(of_compaction);
         drains.is_paced = before.is_some() && (was_owed || drains.is_paced) && debt.is_compacting;
-        let pace =
-            if drains.is_paced { RATE_AT_ZERO_DEBT_FACTOR * drains.level_0 } else { f64::INFINITY };
+        let pace = if drains.is_paced { RATE_AT_ZERO_DEBT_FACTOR * level_0 } else { f64::INFINITY };
         self.is_pace.store(pace < owed, Ordering::Relaxed);
         let rate = owed.min(pace);
         let target = rate.max(RATE_FLOOR);
         // What is drained, at least, is no rate to be reached step by step.
-        let rate = before.map_or(target, |before| target.min(drains.level_0.max(before as f64)));
+        let rate = before.map_or(target, |before| target.min(level_0.max(before as f64)));
         let stored = |rate: f64| if rate.is_finite() { rate as u64 } else { 0 };
         self.target.store(stored(target), Ordering::Relaxed);
         self.since.store(now, Ordering::Relaxed);
@@ -326,6 +303,19 @@ mod tests {
         assert!(by_sealed.windows(2).all(|pair| pair[1] <= pair[0]));
     }
 
+    #[test]
+    fn writers_get_no_more_than_a_limit_of_background_writes_lets_compactions_take() {
+        let at = |limit: Option<u64>, level_0_excess_runs| {
+            let write_rate_max = limit;
+            rate(StallInputs { level_0_excess_runs, write_rate_max, ..StallInputs::default() })
+        };
+        // At half of the limit writers get what compactions take.
+        assert_eq!(at(None, 22.0), DRAIN_INITIAL as u64);
+        assert_eq!(at(Some(10_000_000), 22.0), 10_000_000);
+        assert_eq!(at(Some(1_000_000_000), 22.0), DRAIN_INITIAL as u64);
+        assert_eq!(at(Some(10_000_000), 8.0), 0, "no backlog");
+    }
+
     const NONE: StallInputs = StallInputs {
         sealed: 0,
         sealed_limit: 3,
@@ -335,6 +325,7 @@ mod tests {
         compaction_bytes: 0,
         is_compacting: false,
         segment_bytes: 1,
+        write_rate_max: None,
     };
 
     #[test]

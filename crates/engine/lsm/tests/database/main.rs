@@ -30,3 +30,4 @@ mod resources;
 mod small;
 mod visibility;
 mod wide_reads;
+mod write_rate;

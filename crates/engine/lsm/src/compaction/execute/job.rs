@@ -127,9 +127,10 @@ impl CompactionJob {
             now: tree.time.now(),
             cancelled: pacing.throttle.cancelled_flag(),
             throttle: &|bytes| {
-                self.progress.wrote(bytes);
                 let yields = || pacing.yields_to_reads(tree);
-                pacing.throttle.throttle_compaction(bytes, &*tree.clock, yields);
+                let granted = pacing.throttle.throttle_compaction(bytes, &*tree.clock, yields);
+                self.progress.wrote(granted);
+                granted
             },
             table_bytes: tree.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,

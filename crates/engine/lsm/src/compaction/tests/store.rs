@@ -195,7 +195,7 @@ impl Store {
             merger: None,
             now: 0,
             cancelled: &self.cancelled,
-            throttle: &|_| {},
+            throttle: &|bytes| bytes,
             table_bytes: self.sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
