@@ -81,6 +81,11 @@
 //! [`Index`](index::Index) finds them. Every write changes rows and indexes atomically.
 //! `docs/guide/indexes.md` has the details.
 //!
+//! # Changes
+//!
+//! [`Db::changes`] yields the committed batches in order, and [`Db::change_consumer`] registers who reads
+//! them, also across restarts. `docs/guide/changes.md` has the details.
+//!
 //! # Other writes
 //!
 //! * [`Keyspace::merge`] merges an operand into a value without a read: see [`mod@merge`].
@@ -131,6 +136,14 @@ pub mod env {
     };
 }
 
+/// The feed of committed changes, and its named consumers: see [`Db::changes`].
+pub mod changes {
+    pub use esker_base::ChangesError;
+    pub use esker_lsm::{
+        Change, ChangeBatch, ChangeConsumer, ChangeConsumerInfo, ChangeEvent, Changes, Operation,
+    };
+}
+
 /// Incremental backups in a repository, and restores: see [`Repository`](backup::Repository).
 pub mod backup {
     pub use esker_backup::{
@@ -149,6 +162,9 @@ pub mod inspect {
     pub use esker_lsm::inspect::read_around::Skipped;
     pub use esker_lsm::inspect::{DroppedTable, MissingLogPolicy, RepairReport};
     pub use esker_lsm::inspect::{Inspector, LostKeys, ManifestDump, TablePlace};
+    pub use esker_lsm::manifest::feed_changes::{
+        ConsumerRecord, FeedChange, KeptLog, KeyspaceEvent,
+    };
     pub use esker_lsm::manifest::manifest_file::Record;
     pub use esker_lsm::manifest::version_edit::{LogEnd, VersionChange, VersionEdit};
     pub use esker_lsm::version::dates::{Dates, Mark};

@@ -45,20 +45,24 @@ const FLASH: [(&str, &[&str]); 8] = [
     ("fs", &["allocation", "chunks", "files", "format", "lifetimes"]),
 ];
 
-const LSM: [(&str, &[&str]); 21] = [
+const LSM: [(&str, &[&str]); 23] = [
     ("fold", &[]),
     ("resources", &[]),
     ("options", &["fold", "resources"]),
     ("version", &["options"]),
     ("stats", &["options", "version"]),
     ("manifest", &["fold", "options", "stats", "version"]),
+    ("history", &["manifest"]),
     ("log", &["manifest", "options"]),
     ("write", &["log", "options", "version"]),
     ("output", &["fold", "options", "version"]),
     ("tree", &["fold", "log", "manifest", "options", "stats", "version"]),
     ("read", &["fold", "stats", "tree", "version"]),
     ("compaction", &["fold", "manifest", "options", "output", "read", "stats", "tree", "version"]),
-    ("flush", &["compaction", "log", "manifest", "output", "read", "stats", "tree", "version"]),
+    (
+        "flush",
+        &["compaction", "history", "log", "manifest", "output", "read", "stats", "tree", "version"],
+    ),
     ("scheduler", &["compaction", "log", "resources", "version"]),
     ("index", &["read", "tree", "version", "write"]),
     (
@@ -66,6 +70,7 @@ const LSM: [(&str, &[&str]); 21] = [
         &[
             "compaction",
             "fold",
+            "history",
             "index",
             "log",
             "options",
@@ -78,6 +83,7 @@ const LSM: [(&str, &[&str]); 21] = [
             "write",
         ],
     ),
+    ("feed", &["engine", "history", "log", "manifest", "options", "stats"]),
     (
         "background",
         &[
@@ -101,6 +107,7 @@ const LSM: [(&str, &[&str]); 21] = [
             "compaction",
             "engine",
             "fold",
+            "history",
             "index",
             "log",
             "manifest",
@@ -137,6 +144,7 @@ const LSM: [(&str, &[&str]); 21] = [
             "background",
             "compaction",
             "engine",
+            "feed",
             "index",
             "ingest",
             "log",

@@ -2,6 +2,7 @@
 
 use crate::compaction::execute::l0_progress::L0CompactionProgress;
 use crate::fold::merger::Merger;
+use crate::history::keyspaces::KeyspaceHistory;
 use crate::index::maintain::Indexing;
 use crate::index::registry::IndexRegistry;
 use crate::log::torn_tail::TornTail;
@@ -49,6 +50,8 @@ pub(crate) struct Engine {
     /// Held while an ingest is installed.
     pub(crate) ingests: Mutex<()>,
     pub(crate) indexes: IndexRegistry,
+    /// For readers of the change feed.
+    pub(crate) history: KeyspaceHistory,
     /// Made by the first transaction.
     pub(crate) transactions: OnceLock<TransactionManager>,
 

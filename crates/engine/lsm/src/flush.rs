@@ -8,6 +8,7 @@
 //! is verified before its bytes are used.
 
 use crate::compaction::pick;
+use crate::history::retention;
 use crate::log::wal_files::log_file_name;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::output::filter_allocation;
@@ -49,7 +50,13 @@ impl FlushOutput {
 }
 
 /// Flushes the [next MemTables](SuperVersion::next_to_flush) and takes them out of the view. Returns them.
-pub(crate) fn flush(tree: &Tree, throttle: &IoThrottle) -> Result<Vec<Arc<MemTable>>> {
+///
+/// `sync_log` makes the log durable up to a seqno. Only then can consumers rely on a log that they keep.
+pub(crate) fn flush(
+    tree: &Tree,
+    throttle: &IoThrottle,
+    sync_log: impl FnOnce(Seqno) -> Result<()>,
+) -> Result<Vec<Arc<MemTable>>> {
     tree.installer.mend()?;
     let memtables = tree.view.load().next_to_flush();
     let mut written = Vec::new();
@@ -68,7 +75,9 @@ pub(crate) fn flush(tree: &Tree, throttle: &IoThrottle) -> Result<Vec<Arc<MemTab
     for memtable in &memtables {
         crate::read::get::pass(tree, &tree.view.load(), memtable)?;
     }
-    install(tree, &memtables, &written)?;
+    let may_keep = tree.log_files.is_some() && tree.installer.has_consumers();
+    let keeps = may_keep && sync_log(last_seqno(&memtables)).is_ok();
+    install(tree, &memtables, &written, keeps)?;
     let version = &tree.view.load().version;
     for (memtable, written) in memtables.iter().zip(&written) {
         tree.counters.flushes.add(1);
@@ -258,8 +267,14 @@ fn remove(tree: &Tree, files: impl Iterator<Item = u64>) {
     }
 }
 
-fn install(tree: &Tree, memtables: &[Arc<MemTable>], written: &[FlushOutput]) -> Result<()> {
-    let mut logged = Vec::new();
+/// Installs the tables. `keeps`: the logs of the MemTables are durable, and may be kept for consumers.
+fn install(
+    tree: &Tree,
+    memtables: &[Arc<MemTable>],
+    written: &[FlushOutput],
+    keeps: bool,
+) -> Result<()> {
+    let mut retired = Vec::new();
     let mut unused: Vec<u64> = written.iter().flat_map(|tables| &tables.files).copied().collect();
     let log_bytes = memtables.iter().map(|memtable| memtable.bytes_used()).sum();
     let cost = CumulativeStats {
@@ -278,9 +293,10 @@ fn install(tree: &Tree, memtables: &[Arc<MemTable>], written: &[FlushOutput]) ->
                 VersionChange::FlushedThrough(through),
                 VersionChange::Dates(Mark { through, at }.into()),
             ];
-            let epochs = memtables.iter().map(|memtable| memtable.epoch());
-            logged.extend(epochs.filter(|epoch| state.logs.contains_key(epoch)));
-            changes.extend(logged.iter().map(|&epoch| VersionChange::RemoveLog(epoch)));
+            let logs = retention::after_flush(state, memtables, keeps);
+            changes.extend(logs.kept.into_iter().map(VersionChange::Feed));
+            changes.extend(logs.removed.iter().map(|&epoch| VersionChange::RemoveLog(epoch)));
+            retired = logs.removed;
             for FlushOutput { run, tables, .. } in written {
                 for (keyspace, meta) in tables {
                     // It may have been dropped meanwhile.
@@ -298,6 +314,6 @@ fn install(tree: &Tree, memtables: &[Arc<MemTable>], written: &[FlushOutput]) ->
         },
     )?;
     remove(tree, unused.into_iter());
-    logged.into_iter().for_each(|epoch| tree.logs.retire(epoch));
+    retired.into_iter().for_each(|epoch| tree.logs.retire(epoch));
     Ok(())
 }

@@ -15,6 +15,7 @@
 //! * `scheduler` is the state of background work; `background` picks the jobs and runs them, on
 //!   threads of `resources`.
 //! * `recovery` opens and closes a database; [`inspect`] checks and repairs a closed one.
+//! * `feed` yields committed batches in order; `history` keeps the logs that its readers need.
 //! * `index` adds the entries of secondary indexes to batches.
 //! * `engine` is an open database: the tree, the writers and the scheduler. `db` has the handles.
 
@@ -24,8 +25,10 @@ mod background;
 pub mod compaction;
 mod db;
 mod engine;
+mod feed;
 mod flush;
 mod fold;
+mod history;
 mod index;
 mod ingest;
 pub mod inspect;
@@ -60,6 +63,9 @@ pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
 pub use esker_txn::PreparedTransaction;
+pub use feed::batch::{Change, ChangeBatch, ChangeEvent, Operation};
+pub use feed::changes::Changes;
+pub use feed::consumer::{ChangeConsumer, ChangeConsumerInfo};
 pub use fold::compaction_filters::CompactionFilters;
 pub use fold::operators::{MergeOperators, OperatorName};
 pub use index::index_keys::IndexKeys;

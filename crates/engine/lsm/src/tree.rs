@@ -45,6 +45,8 @@ pub(crate) struct Tree {
     /// The process that opened the database.
     pub(crate) owner: OwnerProcess,
     pub(crate) logs: SegmentProvider,
+    /// Where log files are, if the log is in files.
+    pub(crate) log_files: Option<Arc<dyn Storage>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) dram_table: Option<DramTable>,

@@ -200,6 +200,11 @@ impl SegmentHeader {
         }
     }
 
+    /// Returns the offset of the first frame, in bytes.
+    pub fn first_frame_offset(&self) -> u64 {
+        self.first_frame() as u64
+    }
+
     /// Where the first frame starts.
     pub(crate) fn first_frame(&self) -> usize {
         SEGMENT_HEADER_BYTES.next_multiple_of(self.alignment as usize)

@@ -5,7 +5,8 @@
 //! into the segment: a hash from key to newest version with chains to the older ones, and an
 //! order, sorted off the write path, for cursors and flushes.
 //!
-//! * [`frame`]: the bytes of segments and frames; [`log_reader`]: reading them back after a crash.
+//! * [`frame`]: the bytes of segments and frames; [`log_reader`]: reading them back after a crash;
+//!   [`frame_walk`]: reading them one by one.
 //! * [`segment`]: memory, reservation, filling, and what is complete.
 //! * `hash_index`: the hash. `sorted_index`: the sorted runs. `range_tombstones`: the range deletes.
 //! * [`memtable`]: all of it as one [`MemTable`]; [`cursor`]: its versions in order.
@@ -18,6 +19,7 @@
 pub mod cursor;
 pub mod dram_table;
 pub mod frame;
+pub mod frame_walk;
 #[allow(unsafe_code)]
 mod hash_index;
 pub mod log_reader;
@@ -34,6 +36,7 @@ pub use dram_table::{DramTable, DramTableStats, Forwarding, Hit};
 pub use frame::{
     FRAME_HEADER_BYTES, GROUPS, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader, ZEROS_BEYOND,
 };
+pub use frame_walk::{frame_at, peek_frame};
 pub use log_reader::{FrameInfo, FramesPastGap, ScanEnd, ScanResult, scan};
 pub use memtable::{FoundVersion, LookupOutcome, MemTable, RecycledArrays};
 pub use segment::{

@@ -116,7 +116,7 @@ pub struct FramesPastGap {
 }
 
 /// Why bytes are no frame.
-enum FrameError {
+pub(crate) enum FrameError {
     /// They do not start with the mark.
     NotHere,
     /// They do, but then something is wrong.
@@ -228,7 +228,7 @@ fn next_mark(bytes: &[u8], start: usize, header: &SegmentHeader) -> Option<usize
 }
 
 /// Reads the frame at `offset` and checks everything about it that it alone can show.
-fn read_frame(
+pub(crate) fn read_frame(
     bytes: &[u8],
     offset: usize,
     segment: &SegmentHeader,

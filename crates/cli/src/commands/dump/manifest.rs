@@ -8,7 +8,7 @@ use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
-use esker::inspect::{Dates, KeyFormat, VersionChange};
+use esker::inspect::{Dates, FeedChange, KeyFormat, VersionChange};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
@@ -73,6 +73,7 @@ fn change_text(change: &VersionChange) -> String {
         }
         VersionChange::RemoveLog(epoch) => format!("remove log {epoch}"),
         VersionChange::Closed => "closed".to_owned(),
+        VersionChange::Feed(change) => feed_text(change),
         VersionChange::HasMerges => "has merges".to_owned(),
         VersionChange::ExpiryMark(time) => format!("time is at least {time} ms since 1970"),
         VersionChange::KeyFormat(format) => format!("key format: {}", key_format_name(*format)),
@@ -87,6 +88,48 @@ fn change_text(change: &VersionChange) -> String {
         VersionChange::Lifetimes { keyspace, born, .. } => {
             format!("lifetimes in keyspace {keyspace}, and of {} tables", born.len())
         }
+    }
+}
+
+fn feed_text(change: &FeedChange) -> String {
+    match change {
+        FeedChange::KeepLog { epoch, log } => format!(
+            "keep log {epoch} with writes {} to {}, which ends at {}",
+            log.first_seqno, log.end.last_seqno, log.end.offset
+        ),
+        FeedChange::Consumer { name, record } => format!(
+            "consumer {name:?} has acknowledged {} and keeps {} bytes",
+            record.acknowledged, record.bound_bytes
+        ),
+        FeedChange::DropConsumer(name) => format!("drop consumer {name:?}"),
+        FeedChange::Keyspace(event) => {
+            let what = if event.created.is_none() { "dropped" } else { "created" };
+            format!(
+                "keyspace {} {:?} was {what} after write {}",
+                event.keyspace, event.name, event.at
+            )
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn feed_json(change: &FeedChange) -> Json {
+    match change {
+        FeedChange::KeepLog { epoch, log } => json!({
+            "change": "keep-log", "segment": epoch, "first_seqno": log.first_seqno,
+            "end": { "offset": log.end.offset, "last_seqno": log.end.last_seqno },
+            "begins_in_batch": log.begins_in_batch,
+        }),
+        FeedChange::Consumer { name, record } => json!({
+            "change": "consumer", "name": name, "registered": record.registered,
+            "acknowledged": record.acknowledged, "bound_bytes": record.bound_bytes,
+        }),
+        FeedChange::DropConsumer(name) => json!({ "change": "drop-consumer", "name": name }),
+        FeedChange::Keyspace(event) => json!({
+            "change": "keyspace-event", "after": event.at, "keyspace": event.keyspace.0,
+            "name": event.name, "is_drop": event.created.is_none(),
+        }),
+        other => json!({ "change": format!("{other:?}") }),
     }
 }
 
@@ -132,6 +175,7 @@ fn change_json(offset: u64, change: &VersionChange) -> Json {
         }),
         VersionChange::RemoveLog(epoch) => json!({ "change": "remove-log", "segment": epoch }),
         VersionChange::Closed => json!({ "change": "closed" }),
+        VersionChange::Feed(change) => feed_json(change),
         VersionChange::HasMerges => json!({ "change": "has-merges" }),
         VersionChange::ExpiryMark(time) => json!({ "change": "expiry-mark", "time_ms": time }),
         VersionChange::KeyFormat(format) => json!({

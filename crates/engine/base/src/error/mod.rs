@@ -1,6 +1,7 @@
 //! The error type of all crates. Each message says what happened, to what, and what to do next.
 
 mod backup;
+pub mod changes;
 mod index;
 mod kinds;
 mod lock_wait;
@@ -173,9 +174,7 @@ pub enum Error {
         segment_bytes: usize,
     },
 
-    /// The batch exceeds its share of the memory budget.
-    ///
-    /// Split the batch, or open the database with a larger memory budget and larger segments.
+    /// The batch exceeds its share of the memory budget. Split it, or raise the budget.
     #[error(
         "the batch takes {bytes} bytes in {entries} entries, and at most {limit} bytes in \
          {entries_limit} entries fit; write it in several batches, or open the database with larger \
@@ -203,9 +202,7 @@ pub enum Error {
         limit: usize,
     },
 
-    /// The entries to ingest are not in ascending order of their keys, each key once.
-    ///
-    /// Sort them, and keep one entry of each key.
+    /// The entries to ingest are not in ascending order of their keys. Sort them, each key once.
     #[error(
         "entry {position} to ingest is out of order: its key {key} is not above the key before it, \
          {before}; sort the entries, and keep one of each key"
@@ -219,9 +216,7 @@ pub enum Error {
         before: String,
     },
 
-    /// Two sorted writers of one ingest have keys in common, or between each other's.
-    ///
-    /// Give each writer a range of keys of its own, or ingest them one after the other.
+    /// Two sorted writers of one ingest overlap. Give each a range of keys of its own.
     #[error(
         "two sorted writers overlap: one has {first}, another {second}; give each a range of keys of its \
          own, or ingest them one after the other"
@@ -597,4 +592,8 @@ pub enum Error {
     /// A backup cannot be made, or a database not restored from one.
     #[error(transparent)]
     Backup(Box<BackupError>),
+
+    /// A change feed cannot go on, or a consumer not be registered.
+    #[error(transparent)]
+    Changes(Box<changes::ChangesError>),
 }

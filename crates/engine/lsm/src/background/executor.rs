@@ -221,7 +221,7 @@ fn verify_and_sort(inner: &Engine, memtable: &MemTable) -> Result<()> {
 /// Flushes the oldest MemTable, and those that its last batch goes on to. Returns them.
 pub(crate) fn flush_oldest(inner: &Engine) -> Result<Vec<Arc<MemTable>>> {
     inner.tree.unwritten.stalled(inner.stall.stalled());
-    let flushed = flush::flush(&inner.tree, &inner.gate)?;
+    let flushed = flush::flush(&inner.tree, &inner.gate, |seqno| inner.commit.sync_through(seqno))?;
     inner.commit.flushed_through(flushed.last().map_or(0, |last| last.last_seqno()));
     Ok(flushed)
 }

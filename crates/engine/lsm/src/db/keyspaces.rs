@@ -2,6 +2,7 @@
 
 use super::Db;
 use super::keyspace::{Keyspace, KeyspaceInfo, check_name};
+use crate::feed::keyspace_notes::KeyspaceNotes;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::{DEFAULT_KEYSPACE, KeyspaceSettings};
 use crate::reserved::is_reserved;
@@ -59,6 +60,7 @@ impl Db {
     /// Creates the keyspace `name`, unless it exists.
     pub(super) fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<()> {
         let inner = self.upkeep()?;
+        let notes = KeyspaceNotes::of(&inner);
         inner.tree.installer.install(
             &inner.tree.view,
             |state| {
@@ -68,14 +70,15 @@ impl Db {
                 let id = KeyspaceId(state.next_keyspace);
                 // Before it can be written to.
                 settings.compaction_filter.iter().for_each(|_| inner.tree.filters.expect(id));
-                Ok(VersionEdit::of([VersionChange::CreateKeyspace {
+                let create = VersionChange::CreateKeyspace {
                     id,
                     name: name.to_owned(),
                     settings,
                     retention_seqno: None,
-                }]))
+                };
+                Ok(notes.add_to(state, VersionEdit::of([create])))
             },
-            |_| {},
+            |_| notes.publish(),
         )
     }
 

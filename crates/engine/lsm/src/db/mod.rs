@@ -24,6 +24,8 @@ pub(crate) mod indexed_batch;
 
 mod ingest;
 
+mod changes;
+
 mod upkeep;
 
 mod introspection;

@@ -152,6 +152,7 @@ impl Inspector {
             return Ok(());
         }
         let recovered = self.check_logs(&state, checked, report);
+        self.check_kept_logs(&state, checked.is_beside, report);
         self.check_strays(identity, &state, &manifest.name, recovered.as_ref(), checked, report)?;
         match cut_off {
             None => {
@@ -267,7 +268,7 @@ impl Inspector {
         let known = Known { identity, state, manifest, last_seqno };
         let names = self.storage.list()?;
         let mut fates = known.fates(&*self.storage, &names)?;
-        let listed = |epoch: u32| state.logs.contains_key(&epoch);
+        let listed = |epoch: u32| state.lists_log(epoch);
         fates.extend(known.log_fates(&self.tables_source(), &names, &listed)?);
         if self.is_one_storage() {
             return Ok((fates, Fates::new()));

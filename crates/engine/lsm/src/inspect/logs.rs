@@ -134,7 +134,7 @@ impl Inspector {
         let names = self.log_storage.list()?;
         let mut epochs: Vec<u32> =
             names.iter().filter_map(|name| parse_log_file_name(name)).collect();
-        epochs.retain(|epoch| !state.logs.contains_key(epoch));
+        epochs.retain(|&epoch| !state.lists_log(epoch));
         epochs.sort_unstable();
         let mut unlisted = Vec::new();
         for epoch in epochs {

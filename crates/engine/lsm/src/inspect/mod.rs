@@ -13,6 +13,7 @@
 pub mod check;
 pub(crate) mod concurrent_check;
 pub(crate) mod inspected_pool;
+mod kept_logs;
 pub mod logs;
 pub(crate) mod pool;
 pub mod read_around;

@@ -104,6 +104,10 @@ impl<'a> WalHandle<'a> {
         Ok(WalHandle { storage, file, file_bytes, name, path, header })
     }
 
+    pub(crate) fn into_file(self) -> Arc<dyn ReadableFile> {
+        self.file
+    }
+
     /// The length of the file in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.file_bytes as usize

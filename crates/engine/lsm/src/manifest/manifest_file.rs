@@ -397,7 +397,7 @@ fn file_path(storage: &dyn Storage, name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::manifest::version_edit::tests::{sample_edit, sample_table};
     use crate::options::settings::KeyspaceSettings;
@@ -509,7 +509,7 @@ mod tests {
 
     /// What wrote the bytes of a golden file.
     #[derive(PartialEq)]
-    enum Writer {
+    pub(crate) enum Writer {
         /// Code like this.
         Present,
         /// Code that knew fewer figures of the account. This code writes more for the same edit.
@@ -520,7 +520,7 @@ mod tests {
     /// `ESKER_REWRITE=1` writes the text anew, as renamed types need it, and bytes that are missing. It
     /// never changes bytes: they are what the code of their time wrote.
     #[track_caller]
-    fn reads(name: &str, edit: &VersionEdit, writer: Writer) {
+    pub(crate) fn reads(name: &str, edit: &VersionEdit, writer: Writer) {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let (file, text) = (dir.join(format!("{name}.manifest")), dir.join(format!("{name}.txt")));
         let rewrites = std::env::var_os("ESKER_REWRITE").is_some();
@@ -557,7 +557,7 @@ mod tests {
             assert_eq!(parse_manifest(&bytes[..len], "m").unwrap().1.len(), 2, "{len}");
         }
         for len in 0..all[1].offset as usize {
-            assert!(parse_manifest(&bytes[..len], "m").is_err(), "{len}: the snapshot is cut off");
+            assert!(parse_manifest(&bytes[..len], "m").is_err(), "{len}: half a snapshot");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The state that a manifest describes: the version, and the logs in use.
 
+use super::feed_state::FeedState;
 use super::version_edit::{LogEnd, VersionChange, VersionEdit};
 use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
@@ -46,6 +47,8 @@ pub struct ManifestState {
     pub first_file: Option<u64>,
     /// What the database has cost up to the last edit that changed tables.
     pub account: CumulativeStats,
+    /// What change feeds need.
+    pub feed: FeedState,
 }
 
 impl ManifestState {
@@ -114,10 +117,13 @@ impl ManifestState {
                     self.next_file = self.next_file.max(u64::from(*epoch) + 1);
                 }
                 VersionChange::RemoveLog(epoch) => {
-                    let removed = self.logs.remove(epoch);
-                    removed.ok_or_else(|| format!("log {epoch} is removed but not there"))?;
+                    let removed = self.logs.remove(epoch).is_some();
+                    if !removed && self.feed.kept.remove(epoch).is_none() {
+                        return Err(format!("log {epoch} is removed but not there"));
+                    }
                 }
                 VersionChange::Closed => self.closed = true,
+                VersionChange::Feed(change) => self.feed.apply(change, &mut self.logs)?,
                 VersionChange::HasMerges => self.has_merges = true,
                 VersionChange::ExpiryMark(time) => self.expiry_mark = Some(*time),
                 VersionChange::KeyFormat(format) => self.keys = *format,
@@ -134,6 +140,7 @@ impl ManifestState {
             }
         }
         self.learn(deaths.into_values(), now);
+        self.feed.trim(self.version.flushed_through);
         Ok(removed.into_values().collect())
     }
 
@@ -154,6 +161,11 @@ impl ManifestState {
         if through > 0 && !self.version.dates.reach(through) {
             self.version.dates.note(Mark { through, at: clock.calendar().as_secs() });
         }
+    }
+
+    /// Whether a log is in use or kept.
+    pub fn lists_log(&self, epoch: u32) -> bool {
+        self.logs.contains_key(&epoch) || self.feed.kept.contains_key(&epoch)
     }
 
     /// The table files that this state needs.
@@ -250,6 +262,7 @@ impl ManifestState {
         }
         let logs = self.logs.iter();
         changes.extend(logs.map(|(&epoch, log)| VersionChange::AddLog { epoch, end: log.end }));
+        changes.extend(self.feed.snapshot().map(VersionChange::Feed));
         VersionEdit { changes }
     }
 }

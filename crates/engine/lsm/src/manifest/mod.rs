@@ -7,10 +7,13 @@
 //!
 //! `version_set` is the one place that appends an edit and publishes the version that it makes;
 //! `version_edit` encodes edits, `manifest_state` applies them, and `invariants` checks the result.
+//! `feed_changes` and `feed_state` are the part of both for change feeds.
 //! `manifest_file` reads and writes records. `zombie_tables` holds files that readers still use.
 //!
 //! See `docs/formats/manifest.md`.
 
+pub mod feed_changes;
+pub(crate) mod feed_state;
 pub mod invariants;
 pub mod manifest_file;
 pub(crate) mod manifest_state;

@@ -3,6 +3,7 @@
 //! An edit is a list of changes; each is a tag byte and its fields, varints and length-prefixed
 //! bytes. A tag that is not known here is refused: skipping it would misread the tree.
 
+use super::feed_changes::{self, FeedChange};
 use super::settings_code::{
     decode_settings, encode_settings, key_format_byte, put_name, take_key_format, take_name,
 };
@@ -108,6 +109,8 @@ pub enum VersionChange {
         /// When the present tables were written.
         born: Vec<(TableId, TableBirth)>,
     },
+    /// A change for change feeds.
+    Feed(FeedChange),
 }
 
 /// An atomic change of the manifest.
@@ -166,7 +169,7 @@ impl VersionEdit {
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
                 CREATE_KEYSPACE..=CLOSED
                 | ACCOUNT..=ADD_EXPIRING_TABLE
-                | CREATE_RESERVED_KEYSPACE => {
+                | CREATE_RESERVED_KEYSPACE..=feed_changes::LAST_TAG => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -263,6 +266,7 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
             put_varint64(out, u64::from(*epoch));
         }
         VersionChange::Closed => out.push(CLOSED),
+        VersionChange::Feed(change) => change.encode(out),
         VersionChange::HasMerges => out.push(HAS_MERGES),
         VersionChange::ExpiryMark(time) => {
             out.push(EXPIRY_MARK);
@@ -378,7 +382,7 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
         DATES => VersionChange::Dates(Dates::decode(input)?),
         ACCOUNT => VersionChange::Account(CumulativeStats::decode(take_bytes(input)?)?),
         LIFETIMES => decode_lifetimes(input)?,
-        _ => return None,
+        tag => VersionChange::Feed(FeedChange::decode(tag, input)?),
     })
 }
 

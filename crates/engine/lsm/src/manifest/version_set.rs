@@ -1,5 +1,6 @@
 //! Installs an edit: first durably in the manifest, then for readers.
 
+use super::feed_state::FeedState;
 use super::invariants;
 use super::manifest_file::Manifest;
 use super::manifest_state::ManifestState;
@@ -146,6 +147,16 @@ impl VersionSet {
     /// A copy of the current state.
     pub(crate) fn state(&self) -> ManifestState {
         self.manifest.lock().state.clone()
+    }
+
+    /// What `look` finds in the state of change feeds.
+    pub(crate) fn feed<T>(&self, look: impl FnOnce(&FeedState) -> T) -> T {
+        look(&self.manifest.lock().state.feed)
+    }
+
+    /// Whether flushed logs may have to be kept.
+    pub(crate) fn has_consumers(&self) -> bool {
+        self.feed(|feed| !feed.consumers.is_empty())
     }
 
     /// What the manifest says that the database has cost.

@@ -112,6 +112,7 @@ impl Engine {
         self.tree.installer.release();
         self.tree.leases.recall();
         self.commit.release_failed();
+        self.commit.signal.announce();
         self.tree.logs.release();
         // Upkeep that another thread is just at may be writing files.
         let _exclusive = self.upkeep.write();

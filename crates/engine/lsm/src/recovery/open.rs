@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::fold::Merges;
 use crate::fold::expiry::ExpiryClock;
 use crate::fold::filtering::Filters;
+use crate::history::keyspaces::KeyspaceHistory;
 use crate::index::registry::IndexRegistry;
 use crate::log::pmem_wal;
 use crate::log::segment_provider::{PoolLogs, SegmentProvider};
@@ -139,6 +140,8 @@ fn assemble(
     let OpenResult { installer, version, recovered, set_aside, table_memory: _ } = opened;
     let salt = env.draw(b"segments");
     let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
+    let is_in_files = matches!(settings.log, Log::File { .. });
+    let log_files = is_in_files.then(|| log_storage.clone());
     let logs = match (&settings.log, env.pool) {
         (Log::File { .. }, _) => {
             SegmentProvider::Files(WalFiles::new(log_storage, settings.segment_bytes))
@@ -153,6 +156,7 @@ fn assemble(
     let filters = Filters::new(settings.compaction_filters.clone(), installer.key_format());
     let filtered = version.keyspaces.values().filter(|it| it.settings.compaction_filter.is_some());
     filtered.for_each(|keyspace| filters.expect(keyspace.id));
+    let history = installer.feed(|feed| KeyspaceHistory::new(feed, recovered.last_seqno));
     let indexes = IndexRegistry::new(env.background.clone(), &version);
     let histories = WriteHistories::new(version.flushed_through);
     let view = SuperVersion {
@@ -170,6 +174,7 @@ fn assemble(
         storage: env.storage,
         owner: OwnerProcess::current(),
         logs,
+        log_files,
         clock: env.clock,
         cache: share.cache.clone(),
         dram_table,
@@ -207,6 +212,7 @@ fn assemble(
         under_way: L0CompactionProgress::default(),
         ingests: Mutex::default(),
         indexes,
+        history,
         transactions: OnceLock::new(),
         locks: Mutex::new(locks),
         upkeep: RwLock::default(),
@@ -404,7 +410,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
         // An edit lists a log before anything is written to it. So the manifest has that edit by now, unless
         // it was lost.
         (manifest_name, identity, state) = newest_state(env)?;
-        unlisted.retain(|(epoch, _)| !state.logs.contains_key(epoch));
+        unlisted.retain(|&(epoch, _)| !state.lists_log(epoch));
     }
     replay::check_table_files(&*env.storage, &state)?;
     if let Some(pool) = &env.pool {

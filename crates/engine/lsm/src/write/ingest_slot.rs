@@ -96,6 +96,7 @@ impl Drop for IngestSlot<'_> {
         if ring.has_room(self.ticket) {
             ring.mark(self.ticket, self.seqno);
             ring.wait_indexed(self.seqno, &|| group.has_failed());
+            self.commit.signal.announce();
         }
     }
 }

@@ -17,7 +17,7 @@
 //!   `large_batch`. `ingest_slot` takes a seqno for tables that bypass the log.
 //! * `group_commit` and `leader` append and sync for all writers at once, `completion_queue` is the
 //!   ring, and `write_controller` throttles writers when background work falls behind: by
-//!   `stall_inputs`.
+//!   `stall_inputs`. `visible_signal` wakes readers of the change feed.
 //! * A failed append or sync disables the log permanently: what reached the device is unknown, and
 //!   a retry proves nothing. Unacknowledged writers get the error; reads continue.
 
@@ -27,6 +27,7 @@ pub(crate) mod ingest_slot;
 pub(crate) mod large_batch;
 pub(crate) mod leader;
 pub(crate) mod stall_inputs;
+pub(crate) mod visible_signal;
 pub(crate) mod write_controller;
 
 use crate::log::segment_provider::LogSegment;
@@ -40,6 +41,7 @@ use group_commit::GroupCommit;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use visible_signal::VisibleSignal;
 
 /// Frames in flight, at most. Each writing thread has one, so more than any machine's threads.
 const RING_SLOTS: usize = 4096;
@@ -69,6 +71,8 @@ pub(crate) struct CommitPipeline {
     large: Mutex<()>,
     group: GroupCommit,
     ring: CompletionQueue,
+    /// For readers of the change feed.
+    pub(crate) signal: VisibleSignal,
     known_empty: Arc<KnownEmpty>,
     user_bytes: AtomicU64,
     writes: AtomicU64,
@@ -223,6 +227,7 @@ impl CommitPipeline {
             large: Mutex::new(()),
             group: GroupCommit::new(last_seqno),
             ring: CompletionQueue::new(RING_SLOTS, last_seqno),
+            signal: VisibleSignal::default(),
             known_empty,
             user_bytes: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -335,6 +340,7 @@ impl CommitPipeline {
         if !self.ring.wait_indexed(last_seqno, &|| self.group.has_failed()) {
             return Err(self.log_failed());
         }
+        self.signal.announce();
         Ok(last_seqno)
     }
 
@@ -419,6 +425,7 @@ impl CommitPipeline {
     /// Says that everything up to `seqno` is in tables.
     pub(crate) fn flushed_through(&self, seqno: Seqno) {
         self.group.flushed_through(seqno);
+        self.signal.announce();
     }
 
     /// Makes every write up to `seqno`, all of them visible, survive power loss.
@@ -426,7 +433,9 @@ impl CommitPipeline {
         if self.durability == Durability::Fenced {
             return Ok(());
         }
-        self.make_durable(seqno, Durability::Synced)
+        self.make_durable(seqno, Durability::Synced)?;
+        self.signal.announce();
+        Ok(())
     }
 
     /// Whether each write is synced before it is acknowledged.
@@ -452,6 +461,7 @@ impl CommitPipeline {
     fn finish(&self, outcome: Result<()>) -> Result<()> {
         outcome.map_err(|_| {
             self.ring.wake_all();
+            self.signal.announce();
             self.log_failed()
         })
     }

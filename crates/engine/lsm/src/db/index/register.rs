@@ -4,6 +4,7 @@ use super::build;
 use super::handle::Index;
 use crate::db::keyspace::Keyspace;
 use crate::engine::Engine;
+use crate::feed::keyspace_notes::KeyspaceNotes;
 use crate::index::format::BuildProgress;
 use crate::index::index_keys::IndexKeys;
 use crate::index::registry::{BuildState, IndexSlot, Registered};
@@ -218,6 +219,7 @@ impl Engine {
         let _ingests = self.ingests.lock();
         let _rows = replaced.map(|_| self.indexes.stripes().rows.lock_all());
         let mut entries = KeyspaceId::DEFAULT;
+        let notes = KeyspaceNotes::of(self);
         self.tree.install(
             CumulativeStats::default(),
             |state| {
@@ -232,9 +234,10 @@ impl Engine {
                     retention_seqno: None,
                 };
                 let dropped = replaced.and_then(|slot| drop_of(state, slot));
-                Ok(VersionEdit::of(dropped.into_iter().chain([create])))
+                let edit = VersionEdit::of(dropped.into_iter().chain([create]));
+                Ok(notes.add_to(state, edit))
             },
-            |_| {},
+            |_| notes.publish(),
         )?;
         let slot = Arc::new(IndexSlot::new(&settings.name, rows, keyspace.name(), entries));
         slot.register(registered);
@@ -305,16 +308,18 @@ impl Engine {
         let _turn = self.indexes.changes.lock();
         let slots = self.indexes.of(id);
         let _rows = (!slots.is_empty()).then(|| self.indexes.stripes().rows.lock_all());
+        let notes = KeyspaceNotes::of(self);
         self.tree.install(
             CumulativeStats::default(),
             |state| match state.version.keyspaces.contains_key(&id) {
                 true => {
                     let indexes = slots.iter().filter_map(|slot| drop_of(state, slot));
-                    Ok(VersionEdit::of(indexes.chain([VersionChange::DropKeyspace(id)])))
+                    let drops = indexes.chain([VersionChange::DropKeyspace(id)]);
+                    Ok(notes.add_to(state, VersionEdit::of(drops)))
                 }
                 false => Err(Error::UnknownKeyspace { name: name.to_owned() }),
             },
-            |_| {},
+            |_| notes.publish(),
         )?;
         if !slots.is_empty() {
             let epoch = self.indexes.change(|map| _ = map.remove(&id));

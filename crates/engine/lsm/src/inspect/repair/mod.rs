@@ -173,6 +173,12 @@ impl Inspector {
         let mut decision = Decision { state, repaired, ..Decision::default() };
         self.keep_tables(&mut decision)?;
         self.keep_logs(&mut decision, whole)?;
+        for (name, what) in self.drop_damaged_kept_logs(&mut decision.state)? {
+            decision.repaired.cut_logs.push(format!("{name}: {what}"));
+            if self.log_storage.exists(&name)? {
+                decision.logs_aside.push(name);
+            }
+        }
         if !in_force {
             self.give_up_unlisted(&mut decision)?;
         }
@@ -264,9 +270,11 @@ impl Inspector {
         }
         let mut names = self.log_storage.list()?;
         names.sort();
-        logs_aside.extend(names.into_iter().filter(|name| {
-            parse_log_file_name(name).is_some_and(|epoch| !state.logs.contains_key(&epoch))
-        }));
+        logs_aside.extend(
+            names.into_iter().filter(|name| {
+                parse_log_file_name(name).is_some_and(|epoch| !state.lists_log(epoch))
+            }),
+        );
         Ok(())
     }
 

@@ -102,6 +102,7 @@ fn write_manifest(inner: &Engine, state: &ManifestState, target: &dyn Storage) -
     let id = state.next_file;
     let copy = ManifestState {
         logs: Default::default(),
+        feed: Default::default(),
         next_file: id + 1,
         closed: true,
         ..state.clone()

@@ -176,7 +176,7 @@ impl Known<'_> {
         let is_of_process = u64::from(epoch) >= first_file;
         if last <= self.last_seqno {
             Fate::Remove
-        } else if is_of_process && !state.logs.contains_key(&epoch) {
+        } else if is_of_process && !state.lists_log(epoch) {
             Fate::ShowsLoss(format!(
                 "{name} is not listed here and holds writes up to seqno {last}, of which {} are \
                  known: edits are missing",
@@ -222,7 +222,8 @@ impl Strays {
         recovered: &RecoveredState,
     ) -> Result<Strays> {
         let known = Known { identity, state, manifest: name, last_seqno: recovered.last_seqno };
-        let kept = |epoch| recovered.logs.contains_key(&epoch);
+        let kept =
+            |epoch| recovered.logs.contains_key(&epoch) || state.feed.kept.contains_key(&epoch);
         let storage = &*env.storage;
         let names = storage.list()?;
         let mut strays = Strays { tables: known.fates(storage, &names)?, ..Strays::default() };

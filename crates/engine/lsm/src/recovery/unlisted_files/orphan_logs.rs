@@ -29,7 +29,7 @@ pub(crate) fn last_seqno_of(source: &WalSource<'_>, epoch: u32) -> Result<Seqno>
 pub(crate) fn epochs(storage: &dyn Storage, state: &ManifestState) -> Result<Vec<u32>> {
     let names = storage.list()?;
     let mut epochs: Vec<_> = names.iter().filter_map(|name| parse_log_file_name(name)).collect();
-    epochs.retain(|epoch| !state.logs.contains_key(epoch));
+    epochs.retain(|&epoch| !state.lists_log(epoch));
     Ok(epochs)
 }
 

@@ -1,0 +1,7 @@
+//! What is kept of the past for readers of changes.
+//!
+//! * `retention` decides which logs are kept after their flush.
+//! * `keyspaces` knows when keyspaces were created and dropped, which the log does not say.
+
+pub(crate) mod keyspaces;
+pub(crate) mod retention;
