@@ -29,3 +29,4 @@ pub mod scan;
 pub mod serve;
 pub mod shell;
 pub mod stats;
+pub mod tail;

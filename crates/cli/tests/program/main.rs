@@ -24,6 +24,7 @@ mod scratch;
 mod serving;
 mod shell;
 mod showing;
+mod tailing;
 
 use scratch::{Done, Scratch, names};
 
