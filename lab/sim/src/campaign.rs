@@ -118,6 +118,8 @@ fn add(total: &mut Outcome, one: &Outcome) {
     total.reads ^= one.reads;
     total.calls += one.calls;
     total.batches += one.batches;
+    total.ingests += one.ingests;
+    total.failed_ingests_found += one.failed_ingests_found;
     total.crashes += one.crashes;
     total.closes += one.closes;
     total.failed_logs += one.failed_logs;

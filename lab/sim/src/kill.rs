@@ -99,7 +99,9 @@ pub fn write_until_killed(place: Place<'_>, round: u64) -> Result<()> {
         for write in batch(number) {
             match write {
                 Write::Put(space, key, value) => encoded.put(KeyspaceId(space), &key, &value),
-                Write::PutUntil(..) => unreachable!("nothing expires here"),
+                Write::PutUntil(..) | Write::Ingest(..) | Write::FailedIngest(..) => {
+                    unreachable!("nothing expires or is ingested here")
+                }
                 Write::Merge(space, key, operand) => {
                     encoded.merge(KeyspaceId(space), &key, &operand);
                 }

@@ -1,7 +1,8 @@
 //! What a database must hold: an ordered map per keyspace, and the batches since the last recovery.
 //!
 //! After a crash the database must be the base with some prefix of those batches applied, each whole.
-//! The seqno it recovered to says which prefix; that prefix must reach as far as was promised.
+//! The seqno it recovered to says which prefix; that prefix must reach as far as was promised. An ingest
+//! counts as a batch with one write. If it failed after it took its seqno, a crash may bring its entries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +34,10 @@ pub enum Write {
     Delete(u32, Vec<u8>),
     /// Removes the keys from the first to before the second.
     DeleteRange(u32, Vec<u8>, Vec<u8>),
+    /// Sets keys, all at one seqno.
+    Ingest(u32, Arc<Pairs>),
+    /// An ingest that failed. Nothing of it is visible before a crash; after it, nothing or all.
+    FailedIngest(u32, Arc<Pairs>),
 }
 
 /// Writes that happen together.
@@ -94,6 +99,13 @@ impl World {
                     Arc::make_mut(&mut self.expiring)
                         .retain(|(of, key), _| of != space || key < start || is_past(key));
                 }
+                Write::Ingest(space, ingested) => {
+                    for (key, value) in &**ingested {
+                        self.stay(*space, key);
+                        self.pairs_mut(*space).insert(key.clone(), value.clone());
+                    }
+                }
+                Write::FailedIngest(..) => {}
             }
         }
     }
@@ -170,7 +182,9 @@ impl Model {
             | Write::PutUntil(space, ..)
             | Write::Merge(space, ..)
             | Write::Delete(space, _)
-            | Write::DeleteRange(space, ..)) = write;
+            | Write::DeleteRange(space, ..)
+            | Write::Ingest(space, _)
+            | Write::FailedIngest(space, _)) = write;
             for existence in self.names.values_mut() {
                 if *existence == Existence::MaybeDropped(*space) {
                     *existence = Existence::Sure(*space);
@@ -191,6 +205,17 @@ impl Model {
         self.in_doubt.as_ref().or(self.history.last())
     }
 
+    /// Whether an ingest has failed since the last recovery.
+    pub fn has_failed_ingest(&self) -> bool {
+        let batches = self.history.iter().chain(&self.in_doubt);
+        batches.flatten().any(|write| matches!(write, Write::FailedIngest(..)))
+    }
+
+    /// Goes on from `world`, which [`Model::recover`] has returned.
+    pub fn go_on_from(&mut self, world: World) {
+        (self.base, self.now) = (world.clone(), world);
+    }
+
     /// Says that everything acknowledged survives power loss from now on.
     pub fn all_durable(&mut self) {
         self.durable = self.history.len();
@@ -209,9 +234,11 @@ impl Model {
     }
 
     /// Says that a database was recovered with all writes up to `seqno`, of which at least
-    /// `promised` batches must be there.
-    pub fn recover(&mut self, seqno: u64, promised: usize) -> Result<(), String> {
+    /// `promised` batches must be there. Goes on as if no failed ingest was, and returns what is there if
+    /// they all were.
+    pub fn recover(&mut self, seqno: u64, promised: usize) -> Result<World, String> {
         let mut world = std::mem::take(&mut self.base);
+        let mut with_failed = world.clone();
         let mut reached = self.base_seqno;
         let mut kept = 0;
         for batch in self.history.iter().chain(&self.in_doubt) {
@@ -219,6 +246,11 @@ impl Model {
                 break;
             }
             world.apply(batch);
+            let installed = batch.iter().map(|write| match write.clone() {
+                Write::FailedIngest(space, pairs) => Write::Ingest(space, pairs),
+                write => write,
+            });
+            with_failed.apply(&installed.collect());
             reached += batch.len() as u64;
             kept += 1;
         }
@@ -237,7 +269,7 @@ impl Model {
             names: std::mem::take(&mut self.names),
             ..Model::default()
         };
-        Ok(())
+        Ok(with_failed)
     }
 
     /// Says which keyspaces were recovered, by name and id. `Err` says what can't be.

@@ -168,6 +168,8 @@ pub enum Operation {
         /// Whether it asks to survive power loss.
         sync: bool,
     },
+    /// Ingests keys, each with the stamp and the length of its value.
+    Ingest(u8, Vec<(u16, u32, u16)>),
     /// Writes that must be refused as they are malformed, number by number of what is wrong.
     Refused(u8),
     /// Reads keys, one by one and together.
@@ -264,6 +266,7 @@ impl History {
         (drawer.merges, drawer.expires) = (merges(seed), expires(seed));
         let count = 40 + drawer.rng.below(220);
         let operations = (0..count).map(|_| drawer.operation()).collect();
+        let operations = drawer.with_ingests(seed, operations);
         let mut rng = drawer.rng;
         let drawn = draw_keyspace(&mut rng);
         let default_keyspace = if rng.one_in(3) { KeyspaceSettings::default() } else { drawn };
@@ -306,7 +309,8 @@ impl History {
             let merges = matches!(operation, Operation::Compact | Operation::Settle);
             !merges && !matches!(operation, Operation::CreateSpace(..) | Operation::DropSpace(_))
         };
-        history.operations = drawn.filter(is_kept).collect();
+        let kept = drawn.filter(is_kept).collect();
+        history.operations = drawer.with_ingests(seed, kept);
         history
     }
 
@@ -443,6 +447,28 @@ impl Drawer {
             98 => Operation::CheckAll,
             _ => Operation::Reopen(Recovery::draw(&mut self.rng)),
         }
+    }
+
+    /// Adds ingests to one history of four. The other operations are the same with them.
+    fn with_ingests(&self, seed: u64, operations: Vec<Operation>) -> Vec<Operation> {
+        if seed % 4 != 2 {
+            return operations;
+        }
+        let mut rng = Rng::new(seed ^ 0x696e_6765_7374);
+        let (mut all, mut stamp) = (Vec::new(), 1 << 24);
+        for operation in operations {
+            all.push(operation);
+            if !rng.one_in(12) {
+                continue;
+            }
+            let space = if self.in_one_space { 0 } else { rng.below(SPACES.len() as u64) as u8 };
+            let entries = (0..1 + rng.below(80)).map(|_| {
+                stamp += 1;
+                (rng.below(self.keys) as u16, stamp, rng.below(self.value_bytes) as u16)
+            });
+            all.push(Operation::Ingest(space, entries.collect()));
+        }
+        all
     }
 
     fn write(&mut self) -> Operation {

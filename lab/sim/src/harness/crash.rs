@@ -132,8 +132,13 @@ impl Harness {
             db.keyspaces().into_iter().map(|info| (info.name, info.id.0)).collect();
         self.db = Some(db);
         self.reach_mark();
-        self.model.recover(seqno, promised)?;
+        let had_failed_ingest = self.model.has_failed_ingest();
+        let with_failed = self.model.recover(seqno, promised)?;
         self.model.recover_names(&names)?;
+        if had_failed_ingest && matches!(self.check_all(), Err(Halt::Wrong(_))) {
+            self.model.go_on_from(with_failed);
+            self.outcome.failed_ingests_found += 1;
+        }
         self.check_all()
     }
 

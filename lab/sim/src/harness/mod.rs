@@ -34,6 +34,10 @@ pub struct Outcome {
     pub calls: u64,
     /// Batches acknowledged.
     pub batches: u64,
+    /// Ingests done.
+    pub ingests: u64,
+    /// Ingests that had failed, and were there after a crash.
+    pub failed_ingests_found: u64,
     /// Processes that ended without closing.
     pub crashes: u64,
     /// Processes that closed.
@@ -174,6 +178,7 @@ impl Harness {
         self.machine.sleep(Duration::from_micros(50));
         match operation {
             Operation::Write { changes, sync } => self.write(changes, *sync),
+            Operation::Ingest(space, entries) => self.ingest(*space, entries),
             Operation::Refused(flaw) => self.write_flawed(*flaw),
             Operation::Get(space, keys) => self.get(*space, keys),
             Operation::Scan(space, a, b) => self.scan(*space, *a, *b),

@@ -2,11 +2,12 @@
 
 use super::{Check, Halt, Harness};
 use crate::content;
-use crate::model::{Batch, Write};
+use crate::model::{Batch, Pairs, Write};
 use crate::operations::{Change, SPACES};
 use crate::settings::LogMode;
 use esker_api::{KeyRange, WriteBatch};
 use esker_base::{EXPIRY_BYTES, Error, KeyspaceId, MAX_KEY_BYTES};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A batch ends before it gets larger: it must fit a quarter of the smallest segment, or of a pool
@@ -52,6 +53,37 @@ impl Harness {
                 // Otherwise nothing was written.
                 self.excuse("a write", &error, calls)
             }
+        }
+    }
+
+    /// Ingests entries: keys, stamps and lengths of values.
+    pub(super) fn ingest(&mut self, space: u8, entries: &[(u16, u32, u16)]) -> Check {
+        let Some((keyspace, id)) = self.keyspace(space)? else { return Ok(()) };
+        // The model does not tell apart two that failed.
+        if self.model.has_failed_ingest() || self.log_failed {
+            return Ok(());
+        }
+        let pair = |&(key, stamp, bytes): &_| (content::key(key), content::value(stamp, bytes));
+        let pairs: Arc<Pairs> = Arc::new(entries.iter().map(pair).collect());
+        let calls = self.machine.calls();
+        let before = self.model.seqno();
+        let ingested = self.db().ingest(&keyspace, pairs.iter());
+        let failed = vec![Write::FailedIngest(id, pairs.clone())];
+        match ingested {
+            _ if self.machine.is_over() => self.model.doubt(failed),
+            Ok(_) => {
+                self.outcome.ingests += 1;
+                self.model.acknowledge(vec![Write::Ingest(id, pairs)]);
+                self.model.all_durable();
+            }
+            // It is known to have changed nothing only if it took no seqno.
+            Err(_) if self.db().stats().visible_seqno > before => self.model.acknowledge(failed),
+            Err(Error::LogFailed { .. }) => self.model.doubt(failed),
+            Err(_) => {}
+        }
+        match ingested {
+            Err(error) => self.excuse("an ingest", &error, calls),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -116,6 +148,7 @@ impl Harness {
                 Write::DeleteRange(id, start, end) => {
                     batch.delete_range(KeyspaceId(*id), KeyRange::deleted(start, end));
                 }
+                Write::Ingest(..) | Write::FailedIngest(..) => unreachable!("no change is one"),
             }
             expected.push(write);
         }
@@ -157,5 +190,6 @@ fn largest_encoding(write: &Write) -> usize {
             Write::PutUntil(_, key, value, _) => key.len() + EXPIRY_BYTES + value.len(),
             Write::Delete(_, key) => key.len(),
             Write::DeleteRange(_, start, end) => start.len() + end.len(),
+            Write::Ingest(..) | Write::FailedIngest(..) => unreachable!("no change is one"),
         }
 }

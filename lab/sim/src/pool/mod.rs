@@ -119,7 +119,9 @@ fn encode(batch: &Batch) -> WriteBatch {
     for write in batch {
         match write {
             Write::Put(space, key, value) => encoded.put(KeyspaceId(*space), key, value),
-            Write::PutUntil(..) => unreachable!("nothing expires here"),
+            Write::PutUntil(..) | Write::Ingest(..) | Write::FailedIngest(..) => {
+                unreachable!("nothing expires or is ingested here")
+            }
             Write::Merge(space, key, operand) => encoded.merge(KeyspaceId(*space), key, operand),
             Write::Delete(space, key) => encoded.delete(KeyspaceId(*space), key),
             Write::DeleteRange(space, start, end) => {
