@@ -4,11 +4,11 @@ use crate::pool_place::POOL_BYTES;
 use crate::support::small;
 use esker_api::{CompactionFilter, Concurrency, FilterDecision, FilterError, TransactionOptions};
 use esker_base::background::Stepped;
-use esker_base::{Clock, Error, IndexError};
+use esker_base::{Clock, Error, IndexError, Rng};
 use esker_lsm::version::TableMeta;
 use esker_lsm::{Db, Env, Forwarding, Keyspace, KeyspaceSettings, Log, Settings, Shape, Snapshot};
 use esker_pmem::{Accept, Pool};
-use esker_storage::MemoryStorage;
+use esker_storage::{FaultStorage, MemoryStorage};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -481,4 +481,51 @@ fn a_write_that_a_filter_changed_still_conflicts_and_is_not_seen_before() {
         let error = transaction.commit().unwrap_err();
         assert!(matches!(error, Error::Conflict { .. }), "{error}");
     }
+}
+
+/// A key has its value, or what the filter makes of it, and never the one before.
+#[test]
+fn a_power_loss_in_a_filtered_compaction_loses_no_value_and_brings_none_back() {
+    let keys = || (0..60_u32).map(|n| format!("key {n}"));
+    let put = |n: usize| format!("{}{n}", ["drop ", "old ", "else "][n % 3]);
+    let kept = |n: usize| match decision(put(n).as_bytes()) {
+        FilterDecision::Keep => Some(put(n)),
+        FilterDecision::Drop => None,
+        FilterDecision::Replace(value) => some(std::str::from_utf8(&value).unwrap()),
+    };
+    let open = |disk: &FaultStorage| {
+        let env = Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped));
+        let db = Db::open_with(env, rules().1).unwrap();
+        let keyspace = db.keyspace("k", filtered()).unwrap();
+        (db, keyspace)
+    };
+    let mut partly = 0;
+    for call in 0.. {
+        let disk = FaultStorage::new(Rng::new(call));
+        let (db, keyspace) = open(&disk);
+        keys().for_each(|key| keyspace.put(key, "first").unwrap());
+        db.compact().unwrap();
+        keys().enumerate().for_each(|(n, key)| keyspace.put(key, put(n)).unwrap());
+        db.flush().unwrap();
+        disk.crash_after(call);
+        let is_done = db.compact().is_ok();
+        drop((db, keyspace));
+        let (db, keyspace) = open(&disk.crash());
+        let found: Vec<_> = keys().map(|key| value(&keyspace, &key)).collect();
+        let is_filtered = (0..60).all(|n| found[n] == kept(n));
+        for (n, found) in found.into_iter().enumerate() {
+            assert!(found == kept(n) || found == Some(put(n)), "call {call}: key {n}: {found:?}");
+        }
+        assert!(is_filtered || !is_done, "call {call}: a compaction that was done is lost");
+        partly += u32::from(!is_filtered);
+        db.compact().unwrap();
+        assert!(
+            keys().enumerate().all(|(n, key)| value(&keyspace, &key) == kept(n)),
+            "call {call}"
+        );
+        if is_done {
+            break;
+        }
+    }
+    assert!(partly > 3, "{partly} calls of a compaction");
 }
