@@ -9,7 +9,7 @@ pub const BUILDINGS: [&str; 2] = ["crates", "lab"];
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 25] = [
+pub const LAYERS: [&str; 26] = [
     "base",
     "api",
     "uring",
@@ -28,6 +28,7 @@ pub const LAYERS: [&str; 25] = [
     "initiator",
     "node",
     "esker",
+    "tokio",
     "workload",
     "bench",
     "novelsm",

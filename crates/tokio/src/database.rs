@@ -1,0 +1,122 @@
+//! A database whose calls are futures.
+
+use crate::blocking::{Blocking, DEFAULT_THREADS};
+use crate::keyspace::AsyncKeyspace;
+use esker::{Db, KeyspaceSettings, Result, Settings, Transaction, WriteBatch};
+use std::path::PathBuf;
+
+/// A database whose calls are futures. Clones share it.
+#[derive(Clone, Debug)]
+pub struct AsyncDb {
+    db: Db,
+    blocking: Blocking,
+}
+
+impl AsyncDb {
+    /// Opens the database in the directory `dir`, and creates it if it is missing: [`Db::open`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::open`].
+    pub async fn open(dir: impl Into<PathBuf>, settings: Settings) -> Result<AsyncDb> {
+        let dir = dir.into();
+        let blocking = Blocking::new(DEFAULT_THREADS);
+        let db = blocking.run(move || Db::open(dir, settings)).await?;
+        Ok(AsyncDb { db, blocking })
+    }
+
+    /// Wraps a database that is open.
+    pub fn new(db: Db) -> AsyncDb {
+        AsyncDb::with_threads(db, DEFAULT_THREADS)
+    }
+
+    /// Wraps a database that is open. At most `threads` of its calls, at least 1, block a thread at a time.
+    pub fn with_threads(db: Db, threads: usize) -> AsyncDb {
+        AsyncDb { db, blocking: Blocking::new(threads) }
+    }
+
+    /// Returns the database, whose own calls may block. [`Db::snapshot`] and [`Db::batch`]
+    /// never do.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Returns a keyspace, and creates it if it is missing: [`Db::keyspace`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::keyspace`].
+    pub async fn keyspace(
+        &self,
+        name: impl Into<String>,
+        settings: KeyspaceSettings,
+    ) -> Result<AsyncKeyspace> {
+        let name = name.into();
+        let keyspace = self.blocking(move |db| db.keyspace(&name, settings)).await?;
+        Ok(AsyncKeyspace::new(keyspace, self.blocking.clone()))
+    }
+
+    /// Returns the keyspace that always exists.
+    pub fn default_keyspace(&self) -> AsyncKeyspace {
+        AsyncKeyspace::new(self.db.default_keyspace(), self.blocking.clone())
+    }
+
+    /// Writes a batch, as a whole or not at all: [`Db::write`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::write`].
+    pub async fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.blocking(move |db| db.write(&batch)).await
+    }
+
+    /// Commits a transaction: [`Transaction::commit`]. If the future is dropped before its turn, the
+    /// transaction is rolled back.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::commit`].
+    pub async fn commit(&self, transaction: Transaction) -> Result<()> {
+        self.blocking.run(move || transaction.commit()).await
+    }
+
+    /// Runs a transaction, and runs it again after a conflict: [`Db::transact`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::transact`].
+    pub async fn transact<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.blocking(move |db| db.transact(work)).await
+    }
+
+    /// Makes everything written so far durable: [`Db::sync`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::sync`].
+    pub async fn sync(&self) -> Result<()> {
+        self.blocking(Db::sync).await
+    }
+
+    /// Runs `work` with the database on a thread that it may block.
+    ///
+    /// # Errors
+    /// The errors of `work`, and [`Error::Cancelled`](esker::Error::Cancelled) if the runtime shuts down
+    /// before its turn.
+    ///
+    /// # Panics
+    /// If `work` panics.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Db) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let db = self.db.clone();
+        self.blocking.run(move || work(&db)).await
+    }
+
+    /// Closes the database: [`Db::close`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::close`].
+    pub async fn close(self) -> Result<()> {
+        let db = self.db;
+        self.blocking.run(move || db.close()).await
+    }
+}
