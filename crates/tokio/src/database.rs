@@ -34,8 +34,8 @@ impl AsyncDb {
         AsyncDb { db, blocking: Blocking::new(threads) }
     }
 
-    /// Returns the database, whose own calls may block. [`Db::snapshot`] and [`Db::batch`]
-    /// never do.
+    /// Returns the database, whose own calls may block. [`Db::snapshot`] and [`Db::batch`] wait for no
+    /// device.
     pub fn db(&self) -> &Db {
         &self.db
     }
