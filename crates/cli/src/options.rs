@@ -4,7 +4,7 @@ use crate::failure::Outcome;
 use crate::output::tell;
 use clap::Args;
 use esker::merge::OperatorName;
-use esker::options::{Compression, Dedup, Ratio, Shape};
+use esker::options::{Compression, Dedup, Shape};
 use esker::{DEFAULT_KEYSPACE, Db, Keyspace, KeyspaceSettings, Settings, SyncPolicy};
 use std::time::Duration;
 
@@ -78,13 +78,7 @@ pub fn with_default(settings: Settings, name: &str, own: KeyspaceSettings) -> Se
 
 /// `always`, `os`, or a number of milliseconds.
 pub fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
-    match text {
-        "always" => Ok(SyncPolicy::Always),
-        "os" => Ok(SyncPolicy::Os),
-        text => text.parse().map(|ms| SyncPolicy::Every(Duration::from_millis(ms))).map_err(|_| {
-            format!("{text:?} is neither always, nor os, nor a number of milliseconds")
-        }),
-    }
+    text.parse()
 }
 
 /// A number with its unit, such as `10m`.
@@ -122,21 +116,7 @@ pub fn parse_shape(text: &str) -> Result<Shape, String> {
 
 /// `none`, or `per-level` or `space-goal`, each with a ratio after a colon or without.
 pub fn parse_dedup(text: &str) -> Result<Dedup, String> {
-    let wrong = || format!("{text:?} is not none, nor such as per-level:1.6 or space-goal:1.2");
-    let (name, ratio) = match text.split_once(':') {
-        Some((name, ratio)) => (name, Some(ratio.parse().map_err(|_| wrong())?)),
-        None => (text, None),
-    };
-    match (name, ratio) {
-        ("none", None) => Ok(Dedup::None),
-        ("per-level", threshold) => {
-            Ok(Dedup::PerLevel { threshold: threshold.unwrap_or(Ratio::of_hundredths(160)) })
-        }
-        ("space-goal", amp) => {
-            Ok(Dedup::SpaceGoal { amp: amp.unwrap_or(Ratio::of_hundredths(120)) })
-        }
-        _ => Err(wrong()),
-    }
+    text.parse()
 }
 
 fn parse_compression(text: &str) -> Result<Compression, String> {

@@ -1,6 +1,7 @@
-//! Checkpoints of a database that another process has open.
+//! Checkpoints, and changes of settings, of a database that another process has open.
 
 use crate::Result;
+use crate::options::SettingChange;
 use esker_base::{SystemClock, seed_from_os};
 use std::path::Path;
 
@@ -40,4 +41,37 @@ pub fn request(
 ) -> Result<Requested> {
     let (clock, seed) = (SystemClock::new(), seed_from_os());
     esker_lsm::request_checkpoint(dir.as_ref(), target.as_ref(), &clock, seed, &goes_on)
+}
+
+/// Asks the process that has the database in `dir` open to make `change`, as
+/// [`Db::set`](crate::Db::set) does there.
+///
+/// Waits until it is done, as long as `goes_on` returns true.
+///
+/// # Errors
+/// As for [`request`]: [`Error::RequestFailed`](crate::Error::RequestFailed) with the cause if the
+/// change failed there.
+///
+/// # Examples
+///
+/// ```
+/// use esker::checkpoint::{Requested, request_change};
+/// use esker::{Db, Settings};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path().join("data");
+/// let db = Db::open(&dir, Settings::default().answers_requests(true))?;
+/// // In another process:
+/// let change = "background_write_rate=20MiB".parse()?;
+/// assert_eq!(request_change(&dir, &change, || true)?, Requested::Done);
+/// assert_eq!(db.stats().background_write_rate, Some(20 << 20));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn request_change(
+    dir: impl AsRef<Path>,
+    change: &SettingChange,
+    goes_on: impl Fn() -> bool,
+) -> Result<Requested> {
+    let (clock, seed) = (SystemClock::new(), seed_from_os());
+    esker_lsm::request_change(dir.as_ref(), change, &clock, seed, &goes_on)
 }

@@ -193,10 +193,11 @@ pub mod ingest {
     pub use esker_lsm::{BulkLoader, Ingested, SortedWriter};
 }
 
-/// Types of the fields of [`Settings`] and [`KeyspaceSettings`].
+/// Types of the fields of [`Settings`] and [`KeyspaceSettings`], and changes of them.
 pub mod options {
     pub use esker_lsm::{
-        BackgroundWriteRate, Dedup, Forwarding, Ratio, Recovery, Resources, Shape,
+        BackgroundWriteRate, CurrentSetting, Dedup, Forwarding, KeyspaceChange, Ratio, Recovery,
+        Resources, SettingChange, Shape,
     };
     pub use esker_table::Compression;
 }

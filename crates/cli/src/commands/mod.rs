@@ -27,6 +27,7 @@ pub mod put;
 pub mod repair;
 pub mod scan;
 pub mod serve;
+pub mod set;
 pub mod shell;
 pub mod stats;
 pub mod tail;

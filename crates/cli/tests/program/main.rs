@@ -22,6 +22,7 @@ mod repairing;
 mod scanning;
 mod scratch;
 mod serving;
+mod setting;
 mod shell;
 mod showing;
 mod tailing;

@@ -73,13 +73,14 @@ pub use index::settings::{IndexInfo, IndexSettings, IndexStatus};
 pub use ingest::{BulkLoader, Ingested, SortedWriter};
 pub use log::torn_tail::{FramesBehind, TornTail};
 pub use log::wal_files::{log_file_name, parse_log_file_name};
+pub use options::change::{CurrentSetting, KeyspaceChange, SettingChange};
 pub use options::settings::{
     DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, SyncPolicy,
 };
 pub use options::space_policy::{Dedup, Ratio};
 pub use options::write_rate::BackgroundWriteRate;
 pub use recovery::checkpoint::live_files::LiveFiles;
-pub use recovery::checkpoint::request::{Requested, request_checkpoint};
+pub use recovery::checkpoint::request::{Requested, request_change, request_checkpoint};
 pub use recovery::env::Env;
 pub use recovery::replay::RESTORING;
 pub use resources::Resources;

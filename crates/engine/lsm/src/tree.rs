@@ -11,7 +11,7 @@ use crate::log::segment_provider::SegmentProvider;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::manifest::version_set::{FailedInstall, VersionSet};
-use crate::options::settings::{Log, Settings, SyncPolicy};
+use crate::options::settings::{Settings, SyncPolicy};
 use crate::options::sizes::SizeTargets;
 use crate::stats::Counters;
 use crate::stats::cumulative::{CumulativeStats, UnpersistedStats};
@@ -30,7 +30,7 @@ use esker_pmem::OwnerProcess;
 use esker_storage::Storage;
 use esker_table::BlockCache;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What reads and background jobs share: see the file's head.
@@ -68,6 +68,8 @@ pub(crate) struct Tree {
     pub(crate) histories: WriteHistories,
     /// Nothing of the database can be used any more.
     pub(crate) closed: AtomicBool,
+    /// See [`Tree::sync_interval`]; 0 if there is none.
+    pub(crate) sync_interval_ns: AtomicU64,
 }
 
 impl Tree {
@@ -214,10 +216,21 @@ impl Tree {
 
     /// The interval at which the log is synced, if it is synced on a timer.
     pub(crate) fn sync_interval(&self) -> Option<Duration> {
-        match self.settings.log {
-            Log::File { sync: SyncPolicy::Every(interval), .. } => Some(interval),
-            _ => None,
-        }
+        let nanos = self.sync_interval_ns.load(Ordering::Relaxed);
+        (nanos > 0).then_some(Duration::from_nanos(nanos))
+    }
+
+    /// Changes that interval.
+    pub(crate) fn set_sync_interval(&self, sync: SyncPolicy) {
+        self.sync_interval_ns.store(sync_interval_ns(sync), Ordering::Relaxed);
+    }
+}
+
+/// The interval of `sync` in nanoseconds; 0 if there is none.
+pub(crate) fn sync_interval_ns(sync: SyncPolicy) -> u64 {
+    match sync {
+        SyncPolicy::Every(interval) => interval.as_nanos() as u64,
+        SyncPolicy::Always | SyncPolicy::Os => 0,
     }
 }
 

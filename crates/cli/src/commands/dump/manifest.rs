@@ -51,6 +51,11 @@ fn change_text(change: &VersionChange) -> String {
         VersionChange::CreateKeyspace { id, name, settings, .. } => {
             format!("create keyspace {id} {name:?}: {}", describe(*settings))
         }
+        VersionChange::ChangeSettings { id, settings, changed } => {
+            let changed: Vec<_> = changed.names().collect();
+            let (changed, settings) = (changed.join(", "), describe(*settings));
+            format!("change settings of keyspace {id}: {settings}; changed by now: {changed}")
+        }
         VersionChange::DropKeyspace(id) => format!("drop keyspace {id}"),
         VersionChange::AddTable { keyspace, level, run, meta } => format!(
             "add table {}+{} to keyspace {keyspace} level {level} run {run}: {} bytes, {} entries, {} … {}",
@@ -155,6 +160,11 @@ fn change_json(offset: u64, change: &VersionChange) -> Json {
             "merge": settings.merge.map(String::from),
             "compaction_filter": settings.compaction_filter.map(String::from),
             "retention_seqno": retention_seqno,
+        }),
+        VersionChange::ChangeSettings { id, settings, changed } => json!({
+            "change": "change-settings", "keyspace": id.0, "dedup": settings.dedup.to_string(),
+            "compression": settings.compression.to_string(), "filter_bits": settings.filter_bits,
+            "changed": changed.names().collect::<Vec<_>>(),
         }),
         VersionChange::DropKeyspace(id) => json!({ "change": "drop-keyspace", "keyspace": id.0 }),
         VersionChange::AddTable { keyspace, level, run, meta } => json!({

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// The commands of a line: those that work on an open database.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "get",
     "put",
     "merge",
@@ -25,6 +25,7 @@ const COMMANDS: [&str; 17] = [
     "prepared",
     "stats",
     "levels",
+    "set",
     "compact",
     "checkpoint",
     "help",

@@ -6,10 +6,9 @@ use super::segments::{grow, is_well_filled, prepare};
 use crate::compaction::debt::PendingMoves;
 use crate::compaction::execute::compaction_output::{CompactionOutput, Filtering, Installed};
 use crate::compaction::execute::job;
-use crate::compaction::execute::job::{
-    CompactionJob, JobOutcome, Pacing, bytes_from_level_0, run_job,
-};
+use crate::compaction::execute::job::{CompactionJob, JobOutcome, bytes_from_level_0, run_job};
 use crate::compaction::execute::l0_progress::ProgressGuard;
+use crate::compaction::execute::pacing::Pacing;
 use crate::compaction::in_progress::CompactionClaim;
 use crate::compaction::pick;
 use crate::compaction::plan::CompactionPlan;
@@ -124,13 +123,16 @@ fn rest(inner: &Engine, mut jobs: MutexGuard<'_, SchedulerState>, lane: JobClass
 
 /// Does a part of a merge. What fails in it is the error of the thread that took up the plan.
 pub(super) fn help(inner: &Engine, merge: Arc<CompactionJob>) {
-    merge.take_one(
-        &inner.tree,
-        &Pacing { throttle: &inner.gate, do_writers_wait: &|| inner.stall.waits_for_compaction() },
-    );
+    merge.take_one(&inner.tree, &pacing(inner, &|| inner.stall.waits_for_compaction()));
     // Before the lock: whoever took the plan up waits until it alone has the merge.
     drop(merge);
     rest(inner, inner.schedule.jobs.lock(), JobClass::Compaction);
+}
+
+/// How fast a compaction may write now.
+fn pacing<'a>(inner: &'a Engine, do_writers_wait: &'a (dyn Fn() -> bool + Sync)) -> Pacing<'a> {
+    let compaction_threads = inner.share.resources().background_threads();
+    Pacing { throttle: &inner.gate, do_writers_wait, compaction_threads }
 }
 
 /// Executes `plan` and installs its result, or returns it if that is to be done later.
@@ -160,7 +162,7 @@ enum Compacted {
 fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> Result<Compacted> {
     let started = inner.tree.clock.now();
     let do_writers_wait = || inner.stall.waits_for_compaction();
-    let pacing = Pacing { throttle: &inner.gate, do_writers_wait: &do_writers_wait };
+    let pacing = pacing(inner, &do_writers_wait);
     let outcome =
         run_job(&inner.tree, &pacing, &inner.schedule, &inner.under_way, (plan, filtering))?;
     let (output, is_below_base, progress) = match outcome {

@@ -17,9 +17,10 @@
 //!
 //! `steps` picks a job and runs it: `picker` asks `turns` for a due plan, `spare_plans` for one
 //! against deletes, `segments` for a log segment and `deferral` for a pending install; `executor`
-//! runs it. `picker_context` collects what pickers know besides the version. Other threads wait in
+//! runs it. `change` applies changes of settings. `picker_context` collects what pickers know besides the version. Other threads wait in
 //! `wait` and `idle`.
 
+pub(crate) mod change;
 mod deferral;
 pub(crate) mod executor;
 mod idle;

@@ -79,7 +79,7 @@ impl Keyspace {
         &self.name
     }
 
-    /// Returns the settings given when the keyspace was created.
+    /// Returns the settings of the keyspace.
     ///
     /// # Errors
     /// [`Error::UnknownKeyspace`] if the keyspace was dropped, [`Error::Closed`] once the database is
@@ -386,7 +386,7 @@ pub struct KeyspaceInfo {
     pub name: String,
     /// The id.
     pub id: KeyspaceId,
-    /// The settings given when the keyspace was created.
+    /// The settings.
     pub settings: KeyspaceSettings,
 }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 impl Db {
     /// Returns the keyspace called `name`, and creates it with `settings` if it does not exist.
     ///
-    /// Settings are fixed when a keyspace is created, so those of an existing keyspace must be the
-    /// same. [`Db::open_keyspace`] opens a keyspace whatever its settings. The creation is durable
+    /// The settings of an existing keyspace must be the same, except those that [`Db::set`] changed
+    /// since. [`Db::open_keyspace`] opens a keyspace whatever its settings. The creation is durable
     /// when this returns.
     ///
     /// # Examples
@@ -94,7 +94,7 @@ impl Db {
         let Some(found) = found else {
             return Err(Error::UnknownKeyspace { name: name.to_owned() });
         };
-        Ok(match settings.difference_from(&found.settings) {
+        Ok(match settings.difference_from(&found.settings, found.changed) {
             None => Ok(self.handle_of(found.id, &found.name)),
             Some(difference) => {
                 Err(Error::KeyspaceSettingsDiffer { name: name.to_owned(), difference })

@@ -30,6 +30,8 @@ mod upkeep;
 
 mod introspection;
 
+mod change;
+
 pub(crate) mod index;
 
 pub(crate) mod cursor;

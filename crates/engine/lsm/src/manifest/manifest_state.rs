@@ -2,6 +2,8 @@
 
 use super::feed_state::FeedState;
 use super::version_edit::{LogEnd, VersionChange, VersionEdit};
+use crate::options::change::ChangedSettings;
+use crate::options::settings::KeyspaceSettings;
 use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
 use crate::version::dates::Mark;
@@ -76,6 +78,12 @@ impl ManifestState {
                     self.has_merges |= settings.merge.is_some();
                     self.version.keyspaces.insert(*id, Arc::new(keyspace));
                     self.next_keyspace = self.next_keyspace.max(id.0 + 1);
+                }
+                VersionChange::ChangeSettings { id, settings, changed } => {
+                    let keyspace = self.keyspace(*id)?;
+                    let KeyspaceSettings { merge, compaction_filter, .. } = keyspace.settings;
+                    keyspace.settings = KeyspaceSettings { merge, compaction_filter, ..*settings };
+                    keyspace.changed = *changed;
                 }
                 VersionChange::DropKeyspace(id) => {
                     let dropped = self.version.keyspaces.remove(id);
@@ -248,6 +256,10 @@ impl ManifestState {
                 settings: keyspace.settings,
                 retention_seqno: keyspace.retention_seqno,
             });
+            let (id, settings, changed) = (keyspace.id, keyspace.settings, keyspace.changed);
+            if changed != ChangedSettings::NONE {
+                changes.push(VersionChange::ChangeSettings { id, settings, changed });
+            }
             changes.push(VersionChange::Lifetimes {
                 keyspace: keyspace.id,
                 lives: Box::new(keyspace.lives.clone()),
@@ -279,7 +291,6 @@ fn written_after(edit: &VersionEdit) -> Option<CumulativeStats> {
 mod tests {
     use super::*;
     use crate::manifest::version_edit::tests::sample_table;
-    use crate::options::settings::KeyspaceSettings;
     use esker_storage::MemoryStorage;
 
     const KEYSPACE: KeyspaceId = KeyspaceId(1);

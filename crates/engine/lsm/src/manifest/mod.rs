@@ -15,6 +15,7 @@
 pub mod feed_changes;
 pub(crate) mod feed_state;
 pub mod invariants;
+mod lifetimes_code;
 pub mod manifest_file;
 pub(crate) mod manifest_state;
 pub(crate) mod settings_code;

@@ -4,9 +4,11 @@
 //! bytes. A tag that is not known here is refused: skipping it would misread the tree.
 
 use super::feed_changes::{self, FeedChange};
+use super::lifetimes_code::{decode_lifetimes, encode_lifetimes};
 use super::settings_code::{
     decode_settings, encode_settings, key_format_byte, put_name, take_key_format, take_name,
 };
+use crate::options::change::ChangedSettings;
 use crate::options::settings::KeyspaceSettings;
 use crate::reserved::is_reserved;
 use crate::stats::cumulative::CumulativeStats;
@@ -43,6 +45,15 @@ pub enum VersionChange {
         settings: KeyspaceSettings,
         /// Reserved for time travel.
         retention_seqno: Option<Seqno>,
+    },
+    /// Changes settings of a keyspace. In snapshots, after its creation, if any were changed.
+    ChangeSettings {
+        /// The keyspace.
+        id: KeyspaceId,
+        /// All of its settings, except the names of its operator and its filter, which stay.
+        settings: KeyspaceSettings,
+        /// Those that were changed since its creation.
+        changed: ChangedSettings,
     },
     /// Drops a keyspace with all of its tables.
     DropKeyspace(KeyspaceId),
@@ -144,6 +155,7 @@ const ADD_EXPIRING_TABLE: u8 = 21;
 /// As 1, for a keyspace of the engine's own. Older versions of the program would not maintain it.
 const CREATE_RESERVED_KEYSPACE: u8 = 24;
 const CREATE_FILTERED_KEYSPACE: u8 = 25;
+const CHANGE_SETTINGS: u8 = 30;
 
 impl VersionEdit {
     /// An edit with these steps.
@@ -169,7 +181,8 @@ impl VersionEdit {
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
                 CREATE_KEYSPACE..=CLOSED
                 | ACCOUNT..=ADD_EXPIRING_TABLE
-                | CREATE_RESERVED_KEYSPACE..=feed_changes::LAST_TAG => {
+                | CREATE_RESERVED_KEYSPACE..=feed_changes::LAST_TAG
+                | CHANGE_SETTINGS => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -220,6 +233,12 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
             if filter.is_some() {
                 put_name(filter, out);
             }
+        }
+        VersionChange::ChangeSettings { id, settings, changed } => {
+            out.push(CHANGE_SETTINGS);
+            put_varint64(out, u64::from(id.0));
+            out.push(changed.bits());
+            encode_settings(settings, out);
         }
         VersionChange::DropKeyspace(id) => {
             out.push(DROP_KEYSPACE);
@@ -291,20 +310,7 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
         }
         VersionChange::Lifetimes { keyspace, lives, born } => {
             out.push(LIFETIMES);
-            put_varint64(out, u64::from(keyspace.0));
-            let known = || lives.iter().enumerate().filter(|(_, lives)| !lives.is_empty());
-            put_varint64(out, known().count() as u64);
-            for (level, lives) in known() {
-                put_varint64(out, level as u64);
-                lives.encode(out);
-            }
-            put_varint64(out, born.len() as u64);
-            for (id, born) in born {
-                put_varint64(out, id.file);
-                put_varint64(out, id.offset);
-                put_varint64(out, born.at);
-                out.push(born.level);
-            }
+            encode_lifetimes(*keyspace, lives, born, out);
         }
     }
 }
@@ -348,6 +354,11 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
             }
             VersionChange::CreateKeyspace { id, name, settings, retention_seqno }
         }
+        CHANGE_SETTINGS => VersionChange::ChangeSettings {
+            id: KeyspaceId(take_varint32(input)?),
+            changed: ChangedSettings::of_bits(take_u8(input)?)?,
+            settings: decode_settings(input)?,
+        },
         HAS_MERGES => VersionChange::HasMerges,
         EXPIRY_MARK => VersionChange::ExpiryMark(take_varint64(input)?),
         DROP_KEYSPACE => VersionChange::DropKeyspace(KeyspaceId(take_varint32(input)?)),
@@ -381,28 +392,12 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
         },
         DATES => VersionChange::Dates(Dates::decode(input)?),
         ACCOUNT => VersionChange::Account(CumulativeStats::decode(take_bytes(input)?)?),
-        LIFETIMES => decode_lifetimes(input)?,
+        LIFETIMES => {
+            let (keyspace, lives, born) = decode_lifetimes(input)?;
+            VersionChange::Lifetimes { keyspace, lives, born }
+        }
         tag => VersionChange::Feed(FeedChange::decode(tag, input)?),
     })
-}
-
-fn decode_lifetimes(input: &mut &[u8]) -> Option<VersionChange> {
-    let keyspace = KeyspaceId(take_varint32(input)?);
-    let mut lives: Box<[LifetimeEstimator; LEVELS]> = Box::default();
-    for _ in 0..take_varint64(input)? {
-        let level = take_varint32(input)? as usize;
-        *lives.get_mut(level)? = LifetimeEstimator::decode(input)?;
-    }
-    let mut born = Vec::new();
-    for _ in 0..take_varint64(input)? {
-        let id = TableId { file: take_varint64(input)?, offset: take_varint64(input)? };
-        let (at, level) = (take_varint64(input)?, take_u8(input)?);
-        born.push((
-            id,
-            TableBirth { at, level: Some(level).filter(|level| usize::from(*level) < LEVELS)? },
-        ));
-    }
-    Some(VersionChange::Lifetimes { keyspace, lives, born })
 }
 
 fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
@@ -518,7 +513,13 @@ pub(crate) mod tests {
         let account = VersionChange::Account(crate::stats::cumulative::tests::sample_account());
         let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(VersionChange::KeyFormat);
         let mark = VersionChange::ExpiryMark(u64::MAX);
-        let others = [account, sample_lifetimes(), sample_dates(), VersionChange::HasMerges, mark];
+        let changed = VersionChange::ChangeSettings {
+            id: KeyspaceId(3),
+            settings: KeyspaceSettings::default().filter_bits(7),
+            changed: ChangedSettings::of_bits(5).unwrap(),
+        };
+        let merges = VersionChange::HasMerges;
+        let others = [account, sample_lifetimes(), sample_dates(), merges, mark, changed];
         for edit in [sample_edit(), VersionEdit::of(others), VersionEdit::of(formats)] {
             assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
         }
@@ -567,6 +568,7 @@ pub(crate) mod tests {
         }
         assert!(VersionEdit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
         assert!(VersionEdit::decode(&[KEY_FORMAT, 2]).unwrap_err().contains("malformed"));
+        assert!(VersionEdit::decode(&[CHANGE_SETTINGS, 3, 8]).unwrap_err().contains("malformed"));
         assert!(VersionEdit::decode(&[NUMBERED, 1]).unwrap_err().contains("malformed"));
         assert!(VersionEdit::decode(&[DATES, 1, 5]).unwrap_err().contains("malformed"));
     }

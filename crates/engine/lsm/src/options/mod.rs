@@ -2,11 +2,13 @@
 //!
 //! [`settings`]: the settings of a database and of a keyspace, and `setters`, their builder methods.
 //! [`space_policy`]: how obsolete versions are removed. [`sizes`]: target sizes of tables and levels.
-//! `memory` divides the memory budget. [`write_rate`]: the rate limit of background writes.
+//! `memory` divides the memory budget. [`write_rate`]: the rate limit of background writes. [`change`]:
+//! changes while a database is open.
 //!
 //! Settings name the resources that databases share (`resources`) and use no other module, so
 //! every module may use them.
 
+pub mod change;
 pub(crate) mod memory;
 mod setters;
 pub mod settings;
@@ -15,6 +17,7 @@ pub mod space_policy;
 pub mod write_rate;
 
 pub use crate::resources::Resources;
+pub use change::{CurrentSetting, KeyspaceChange, SettingChange};
 pub use settings::{Recovery, Shape};
 pub use space_policy::{Dedup, Ratio};
 pub use write_rate::BackgroundWriteRate;

@@ -1,6 +1,7 @@
 //! The settings of a database and of a keyspace. Values that the engine can choose well are
 //! constants.
 
+use super::change::ChangedSettings;
 use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
 use super::write_rate::BackgroundWriteRate;
@@ -38,6 +39,24 @@ pub enum SyncPolicy {
     /// When the operating system writes its cached pages back. Power loss may lose the latest
     /// writes, without a time limit.
     Os,
+}
+
+impl SyncPolicy {
+    /// Checks the range of the interval.
+    pub(crate) fn validate(self) -> Result<()> {
+        match self {
+            SyncPolicy::Every(interval)
+                if interval < Duration::from_millis(1) || interval > Duration::from_secs(3600) =>
+            {
+                Err(Error::InvalidSetting {
+                    setting: "log sync interval",
+                    value: format!("{interval:?}"),
+                    reason: "it must be between 1 ms and 1 h".into(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What an open does if the log has an invalid frame with whole frames after it.
@@ -353,14 +372,8 @@ impl Settings {
         if let Some(bytes) = self.dram_table_bytes {
             within("dram_table_bytes", bytes, 0, self.memory_bytes / 2)?;
         }
-        if let Log::File { sync: SyncPolicy::Every(interval), .. } = self.log
-            && (interval < Duration::from_millis(1) || interval > Duration::from_secs(3600))
-        {
-            return Err(Error::InvalidSetting {
-                setting: "log sync interval",
-                value: format!("{interval:?}"),
-                reason: "it must be between 1 ms and 1 h".into(),
-            });
+        if let Log::File { sync, .. } = self.log {
+            sync.validate()?;
         }
         self.background_write_rate.validate()?;
         if self.delete_age_max < Duration::from_secs(1) {
@@ -387,7 +400,10 @@ impl Settings {
     }
 }
 
-/// The settings of a keyspace, fixed when it is created and stored in the manifest.
+/// The settings of a keyspace, stored in the manifest when it is created.
+///
+/// [`Db::set`](crate::Db::set) changes `compression`, `dedup` and `filter_bits` later; the others are
+/// fixed.
 ///
 /// Start from the defaults and set what differs with the builder methods.
 ///
@@ -449,17 +465,22 @@ impl Default for KeyspaceSettings {
 }
 
 impl KeyspaceSettings {
-    /// Returns the settings that differ from the `stored` ones, as text, or `None` if all are the
-    /// same.
-    pub(crate) fn difference_from(&self, stored: &KeyspaceSettings) -> Option<String> {
+    /// Returns the settings that differ from the `stored` ones, without those that were `changed` since
+    /// the creation, as text, or `None` if all are the same.
+    pub(crate) fn difference_from(
+        &self,
+        stored: &KeyspaceSettings,
+        changed: ChangedSettings,
+    ) -> Option<String> {
+        let asked = changed.kept(*self, stored);
         let name = |name: Option<OperatorName>| name.map_or("none".to_owned(), String::from);
         let pairs = [
-            ("shape", stored.shape.to_string(), self.shape.to_string()),
-            ("dedup", stored.dedup.to_string(), self.dedup.to_string()),
-            ("compression", stored.compression.to_string(), self.compression.to_string()),
-            ("filter_bits", stored.filter_bits.to_string(), self.filter_bits.to_string()),
-            ("merge operator", name(stored.merge), name(self.merge)),
-            ("compaction filter", name(stored.compaction_filter), name(self.compaction_filter)),
+            ("shape", stored.shape.to_string(), asked.shape.to_string()),
+            ("dedup", stored.dedup.to_string(), asked.dedup.to_string()),
+            ("compression", stored.compression.to_string(), asked.compression.to_string()),
+            ("filter_bits", stored.filter_bits.to_string(), asked.filter_bits.to_string()),
+            ("merge operator", name(stored.merge), name(asked.merge)),
+            ("compaction filter", name(stored.compaction_filter), name(asked.compaction_filter)),
         ];
         let differing = pairs.into_iter().filter(|(_, stored, asked)| stored != asked);
         let texts: Vec<String> = differing

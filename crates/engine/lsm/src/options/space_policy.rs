@@ -75,6 +75,29 @@ impl fmt::Display for Dedup {
     }
 }
 
+/// Reads what [`Dedup`] formats as; without a ratio, `per-level` has 1.6 and `space-goal` 1.2.
+impl FromStr for Dedup {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let wrong = || format!("{text:?} is not none, nor such as per-level:1.6 or space-goal:1.2");
+        let (name, ratio) = match text.split_once(':') {
+            Some((name, ratio)) => (name, Some(ratio.parse().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        match (name, ratio) {
+            ("none", None) => Ok(Dedup::None),
+            ("per-level", threshold) => {
+                Ok(Dedup::PerLevel { threshold: threshold.unwrap_or(Ratio::of_hundredths(160)) })
+            }
+            ("space-goal", amp) => {
+                Ok(Dedup::SpaceGoal { amp: amp.unwrap_or(Ratio::of_hundredths(120)) })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
 /// A ratio with two decimal places, exact on disk and in comparisons.
 ///
 /// # Examples

@@ -98,6 +98,10 @@ impl WriteLimiter {
         Some(self.rate.load(Ordering::Relaxed)).filter(|&rate| rate > 0)
     }
 
+    pub(crate) fn setting(&self) -> BackgroundWriteRate {
+        self.bucket.lock().setting
+    }
+
     /// Bytes per second with the largest backlog; `None` if there is no limit.
     pub(crate) fn rate_max(&self) -> Option<u64> {
         self.bucket.lock().setting.at(1.0)

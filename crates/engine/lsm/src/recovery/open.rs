@@ -38,7 +38,7 @@ use crate::stats::Counters;
 use crate::stats::cumulative::UnpersistedStats;
 use crate::stats::disk_usage::DiskUsageTracker;
 use crate::stats::write_histories::WriteHistories;
-use crate::tree::Tree;
+use crate::tree::{Tree, sync_interval_ns};
 use crate::version::Version;
 use crate::version::readers::pin_registry::PinRegistry;
 use crate::version::readers::snapshot_tracker::SnapshotTracker;
@@ -53,7 +53,7 @@ use esker_storage::{PosixStorage, Storage};
 use esker_table::BlockCache;
 use parking_lot::{Mutex, RwLock};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -192,6 +192,10 @@ fn assemble(
         unwritten: UnpersistedStats::default(),
         histories,
         closed: AtomicBool::new(false),
+        sync_interval_ns: AtomicU64::new(match settings.log {
+            Log::File { sync, .. } => sync_interval_ns(sync),
+            Log::Pmem { .. } | Log::None => 0,
+        }),
         settings,
     };
     let inner = Arc::new(Engine {

@@ -16,6 +16,7 @@ use esker_base::background::Running;
 use esker_base::{Background, Priority, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -68,11 +69,19 @@ impl Signal {
 
 /// See the file's head.
 pub(crate) struct Crew {
-    compaction_threads: usize,
+    /// How many threads do compactions. Those beyond have nothing to do.
+    compaction_threads: AtomicUsize,
     pub(crate) signal: Arc<Signal>,
     state: Mutex<State>,
     /// Held while threads start or end.
     threads: Mutex<Vec<Box<dyn Running>>>,
+}
+
+/// What a thread does: the jobs of a lane. Of the threads for compactions, each has a number.
+#[derive(Clone, Copy)]
+struct Post {
+    lane: JobClass,
+    number: usize,
 }
 
 #[derive(Default)]
@@ -99,11 +108,46 @@ struct Place {
 impl Crew {
     pub(crate) fn new(compaction_threads: usize) -> Arc<Crew> {
         Arc::new(Crew {
-            compaction_threads,
+            compaction_threads: AtomicUsize::new(compaction_threads),
             signal: Arc::default(),
             state: Mutex::default(),
             threads: Mutex::default(),
         })
+    }
+
+    pub(crate) fn compaction_threads(&self) -> usize {
+        self.compaction_threads.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many threads do compactions. A thread that is not to goes on until its job ends.
+    pub(crate) fn set_compaction_threads(
+        self: &Arc<Self>,
+        count: usize,
+        background: &dyn Background,
+    ) -> Result<()> {
+        let mut threads = self.threads.lock();
+        let others = JobClass::ALL.len() - 1;
+        // Without threads the owner does the work.
+        if let Some(started) = threads.len().checked_sub(others) {
+            for number in started..count {
+                threads.extend(self.start_compacting(number, background)?);
+            }
+        }
+        self.compaction_threads.store(count, Ordering::Relaxed);
+        drop(threads);
+        self.signal.announce();
+        Ok(())
+    }
+
+    fn start_compacting(
+        self: &Arc<Self>,
+        number: usize,
+        background: &dyn Background,
+    ) -> Result<Option<Box<dyn Running>>> {
+        let (crew, post) = (self.clone(), Post { lane: JobClass::Compaction, number });
+        // Readers and writers come first. A compaction that falls behind slows writers in time.
+        let body = Box::new(move || crew.serve(post));
+        background.spawn(&format!("esker-compact-{number}"), Priority::Low, body)
     }
 
     /// Serves `inner` from now on. `None` if `background` has no threads: then its owner does the work.
@@ -162,25 +206,28 @@ impl Crew {
 
     fn start(self: &Arc<Self>, background: &dyn Background) -> Result<Vec<Box<dyn Running>>> {
         self.state.lock().ends = false;
-        let mut lanes = vec![
-            (JobClass::Prepare, Priority::Normal, "esker-prepare".to_owned()),
-            (JobClass::Flush, Priority::Normal, "esker-flush".to_owned()),
-            (JobClass::Sync, Priority::Normal, "esker-sync".to_owned()),
+        let lanes = [
+            (JobClass::Prepare, "esker-prepare"),
+            (JobClass::Flush, "esker-flush"),
+            (JobClass::Sync, "esker-sync"),
         ];
-        // Readers and writers come first. A compaction that falls behind slows writers in time.
-        let compaction = |n| (JobClass::Compaction, Priority::Low, format!("esker-compact-{n}"));
-        lanes.extend((0..self.compaction_threads).map(compaction));
         let mut threads = Vec::new();
-        for (lane, priority, name) in lanes {
-            let crew = self.clone();
-            match background.spawn(&name, priority, Box::new(move || crew.serve(lane))) {
-                Ok(thread) => threads.extend(thread),
-                Err(error) => {
-                    // If one can't be had, nobody may wait for what it would have done.
-                    self.end(&mut threads);
-                    return Err(error);
-                }
-            }
+        let started = lanes.into_iter().try_for_each(|(lane, name)| {
+            let (crew, post) = (self.clone(), Post { lane, number: 0 });
+            let body = Box::new(move || crew.serve(post));
+            threads.extend(background.spawn(name, Priority::Normal, body)?);
+            Ok(())
+        });
+        let started = started.and_then(|()| {
+            (0..self.compaction_threads()).try_for_each(|number| {
+                threads.extend(self.start_compacting(number, background)?);
+                Ok(())
+            })
+        });
+        if let Err(error) = started {
+            // If one can't be had, nobody may wait for what it would have done.
+            self.end(&mut threads);
+            return Err(error);
         }
         Ok(threads)
     }
@@ -194,7 +241,8 @@ impl Crew {
     }
 
     /// What a thread runs.
-    fn serve(&self, lane: JobClass) {
+    fn serve(&self, Post { lane, number }: Post) {
+        let is_posted = || lane != JobClass::Compaction || number < self.compaction_threads();
         let mut turn = 0;
         loop {
             let seen = self.signal.count(lane);
@@ -202,7 +250,7 @@ impl Crew {
                 State { ends: true, .. } => return,
                 State { members, .. } => members.clone(),
             };
-            if !work(&members, lane, &mut turn) {
+            if !is_posted() || !work(&members, lane, &mut turn) {
                 self.signal.wait(lane, seen, pause(&members, lane));
             }
         }

@@ -19,7 +19,7 @@ pub(crate) mod served;
 
 use crate::limits::within;
 use crew::Crew;
-use esker_base::{Error, Result};
+use esker_base::{Background, Error, Result};
 use esker_pmem::OwnerProcess;
 use esker_storage::WideReader;
 use esker_table::BlockCache;
@@ -27,6 +27,7 @@ use parking_lot::{Mutex, MutexGuard};
 use served::Served;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A cache too small to hold a few blocks would make every scan read twice.
 const CACHE_BYTES_MIN: usize = 1 << 20;
@@ -65,8 +66,7 @@ pub struct Resources {
 }
 
 struct Shared {
-    memory_bytes: usize,
-    background_threads: usize,
+    memory_bytes: AtomicUsize,
     /// Whether more than one database may use them.
     is_shared: bool,
     owner: OwnerProcess,
@@ -147,8 +147,7 @@ impl Resources {
         cache: BlockCache,
     ) -> Resources {
         let shared = Shared {
-            memory_bytes,
-            background_threads,
+            memory_bytes: AtomicUsize::new(memory_bytes),
             is_shared,
             owner: OwnerProcess::current(),
             crew: Crew::new(background_threads),
@@ -160,12 +159,38 @@ impl Resources {
 
     /// Returns the memory budget, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.shared.memory_bytes
+        self.shared.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the number of compaction threads.
     pub fn background_threads(&self) -> usize {
-        self.shared.background_threads
+        self.shared.crew.compaction_threads()
+    }
+
+    /// Changes the memory budget. What databases hold stays, and the block cache gets what they leave.
+    pub(crate) fn set_memory_bytes(&self, memory_bytes: usize) -> Result<()> {
+        let forked = || Error::Forked { what: "the memory of a database".into() };
+        let charges = self.charges().ok_or_else(forked)?;
+        let least = charges.sum(Charge::sum) + CACHE_BYTES_MIN;
+        if memory_bytes < least {
+            return Err(Error::InvalidSetting {
+                setting: "memory_bytes",
+                value: memory_bytes.to_string(),
+                reason: format!("with what the database holds now it must be at least {least}"),
+            });
+        }
+        self.shared.memory_bytes.store(memory_bytes, Ordering::Relaxed);
+        self.fit_cache(&charges);
+        Ok(())
+    }
+
+    /// Changes the number of compaction threads. Further ones run on `background`.
+    pub(crate) fn set_background_threads(
+        &self,
+        threads: usize,
+        background: &dyn Background,
+    ) -> Result<()> {
+        self.shared.crew.set_compaction_threads(threads, background)
     }
 
     /// Returns the number of databases that use the resources now. 0 in a forked child.

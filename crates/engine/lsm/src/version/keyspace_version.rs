@@ -5,6 +5,7 @@ use super::derived::Derived;
 use super::run::{LEVELS, Level};
 use super::table_handle::TableHandle;
 use super::table_lifetimes::LifetimeEstimator;
+use crate::options::change::ChangedSettings;
 use crate::options::settings::KeyspaceSettings;
 use crate::parallel;
 use crate::reserved;
@@ -30,6 +31,8 @@ pub struct KeyspaceVersion {
     pub name: String,
     /// Its settings.
     pub settings: KeyspaceSettings,
+    /// Those of them that were changed since its creation.
+    pub changed: ChangedSettings,
     /// Reserved for time travel: versions newer than this are kept.
     pub retention_seqno: Option<Seqno>,
     /// Its levels, `LEVELS` of them.
@@ -44,8 +47,9 @@ impl KeyspaceVersion {
     /// A new, empty keyspace.
     pub fn new(id: KeyspaceId, name: String, settings: KeyspaceSettings) -> Self {
         let levels = vec![Level::default(); LEVELS];
-        let (derived, lives) = Default::default();
-        KeyspaceVersion { id, name, settings, retention_seqno: None, levels, derived, lives }
+        let (derived, lives, changed) = Default::default();
+        let retention_seqno = None;
+        KeyspaceVersion { id, name, settings, changed, retention_seqno, levels, derived, lives }
     }
 
     /// All tables with their level and run id.

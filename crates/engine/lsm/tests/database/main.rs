@@ -27,6 +27,7 @@ mod reads_and_writes;
 mod reads_of_many_runs;
 mod requests;
 mod resources;
+mod settings;
 mod small;
 mod visibility;
 mod wide_reads;

@@ -8,6 +8,7 @@
 
 use super::compaction_output::{CompactionOutput, Filtering, Installed, add, remove};
 use super::l0_progress::{JobProgress, L0CompactionProgress, ProgressGuard};
+use super::pacing::Pacing;
 use super::subcompaction::{CompactionResult, Failure};
 use super::subcompaction_queue::SubcompactionQueue;
 use crate::compaction::execute::subcompaction;
@@ -18,7 +19,6 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::VersionEdit;
 use crate::options::settings::KeyspaceSettings;
 use crate::output::filter_allocation;
-use crate::output::io_throttle::IoThrottle;
 use crate::output::job_context::JobContext;
 use crate::stats::compaction_counts::CompactionEvent;
 use crate::stats::cumulative::CumulativeStats;
@@ -47,21 +47,6 @@ pub(crate) trait SubcompactionPool {
 
     /// Forgets `job`, of which no part is left, and waits until those who helped have, too.
     fn withdraw(&self, job: &Arc<CompactionJob>);
-}
-
-/// How fast a compaction may write.
-pub(crate) struct Pacing<'a> {
-    pub(crate) throttle: &'a IoThrottle,
-    /// Whether writers are throttled by the compaction debt.
-    pub(crate) do_writers_wait: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl Pacing<'_> {
-    /// Whether a compaction pauses for reads that wait for writes. While writers are throttled by the
-    /// compaction debt, a pause would only make them wait longer, and most who read write, too.
-    fn yields_to_reads(&self, tree: &Tree) -> bool {
-        !(self.do_writers_wait)() && tree.storage.is_busy()
-    }
 }
 
 /// A plan that is being done, as all who do parts of it need it.
@@ -213,8 +198,13 @@ impl Drop for Shared<'_> {
 }
 
 /// How many parts a plan is worth. Plans for a space goal are small, and their cuts have their reasons.
-fn parts_at_most(tree: &Tree, plan: &CompactionPlan, pool: &dyn SubcompactionPool) -> usize {
-    let threads = pool.threads(tree.settings.background_threads);
+fn parts_at_most(
+    tree: &Tree,
+    plan: &CompactionPlan,
+    pacing: &Pacing<'_>,
+    pool: &dyn SubcompactionPool,
+) -> usize {
+    let threads = pool.threads(pacing.compaction_threads);
     if threads == 1 || plan.cutting.is_some() {
         return 1;
     }
@@ -261,7 +251,7 @@ pub(crate) fn run_job<'a>(
         return Ok(JobOutcome::Done);
     };
     drop(view);
-    let parts_at_most = parts_at_most(tree, plan, pool);
+    let parts_at_most = parts_at_most(tree, plan, pacing, pool);
     let filter = match filtering {
         Filtering::On => tree.filters.named(keyspace.settings.compaction_filter),
         Filtering::Off => None,

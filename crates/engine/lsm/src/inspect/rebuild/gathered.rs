@@ -145,6 +145,12 @@ impl Gathered {
                         told.keyspaces.insert(id);
                         self.parts.entry(id).or_default().name = Some((name, settings));
                     }
+                    VersionChange::ChangeSettings { id, settings, .. } => {
+                        if let Some((_, named)) = &mut self.parts.entry(id).or_default().name {
+                            let KeyspaceSettings { merge, compaction_filter, .. } = *named;
+                            *named = KeyspaceSettings { merge, compaction_filter, ..settings };
+                        }
+                    }
                     VersionChange::DropKeyspace(id) => {
                         told.keyspaces.remove(&id);
                         self.parts.remove(&id);

@@ -1,4 +1,5 @@
-//! Requests of other processes: a checkpoint of a database that this process has open.
+//! Requests of other processes: a checkpoint of a database that this process has open, or a change of
+//! its settings.
 //!
 //! ```text
 //! requester                         directory                 the process that has it open
@@ -19,7 +20,9 @@
 //! requester removes no request but its own.
 
 use super::checkpoint_into;
+use crate::background::change;
 use crate::engine::Engine;
+use crate::options::change::SettingChange;
 use esker_base::{Clock, Error, FileKind, Result, Rng, WriteHint};
 use esker_storage::{PosixStorage, Storage};
 use std::ffi::OsString;
@@ -36,8 +39,10 @@ const REQUEST: &str = "REQUEST.";
 const TAKEN: &str = ".taken";
 const ANSWER: &str = "ANSWER.";
 
-/// What a request begins with; its target follows.
+/// What a request for a checkpoint begins with; its target follows.
 const CHECKPOINT: &[u8] = b"checkpoint\n";
+/// What a request for a change of a setting begins with; the change follows.
+const SET: &[u8] = b"set\n";
 
 /// The answer to a request that was done.
 const DONE: &[u8] = b"done";
@@ -58,9 +63,9 @@ const BYTES_MAX: u64 = 64 << 10;
 
 /// The outcome of a request to another process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "only `Done` means that there is a checkpoint"]
+#[must_use = "only `Done` means that it was done"]
 pub enum Requested {
-    /// The other process made the checkpoint.
+    /// The other process made the checkpoint, or the change.
     Done,
     /// No process has the database open any more. Nothing was done.
     NotOpen,
@@ -93,18 +98,46 @@ pub fn request_checkpoint(
     seed: u64,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<Requested> {
-    let storage = PosixStorage::open(dir)?;
     let failed = |source| Error::io("find", target.display().to_string(), source);
     let target = std::path::absolute(target).map_err(failed)?;
-    let number = format!("{:016x}", Rng::new(seed).next_u64());
     let body = [CHECKPOINT, target.as_os_str().as_bytes()].concat();
+    request(dir, ("checkpoint", &body), (clock, seed), goes_on)
+}
+
+/// Asks the process that has the database in `dir` open to make `change`, as
+/// [`Db::set`](crate::Db::set) does.
+///
+/// `goes_on`, `seed` and `clock` are as for [`request_checkpoint`].
+///
+/// # Errors
+/// As for [`request_checkpoint`]: [`Error::RequestFailed`] with the cause if the change failed there.
+pub fn request_change(
+    dir: &Path,
+    change: &SettingChange,
+    clock: &dyn Clock,
+    seed: u64,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Requested> {
+    let body = [SET, change.to_string().as_bytes()].concat();
+    request(dir, ("change of a setting", &body), (clock, seed), goes_on)
+}
+
+/// Asks for `what`, which the request file says as `body`.
+fn request(
+    dir: &Path,
+    (what, body): (&'static str, &[u8]),
+    (clock, seed): (&dyn Clock, u64),
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Requested> {
+    let storage = PosixStorage::open(dir)?;
+    let number = format!("{:016x}", Rng::new(seed).next_u64());
     let (request, answer) = (format!("{REQUEST}{number}"), format!("{ANSWER}{number}"));
     let taken = format!("{request}{TAKEN}");
-    write_whole(&storage, &request, &body)?;
+    write_whole(&storage, &request, body)?;
     let (looks, waited) = (0, Duration::ZERO);
     let storage = &storage;
     let mut requester =
-        Requester { storage, request, taken, answer, clock, goes_on, looks, waited };
+        Requester { storage, what, request, taken, answer, clock, goes_on, looks, waited };
     let asked = requester.wait();
     if asked.is_err() {
         let _ = requester.withdraw();
@@ -114,6 +147,7 @@ pub fn request_checkpoint(
 
 struct Requester<'a> {
     storage: &'a dyn Storage,
+    what: &'static str,
     /// The file of its request, before and after it is taken.
     request: String,
     taken: String,
@@ -146,7 +180,7 @@ impl Requester<'_> {
             if !(self.goes_on)() {
                 // A taken request is carried out.
                 return match self.withdraw()? {
-                    true => Err(Error::Cancelled { what: "checkpoint" }),
+                    true => Err(Error::Cancelled { what: self.what }),
                     false => Ok(Requested::Abandoned),
                 };
             }
@@ -252,8 +286,11 @@ fn answer_to(inner: &Engine, name: &str, number: &str) -> Result<bool> {
 }
 
 fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
-    let Some(target) = parse(body) else { return Ok(()) };
-    let made = checkpoint_into(inner, &target, &|| true);
+    let made = match parse(body) {
+        Some(Asked::Checkpoint(target)) => checkpoint_into(inner, &target, &|| true),
+        Some(Asked::Change(change)) => change::apply(inner, &change),
+        None => return Ok(()),
+    };
     let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
     write_whole(&*inner.tree.storage, &format!("{ANSWER}{number}"), &said)
 }
@@ -277,10 +314,19 @@ fn is_number(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The target of a request for a checkpoint.
-fn parse(body: &[u8]) -> Option<PathBuf> {
+/// What a request asks for.
+enum Asked {
+    /// A checkpoint in this directory.
+    Checkpoint(PathBuf),
+    Change(SettingChange),
+}
+
+fn parse(body: &[u8]) -> Option<Asked> {
+    if let Some(change) = body.strip_prefix(SET) {
+        return Some(Asked::Change(std::str::from_utf8(change).ok()?.parse().ok()?));
+    }
     let target = PathBuf::from(OsString::from_vec(body.strip_prefix(CHECKPOINT)?.to_vec()));
-    target.is_absolute().then_some(target)
+    target.is_absolute().then_some(Asked::Checkpoint(target))
 }
 
 /// Creates a file that begins with its length. Removes it if that fails halfway.
