@@ -147,8 +147,8 @@ pub mod changes {
 /// Incremental backups in a repository, and restores: see [`Repository`](backup::Repository).
 pub mod backup {
     pub use esker_backup::{
-        Backup, BackupError, BackupFile, BackupReport, Progress, PruneReport, Repository,
-        RestoreReport, VerifyReport,
+        Backup, BackupError, BackupFile, BackupReport, Piece, PointInTime, Progress, PruneReport,
+        Repository, RestoreReport, ShipReport, Shipment, VerifyReport,
     };
     pub use esker_lsm::LiveFiles;
 }

@@ -7,7 +7,8 @@
 //! Tables never change, so a backup copies only those that no earlier backup has. `repository` is the
 //! directory and its lock, `record` what it knows of a backup, `stored` the names of its files, and
 //! `copying` copies a file and its checksum.
-//! `create`, `restore`, `verify` and `prune` are the calls.
+//! `create`, `restore`, `verify` and `prune` are the calls. `ship` adds the log since a backup, a file
+//! of `shipment` at a time, and `point_in_time` restores what was between backups.
 //!
 //! What must hold:
 //!
@@ -20,17 +21,23 @@
 
 mod copying;
 mod create;
+mod point_in_time;
 mod prune;
 mod record;
 mod repository;
 mod restore;
+mod ship;
+mod shipment;
 mod stored;
 mod verify;
 
 pub use create::BackupReport;
 pub use esker_base::BackupError;
+pub use point_in_time::PointInTime;
 pub use prune::PruneReport;
 pub use record::{Backup, BackupFile};
 pub use repository::{Progress, Repository};
 pub use restore::RestoreReport;
+pub use ship::ShipReport;
+pub use shipment::{Piece, Shipment};
 pub use verify::VerifyReport;

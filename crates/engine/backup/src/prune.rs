@@ -3,6 +3,7 @@
 use crate::create::used_by;
 use crate::record::Backup;
 use crate::repository::Repository;
+use crate::shipment::Shipment;
 use esker_base::{Error, Result};
 
 /// What was removed from a repository.
@@ -22,7 +23,8 @@ pub struct PruneReport {
 impl Repository {
     /// Removes all backups but the newest `keep`, and the files that only they used.
     ///
-    /// Also removes files of backups that were interrupted.
+    /// Also removes shipments of the log from before the oldest backup that stays, and files of backups that
+    /// were interrupted.
     ///
     /// # Errors
     /// * [`Error::InvalidSetting`] if `keep` is 0; [`Error::Locked`] if another call changes the repository.
@@ -53,6 +55,15 @@ impl Repository {
             if !used.contains(&name[..]) {
                 self.storage.remove(&name)?;
                 (report.files, report.bytes) = (report.files + 1, report.bytes + bytes);
+            }
+        }
+        let oldest = kept.first().map_or(0, |oldest| oldest.seqno);
+        for first in self.shipment_numbers()? {
+            let (shipment, _) = self.shipment(first)?;
+            if shipment.last < oldest {
+                self.storage.remove(&Shipment::name(first))?;
+                report.files += 1;
+                report.bytes += shipment.bytes();
             }
         }
         self.remove_partial_files()?;

@@ -81,13 +81,24 @@ impl Repository {
         target: &dyn Storage,
         goes_on: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<RestoreReport> {
+        self.restore_using(backup, target, goes_on, None)
+    }
+
+    /// Makes a database in `target` of the files of `backup`. `finish` makes it one, instead of the backup's `CURRENT`.
+    pub(crate) fn restore_using(
+        &self,
+        backup: &Backup,
+        target: &dyn Storage,
+        goes_on: &mut dyn FnMut(Progress) -> bool,
+        finish: Option<&mut dyn FnMut() -> Result<()>>,
+    ) -> Result<RestoreReport> {
         // Before the lock, which writes a file; and again, as another process may have come first.
         expect_empty(target)?;
         let lock = target.lock()?;
         expect_empty(target)?;
         let progress = Progress { bytes: 0, total: backup.bytes() };
         let mut meter = Meter { progress, what: "restored database", goes_on };
-        let filled = begin(target).and_then(|()| self.fill(backup, target, &mut meter));
+        let filled = begin(target).and_then(|()| self.fill(backup, target, &mut meter, finish));
         if filled.is_err() {
             // The marker last: what is left is known to be a restore's.
             let _ = remove_files(target).and_then(|()| target.remove(RESTORING));
@@ -101,7 +112,13 @@ impl Repository {
         })
     }
 
-    fn fill(&self, backup: &Backup, target: &dyn Storage, meter: &mut Meter<'_>) -> Result<()> {
+    fn fill(
+        &self,
+        backup: &Backup,
+        target: &dyn Storage,
+        meter: &mut Meter<'_>,
+        finish: Option<&mut dyn FnMut() -> Result<()>>,
+    ) -> Result<()> {
         let mut unsynced: VecDeque<Box<dyn WritableFile>> = VecDeque::new();
         let mut current = None;
         for file in &backup.files {
@@ -124,11 +141,30 @@ impl Repository {
             let record = Backup::record_name(backup.number);
             return Err(self.damaged(&record, "it names no file CURRENT"));
         }
-        target.rename(CURRENT_PARTIAL, CURRENT)?;
+        match finish {
+            Some(finish) => {
+                target.remove(CURRENT_PARTIAL)?;
+                finish()?;
+            }
+            None => target.rename(CURRENT_PARTIAL, CURRENT)?,
+        }
         target.sync_names()?;
         // From here on it is a database, and a restore refuses the directory.
         let _ = target.remove(RESTORING);
         Ok(())
+    }
+
+    /// Copies a file of a backup under its name in the database.
+    pub(crate) fn copy_stored(&self, file: &BackupFile, target: &dyn Storage) -> Result<()> {
+        let mut copied = target.create(&file.name, WriteHint::of(FileKind::Table))?;
+        let mut goes_on = |_| true;
+        let mut meter =
+            Meter { progress: Progress::default(), what: "restore", goes_on: &mut goes_on };
+        let checksums = copy(&*self.open_stored(file)?, Some(&mut *copied), &mut meter)?;
+        match checksums.whole == file.crc32c {
+            true => Ok(()),
+            false => Err(self.damaged(&file.stored_as, "its checksum does not match")),
+        }
     }
 
     /// Opens a file of a backup, which has the length that the record says.

@@ -2,6 +2,7 @@
 
 use crate::record::Backup;
 use crate::repository::REPOSITORY;
+use crate::shipment::Shipment;
 
 const CURRENT: &str = "CURRENT";
 
@@ -40,6 +41,7 @@ pub(crate) fn is_written(name: &str) -> bool {
     name == CURRENT
         || name == REPOSITORY
         || Backup::number_in(name).is_some()
+        || Shipment::first_in(name).is_some()
         || is_numbered(name, "tables")
         || is_numbered(name, "manifest")
 }

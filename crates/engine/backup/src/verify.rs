@@ -3,6 +3,8 @@
 use crate::copying::{Meter, copy};
 use crate::record::{Backup, BackupFile};
 use crate::repository::{Progress, Repository};
+use crate::shipment::Shipment;
+use esker_base::checksum::crc32c;
 use esker_base::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,9 +73,38 @@ impl Repository {
                 false => verified.intact.push(backup.number),
             }
         }
+        for first in self.shipment_numbers()? {
+            match self.check_shipment(first, &mut meter) {
+                Err(error @ Error::Cancelled { .. }) => return Err(error),
+                Err(error) => report(error),
+                Ok(bytes) => {
+                    verified.files += 1;
+                    verified.bytes += bytes;
+                }
+            }
+        }
         verified.intact.sort_unstable();
         verified.damaged.sort_unstable();
         Ok(verified)
+    }
+
+    /// Reads a shipment of the log. Returns the length of its frames.
+    fn check_shipment(&self, first: u64, meter: &mut Meter<'_>) -> Result<u64> {
+        let name = Shipment::name(first);
+        let (shipment, mut at) = self.shipment(first)?;
+        let file = self.storage.open(&name)?;
+        meter.progress.total += shipment.bytes();
+        for piece in &shipment.pieces {
+            let mut bytes = vec![0; piece.bytes as usize];
+            file.read_exact_at(at, &mut bytes)?;
+            if crc32c(&bytes) != piece.crc32c {
+                return Err(self
+                    .damaged(&name, format!("the checksum of its frames at {at} does not match")));
+            }
+            at += piece.bytes;
+            meter.add(piece.bytes)?;
+        }
+        Ok(shipment.bytes())
     }
 
     fn check_file(&self, file: &BackupFile, meter: &mut Meter<'_>) -> Result<()> {

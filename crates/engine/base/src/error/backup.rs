@@ -40,6 +40,17 @@ pub enum BackupError {
         available: String,
     },
 
+    /// The repository has no backup and no log of this point in time.
+    #[error("{place} cannot restore {wanted}; it can restore {available}")]
+    NoSuchPoint {
+        /// The repository.
+        place: String,
+        /// What was asked for, and what is missing.
+        wanted: String,
+        /// What can be restored.
+        available: String,
+    },
+
     /// A file of the repository is missing or differs from what was written.
     ///
     /// Backups that do not use the file are intact. The next backup writes the file again if the

@@ -4,6 +4,7 @@ use super::Db;
 use crate::feed::changes::Changes;
 use crate::feed::consumer::{self, ChangeConsumer, ChangeConsumerInfo};
 use crate::feed::oldest;
+use crate::feed::shipping::{LogPieces, keyspace_events};
 use esker_base::{Result, Seqno};
 
 impl Db {
@@ -118,5 +119,31 @@ impl Db {
     /// child.
     pub fn change_consumers(&self) -> Vec<ChangeConsumerInfo> {
         self.usable().map(consumer::list).unwrap_or_default()
+    }
+
+    /// Returns the pieces of the log from the sequence number `from` on, with which a batch starts, that
+    /// survive a power loss.
+    ///
+    /// This is for copies that are kept elsewhere, such as backups: [`Db::changes`] yields batches.
+    ///
+    /// # Errors
+    /// The errors of [`Db::changes`].
+    pub fn log_pieces(&self, from: Seqno) -> Result<LogPieces> {
+        LogPieces::new(self.handle.inner.clone(), from)
+    }
+
+    /// Returns the keyspaces that were created and dropped after the writes up to `after`, encoded for
+    /// [`LogSegments::add_events`](crate::LogSegments::add_events); and the sequence number from where on all of them are known.
+    ///
+    /// # Errors
+    /// [`Error::Closed`](esker_base::Error::Closed) and [`Error::Forked`](esker_base::Error::Forked) as for
+    /// every call.
+    pub fn keyspace_events(&self, after: Seqno) -> Result<(Vec<u8>, Seqno)> {
+        Ok(keyspace_events(self.usable()?, after))
+    }
+
+    /// Returns the identity of the database: a random number that it got when it was created.
+    pub fn identity(&self) -> u64 {
+        self.inner().tree.installer.identity()
     }
 }

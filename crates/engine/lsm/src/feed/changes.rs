@@ -278,21 +278,11 @@ impl Changes {
         for _ in 0..TRIES {
             let Some(source) = Source::of(&self.engine, self.copied_next)? else { continue };
             match self.copy_from(&source, limit) {
-                Err(_) if self.is_gone(&source) => break,
+                Err(_) if source.is_gone(&self.engine) => break,
                 copied => return copied.map(|()| true),
             }
         }
         Err(frames::gone(&self.engine, self.consumer.as_deref(), self.copied_next))
-    }
-
-    /// Whether the log of `source` was let go, so that its file may have others' content.
-    fn is_gone(&self, source: &Source) -> bool {
-        match source {
-            Source::Memory { .. } => false,
-            Source::File { epoch, .. } => {
-                !self.engine.tree.installer.feed(|feed| feed.kept.contains_key(epoch))
-            }
-        }
     }
 
     fn copy_from(&mut self, source: &Source, limit: Seqno) -> Result<()> {

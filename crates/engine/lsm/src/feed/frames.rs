@@ -9,7 +9,7 @@ use crate::log::wal_files::log_file_name;
 use crate::log::wal_reader::WalHandle;
 use crate::manifest::feed_changes::KeptLog;
 use crate::manifest::version_edit::LogEnd;
-use esker_base::{ChangesError, Error, Result, Seqno};
+use esker_base::{ChangesError, Entry, Error, Kind, Result, Seqno};
 use esker_memtable::{LogPosition, MemTable, SegmentHeader, frame_at, peek_frame};
 use esker_storage::ReadableFile;
 use std::sync::Arc;
@@ -57,9 +57,74 @@ impl Chunk {
         Ok(Some(Frame { first_seqno, count, continues, entries }))
     }
 
+    /// The frames from the seqno `from` on, with which a batch starts, as a piece of the log of `epoch`. `None` if all are before it.
+    pub(super) fn into_piece(mut self, epoch: u32, from: Seqno) -> Result<Option<LogPiece>> {
+        let (mut start, mut ends, mut ingests) = (0, Vec::new(), Vec::new());
+        let (mut first, mut next) = (None, None);
+        while self.at < self.bytes.len() {
+            let rest = &self.bytes[self.at..];
+            let (frame, mut entries) =
+                frame_at(rest, &self.header).map_err(|what| self.damage(what))?;
+            let expected = next.unwrap_or(frame.first_seqno);
+            if frame.first_seqno != expected || first.is_none() && frame.first_seqno > from {
+                let found = frame.first_seqno;
+                return Err(
+                    self.damage(format!("a frame starts at seqno {found}, not at {expected}"))
+                );
+            }
+            next = Some(frame.next_seqno());
+            if frame.next_seqno() > from {
+                first = first.or(Some(frame.first_seqno));
+                let entry = Entry::decode(&mut entries).filter(|_| frame.count == 1);
+                let is_mark =
+                    |entry: Entry<'_>| entry.kind == Kind::RangeDelete && entry.key >= entry.value;
+                ingests.extend(entry.is_some_and(is_mark).then_some(frame.first_seqno));
+            }
+            self.at += frame.bytes as usize;
+            if first.is_none() {
+                start = self.at;
+            } else if !frame.continues {
+                ends.push((self.place.1 + self.at as u64, frame.next_seqno() - 1));
+            }
+        }
+        let Some(first_seqno) = first else { return Ok(None) };
+        Ok(Some(LogPiece {
+            epoch,
+            header: self.header.encode().to_vec(),
+            offset: self.place.1 + start as u64,
+            bytes: self.bytes[start..].to_vec(),
+            ends,
+            first_seqno,
+            last_seqno: next.map_or(first_seqno, |next| next - 1),
+            ingests,
+        }))
+    }
+
     fn damage(&self, what: String) -> Error {
         Error::corruption(&self.place.0, self.place.1 + self.at as u64, what)
     }
+}
+
+/// Whole frames of one segment of the log, in a row.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LogPiece {
+    /// The epoch of the segment.
+    pub epoch: u32,
+    /// The header of the segment, as it is stored.
+    pub header: Vec<u8>,
+    /// Where the frames start in the segment, in bytes.
+    pub offset: u64,
+    /// The frames.
+    pub bytes: Vec<u8>,
+    /// The ends of batches among the frames: the offset in the segment, and the last sequence number.
+    pub ends: Vec<(u64, Seqno)>,
+    /// The sequence number of the first entry.
+    pub first_seqno: Seqno,
+    /// The sequence number of the last entry.
+    pub last_seqno: Seqno,
+    /// The sequence numbers of ingests. Their tables are not in the log.
+    pub ingests: Vec<Seqno>,
 }
 
 /// Where a reader is in a source of frames.
@@ -127,10 +192,20 @@ impl Source {
         }
     }
 
-    fn epoch(&self) -> u32 {
+    pub(super) fn epoch(&self) -> u32 {
         match self {
             Source::Memory { memtable, .. } => memtable.epoch(),
             Source::File { epoch, .. } => *epoch,
+        }
+    }
+
+    /// Whether the log was let go, so that its file may have others' content.
+    pub(super) fn is_gone(&self, engine: &Engine) -> bool {
+        match self {
+            Source::Memory { .. } => false,
+            Source::File { epoch, .. } => {
+                !engine.tree.installer.feed(|feed| feed.kept.contains_key(epoch))
+            }
         }
     }
 

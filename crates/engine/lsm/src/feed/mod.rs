@@ -4,6 +4,7 @@
 //! * `changes` is the reader; `batch` is what it yields.
 //! * `frames` copies frames out of MemTables, and out of logs that are kept after their flush.
 //! * `consumer` registers names. What is registered keeps logs: `history` decides which.
+//! * `shipping` yields the bytes of the log, for copies that are kept elsewhere.
 //! * `keyspace_notes` notes which keyspaces are created and dropped.
 //!
 //! A reader takes no lock of a writer, and a writer waits for no reader. Logs are let go by the bound of
@@ -14,5 +15,7 @@ pub(crate) mod changes;
 pub(crate) mod consumer;
 mod frames;
 pub(crate) mod keyspace_notes;
+pub(crate) mod shipping;
 
+pub use frames::LogPiece;
 pub(crate) use frames::oldest;

@@ -12,5 +12,6 @@ pub(crate) mod close;
 pub(crate) mod env;
 pub(crate) mod open;
 pub(crate) mod open_tables;
+pub(crate) mod point_in_time;
 pub(crate) mod replay;
 pub(crate) mod unlisted_files;

@@ -79,6 +79,11 @@ impl LiveFiles {
         self.state.version.tables_through
     }
 
+    /// Returns the sequence number up to which all writes are in tables. The log goes on after it with a segment.
+    pub fn flushed_through(&self) -> Seqno {
+        self.state.version.flushed_through
+    }
+
     /// Returns the names of the files that hold tables. A file never changes, and no other file of the
     /// database ever has its name.
     pub fn tables(&self) -> Vec<String> {

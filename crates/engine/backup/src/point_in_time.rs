@@ -1,0 +1,316 @@
+//! Restores a point in time between backups: the tables of a backup, and the log up to the point in time.
+
+use crate::record::Backup;
+use crate::repository::{Progress, Repository};
+use crate::restore::RestoreReport;
+use crate::shipment::{Piece, Shipment, unhex};
+use esker_base::checksum::crc32c;
+use esker_base::{BackupError, Error, Result, Seqno};
+use esker_lsm::LogSegments;
+use esker_storage::{MemoryStorage, PosixStorage, Storage};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A point in time in the history of a database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PointInTime {
+    /// After the write with this sequence number. Inside a batch: before the batch.
+    Seqno(Seqno),
+    /// At this time, in milliseconds since 1970 in UTC: the newest shipment or backup that was made by then.
+    Time(u64),
+}
+
+/// A backup, and the shipments that continue it up to a point in time.
+struct Chain {
+    backup: Backup,
+    shipments: Vec<(Shipment, u64)>,
+    through: Seqno,
+}
+
+/// A log to restore.
+struct Log {
+    epoch: u32,
+    /// The header of the segment, and frames.
+    bytes: Vec<u8>,
+    /// The last seqno.
+    last: Seqno,
+    /// Where the last batch ends that is wanted, and its last seqno.
+    end: Option<(u64, Seqno)>,
+}
+
+impl Repository {
+    /// Makes a database in `dir` as it was at `point`, from a backup and what was [shipped](Repository::ship) after it.
+    ///
+    /// # Errors
+    /// * [`BackupError::NoSuchPoint`] if the repository cannot restore the point in time. It lists what it can.
+    /// * [`BackupError::Damaged`] if a file that the point in time needs is missing or damaged.
+    /// * The errors of [`Repository::restore`]. Nothing is overwritten.
+    pub fn restore_to(&self, point: PointInTime, dir: impl AsRef<Path>) -> Result<RestoreReport> {
+        self.restore_to_while(point, dir, &mut |_| true)
+    }
+
+    /// Restores as [`Repository::restore_to`] does, as long as `goes_on` returns true.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if `goes_on` returned false, and the errors of [`Repository::restore_to`].
+    pub fn restore_to_while(
+        &self,
+        point: PointInTime,
+        dir: impl AsRef<Path>,
+        goes_on: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<RestoreReport> {
+        let chain = self.chain(point)?;
+        let was_missing = !dir.as_ref().exists();
+        let target = PosixStorage::create(dir.as_ref())?;
+        let restored = self.restore_chain(chain, Arc::new(target), goes_on);
+        if restored.is_err() && was_missing {
+            let _ = std::fs::remove_dir(dir.as_ref());
+        }
+        restored
+    }
+
+    /// Makes a database in `target` as it was at `point`.
+    ///
+    /// # Errors
+    /// The errors of [`Repository::restore_to`].
+    pub fn restore_to_into(
+        &self,
+        point: PointInTime,
+        target: Arc<dyn Storage>,
+    ) -> Result<RestoreReport> {
+        self.restore_chain(self.chain(point)?, target, &mut |_| true)
+    }
+
+    /// Returns the ranges of sequence numbers whose points in time can be restored, in order.
+    ///
+    /// # Errors
+    /// [`BackupError::Damaged`] if a record or the head of a shipment is damaged.
+    pub fn restorable(&self) -> Result<Vec<std::ops::RangeInclusive<Seqno>>> {
+        let shipments = self.shipments()?;
+        let mut ranges: Vec<std::ops::RangeInclusive<Seqno>> = Vec::new();
+        for backup in self.backups()? {
+            let mut end = backup.seqno;
+            for shipment in &shipments {
+                let ingest = shipment.ingests.iter().find(|&&ingest| ingest > backup.seqno);
+                if shipment.first <= end + 1 && shipment.last > end {
+                    end = ingest.map_or(shipment.last, |ingest| (ingest - 1).max(end));
+                    if ingest.is_some() {
+                        break;
+                    }
+                }
+            }
+            match ranges.last_mut() {
+                Some(last) if *last.end() >= backup.seqno => {
+                    *last = *last.start()..=end.max(*last.end());
+                }
+                _ => ranges.push(backup.seqno..=end),
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// What a point in time needs.
+    fn chain(&self, point: PointInTime) -> Result<Chain> {
+        let backups = self.backups()?;
+        let seqno = match point {
+            PointInTime::Seqno(seqno) => seqno,
+            PointInTime::Time(time) => {
+                let shipped = self.shipments()?.into_iter().filter(|it| it.made <= time);
+                let backed_up = backups.iter().filter(|it| it.made <= time).map(|it| it.seqno);
+                let newest = shipped.map(|it| it.last).chain(backed_up).max();
+                newest.ok_or_else(|| self.no_such(format!("{time} ms since 1970")))?
+            }
+        };
+        let mut lacks = None;
+        for backup in backups.into_iter().rev().filter(|backup| backup.seqno <= seqno) {
+            match self.chain_from(backup, seqno)? {
+                Ok(chain) => return Ok(chain),
+                Err(reason) => lacks = lacks.or(Some(reason)),
+            }
+        }
+        let reason = lacks.map_or_else(String::new, |reason| format!(" ({reason})"));
+        Err(self.no_such(format!("seqno {seqno}{reason}")))
+    }
+
+    /// What restores the point in time from `backup`, or what is missing for that.
+    fn chain_from(&self, backup: Backup, seqno: Seqno) -> Result<Result<Chain, String>> {
+        let mut shipments = Vec::new();
+        let mut end = backup.seqno;
+        for first in self.shipment_numbers()? {
+            if first > seqno {
+                break;
+            }
+            let (shipment, start) = self.shipment(first)?;
+            // The log after its tables may begin with the mark of an ingest that they have.
+            if shipment.last < backup.seqno {
+                continue;
+            }
+            let is_needed = |ingest: &&Seqno| **ingest > backup.seqno && **ingest <= seqno;
+            if let Some(ingest) = shipment.ingests.iter().find(is_needed) {
+                return Ok(Err(format!("the entries of the ingest at {ingest} are in no log")));
+            }
+            if first > end + 1 {
+                break;
+            }
+            end = end.max(shipment.last);
+            shipments.push((shipment, start));
+        }
+        Ok(match end >= seqno {
+            true => Ok(Chain { backup, shipments, through: seqno }),
+            false => Err(format!("there is no {}", Shipment::name(end + 1))),
+        })
+    }
+
+    fn restore_chain(
+        &self,
+        chain: Chain,
+        target: Arc<dyn Storage>,
+        goes_on: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<RestoreReport> {
+        let Chain { backup, shipments, through } = chain;
+        let manifest = self.manifest_name(&backup)?;
+        let copy = self.manifest_of(&backup, &manifest)?;
+        let end = LogSegments::copy_end(&copy, &manifest)?.flushed_through;
+        let mut segments = LogSegments::new();
+        let mut logs: Vec<Log> = Vec::new();
+        let (mut last, mut keyspaces) = (backup.seqno, Vec::new());
+        for (shipment, start) in &shipments {
+            let name = Shipment::name(shipment.first);
+            let events = unhex(&shipment.keyspaces)
+                .ok_or_else(|| self.damaged(&name, "its keyspaces are no digits"))?;
+            // An edit is its changes, one after another.
+            keyspaces.extend(events);
+            let mut at = *start;
+            for piece in &shipment.pieces {
+                let from = at;
+                at += piece.bytes;
+                if piece.last <= end || piece.first > through {
+                    continue;
+                }
+                let Some(&(cut, seqno)) = piece.ends.iter().rfind(|(_, seqno)| *seqno <= through)
+                else {
+                    // A batch begins here that goes on beyond the point in time.
+                    if piece.last <= through {
+                        self.extend(&mut logs, piece, &name, from, piece.offset + piece.bytes)?;
+                    }
+                    continue;
+                };
+                let whole = if piece.last <= through { piece.offset + piece.bytes } else { cut };
+                self.extend(&mut logs, piece, &name, from, whole)?;
+                if let Some(log) = logs.last_mut() {
+                    log.end = Some((cut, seqno));
+                }
+                last = seqno;
+            }
+        }
+        let place = self.storage.describe();
+        if LogSegments::lacks_keyspace(&copy, &manifest, &keyspaces, last, &place)? {
+            let number = backup.number;
+            let what =
+                format!("seqno {through} (backup {number} was made while a keyspace was dropped)");
+            return Err(self.no_such(what));
+        }
+        segments.add_events(&keyspaces, last, &place)?;
+        // What comes after the last end is a part of a batch that ends later. Before it, a batch may go on
+        // from log to log.
+        let newest = logs.iter().rposition(|log| log.end.is_some());
+        logs.truncate(newest.map_or(0, |newest| newest + 1));
+        let newest = logs.len().saturating_sub(1);
+        for (at, Log { epoch, mut bytes, last, end }) in logs.into_iter().enumerate() {
+            let (offset, seqno) = match end {
+                Some(end) if at == newest => end,
+                _ => (bytes.len() as u64, last),
+            };
+            bytes.truncate(offset as usize);
+            segments.add(epoch, bytes, seqno);
+        }
+        let mut finish = || std::mem::take(&mut segments).make_database(&target, &manifest);
+        let report = self.restore_using(&backup, &*target, goes_on, Some(&mut finish))?;
+        Ok(RestoreReport { seqno: last, ..report })
+    }
+
+    /// Appends the frames of a piece up to the offset `cut` in the segment.
+    fn extend(
+        &self,
+        logs: &mut Vec<Log>,
+        piece: &Piece,
+        name: &str,
+        from: u64,
+        cut: u64,
+    ) -> Result<()> {
+        let file = self.storage.open(name)?;
+        let mut bytes = vec![0; piece.bytes as usize];
+        file.read_exact_at(from, &mut bytes)?;
+        if crc32c(&bytes) != piece.crc32c {
+            return Err(
+                self.damaged(name, format!("the checksum of its frames at {from} does not match"))
+            );
+        }
+        let wanted = cut.checked_sub(piece.offset).filter(|&wanted| wanted <= piece.bytes);
+        let wanted =
+            wanted.ok_or_else(|| self.damaged(name, "a batch ends outside of its frames"))?;
+        bytes.truncate(wanted as usize);
+        if logs.last().is_none_or(|log| log.epoch != piece.epoch) {
+            let mut header =
+                unhex(&piece.header).ok_or_else(|| self.damaged(name, "a header is no digits"))?;
+            if header.len() as u64 > piece.offset {
+                return Err(self.damaged(name, "frames start inside the header"));
+            }
+            header.resize(header.len().max(first_frame(&header)), 0);
+            logs.push(Log { epoch: piece.epoch, bytes: header, last: 0, end: None });
+        }
+        let log = logs.last_mut().expect("it was just added");
+        if log.bytes.len() as u64 != piece.offset {
+            return Err(self.damaged(name, format!("frames of log {} are missing", piece.epoch)));
+        }
+        log.bytes.extend_from_slice(&bytes);
+        log.last = piece.last;
+        Ok(())
+    }
+
+    /// All writes up to this seqno are in the tables of `backup`. The log goes on with a segment.
+    pub(crate) fn flushed_through(&self, backup: &Backup) -> Result<Seqno> {
+        let manifest = self.manifest_name(backup)?;
+        Ok(LogSegments::copy_end(&self.manifest_of(backup, &manifest)?, &manifest)?.flushed_through)
+    }
+
+    fn manifest_name(&self, backup: &Backup) -> Result<String> {
+        let manifest = backup.files.iter().find(|file| file.name.ends_with(".manifest"));
+        manifest.map(|file| file.name.clone()).ok_or_else(|| {
+            self.damaged(&Backup::record_name(backup.number), "it names no manifest")
+        })
+    }
+
+    /// A storage with the manifest of `backup`.
+    fn manifest_of(&self, backup: &Backup, manifest: &str) -> Result<Arc<dyn Storage>> {
+        let memory: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        for file in backup.files.iter().filter(|file| file.name == manifest) {
+            self.copy_stored(file, &*memory)?;
+        }
+        Ok(memory)
+    }
+
+    fn no_such(&self, wanted: String) -> Error {
+        let ranges = self.restorable().unwrap_or_default();
+        let available = match &ranges[..] {
+            [] => "nothing".to_owned(),
+            ranges => {
+                let range = |it: &std::ops::RangeInclusive<Seqno>| match it.start() == it.end() {
+                    true => format!("seqno {}", it.start()),
+                    false => format!("seqnos {} to {}", it.start(), it.end()),
+                };
+                ranges.iter().map(range).collect::<Vec<_>>().join(", ")
+            }
+        };
+        let place = self.storage.describe();
+        Error::Backup(Box::new(BackupError::NoSuchPoint { place, wanted, available }))
+    }
+}
+
+/// Where the first frame of a segment with this header starts: behind it, at a multiple of the alignment.
+fn first_frame(header: &[u8]) -> usize {
+    let alignment =
+        header.get(24..28).and_then(|it| it.try_into().ok()).map_or(0, u32::from_le_bytes);
+    header.len().next_multiple_of((alignment as usize).clamp(1, 4096))
+}

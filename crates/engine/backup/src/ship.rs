@@ -1,0 +1,216 @@
+//! Ships the log of an open database into a repository.
+
+use crate::repository::{PARTIAL, Repository};
+use crate::shipment::{HEAD_BYTES_MAX, Piece, Shipment, hex};
+use esker_base::checksum::crc32c;
+use esker_base::{ChangesError, Error, FileKind, Result, Seqno, WriteHint};
+use esker_lsm::{Db, LogPiece};
+
+/// A shipment is ended once it has so many bytes.
+const SHIPMENT_BYTES: usize = 32 << 20;
+
+/// What was shipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ShipReport {
+    /// The repository has all writes up to this sequence number.
+    pub seqno: Seqno,
+    /// The number of shipments.
+    pub shipments: u64,
+    /// The bytes of their frames.
+    pub bytes: u64,
+    /// The number of the backup that was made first, if one was needed.
+    pub backup: Option<u64>,
+}
+
+impl Repository {
+    /// Ships what was written to the log of `db` since the last call, so that
+    /// [`Repository::restore_to`] restores each point in time of it. Call it at an interval.
+    ///
+    /// The first call makes a backup, and registers a change consumer of `db`, which keeps at most
+    /// `bound_bytes` of its logs between two calls. A call makes another backup if logs that it needs are
+    /// gone, and after an ingest, whose entries are in no log: the writes from the ingest to that backup can be
+    /// restored together only.
+    ///
+    /// # Errors
+    /// The errors of [`Repository::back_up`] and [`Db::change_consumer`]. After an error the repository has what it had,
+    /// and the next call goes on.
+    pub fn ship(&self, db: &Db, bound_bytes: u64) -> Result<ShipReport> {
+        let name = format!("repository {}", self.storage.describe());
+        let consumer = db.change_consumer(&name, bound_bytes)?;
+        let mut report = ShipReport::default();
+        let start = match self.end_of_chain(consumer.next_seqno() - 1)? {
+            Some(end) => end + 1,
+            None => self.base(db, &mut report)?,
+        };
+        let (last, ingest) = match self.ship_from(db, start, &mut report) {
+            Err(Error::Changes(error)) if is_gap(&error) => {
+                let start = self.base(db, &mut report)?;
+                self.ship_from(db, start, &mut report)?
+            }
+            shipped => shipped?,
+        };
+        if ingest {
+            self.base(db, &mut report)?;
+        }
+        report.seqno = last;
+        // What was shipped is durable.
+        consumer.acknowledge(last)?;
+        Ok(report)
+    }
+
+    /// Returns all shipments, in order.
+    ///
+    /// # Errors
+    /// [`BackupError::Damaged`](crate::BackupError::Damaged) if the head of one is damaged,
+    /// [`Error::Io`] if one cannot be read.
+    pub fn shipments(&self) -> Result<Vec<Shipment>> {
+        self.shipment_numbers()?.into_iter().map(|first| Ok(self.shipment(first)?.0)).collect()
+    }
+
+    /// The first seqnos of all shipments.
+    pub(crate) fn shipment_numbers(&self) -> Result<Vec<Seqno>> {
+        let names = self.storage.list()?;
+        let mut numbers: Vec<_> =
+            names.iter().filter_map(|name| Shipment::first_in(name)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Reads the head of a shipment. Returns where its frames start, too.
+    pub(crate) fn shipment(&self, first: Seqno) -> Result<(Shipment, u64)> {
+        let name = Shipment::name(first);
+        let file = self.storage.open(&name)?;
+        let bytes = file.len()?;
+        let mut head = vec![0; bytes.min(64 << 10) as usize];
+        loop {
+            file.read_exact_at(0, &mut head)?;
+            match Shipment::decode_head(&head, first) {
+                Ok((shipment, start)) if start as u64 + shipment.bytes() == bytes => {
+                    return Ok((shipment, start as u64));
+                }
+                Ok(_) => {
+                    return Err(self.damaged(&name, "it is truncated, or goes on after its end"));
+                }
+                Err(what) if head.len() as u64 == bytes || head.len() >= HEAD_BYTES_MAX => {
+                    return Err(self.damaged(&name, what));
+                }
+                Err(_) => head.resize(bytes.min(4 * head.len() as u64) as usize, 0),
+            }
+        }
+    }
+
+    /// The last seqno of what was shipped or backed up, if the log after it is kept for the consumer, which has
+    /// acknowledged `acknowledged`.
+    fn end_of_chain(&self, acknowledged: Seqno) -> Result<Option<Seqno>> {
+        if let Some(last) = self.last_shipped()?
+            && last >= acknowledged
+            && self.has_backup_through(last)?
+        {
+            return Ok(Some(last));
+        }
+        let Some(newest) = self.backups()?.pop() else { return Ok(None) };
+        Ok(Some(self.flushed_through(&newest)?).filter(|&end| end >= acknowledged))
+    }
+
+    fn last_shipped(&self) -> Result<Option<Seqno>> {
+        let last = self.shipment_numbers()?.last().copied();
+        last.map(|first| Ok(self.shipment(first)?.0.last)).transpose()
+    }
+
+    fn has_backup_through(&self, seqno: Seqno) -> Result<bool> {
+        Ok(self.backups()?.iter().any(|backup| backup.seqno <= seqno))
+    }
+
+    /// Makes a backup. Returns the first seqno that its tables may lack, with which a log starts.
+    fn base(&self, db: &Db, report: &mut ShipReport) -> Result<Seqno> {
+        let files = db.live_files()?;
+        let made = self.back_up_files(&files, &mut |_| true)?;
+        report.backup = Some(made.number);
+        Ok(files.flushed_through() + 1)
+    }
+
+    /// Ships all from the seqno `start` on. Returns the last seqno that the repository has then, and whether there was an ingest.
+    fn ship_from(&self, db: &Db, start: Seqno, report: &mut ShipReport) -> Result<(Seqno, bool)> {
+        let _lock = self.storage.lock()?;
+        self.claim(db.identity())?;
+        self.remove_partial_files()?;
+        let mut pieces = db.log_pieces(start)?;
+        let (mut last, mut has_ingest) = (start - 1, false);
+        loop {
+            let mut batch: Vec<LogPiece> = Vec::new();
+            let mut bytes = 0;
+            let mut is_end = true;
+            while let Some(piece) = pieces.try_next()? {
+                bytes += piece.bytes.len();
+                let ends = piece.ends.last().is_some_and(|(_, seqno)| *seqno == piece.last_seqno);
+                batch.push(piece);
+                if bytes >= SHIPMENT_BYTES && ends {
+                    is_end = false;
+                    break;
+                }
+            }
+            if let (Some(first), Some(final_piece)) = (batch.first(), batch.last()) {
+                let (first, through) = (first.first_seqno, final_piece.last_seqno);
+                has_ingest |= batch.iter().any(|piece| !piece.ingests.is_empty());
+                let (events, known_from) = db.keyspace_events(first - 1)?;
+                if known_from >= first {
+                    let wanted = first;
+                    return Err(ChangesError::InsideBatch { wanted, next: known_from + 1 }.into());
+                }
+                self.write_shipment(db, &batch, &events)?;
+                report.shipments += 1;
+                report.bytes += bytes as u64;
+                last = through;
+            }
+            if is_end {
+                return Ok((last, has_ingest));
+            }
+        }
+    }
+
+    fn write_shipment(&self, db: &Db, batch: &[LogPiece], events: &[u8]) -> Result<()> {
+        let describe = |piece: &LogPiece| Piece {
+            epoch: piece.epoch,
+            header: hex(&piece.header),
+            offset: piece.offset,
+            bytes: piece.bytes.len() as u64,
+            crc32c: crc32c(&piece.bytes),
+            first: piece.first_seqno,
+            last: piece.last_seqno,
+            ends: piece.ends.clone(),
+        };
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
+        let shipment = Shipment {
+            database: format!("{:016x}", db.identity()),
+            made: self.clock.calendar().as_millis() as u64,
+            first: first.first_seqno,
+            last: last.last_seqno,
+            ingests: batch.iter().flat_map(|piece| piece.ingests.iter().copied()).collect(),
+            keyspaces: hex(events),
+            pieces: batch.iter().map(describe).collect(),
+        };
+        let name = Shipment::name(shipment.first);
+        let partial = format!("{name}{PARTIAL}");
+        self.remove_if_there(&partial)?;
+        let mut file = self.storage.create(&partial, WriteHint::of(FileKind::Log))?;
+        let written = file.append(shipment.encode_head().as_bytes()).and_then(|()| {
+            batch.iter().try_for_each(|piece| file.append(&piece.bytes))?;
+            file.sync()
+        });
+        drop(file);
+        let installed = written.and_then(|()| self.storage.rename(&partial, &name));
+        if installed.is_err() {
+            let _ = self.storage.remove(&partial);
+        }
+        installed.and_then(|()| self.storage.sync_names())
+    }
+}
+
+/// Whether the log lacks what was to be shipped, so that a backup is needed.
+fn is_gap(error: &ChangesError) -> bool {
+    matches!(
+        error,
+        ChangesError::Gone { .. } | ChangesError::InsideBatch { .. } | ChangesError::NotYet { .. }
+    )
+}

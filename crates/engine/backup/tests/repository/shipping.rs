@@ -1,0 +1,269 @@
+//! Shipping the log, and restores of the points in time between backups.
+
+use crate::{Model, repository, small};
+use esker_backup::{PointInTime, Repository, ShipReport};
+use esker_base::{BackupError, Error, Result, Rng};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy};
+use esker_storage::{FaultStorage, MemoryStorage, Storage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const BOUND: u64 = 1 << 30;
+
+fn synced() -> Settings {
+    small().log(Log::File { dir: None, sync: SyncPolicy::Always })
+}
+
+fn database() -> Db {
+    Db::open_with(Env::over(Arc::new(MemoryStorage::new())), synced()).unwrap()
+}
+
+/// All keyspaces that are not empty by name, with their entries.
+type Everything = BTreeMap<String, Model>;
+
+fn everything(db: &Db) -> Everything {
+    let all = db.keyspaces().into_iter().map(|info| {
+        let keyspace = db.open_keyspace(&info.name).unwrap();
+        let entries = keyspace.iter().map(|entry| {
+            let (key, value) = entry.unwrap();
+            (key.to_vec(), value.to_vec())
+        });
+        (info.name, entries.collect::<Model>())
+    });
+    all.filter(|(_, entries)| !entries.is_empty()).collect()
+}
+
+fn restored_to(repository: &Repository, point: PointInTime) -> Result<Everything> {
+    let target: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    repository.restore_to_into(point, target.clone())?;
+    let db = Db::open_with(Env::over(target.clone()), synced())?;
+    let found = everything(&db);
+    // It takes writes, and opens again.
+    db.default_keyspace().put("after", "1")?;
+    db.close()?;
+    let db = Db::open_with(Env::over(target), synced())?;
+    assert_eq!(db.default_keyspace().get("after")?.as_deref(), Some(&b"1"[..]));
+    Ok(found)
+}
+
+fn refusal(repository: &Repository, point: PointInTime) -> String {
+    match restored_to(repository, point) {
+        Err(Error::Backup(error)) if matches!(*error, BackupError::NoSuchPoint { .. }) => {
+            error.to_string()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A database and its history.
+struct World {
+    rng: Rng,
+    db: Db,
+    repository: Repository,
+    seqno: u64,
+    /// What there was after each write.
+    history: BTreeMap<u64, Everything>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let repository = repository(Arc::new(MemoryStorage::new()));
+        let history = [(0, Everything::new())].into();
+        World { rng: Rng::new(seed), db: database(), repository, seqno: 0, history }
+    }
+
+    fn write(&mut self) {
+        let names: Vec<_> = self.db.keyspaces().into_iter().map(|info| info.name).collect();
+        let mut batch = self.db.batch();
+        let entries = if self.rng.one_in(60) { 500 } else { 1 + self.rng.below(5) };
+        for _ in 0..entries {
+            let name = &names[self.rng.below(names.len() as u64) as usize];
+            let keyspace = self.db.open_keyspace(name).unwrap();
+            let key = format!("{:03}", self.rng.below(60));
+            let value = vec![self.rng.below(256) as u8; self.rng.below(400) as usize];
+            match self.rng.below(8) {
+                0 => batch.delete(&keyspace, key),
+                1 if name != "default" => batch.merge(&keyspace, key, &value[..value.len() / 8]),
+                2 if entries < 100 => {
+                    batch.delete_range(&keyspace, format!("{key} ")..format!("{key}~"))
+                }
+                _ => batch.put(&keyspace, key, value),
+            }
+        }
+        self.db.write(&batch).unwrap();
+        self.seqno += batch.len() as u64;
+        self.history.insert(self.seqno, everything(&self.db));
+    }
+
+    fn change_keyspaces(&mut self) {
+        let name = format!("space{}", self.rng.below(2));
+        match self.db.open_keyspace(&name) {
+            Ok(keyspace) => self.db.drop_keyspace(&keyspace).unwrap(),
+            Err(_) => {
+                let settings = KeyspaceSettings::default().merge("append");
+                drop(self.db.keyspace(&name, settings).unwrap());
+            }
+        }
+    }
+
+    fn ship(&self) -> ShipReport {
+        self.repository.ship(&self.db, BOUND).unwrap()
+    }
+
+    /// What there was at `seqno`: inside a batch, before it.
+    fn at(&self, seqno: u64) -> &Everything {
+        self.history.range(..=seqno).next_back().unwrap().1
+    }
+}
+
+#[test]
+fn every_tenth_seqno_of_a_history_is_restored_as_it_was() {
+    for seed in 0..3 {
+        let mut world = World::new(seed);
+        world.ship();
+        for _ in 0..200 {
+            match world.rng.below(30) {
+                0..2 => drop(world.ship()),
+                2 => world.change_keyspaces(),
+                3 => world.db.flush().unwrap(),
+                4 => drop(world.repository.back_up(&world.db).unwrap()),
+                _ => world.write(),
+            }
+        }
+        assert_eq!(world.ship().seqno, world.seqno);
+        assert_eq!(world.repository.restorable().unwrap(), [0..=world.seqno]);
+        for seqno in (0..=world.seqno).step_by(10).chain([world.seqno]) {
+            let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
+            assert!(found == *world.at(seqno), "seed {seed}, seqno {seqno}");
+        }
+        let beyond = refusal(&world.repository, PointInTime::Seqno(world.seqno + 1));
+        assert!(beyond.contains(&format!("seqnos 0 to {}", world.seqno)), "{beyond}");
+    }
+}
+
+#[test]
+fn a_time_restores_what_was_shipped_by_then() {
+    let mut world = World::new(1);
+    world.write();
+    world.ship();
+    let first = (world.seqno, world.repository.backups().unwrap()[0].made);
+    world.write();
+    std::hint::black_box(world.ship());
+    let made = world.repository.shipments().unwrap().last().unwrap().made;
+    let now = restored_to(&world.repository, PointInTime::Time(made)).unwrap();
+    assert_eq!(now, *world.at(world.seqno));
+    if made > first.1 {
+        let then = restored_to(&world.repository, PointInTime::Time(first.1)).unwrap();
+        assert_eq!(then, *world.at(first.0));
+    }
+    let before = refusal(&world.repository, PointInTime::Time(first.1 - 1));
+    assert!(before.contains("it can restore seqnos"), "{before}");
+}
+
+#[test]
+fn a_moment_before_the_oldest_backup_lists_what_is_possible() {
+    let mut world = World::new(2);
+    (0..20).for_each(|_| world.write());
+    let oldest = world.seqno;
+    world.ship();
+    (0..20).for_each(|_| world.write());
+    world.ship();
+    let told = refusal(&world.repository, PointInTime::Seqno(oldest - 1));
+    assert!(told.contains(&format!("it can restore seqnos {oldest} to {}", world.seqno)), "{told}");
+    // A prune takes the shipments that only an older backup used.
+    let middle = world.seqno;
+    world.repository.back_up(&world.db).unwrap();
+    world.write();
+    world.ship();
+    world.repository.prune(1).unwrap();
+    let told = refusal(&world.repository, PointInTime::Seqno(middle - 1));
+    assert!(told.contains(&format!("seqnos {middle} to {}", world.seqno)), "{told}");
+    assert!(world.repository.shipments().unwrap().iter().all(|it| it.last >= middle));
+}
+
+#[test]
+fn an_ingest_makes_a_backup_and_what_is_before_it_stays_possible() {
+    let mut world = World::new(3);
+    (0..10).for_each(|_| world.write());
+    world.ship();
+    (0..10).for_each(|_| world.write());
+    let before = world.seqno;
+    world.db.ingest(&world.db.default_keyspace(), [("x", "ingested")]).unwrap();
+    world.seqno += 1;
+    (0..10).for_each(|_| world.write());
+    assert!(world.ship().backup.is_some());
+    (0..10).for_each(|_| world.write());
+    assert_eq!(world.ship().backup, None);
+    for seqno in [before - 1, before, world.seqno] {
+        let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
+        assert!(found == *world.at(seqno), "{seqno}");
+    }
+    let told = refusal(&world.repository, PointInTime::Seqno(before + 1));
+    assert!(told.contains(&format!("the ingest at {}", before + 1)), "{told}");
+}
+
+#[test]
+fn a_missing_or_damaged_shipment_is_named_and_nothing_is_overwritten() {
+    let storage = MemoryStorage::new();
+    let mut world = World::new(4);
+    world.repository = repository(Arc::new(storage.clone()));
+    for _ in 0..4 {
+        (0..5).for_each(|_| world.write());
+        world.ship();
+    }
+    let shipments = world.repository.shipments().unwrap();
+    let name = format!("{:020}.frames", shipments[1].first);
+    let file = storage.open(&name).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    storage.remove(&name).unwrap();
+    let told = refusal(&world.repository, PointInTime::Seqno(world.seqno));
+    assert!(told.contains(&name), "{told}");
+    restored_to(&world.repository, PointInTime::Seqno(shipments[0].last)).unwrap();
+
+    *bytes.last_mut().unwrap() ^= 1;
+    let mut file =
+        storage.create(&name, esker_base::WriteHint::of(esker_base::FileKind::Log)).unwrap();
+    file.append(&bytes).unwrap();
+    let target: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let point = PointInTime::Seqno(world.seqno);
+    let error = world.repository.restore_to_into(point, target.clone()).unwrap_err();
+    assert!(error.is_corruption() && error.to_string().contains(&name), "{error}");
+    assert!(target.list().unwrap().iter().all(|name| name == "LOCK"));
+    let mut problems = Vec::new();
+    world.repository.verify(&mut |error| problems.push(error.to_string()), &mut |_| true).unwrap();
+    assert!(problems.len() == 1 && problems[0].contains(&name), "{problems:?}");
+}
+
+#[test]
+fn a_power_loss_in_a_shipment_leaves_what_was_there_and_the_next_goes_on() {
+    let whole = FaultStorage::new(Rng::new(1));
+    let run = |disk: &FaultStorage| -> (World, Result<ShipReport>) {
+        let mut world = World::new(5);
+        world.repository = repository(Arc::new(disk.clone()));
+        let mut shipped = Ok(ShipReport::default());
+        for _ in 0..3 {
+            (0..4).for_each(|_| world.write());
+            shipped = shipped.and_then(|_| world.repository.ship(&world.db, BOUND));
+        }
+        (world, shipped)
+    };
+    run(&whole).1.unwrap();
+    for calls in 0..whole.operations() {
+        let disk = FaultStorage::new(Rng::new(calls));
+        disk.crash_after(calls);
+        let (mut world, shipped) = run(&disk);
+        shipped.unwrap_err();
+        world.repository = repository(Arc::new(disk.crash()));
+        for range in world.repository.restorable().unwrap() {
+            for seqno in [*range.start(), *range.end()] {
+                let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
+                assert!(found == *world.at(seqno), "call {calls}, seqno {seqno}");
+            }
+        }
+        world.write();
+        world.ship();
+        let found = restored_to(&world.repository, PointInTime::Seqno(world.seqno)).unwrap();
+        assert!(found == *world.at(world.seqno), "call {calls}");
+    }
+}
