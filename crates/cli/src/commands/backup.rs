@@ -8,7 +8,8 @@ use crate::place::Home;
 use crate::progress::Progress;
 use crate::units::{self, counted};
 use esker::backup::{
-    self, Backup as Made, BackupReport, LiveFiles, PruneReport, Repository, VerifyReport,
+    self, Backup as Made, BackupReport, LiveFiles, PointInTime, PruneReport, Repository,
+    VerifyReport,
 };
 use esker::checkpoint::{self, Requested};
 use esker::inspect::Inspector;
@@ -61,6 +62,12 @@ pub struct Restore {
     /// The number of the backup. Default: the newest
     #[arg(long, value_name = "NUMBER")]
     backup: Option<u64>,
+    /// Restore what there was after the write with this sequence number, from a backup and the log after it
+    #[arg(long, value_name = "SEQNO", conflicts_with = "backup")]
+    to_seqno: Option<u64>,
+    /// Restore what there was at a time in UTC, such as "2026-11-26 12:00", as far as it was shipped by then
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["backup", "to_seqno"], value_parser = parse_time)]
+    to: Option<u64>,
 }
 
 impl Backup {
@@ -186,11 +193,16 @@ impl Restore {
         let interrupt = listen()?;
         let repository = Repository::open(&self.repository)?;
         let progress = Progress::of_bytes(None);
-        let report = repository.restore_while(self.backup, &self.db, &mut |done| {
+        let mut goes_on = |done: backup::Progress| {
             progress.total(done.total);
             progress.at(done.bytes);
             !interrupt.is_set()
-        })?;
+        };
+        let report = match self.to_seqno.map(PointInTime::Seqno).or(self.to.map(PointInTime::Time))
+        {
+            Some(point) => repository.restore_to_while(point, &self.db, &mut goes_on)?,
+            None => repository.restore_while(self.backup, &self.db, &mut goes_on)?,
+        };
         progress.finish();
         let db = self.db.display().to_string();
         let (files, size) = (counted(report.files, "file"), units::bytes(report.bytes));
@@ -201,9 +213,23 @@ impl Restore {
                     "files": report.files, "bytes": report.bytes,
                 })
             },
-            || format!("restored backup {} in {db}: {files}, {size}\n", report.number),
+            || {
+                let (number, seqno) = (report.number, report.seqno);
+                format!("restored backup {number} in {db} up to seqno {seqno}: {files}, {size}\n")
+            },
         )
     }
+}
+
+/// A time in milliseconds since 1970.
+fn parse_time(text: &str) -> Result<u64, String> {
+    let zone = jiff::tz::TimeZone::UTC;
+    let time = text.parse::<jiff::Timestamp>().or_else(|_| {
+        let civil = text.parse::<jiff::civil::DateTime>()?;
+        civil.to_zoned(zone).map(|zoned| zoned.timestamp())
+    });
+    let time = time.map_err(|_| "not a time; write 2026-11-26 12:00, in UTC".to_owned())?;
+    u64::try_from(time.as_millisecond()).map_err(|_| "before 1970".to_owned())
 }
 
 fn listen() -> Outcome<Interrupt> {

@@ -1,6 +1,7 @@
 //! backup, backups, restore.
 
 use crate::Scratch;
+use esker::backup::Repository;
 use esker::{Db, Settings};
 use serde_json::json;
 
@@ -102,4 +103,26 @@ fn wrong_places_are_refused_and_nothing_is_overwritten() {
     scratch.run(&["backup", "db2", "repo"]).expect_failure(2, "has backups of the database");
     scratch.run(&["backups", "missing"]).expect_failure(2, "there is no such directory");
     scratch.run(&["get", "db", "ada"]).expect("1815\n");
+}
+
+#[test]
+fn a_point_in_time_is_restored_from_the_log_that_was_shipped() {
+    let scratch = with_one_entry();
+    let db = Db::open(scratch.path("db"), Settings::default()).unwrap();
+    let repository = Repository::create(scratch.path("repo")).unwrap();
+    repository.ship(&db, 1 << 30).unwrap();
+    for year in ["1816", "1817"] {
+        db.default_keyspace().put("ada", year).unwrap();
+    }
+    db.sync().unwrap();
+    repository.ship(&db, 1 << 30).unwrap();
+    scratch.run(&["restore", "repo", "then", "--to-seqno", "2"]).expect_status(0);
+    scratch.run(&["get", "then", "ada"]).expect("1816\n");
+    scratch.run(&["restore", "repo", "now", "--to", "2999-01-01 12:00"]).expect_status(0);
+    scratch.run(&["get", "now", "ada"]).expect("1817\n");
+    let early = ["restore", "repo", "no", "--to", "2001-01-01T00:00:00Z"];
+    scratch.run(&early).expect_failure(2, "it can restore seqnos 1 to 3");
+    scratch.run(&["restore", "repo", "no", "--to-seqno", "9"]).expect_failure(2, "1 to 3");
+    scratch.run(&["restore", "repo", "no", "--to", "soon"]).expect_failure(2, "not a time");
+    assert!(!scratch.path("no").exists());
 }
