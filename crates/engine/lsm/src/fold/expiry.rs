@@ -1,11 +1,14 @@
 //! The time by which entries expire.
 //!
-//! A put with a time to live stores when it ends, by the calendar. Time never goes back, although the
-//! calendar may:
+//! A put with a time to live stores when it ends, by the calendar. Time never goes back or stops,
+//! although the calendar may:
 //!
-//! * While the database is open, [`ExpiryClock::now`] returns no less than before.
+//! * While the database is open, [`ExpiryClock::now`] goes on with the monotonic clock, from the latest
+//!   time that the calendar has shown.
 //! * Over restarts, the manifest has a mark, and an open starts no earlier. Before a reader reports
-//!   that an entry has expired, the mark is at or after the time at which it did.
+//!   that an entry has expired, the mark is at or after the time at which it did. A mark that is
+//!   further ahead of the calendar than marks are written shows that the calendar was set back: then
+//!   time goes on from the mark. Otherwise it waits for the calendar.
 //!
 //! The mark is written [`AHEAD`] of the present, so at most about once in that time, and only while
 //! readers meet entries that expired since. After a crash, time may start as much too late, and entries
@@ -15,9 +18,13 @@ use esker_base::{Clock, EXPIRY_BYTES, split_expiry};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How far ahead of the present a mark is, in milliseconds.
 const AHEAD: u64 = 1_000;
+
+/// Microseconds in a millisecond.
+const MICROS: u64 = 1_000;
 
 /// Which times have passed, in milliseconds since 1970-01-01.
 pub(crate) trait Time {
@@ -49,8 +56,12 @@ pub(crate) const BEHIND_EXPIRY: usize = EXPIRY_BYTES;
 /// The time of an open database.
 pub(crate) struct ExpiryClock {
     clock: Arc<dyn Clock>,
-    /// The latest time that was returned.
-    latest: AtomicU64,
+    /// The mark of the open.
+    start: u64,
+    /// How far it was ahead of the monotonic clock, in microseconds, if the calendar was set back before.
+    mark_ahead: u64,
+    /// How far the calendar has been ahead of it at most since then.
+    ahead: AtomicU64,
     /// The mark in the manifest, or the one that could not be written there.
     mark: AtomicU64,
     /// The latest expiry, beyond the mark, that a reader met.
@@ -65,9 +76,13 @@ impl ExpiryClock {
     /// The time of a database whose manifest has `mark`.
     pub(crate) fn new(clock: Arc<dyn Clock>, mark: Option<u64>) -> Self {
         let start = mark.unwrap_or(0);
+        let was_set_back = start > (micros(clock.calendar()) / MICROS).saturating_add(AHEAD);
+        let mark_ahead = start.saturating_mul(MICROS).saturating_sub(micros(clock.now()));
         ExpiryClock {
             clock,
-            latest: start.into(),
+            start,
+            mark_ahead: if was_set_back { mark_ahead } else { 0 },
+            ahead: 0.into(),
             mark: start.into(),
             met: start.into(),
             is_used: mark.is_some().into(),
@@ -77,12 +92,32 @@ impl ExpiryClock {
 
     /// The time. It is never less than before.
     pub(crate) fn now(&self) -> u64 {
-        let calendar = u64::try_from(self.clock.calendar().as_millis()).unwrap_or(u64::MAX);
-        let latest = self.latest.load(Ordering::Acquire);
-        match calendar > latest {
-            true => self.latest.fetch_max(calendar, Ordering::AcqRel).max(calendar),
-            false => latest,
-        }
+        self.at_least(self.mark_ahead).max(self.start)
+    }
+
+    /// The time for the age of writes, whose dates are those of the calendar. It never goes back while the
+    /// database is open.
+    pub(crate) fn calendar(&self) -> u64 {
+        self.at_least(0)
+    }
+
+    /// The time of a calendar that was at least so far ahead of the monotonic clock.
+    fn at_least(&self, ahead_least: u64) -> u64 {
+        // The calendar first: later, it might show more than the monotonic clock did.
+        let calendar = micros(self.clock.calendar());
+        let monotonic = micros(self.clock.now());
+        let ahead = calendar.saturating_sub(monotonic);
+        let most = self.ahead.load(Ordering::Acquire);
+        let most = match ahead > most {
+            true => self.ahead.fetch_max(ahead, Ordering::AcqRel).max(ahead),
+            false => most,
+        };
+        monotonic.saturating_add(most.max(ahead_least)) / MICROS
+    }
+
+    /// The same, or 0 in a database without expiring entries: then no clock is read.
+    pub(crate) fn now_if_used(&self) -> u64 {
+        if self.is_used() { self.now() } else { 0 }
     }
 
     /// Whether the database may have expiring entries.
@@ -126,6 +161,10 @@ impl ExpiryClock {
     }
 }
 
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl Time for ExpiryClock {
     fn has_passed(&self, time: u64) -> bool {
         if time > self.now() {
@@ -141,21 +180,29 @@ impl Time for ExpiryClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
-    /// A calendar that is set by hand, in milliseconds.
+    /// A calendar that is set by hand, in milliseconds, and time that passes in addition.
     #[derive(Default)]
-    struct Calendar(AtomicU64);
+    struct Calendar {
+        calendar: AtomicU64,
+        passed: AtomicU64,
+    }
 
     impl Clock for Calendar {
         fn now(&self) -> Duration {
-            Duration::from_millis(self.0.load(Ordering::Relaxed))
+            Duration::from_millis(self.passed.load(Ordering::Relaxed))
         }
-        fn sleep(&self, _: Duration) {}
+        fn calendar(&self) -> Duration {
+            let set = self.calendar.load(Ordering::Relaxed);
+            Duration::from_millis(set + self.passed.load(Ordering::Relaxed))
+        }
+        fn sleep(&self, duration: Duration) {
+            self.passed.fetch_add(micros(duration) / MICROS, Ordering::Relaxed);
+        }
     }
 
     fn at(millis: u64) -> Arc<Calendar> {
-        Arc::new(Calendar(millis.into()))
+        Arc::new(Calendar { calendar: millis.into(), passed: 0.into() })
     }
 
     fn stored(expiry: u64) -> Vec<u8> {
@@ -169,18 +216,32 @@ mod tests {
         let calendar = at(6);
         let time = ExpiryClock::new(calendar.clone(), Some(0));
         assert_eq!(living(&stored(7), &time), Some(&b"value"[..]));
-        calendar.0.store(7, Ordering::Relaxed);
+        calendar.calendar.store(7, Ordering::Relaxed);
         assert_eq!(living(&stored(7), &time), None);
     }
 
     #[test]
-    fn time_does_not_go_back_with_the_calendar() {
+    fn time_neither_goes_back_nor_stops_where_the_calendar_goes_back() {
         let calendar = at(500);
         let time = ExpiryClock::new(calendar.clone(), Some(200));
         assert_eq!(time.now(), 500);
-        calendar.0.store(300, Ordering::Relaxed);
+        calendar.calendar.store(300, Ordering::Relaxed);
         assert_eq!(time.now(), 500);
-        assert_eq!(ExpiryClock::new(calendar, Some(700)).now(), 700, "not over a restart");
+        calendar.sleep(Duration::from_millis(40));
+        assert_eq!(time.now(), 540);
+        calendar.calendar.store(700, Ordering::Relaxed);
+        assert_eq!(time.now(), 740, "but it goes forward with it");
+        let time = ExpiryClock::new(calendar.clone(), Some(900));
+        assert_eq!((time.now(), time.calendar()), (900, 740), "not over a restart");
+        calendar.sleep(Duration::from_millis(40));
+        assert_eq!((time.now(), time.calendar()), (900, 780), "a mark may be ahead");
+        calendar.sleep(Duration::from_millis(140));
+        assert_eq!((time.now(), time.calendar()), (920, 920));
+        let time = ExpiryClock::new(calendar.clone(), Some(5_000));
+        calendar.sleep(Duration::from_millis(40));
+        assert_eq!((time.now(), time.calendar()), (5_040, 960), "but not so far");
+        calendar.calendar.store(9_000, Ordering::Relaxed);
+        assert_eq!((time.now(), time.calendar()), (9_260, 9_260));
     }
 
     #[test]

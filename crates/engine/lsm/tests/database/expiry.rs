@@ -1,67 +1,38 @@
 //! Entries that expire: what reads see of them, wherever they are, while the calendar moves.
 
+use crate::clock::HandClock;
 use crate::support::{copied, small};
 use esker_api::{Cursor, KeyRange};
 use esker_base::background::Stepped;
-use esker_base::{Clock, Error, Rng};
+use esker_base::{Error, Rng};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Settings, Shape, Snapshot};
 use esker_storage::{FaultStorage, MemoryStorage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A calendar that is set by hand, in milliseconds.
-struct HandClock(AtomicU64);
-
-const START: u64 = 1_700_000_000_000;
-
-impl HandClock {
-    fn new() -> Arc<Self> {
-        Arc::new(HandClock(START.into()))
-    }
-
-    fn millis(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn pass(&self, millis: u64) {
-        self.0.fetch_add(millis, Ordering::Relaxed);
-    }
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> Duration {
-        Duration::from_millis(self.millis())
-    }
-
-    fn sleep(&self, duration: Duration) {
-        self.pass(duration.as_millis() as u64);
-    }
-}
-
-struct Place {
-    storage: Arc<MemoryStorage>,
-    clock: Arc<HandClock>,
+pub(crate) struct Place {
+    pub(crate) storage: Arc<MemoryStorage>,
+    pub(crate) clock: Arc<HandClock>,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Place { storage: Arc::new(MemoryStorage::new()), clock: HandClock::new() }
     }
 
-    fn open_with(&self, settings: Settings) -> Db {
+    pub(crate) fn open_with(&self, settings: Settings) -> Db {
         let (background, clock) = (Arc::new(Stepped), self.clock.clone());
         let env = Env::over(self.storage.clone()).background(background).clock(clock);
         Db::open_with(env, settings).unwrap()
     }
 
-    fn open(&self) -> Db {
+    pub(crate) fn open(&self) -> Db {
         self.open_with(small())
     }
 }
 
-fn ms(millis: u64) -> Duration {
+pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
@@ -306,7 +277,7 @@ fn a_calendar_that_is_set_back_brings_nothing_back() {
     db.flush().unwrap();
     place.clock.pass(50_000);
     assert_eq!(db.get(&db.default_keyspace(), "k").unwrap(), None);
-    place.clock.0.store(START, Ordering::Relaxed);
+    place.clock.set_back(50_000);
     assert_eq!(db.get(&db.default_keyspace(), "k").unwrap(), None, "while it is open");
     db.close().unwrap();
     for way in 0..3 {
@@ -339,7 +310,7 @@ fn what_a_scan_found_expired_stays_so_after_the_calendar_is_set_back() {
         assert_eq!(found.unwrap(), None);
         drop(keyspace);
         db.close().unwrap();
-        place.clock.0.store(START, Ordering::Relaxed);
+        place.clock.set_back(50_000);
         let db = place.open();
         assert_eq!(db.default_keyspace().count(..).unwrap(), 0);
     }
