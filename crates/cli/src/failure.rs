@@ -179,6 +179,7 @@ fn flag(setting: &'static str) -> &'static str {
         "log sync interval" => "--sync",
         "filter_bits" => "--filter-bits",
         "merge" => "--merge",
+        "ttl" => "--keyspace-ttl",
         "ratio" => "--shape leveled",
         "runs" => "--shape tiered",
         "dedup" => "--dedup",

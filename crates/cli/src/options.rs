@@ -27,6 +27,9 @@ pub struct KeyspaceOptions {
     /// The merge operator, such as add_i64, max, min, append, set_union or hyper_log_log [default: none]
     #[arg(long = "merge", value_name = "OPERATOR")]
     pub merge: Option<OperatorName>,
+    /// How long entries live after they were written, such as 12h or 7d [default: until they are deleted]
+    #[arg(long = "keyspace-ttl", value_name = "TIME", value_parser = parse_ttl)]
+    pub keyspace_ttl: Option<Duration>,
 }
 
 impl KeyspaceOptions {
@@ -40,6 +43,7 @@ impl KeyspaceOptions {
             .compression(self.compression.unwrap_or(default.compression))
             .filter_bits(self.filter_bits.unwrap_or(default.filter_bits));
         settings.merge = self.merge;
+        settings.ttl = self.keyspace_ttl;
         settings.validate()?;
         Ok(settings)
     }
@@ -51,7 +55,8 @@ impl KeyspaceOptions {
             || self.dedup.is_some()
             || self.compression.is_some()
             || self.filter_bits.is_some()
-            || self.merge.is_some();
+            || self.merge.is_some()
+            || self.keyspace_ttl.is_some();
         let existing = db.keyspaces().into_iter().find(|keyspace| keyspace.name == name);
         if let Some(existing) = existing
             && asked
@@ -125,11 +130,13 @@ fn parse_compression(text: &str) -> Result<Compression, String> {
 
 /// All settings of a keyspace, in words.
 pub fn describe(settings: KeyspaceSettings) -> String {
-    let KeyspaceSettings { compression, filter_bits, merge, compaction_filter, .. } = settings;
+    let KeyspaceSettings { compression, filter_bits, merge, compaction_filter, ttl, .. } = settings;
     let merge = merge.map_or_else(String::new, |operator| format!(", merge operator {operator}"));
     let filter = compaction_filter
         .map_or_else(String::new, |filter| format!(", compaction filter {filter}"));
-    format!("{}, {compression}, {filter_bits} filter bits{merge}{filter}", arrangement(settings))
+    let ttl = ttl.map_or_else(String::new, |ttl| format!(", time to live {ttl:?}"));
+    let more = merge + &filter + &ttl;
+    format!("{}, {compression}, {filter_bits} filter bits{more}", arrangement(settings))
 }
 
 /// How tables are arranged, in words: the shape, and the deduplication if there is some.

@@ -33,6 +33,7 @@ fn json(keyspaces: &[KeyspaceInfo]) -> Json {
             "filter_bits": keyspace.settings.filter_bits,
             "merge": keyspace.settings.merge.map(String::from),
             "compaction_filter": keyspace.settings.compaction_filter.map(String::from),
+            "ttl_seconds": keyspace.settings.ttl.map(|ttl| ttl.as_secs_f64()),
         })
     };
     json!({ "keyspaces": keyspaces.iter().map(object).collect::<Vec<_>>() })

@@ -70,6 +70,7 @@ fn keyspace_json(tree: &KeyspaceLevels) -> Json {
         "filter_bits": tree.settings.filter_bits,
         "merge": tree.settings.merge.map(String::from),
         "compaction_filter": tree.settings.compaction_filter.map(String::from),
+            "ttl_seconds": tree.settings.ttl.map(|ttl| ttl.as_secs_f64()),
         "levels": levels,
     })
 }

@@ -10,6 +10,7 @@ mod exporting;
 mod flashing;
 mod importing;
 mod indexes;
+mod keyspace_ttl;
 mod killing;
 mod merging;
 mod objects;

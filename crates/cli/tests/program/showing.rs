@@ -40,7 +40,8 @@ fn keyspaces_are_listed_with_their_settings() {
             "id",
             "merge",
             "name",
-            "shape"
+            "shape",
+            "ttl_seconds"
         ]
     );
 }

@@ -192,6 +192,7 @@ impl Bench {
             filter: None,
             merger: None,
             now: 0,
+            expired: Default::default(),
             cancelled: &AtomicBool::new(false),
             throttle: &|bytes| bytes,
             table_bytes: sizes.table_bytes(),

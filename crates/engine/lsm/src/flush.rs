@@ -201,7 +201,8 @@ impl KeyspaceSlice {
             tombstones: memtable.range_deletes_in(id),
             fold: VersionFilter::new(tree.snapshots.list(), false)
                 .merging(keyspace.settings.merge.map(|_| tree.merger(keyspace)))
-                .at(tree.time.now()),
+                .at(tree.time.now())
+                .aging(keyspace.expired()),
             origin: tree.installer.origin(keyspace),
             cuts: pick::flush_cuts(keyspace, tree.sizes).map(|at| {
                 let now = tree.installer.account().table_bytes();

@@ -80,6 +80,15 @@ fn change_text(change: &VersionChange) -> String {
         VersionChange::Closed => "closed".to_owned(),
         VersionChange::Feed(change) => feed_text(change),
         VersionChange::HasMerges => "has merges".to_owned(),
+        VersionChange::Ttl { keyspace, millis: Some(millis), zeroed_as } => format!(
+            "time to live of keyspace {keyspace}: {millis} ms, entries without a seqno count as {zeroed_as}"
+        ),
+        VersionChange::Ttl { keyspace, millis: None, .. } => {
+            format!("keyspace {keyspace} has no time to live any more")
+        }
+        VersionChange::ExpiredThrough { keyspace, through } => {
+            format!("entries of keyspace {keyspace} have expired through {through}")
+        }
         VersionChange::ExpiryMark(time) => format!("time is at least {time} ms since 1970"),
         VersionChange::KeyFormat(format) => format!("key format: {}", key_format_name(*format)),
         VersionChange::Numbered { edits, first_file } => {
@@ -187,6 +196,12 @@ fn change_json(offset: u64, change: &VersionChange) -> Json {
         VersionChange::Closed => json!({ "change": "closed" }),
         VersionChange::Feed(change) => feed_json(change),
         VersionChange::HasMerges => json!({ "change": "has-merges" }),
+        VersionChange::Ttl { keyspace, millis, zeroed_as } => json!({
+            "change": "ttl", "keyspace": keyspace.0, "milliseconds": millis, "zeroed_as": zeroed_as,
+        }),
+        VersionChange::ExpiredThrough { keyspace, through } => json!({
+            "change": "expired-through", "keyspace": keyspace.0, "seqno": through,
+        }),
         VersionChange::ExpiryMark(time) => json!({ "change": "expiry-mark", "time_ms": time }),
         VersionChange::KeyFormat(format) => json!({
             "change": "key-format", "format": key_format_name(*format),

@@ -1,5 +1,6 @@
 //! Executes a job and notifies waiting threads when it is done.
 
+use super::aging;
 use super::deferral;
 use super::picker::next_due_plan;
 use super::segments::{grow, is_well_filled, prepare};
@@ -46,6 +47,10 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
             inner.commit.lock_active().seal_segment(memtable);
             Ok(())
         }
+        Job::Expire(expired) => {
+            aging::expire(inner, expired);
+            Ok(())
+        }
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan).map(|later| merged = later),
         Job::Install(merged) => {
@@ -66,7 +71,8 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
         }
         outcome => outcome,
     };
-    let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::RetryTables);
+    let changes_debt =
+        !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::Expire(_) | Job::RetryTables);
     // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
     // any more, and that the files of merged tables are gone: they take of the room of a goal for space, and
     // with nothing under way that could make room, a merge would be begun that does not fit.

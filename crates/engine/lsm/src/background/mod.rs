@@ -20,6 +20,7 @@
 //! runs it. `change` applies changes of settings. `picker_context` collects what pickers know besides the version. Other threads wait in
 //! `wait` and `idle`.
 
+mod aging;
 pub(crate) mod change;
 mod deferral;
 pub(crate) mod executor;

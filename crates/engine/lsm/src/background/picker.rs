@@ -1,5 +1,6 @@
 //! Picks the next job of a lane.
 
+use super::aging;
 use super::deferral;
 use super::picker_context;
 use super::segments::{next_growth, next_segment};
@@ -65,7 +66,9 @@ pub(super) fn next_job(
     }
     let job = match lane {
         JobClass::Prepare => next_growth(inner, jobs).or_else(|| next_segment(inner, jobs)),
-        JobClass::Flush => next_flush(inner, jobs).or_else(|| next_seal(inner, jobs)),
+        JobClass::Flush => aging::next(inner, jobs, now)
+            .or_else(|| next_flush(inner, jobs))
+            .or_else(|| next_seal(inner, jobs)),
         _ => next_sync(inner, jobs, now),
     }?;
     jobs.flushing = match &job {

@@ -3,8 +3,11 @@
 use super::cursor::DbCursor;
 use super::range::Range;
 use crate::engine::Engine;
+use crate::index::maintain::bypassed;
 use crate::ingest::{Ingested, SortedWriter};
+use crate::manifest::version_edit::{VersionChange, VersionEdit, millis_of};
 use crate::options::settings::KeyspaceSettings;
+use crate::options::settings::check_ttl;
 use crate::read::get::ReadTier;
 use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{KeyRange, KeyspaceRef, Value};
@@ -91,6 +94,46 @@ impl Keyspace {
             Some(found) => Ok(found.settings),
             None => Err(Error::UnknownKeyspace { name: self.name.to_string() }),
         }
+    }
+
+    /// Sets how long entries live after they were written: those that are there, and those to come. With
+    /// `None`, nothing expires any more.
+    ///
+    /// What has expired stays so. An entry expires up to two seconds, or a thirtieth of its time to live,
+    /// late, but never early. Of entries from before the keyspace's first time to live some may have lost
+    /// their age: they count as the last write before it was set.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] if `ttl` is below a second or the keyspace has a merge operator, the errors of [`Keyspace::settings`], and
+    /// those of the storage.
+    pub fn set_ttl(&self, ttl: Option<Duration>) -> Result<()> {
+        let upkeep = self.inner.begin_upkeep()?;
+        let (tree, id) = (&upkeep.tree, self.id);
+        let millis = ttl.map(millis_of);
+        // No index is created meanwhile.
+        let _turn = upkeep.indexes.changes.lock();
+        if let Some(slot) = upkeep.indexes.of(id).first() {
+            let instead = "drop them";
+            return Err(bypassed(slot, "set a time to live of", instead));
+        }
+        tree.installer.install(
+            &tree.view,
+            |state| {
+                let found = state.version.keyspaces.get(&id);
+                let found = found.ok_or_else(|| tree.unknown(id))?;
+                ttl.map_or(Ok(()), |ttl| check_ttl(ttl, found.settings.merge))?;
+                // No compaction that may still take seqnos away has a later write.
+                let now = || upkeep.commit.visible();
+                let zeroed_as = found.aging.map_or_else(now, |aging| aging.zeroed_as);
+                Ok(VersionEdit::of([VersionChange::Ttl { keyspace: id, millis, zeroed_as }]))
+            },
+            |_| {},
+        )?;
+        if let Some(dram_table) = &tree.dram_table {
+            // It may have entries that lost their age.
+            dram_table.raise_invalidation_floor(id, upkeep.commit.visible());
+        }
+        Ok(())
     }
 
     /// Checks that a keyspace can be called `name`: 1 to 255 bytes without control characters.

@@ -70,13 +70,8 @@ impl Db {
                 let id = KeyspaceId(state.next_keyspace);
                 // Before it can be written to.
                 settings.compaction_filter.iter().for_each(|_| inner.tree.filters.expect(id));
-                let create = VersionChange::CreateKeyspace {
-                    id,
-                    name: name.to_owned(),
-                    settings,
-                    retention_seqno: None,
-                };
-                Ok(notes.add_to(state, VersionEdit::of([create])))
+                let create = VersionEdit::of(VersionChange::create(id, name, settings));
+                Ok(notes.add_to(state, create))
             },
             |_| notes.publish(),
         )

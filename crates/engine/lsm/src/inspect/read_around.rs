@@ -10,9 +10,10 @@ use crate::fold::operators::MergeOperators;
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::recovery::replay::RecoveredState;
+use crate::version::aging::Expired;
 use crate::version::{TableHandle, table_file_name};
 use esker_api::KeyRange;
-use esker_base::{EntryCursor, Error, KeyspaceId, RangeTombstone, Result, Seqno};
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno};
 use esker_base::{FragmentedTombstones, MAX_SEQNO};
 use esker_table::LostKeys;
 use std::ops::Bound;
@@ -79,7 +80,7 @@ impl Inspector {
         let Some(found) = found else {
             return Err(Error::UnknownKeyspace { name: keyspace.to_owned() }.into());
         };
-        let (id, keys) = (found.id, state.keys);
+        let (id, keys, expired) = (found.id, state.keys, found.expired());
         let merges = Merges::new(MergeOperators::default(), keys);
         let merger = merges.merger(keyspace, found.settings.merge);
         let range = &keys.range(range.clone());
@@ -94,7 +95,8 @@ impl Inspector {
         let now = At(state.expiry_mark.unwrap_or(0));
         let mut merged = Merged::new(sources)?;
         while merged.valid() && !range.ends_before(merged.key()) {
-            let (key, fold) = (merged.key().to_vec(), fold_key(&mut merged, &deletes, now)?);
+            let (key, fold) =
+                (merged.key().to_vec(), fold_key(&mut merged, &deletes, (now, expired))?);
             if !begins_at(range, &key) {
                 continue;
             }
@@ -207,7 +209,11 @@ impl Inspector {
 }
 
 /// Folds the versions of the key at `merged` at a time, and goes to the next key.
-fn fold_key(merged: &mut Merged, deletes: &FragmentedTombstones, now: At) -> Result<Fold> {
+fn fold_key(
+    merged: &mut Merged,
+    deletes: &FragmentedTombstones,
+    (now, expired): (At, Expired),
+) -> Result<Fold> {
     let (key, mut newer) = (merged.key().to_vec(), None);
     let mut fold = Fold::new();
     fold.delete_below(deletes.covering(&key, MAX_SEQNO));
@@ -215,7 +221,8 @@ fn fold_key(merged: &mut Merged, deletes: &FragmentedTombstones, now: At) -> Res
         // A damaged table and a log may have the same version.
         let seqno = merged.seqno();
         if !fold.is_done() && newer.replace(seqno) != Some(seqno) {
-            fold.add(seqno, merged.kind(), merged.value(), &now)?;
+            let kind = if expired.has(seqno) { Kind::Delete } else { merged.kind() };
+            fold.add(seqno, kind, merged.value(), &now)?;
         }
         merged.next()?;
     }

@@ -507,6 +507,18 @@ pub(crate) mod tests {
         reads("version_1_expiry", &edit, Writer::Present);
     }
 
+    #[test]
+    fn a_manifest_of_keyspaces_with_times_to_live_is_read_for_ever() {
+        let (first, second) = (KeyspaceId(3), KeyspaceId(4));
+        let edit = VersionEdit::of([
+            VersionChange::Ttl { keyspace: first, millis: Some(604_800_000), zeroed_as: 70_000 },
+            VersionChange::ExpiredThrough { keyspace: first, through: 60_000 },
+            VersionChange::Ttl { keyspace: second, millis: None, zeroed_as: 0 },
+            VersionChange::NextFile(9),
+        ]);
+        reads("version_1_aging", &edit, Writer::Present);
+    }
+
     /// What wrote the bytes of a golden file.
     #[derive(PartialEq)]
     pub(crate) enum Writer {

@@ -6,6 +6,7 @@ use crate::options::change::ChangedSettings;
 use crate::options::settings::KeyspaceSettings;
 use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
+use crate::version::aging::Aging;
 use crate::version::dates::Mark;
 use crate::version::derived::Derived;
 use crate::version::table_lifetimes::TableBirth;
@@ -14,6 +15,7 @@ use esker_base::{Clock, KeyspaceId};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A log segment that the manifest lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,8 +83,9 @@ impl ManifestState {
                 }
                 VersionChange::ChangeSettings { id, settings, changed } => {
                     let keyspace = self.keyspace(*id)?;
-                    let KeyspaceSettings { merge, compaction_filter, .. } = keyspace.settings;
-                    keyspace.settings = KeyspaceSettings { merge, compaction_filter, ..*settings };
+                    let KeyspaceSettings { merge, compaction_filter, ttl, .. } = keyspace.settings;
+                    keyspace.settings =
+                        KeyspaceSettings { merge, compaction_filter, ttl, ..*settings };
                     keyspace.changed = *changed;
                 }
                 VersionChange::DropKeyspace(id) => {
@@ -134,6 +137,18 @@ impl ManifestState {
                 VersionChange::Feed(change) => self.feed.apply(change, &mut self.logs)?,
                 VersionChange::HasMerges => self.has_merges = true,
                 VersionChange::ExpiryMark(time) => self.expiry_mark = Some(*time),
+                VersionChange::Ttl { keyspace, millis, zeroed_as } => {
+                    let (millis, zeroed_as) = (*millis, *zeroed_as);
+                    let keyspace = self.keyspace(*keyspace)?;
+                    keyspace.settings.ttl = millis.map(Duration::from_millis);
+                    let expired_through = keyspace.aging.map_or(0, |it| it.expired_through);
+                    keyspace.aging = Some(Aging { millis, zeroed_as, expired_through });
+                }
+                VersionChange::ExpiredThrough { keyspace, through } => {
+                    let aging = self.keyspace(*keyspace)?.aging.as_mut();
+                    let aging = aging.ok_or("a keyspace without a time to live has expired")?;
+                    aging.expired_through = aging.expired_through.max(*through);
+                }
                 VersionChange::KeyFormat(format) => self.keys = *format,
                 VersionChange::Numbered { edits, first_file } => {
                     self.edits = *edits;
@@ -259,6 +274,11 @@ impl ManifestState {
             let (id, settings, changed) = (keyspace.id, keyspace.settings, keyspace.changed);
             if changed != ChangedSettings::NONE {
                 changes.push(VersionChange::ChangeSettings { id, settings, changed });
+            }
+            if let Some(Aging { millis, zeroed_as, expired_through: through }) = keyspace.aging {
+                let keyspace = keyspace.id;
+                changes.push(VersionChange::Ttl { keyspace, millis, zeroed_as });
+                changes.push(VersionChange::ExpiredThrough { keyspace, through });
             }
             changes.push(VersionChange::Lifetimes {
                 keyspace: keyspace.id,

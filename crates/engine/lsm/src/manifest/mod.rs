@@ -19,6 +19,7 @@ mod lifetimes_code;
 pub mod manifest_file;
 pub(crate) mod manifest_state;
 pub(crate) mod settings_code;
+mod table_code;
 pub(crate) mod undecided_drops;
 pub mod version_edit;
 pub(crate) mod version_set;

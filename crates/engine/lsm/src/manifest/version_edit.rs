@@ -8,6 +8,7 @@ use super::lifetimes_code::{decode_lifetimes, encode_lifetimes};
 use super::settings_code::{
     decode_settings, encode_settings, key_format_byte, put_name, take_key_format, take_name,
 };
+use super::table_code::{decode_table, encode_table, put_optional, take_optional, take_seqno};
 use crate::options::change::ChangedSettings;
 use crate::options::settings::KeyspaceSettings;
 use crate::reserved::is_reserved;
@@ -19,8 +20,8 @@ use crate::version::{LEVELS, TableId, TableMeta};
 use esker_base::coding::{
     put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
 };
-use esker_base::{KeyspaceId, MAX_SEQNO, Seqno};
-use esker_table::Expiring;
+use esker_base::{KeyspaceId, Seqno};
+use std::time::Duration;
 
 /// The end of a log segment as found by recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +98,22 @@ pub enum VersionChange {
     /// The database has, or had, entries that expire. Its time, in milliseconds since 1970-01-01, does
     /// not go back behind this one.
     ExpiryMark(u64),
+    /// Sets the time to live of a keyspace.
+    Ttl {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// The time to live, in milliseconds. `None`: nothing expires any more.
+        millis: Option<u64>,
+        /// The last write when the keyspace got its first time to live.
+        zeroed_as: Seqno,
+    },
+    /// Entries of a keyspace up to this sequence number have expired.
+    ExpiredThrough {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// The sequence number.
+        through: Seqno,
+    },
     /// The key format of the database. Only in the first edit; without it, [`KeyFormat::AsGiven`].
     KeyFormat(KeyFormat),
     /// The number of the edit since the creation of the database, and the first file id of the
@@ -152,10 +169,33 @@ const CREATE_MERGING_KEYSPACE: u8 = 18;
 const HAS_MERGES: u8 = 19;
 const EXPIRY_MARK: u8 = 20;
 const ADD_EXPIRING_TABLE: u8 = 21;
+const TTL: u8 = 22;
+const EXPIRED_THROUGH: u8 = 23;
 /// As 1, for a keyspace of the engine's own. Older versions of the program would not maintain it.
 const CREATE_RESERVED_KEYSPACE: u8 = 24;
 const CREATE_FILTERED_KEYSPACE: u8 = 25;
 const CHANGE_SETTINGS: u8 = 30;
+
+impl VersionChange {
+    /// The changes that create a keyspace.
+    pub(crate) fn create(
+        id: KeyspaceId,
+        name: &str,
+        settings: KeyspaceSettings,
+    ) -> impl Iterator<Item = VersionChange> {
+        let name = name.to_owned();
+        let create = VersionChange::CreateKeyspace { id, name, settings, retention_seqno: None };
+        // Of a new one, no entry has lost its seqno.
+        let ttl =
+            |ttl| VersionChange::Ttl { keyspace: id, millis: Some(millis_of(ttl)), zeroed_as: 0 };
+        std::iter::once(create).chain(settings.ttl.map(ttl))
+    }
+}
+
+/// A time to live, in milliseconds, rounded up.
+pub(crate) fn millis_of(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
 
 impl VersionEdit {
     /// An edit with these steps.
@@ -179,10 +219,7 @@ impl VersionEdit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED
-                | ACCOUNT..=ADD_EXPIRING_TABLE
-                | CREATE_RESERVED_KEYSPACE..=feed_changes::LAST_TAG
-                | CHANGE_SETTINGS => {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=feed_changes::LAST_TAG | CHANGE_SETTINGS => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -193,21 +230,6 @@ impl VersionEdit {
             changes.push(change);
         }
         Ok(VersionEdit { changes })
-    }
-}
-
-fn put_optional(out: &mut Vec<u8>, value: Option<u64>) {
-    out.push(u8::from(value.is_some()));
-    if let Some(value) = value {
-        put_varint64(out, value);
-    }
-}
-
-fn take_optional(input: &mut &[u8]) -> Option<Option<u64>> {
-    match take_u8(input)? {
-        0 => Some(None),
-        1 => Some(Some(take_varint64(input)?)),
-        _ => None,
     }
 }
 
@@ -291,6 +313,17 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
             out.push(EXPIRY_MARK);
             put_varint64(out, *time);
         }
+        VersionChange::Ttl { keyspace, millis, zeroed_as } => {
+            out.push(TTL);
+            put_varint64(out, u64::from(keyspace.0));
+            put_optional(out, *millis);
+            put_varint64(out, *zeroed_as);
+        }
+        VersionChange::ExpiredThrough { keyspace, through } => {
+            out.push(EXPIRED_THROUGH);
+            put_varint64(out, u64::from(keyspace.0));
+            put_varint64(out, *through);
+        }
         VersionChange::KeyFormat(format) => {
             out.push(KEY_FORMAT);
             out.push(key_format_byte(*format));
@@ -312,25 +345,6 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
             out.push(LIFETIMES);
             encode_lifetimes(*keyspace, lives, born, out);
         }
-    }
-}
-
-fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
-    put_varint64(out, meta.id.file);
-    put_varint64(out, meta.id.offset);
-    put_varint64(out, meta.bytes);
-    put_bytes(out, &meta.smallest);
-    put_bytes(out, &meta.largest);
-    out.push(u8::from(meta.largest_is_exclusive));
-    put_varint64(out, meta.entries);
-    put_varint64(out, meta.deletes);
-    put_varint64(out, meta.range_tombstones);
-    put_varint64(out, meta.raw_bytes);
-    put_varint64(out, meta.min_seqno);
-    put_varint64(out, meta.max_seqno);
-    put_optional(out, meta.global_seqno);
-    if let Some(Expiring { entries, earliest, latest }) = meta.expiring {
-        [entries, earliest, latest - earliest].into_iter().for_each(|it| put_varint64(out, it));
     }
 }
 
@@ -360,6 +374,15 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
             settings: decode_settings(input)?,
         },
         HAS_MERGES => VersionChange::HasMerges,
+        TTL => VersionChange::Ttl {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            millis: take_optional(input)?,
+            zeroed_as: take_seqno(input)?,
+        },
+        EXPIRED_THROUGH => VersionChange::ExpiredThrough {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            through: take_seqno(input)?,
+        },
         EXPIRY_MARK => VersionChange::ExpiryMark(take_varint64(input)?),
         DROP_KEYSPACE => VersionChange::DropKeyspace(KeyspaceId(take_varint32(input)?)),
         tag @ (ADD_TABLE | ADD_EXPIRING_TABLE) => VersionChange::AddTable {
@@ -398,38 +421,6 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
         }
         tag => VersionChange::Feed(FeedChange::decode(tag, input)?),
     })
-}
-
-fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
-    take_varint64(input).filter(|seqno| *seqno <= MAX_SEQNO)
-}
-
-fn decode_table(input: &mut &[u8], has_expiring: bool) -> Option<TableMeta> {
-    let mut meta = TableMeta {
-        id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
-        bytes: take_varint64(input)?,
-        smallest: take_bytes(input)?.to_vec(),
-        largest: take_bytes(input)?.to_vec(),
-        largest_is_exclusive: match take_u8(input)? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        },
-        entries: take_varint64(input)?,
-        deletes: take_varint64(input)?,
-        range_tombstones: take_varint64(input)?,
-        raw_bytes: take_varint64(input)?,
-        min_seqno: take_seqno(input)?,
-        max_seqno: take_seqno(input)?,
-        global_seqno: take_optional(input)?,
-        expiring: None,
-    };
-    if has_expiring {
-        let (entries, earliest) = (take_varint64(input)?, take_varint64(input)?);
-        let latest = earliest.checked_add(take_varint64(input)?)?;
-        meta.expiring = Some(Expiring { entries, earliest, latest });
-    }
-    Some(meta)
 }
 
 #[cfg(test)]
@@ -520,7 +511,14 @@ pub(crate) mod tests {
         };
         let merges = VersionChange::HasMerges;
         let others = [account, sample_lifetimes(), sample_dates(), merges, mark, changed];
-        for edit in [sample_edit(), VersionEdit::of(others), VersionEdit::of(formats)] {
+        let keyspace = KeyspaceId(3);
+        let aging = [
+            VersionChange::Ttl { keyspace, millis: Some(60_000), zeroed_as: 70 },
+            VersionChange::Ttl { keyspace, millis: None, zeroed_as: 0 },
+            VersionChange::ExpiredThrough { keyspace, through: 60 },
+        ];
+        let edits = [VersionEdit::of(others), VersionEdit::of(formats), VersionEdit::of(aging)];
+        for edit in edits.into_iter().chain([sample_edit()]) {
             assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
         }
     }
@@ -562,7 +560,7 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_changes_are_refused() {
-        for tag in [0, 11, 12, 22, 200] {
+        for tag in [0, 11, 12, 25, 200] {
             let refused = VersionEdit::decode(&[tag]).unwrap_err();
             assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
         }

@@ -176,6 +176,13 @@ impl KeyspaceSettings {
         self.compaction_filter = Some(filter.into());
         self
     }
+
+    /// Sets how long entries live after they were written. Default: `None`.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
 }
 
 #[cfg(test)]
@@ -203,7 +210,8 @@ mod tests {
             .compression(Compression::Zstd)
             .filter_bits(12)
             .merge("max")
-            .compaction_filter("odd");
+            .compaction_filter("odd")
+            .ttl(Duration::from_secs(60));
         let keyspace = KeyspaceSettings {
             shape: Shape::Tiered { runs: 4 },
             dedup: Dedup::SpaceGoal { amp: crate::Ratio::of_hundredths(150) },
@@ -211,6 +219,7 @@ mod tests {
             filter_bits: 12,
             merge: Some(OperatorName::new("max")),
             compaction_filter: Some(OperatorName::new("odd")),
+            ttl: Some(Duration::from_secs(60)),
         };
         assert_eq!(default_keyspace, keyspace);
 

@@ -449,6 +449,25 @@ pub struct KeyspaceSettings {
     /// Filters are given to each open by [`Settings::compaction_filter`]. A keyspace with a filter has no
     /// indexes, and its values are not copied to the DRAMTable.
     pub compaction_filter: Option<OperatorName>,
+    /// How long entries live after they were written. Default: `None`, for as long as they are not
+    /// deleted.
+    ///
+    /// At least a second, and not with a merge operator. [`Keyspace::set_ttl`](crate::Keyspace::set_ttl) changes it later: opening
+    /// an existing keyspace does not.
+    pub ttl: Option<Duration>,
+}
+
+/// The shortest time to live of a keyspace: expiry by age is checked once in it.
+const TTL_MIN: Duration = Duration::from_secs(1);
+
+/// Checks the time to live of a keyspace with this merge operator.
+pub(crate) fn check_ttl(ttl: Duration, merge: Option<OperatorName>) -> Result<()> {
+    let reason = match merge {
+        Some(_) => "a keyspace with a merge operator has none, because merged operands have no age",
+        None if ttl < TTL_MIN => "the time to live of a keyspace is a second or more",
+        None => return Ok(()),
+    };
+    Err(Error::InvalidSetting { setting: "ttl", value: format!("{ttl:?}"), reason: reason.into() })
 }
 
 impl Default for KeyspaceSettings {
@@ -460,6 +479,7 @@ impl Default for KeyspaceSettings {
             filter_bits: 10,
             merge: None,
             compaction_filter: None,
+            ttl: None,
         }
     }
 }
@@ -523,6 +543,7 @@ impl KeyspaceSettings {
                 reason: "a name here has 1 to 31 bytes and no control character".into(),
             });
         }
+        self.ttl.map_or(Ok(()), |ttl| check_ttl(ttl, self.merge))?;
         within("filter_bits", self.filter_bits as usize, 0, 32)
     }
 }

@@ -3,6 +3,7 @@
 use crate::fold::filtering::ValueFilter;
 use crate::fold::merger::Merger;
 use crate::options::settings::KeyspaceSettings;
+use crate::version::aging::Expired;
 use esker_base::Seqno;
 use esker_storage::Storage;
 use esker_table::{BlockCache, Origin};
@@ -27,6 +28,8 @@ pub struct JobContext<'a> {
     pub filter: Option<ValueFilter>,
     /// What has expired by then is deleted. In milliseconds since 1970-01-01.
     pub now: u64,
+    /// What has expired by its age.
+    pub expired: Expired,
     /// Makes the compaction end soon with [`Error::Closed`](esker_base::Error::Closed).
     pub cancelled: &'a AtomicBool,
     /// Called before so many bytes are written; may wait. Returns how many of them may be written now.

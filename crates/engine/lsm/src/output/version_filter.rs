@@ -30,6 +30,7 @@ use crate::fold::expiry::{At, BEHIND_EXPIRY, living};
 use crate::fold::filtering::{Filtered, ValueFilter};
 use crate::fold::merger::Merger;
 use crate::fold::{Verdict, verdict};
+use crate::version::aging::Expired;
 use esker_api::FilterDecision;
 use esker_base::{Kind, RangeTombstone, Seqno};
 
@@ -84,6 +85,8 @@ pub struct VersionFilter {
     /// The compaction filter of the keyspace, if it is to be asked.
     filter: Option<ValueFilter>,
     filtered: Filtered,
+    /// And what has by its age.
+    expired: Expired,
 }
 
 const NO_STRIPE: usize = usize::MAX;
@@ -105,6 +108,7 @@ impl VersionFilter {
             now: At::default(),
             filter: None,
             filtered: Filtered::default(),
+            expired: Expired::default(),
         }
     }
 
@@ -129,6 +133,12 @@ impl VersionFilter {
     /// What the compaction filter did.
     pub(crate) fn take_filtered(&mut self) -> Filtered {
         std::mem::take(&mut self.filtered)
+    }
+
+    /// The same for a keyspace of which that has expired by its age.
+    pub(crate) fn aging(mut self, expired: Expired) -> Self {
+        self.expired = expired;
+        self
     }
 
     /// Counts a version of so many bytes, key and value.
@@ -181,7 +191,7 @@ impl VersionFilter {
             return Decision::Drop;
         }
         let everybody_sees_it = self.everybody_sees(stripe);
-        let is_dead = match verdict(kind, || false) {
+        let is_dead = match verdict(kind, || self.expired.has(seqno)) {
             Verdict::Value => false,
             Verdict::Absent => true,
             Verdict::Operand => return Decision::Operand,
@@ -194,7 +204,8 @@ impl VersionFilter {
         if is_dead {
             return Decision::Delete(seqno);
         }
-        let seqno = if everybody_sees_it && self.merger.is_none() { 0 } else { seqno };
+        let loses_seqno = self.merger.is_none() && !self.expired.keeps_seqnos;
+        let seqno = if everybody_sees_it && loses_seqno { 0 } else { seqno };
         if self.asks(stripe) {
             return Decision::Ask(seqno);
         }

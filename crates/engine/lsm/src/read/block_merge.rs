@@ -11,6 +11,7 @@
 
 use super::merging_iter::prefix;
 use crate::fold::{Verdict, verdict};
+use crate::version::aging::Expired;
 use esker_api::Value;
 use esker_base::{FragmentedTombstones, Result, Seqno};
 use esker_table::{BlockScan, ScanEnd};
@@ -51,6 +52,7 @@ pub(crate) struct BlockMerge {
     /// The scans that have a current version, in the order of keys, then newest first.
     order: Vec<Slot>,
     tombstones: Arc<[Arc<FragmentedTombstones>]>,
+    expired: Expired,
     snapshot: Seqno,
 }
 
@@ -73,11 +75,13 @@ impl BlockMerge {
         sources: usize,
         snapshot: Seqno,
         tombstones: &Arc<[Arc<FragmentedTombstones>]>,
+        expired: Expired,
     ) {
         self.order.clear();
         self.scans.resize_with(sources, BlockScan::default);
         self.snapshot = snapshot;
         self.tombstones = tombstones.clone();
+        self.expired = expired;
     }
 
     /// The scan of a source.
@@ -134,7 +138,7 @@ impl BlockMerge {
     pub(crate) fn advance_alone(&mut self) -> bool {
         let [slot] = &self.order[..] else { return false };
         let scan = &mut self.scans[slot.scan as usize];
-        if !self.tombstones.is_empty() {
+        if !self.tombstones.is_empty() || self.expired.below > 0 {
             return false;
         }
         for _ in 0..PASSED_KEYS {
@@ -194,7 +198,10 @@ impl BlockMerge {
     fn verdict(&self) -> Verdict {
         let top = self.top();
         let covering = |list: &Arc<FragmentedTombstones>| list.covering(top.key(), self.snapshot);
-        let is_covered = || self.tombstones.iter().any(|list| covering(list) > top.seqno());
+        let is_covered = || {
+            self.expired.has(top.seqno())
+                || self.tombstones.iter().any(|list| covering(list) > top.seqno())
+        };
         verdict(top.kind(), is_covered)
     }
 

@@ -11,7 +11,9 @@
 //! each run. The caller combines these without the walk, which only finds the next block of a run.
 //! After any other move, the walk must be positioned again.
 
-use super::block_merge::{BlockMerge, Refill};
+mod lending;
+
+use super::block_merge::BlockMerge;
 use super::merged_get::add_note;
 use super::merging_iter::MergingIter;
 use super::skip::{self, Passed};
@@ -21,10 +23,11 @@ use crate::fold::key_fold::Fold;
 use crate::fold::{Merges, Verdict, verdict};
 use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
+use crate::version::aging::Expired;
 use crate::version::readers::known_empty::PassedKeys;
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, KeyspaceId, MAX_SEQNO, Result, Seqno};
-use esker_table::{BlockScan, PinnedValue, ScanEnd};
+use esker_table::PinnedValue;
 use std::borrow::Cow;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -95,8 +98,12 @@ pub(crate) struct DbIter {
     passed: Passed,
     merges: Arc<Merges>,
     time: Arc<ExpiryClock>,
+    /// What of the keyspace has expired by its age.
+    expired: Expired,
     /// Whether an entry that has expired was passed.
     has_expired: bool,
+    /// Whether the value in the buffer will expire, by its own time.
+    expires: bool,
     /// What a cursor that has gone left for the next.
     buffers: BlockMerge,
 }
@@ -123,10 +130,15 @@ impl DbIter {
             passed: Passed::new(keyspace, snapshot, tree.known_empty.clone()),
             merges: tree.merges.clone(),
             time: tree.time.clone(),
+            expired: Expired::default(),
             has_expired: false,
+            expires: false,
             buffers: BlockMerge::default(),
         };
         walk.view.set_runs(&mut walk.merge, tree, keyspace, &walk.range)?;
+        walk.expired = walk.view.expired(keyspace);
+        // Of tables that are left out.
+        walk.has_expired = tree.time.needs_mark();
         walk.view.set_memtables(&mut walk.merge, keyspace, snapshot);
         Ok(walk)
     }
@@ -149,6 +161,8 @@ impl DbIter {
             (self.limit, self.range) = (Limit::of(range, tree.keys), range.clone());
             self.view.load(tree);
             self.view.set_runs(&mut self.merge, tree, keyspace, range)?;
+            self.expired = self.view.expired(keyspace);
+            self.has_expired |= tree.time.needs_mark();
         }
         self.view.set_memtables(&mut self.merge, keyspace, snapshot);
         Ok(())
@@ -174,7 +188,10 @@ impl DbIter {
     fn verdict(&self) -> Verdict {
         let (key, seqno) = (self.merge.key(), self.merge.seqno());
         let tombstones = self.view.tombstones();
-        let is_covered = || tombstones.iter().any(|it| it.covering(key, self.snapshot) > seqno);
+        let is_covered = || {
+            self.expired.has(seqno)
+                || tombstones.iter().any(|it| it.covering(key, self.snapshot) > seqno)
+        };
         verdict(self.merge.kind(), is_covered)
     }
 
@@ -205,6 +222,7 @@ impl DbIter {
             Some(found) => self.merges.merger(&found.name, found.settings.merge),
             None => self.merges.merger("", None),
         };
+        self.expires = fold.expires();
         self.value = fold.finish(&merger, &self.key)?.unwrap_or_default();
         // Of one that the fold may have met.
         self.has_expired |= self.time.needs_mark();
@@ -218,6 +236,7 @@ impl DbIter {
         self.value.clear();
         self.value.extend_from_slice(found.unwrap_or_default());
         self.has_expired |= found.is_none();
+        self.expires = found.is_some();
         found.is_some()
     }
 
@@ -291,6 +310,7 @@ impl DbIter {
                         Verdict::Value => {
                             self.value.clear();
                             self.value.extend_from_slice(self.merge.value());
+                            self.expires = false;
                             true
                         }
                         Verdict::Expiring => self.take_living(),
@@ -325,6 +345,7 @@ impl DbIter {
             Verdict::Value => {
                 self.value.clear();
                 self.value.extend_from_slice(self.merge.value());
+                self.expires = false;
             }
             Verdict::Operand => self.fold()?,
             Verdict::Expiring | Verdict::Absent => {}
@@ -358,12 +379,18 @@ impl DbIter {
         if self.key().is_some_and(|found| found == key) {
             return Ok(true);
         }
-        if self.time.is_used() {
+        if self.time.is_used() || self.expired.keeps_seqnos {
             return Ok(false);
         }
         self.stand = IterState::Nowhere;
         let what = "an entry that an open snapshot sees is gone; run `check`";
         Err(Error::corruption("the view of a cursor", 0, what))
+    }
+
+    /// Whether the current entry will expire, by its own time.
+    #[inline]
+    pub(crate) fn expires(&self) -> bool {
+        self.expires && matches!(self.stand, IterState::Before | IterState::Folded)
     }
 
     /// Whether the walk was not moved yet.
@@ -479,66 +506,6 @@ impl DbIter {
         })
     }
 
-    /// Lends the rest of the current block of each run, from the current entry on. Returns false if
-    /// a MemTable has entries in what follows, or if the next key is not stored as given.
-    pub(crate) fn lend(&mut self, blocks: &mut BlockMerge) -> Result<bool> {
-        if self.stand != IterState::OnVersion {
-            return Ok(false);
-        }
-        let lent = self.lend_blocks(blocks);
-        if lent.is_err() {
-            self.stand = IterState::Nowhere;
-        }
-        lent
-    }
-
-    fn lend_blocks(&self, blocks: &mut BlockMerge) -> Result<bool> {
-        let sources = self.merge.children();
-        let is_in_range = |source: &Source| source.valid() && !self.range.ends_before(source.key());
-        let in_range = || sources.iter().enumerate().filter(|(_, source)| is_in_range(source));
-        let is_lent = |source: &Source| match source {
-            Source::Run(run) => !self.keys.is_edge(run.key()),
-            Source::MemTable(_) => false,
-        };
-        if !in_range().all(|(_, source)| is_lent(source)) {
-            return Ok(false);
-        }
-        blocks.begin(sources.len(), self.snapshot, self.view.tombstones());
-        for (at, source) in in_range() {
-            if let Source::Run(run) = source {
-                run.scan_block(self.snapshot, self.limit(), blocks.scan_mut(at))?;
-                blocks.add(at);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Takes `scan`, which has come to an end, on to the next block of its run.
-    pub(crate) fn refill(
-        &mut self,
-        source: usize,
-        scan: &mut BlockScan,
-        end: ScanEnd,
-    ) -> Result<Refill> {
-        let limit = self.limit.as_ref();
-        let Source::Run(run) = self.merge.child_mut(source) else { return Ok(Refill::Lost) };
-        match end {
-            ScanEnd::Block => {
-                let key = limit.map(|limit| &limit.key[..]);
-                let is_started = run.scan_next_block(key, scan)?;
-                Ok(if is_started { Refill::Started } else { Refill::Exhausted })
-            }
-            ScanEnd::Limit if limit.is_some_and(|limit| limit.ends_range) => Ok(Refill::Exhausted),
-            ScanEnd::Limit => Ok(Refill::Lost),
-            ScanEnd::Damaged => run.damage(scan).map_or(Ok(Refill::Lost), Err),
-        }
-    }
-
-    /// Has no current entry any more, at the end of what was lent.
-    pub(crate) fn leave(&mut self) {
-        self.stand = IterState::Nowhere;
-    }
-
     /// Goes to the first entry after `key`, or at it unless `is_passed`.
     pub(crate) fn seek_on(&mut self, key: &[u8], is_passed: bool) -> Result<()> {
         self.fallible(|walk| {
@@ -548,10 +515,6 @@ impl DbIter {
             }
             walk.find_next_user_entry()
         })
-    }
-
-    fn limit(&self) -> Option<&[u8]> {
-        self.limit.as_ref().map(|limit| &limit.key[..])
     }
 
     /// The key that the walk is on, if it is on one.

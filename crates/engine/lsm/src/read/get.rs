@@ -52,7 +52,7 @@ pub(crate) fn get(
     let stored = tree.keys.stored(key);
     let key = &*stored;
     let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
-    let sought = LookupKey::new(view, keyspace, key, snapshot);
+    let sought = LookupKey::new(view, keyspace, key, snapshot).of_aging(tables.expired());
     match get_from_memory(tree, view, sought, patience)? {
         InMemory::Decided(value) => Ok(value),
         InMemory::Operand => merged_get(tree, view, tables, sought, patience),
@@ -74,7 +74,7 @@ pub(super) fn get_from_memory(
     sought: LookupKey<'_>,
     patience: ReadTier,
 ) -> Result<InMemory> {
-    let LookupKey { keyspace, key, hash, snapshot } = sought;
+    let LookupKey { keyspace, key, hash, snapshot, expired } = sought;
     let mut deleted_below = 0;
     let memtables = || view.memtables.iter().filter(|one| one.has_entries_through(snapshot));
     // Each is a cache miss; so they are waited for together.
@@ -83,7 +83,8 @@ pub(super) fn get_from_memory(
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
         }
-        let answer = get_from_memtable(tree, memtable, sought, deleted_below, patience);
+        let answer =
+            get_from_memtable(tree, memtable, sought, deleted_below.max(expired.below), patience);
         memtable.sound()?;
         if let Some(answer) = answer {
             return answer;
@@ -92,7 +93,10 @@ pub(super) fn get_from_memory(
     let Some(dram_table) = &tree.dram_table else { return Ok(InMemory::Below(deleted_below)) };
     match dram_table.get(keyspace, key, hash, snapshot, |value| Value::from(value)) {
         // R4.
-        Some(hit) => Ok(InMemory::Decided((hit.seqno >= deleted_below).then_some(hit.value))),
+        Some(hit) => {
+            let lives = hit.seqno >= deleted_below.max(expired.below);
+            Ok(InMemory::Decided(lives.then_some(hit.value)))
+        }
         None => Ok(InMemory::Below(deleted_below)),
     }
 }
@@ -111,7 +115,11 @@ pub(super) fn fill(
     let is_held = value.is_shared() && !tree.cache.has_evicted();
     let takes = !is_held && !tree.filters.changes(sought.keyspace);
     if let Some(dram_table) = tree.dram_table.as_ref().filter(|_| takes) {
-        let LookupKey { keyspace, key, hash, snapshot } = sought;
+        let LookupKey { keyspace, key, hash, snapshot, expired } = sought;
+        // It would be younger in the DRAMTable than it is.
+        if seqno == 0 && expired.keeps_seqnos {
+            return Some(value);
+        }
         // R3: what is returned, and nothing else, is offered.
         let seqno = if seqno == 0 { written_by(view) } else { seqno };
         if seqno <= snapshot {
@@ -137,7 +145,7 @@ fn get_from_memtable(
     deleted_below: Seqno,
     patience: ReadTier,
 ) -> Option<Result<InMemory>> {
-    let LookupKey { keyspace, key, hash, snapshot } = sought;
+    let LookupKey { keyspace, key, hash, snapshot, .. } = sought;
     // A copy in DRAM spares reading persistent memory, and nothing else.
     let copies = tree.dram_table.as_ref().filter(|table| {
         memtable.is_in_pmem() && table.wants_puts() && !tree.filters.changes(keyspace)
@@ -236,7 +244,7 @@ impl TableSearch {
         patience: ReadTier,
         find: impl FnOnce(&Arc<Table>, &mut BlockReadStats) -> Result<Option<Found>>,
     ) -> Result<Option<InTables>> {
-        let LookupKey { key, hash, snapshot, .. } = sought;
+        let LookupKey { key, hash, snapshot, expired, .. } = sought;
         let Some(handle) = run.table_for(key) else { return Ok(None) };
         self.cost.runs += 1;
         let table = match (handle.opened(), patience) {
@@ -255,7 +263,8 @@ impl TableSearch {
         self.cost.reads += 1;
         let Some(found) = found else { return Ok(None) };
         tree.counters.table_gets.count(true, self.cost);
-        Ok(Some(match verdict(found.kind, || found.seqno < self.deleted_below) {
+        let is_covered = || found.seqno < self.deleted_below || expired.has(found.seqno);
+        Ok(Some(match verdict(found.kind, is_covered) {
             Verdict::Value => InTables::Decided(Some((found.seqno, value_of(found.value)))),
             Verdict::Absent => InTables::Decided(None),
             Verdict::Operand => InTables::Operand,

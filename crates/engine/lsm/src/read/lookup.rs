@@ -1,5 +1,6 @@
 //! What a point read looks for.
 
+use crate::version::aging::Expired;
 use crate::version::readers::super_version::SuperVersion;
 use esker_base::{KeyspaceId, Seqno, hash64};
 
@@ -17,6 +18,8 @@ pub(super) struct LookupKey<'a> {
     pub(super) key: &'a [u8],
     pub(super) hash: u64,
     pub(super) snapshot: Seqno,
+    /// What of the keyspace has expired.
+    pub(super) expired: Expired,
 }
 
 impl<'a> LookupKey<'a> {
@@ -30,7 +33,14 @@ impl<'a> LookupKey<'a> {
     ) -> Self {
         // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
         let snapshot = snapshot.min(view.last_seqno());
-        LookupKey { keyspace, key, hash: hash64(key), snapshot }
+        let expired = Expired::default();
+        LookupKey { keyspace, key, hash: hash64(key), snapshot, expired }
+    }
+
+    /// The same in a keyspace of which that has expired.
+    #[inline]
+    pub(super) fn of_aging(self, expired: Expired) -> Self {
+        LookupKey { expired, ..self }
     }
 
     pub(super) fn key(&self) -> &'a [u8] {

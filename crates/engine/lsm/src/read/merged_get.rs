@@ -58,7 +58,7 @@ fn fold_memtables(
     note: Option<&HotValue>,
     fold: &mut Fold,
 ) -> Result<()> {
-    let LookupKey { keyspace, key, hash, snapshot } = sought;
+    let LookupKey { keyspace, key, hash, snapshot, .. } = sought;
     for memtable in &view.memtables {
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             fold.delete_below(tombstones.covering(key, snapshot));

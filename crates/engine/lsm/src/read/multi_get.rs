@@ -50,7 +50,8 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     let mut values = Vec::with_capacity(keys.len());
     for keys in keys.chunks(KEYS) {
         let stored: Vec<_> = keys.iter().map(|key| tree.keys.stored(key.as_ref())).collect();
-        let sought = stored.iter().map(|key| LookupKey::new(view, keyspace, key, snapshot));
+        let sought = |key| LookupKey::new(view, keyspace, key, snapshot);
+        let sought = stored.iter().map(|key| sought(key).of_aging(tables.expired()));
         for value in get_group(tree, view, tables, &runs, sought) {
             values.push(value?);
         }

@@ -5,13 +5,16 @@
 
 use super::level_iter::LevelIter;
 use super::merging_iter::MergingIter;
+use crate::fold::expiry::Time;
 use crate::tree::Tree;
+use crate::version::aging::Expired;
 use crate::version::readers::super_version::SuperVersion;
-use crate::version::{TableMeta, Version};
+use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta, Version};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, Result, Seqno};
 use esker_memtable::MemTableCursor;
 use esker_table::ReadPurpose;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// One sorted source of versions.
@@ -110,6 +113,12 @@ impl PinnedView {
         &self.view.version
     }
 
+    /// What of a keyspace has expired by its age.
+    pub(crate) fn expired(&self, keyspace: KeyspaceId) -> Expired {
+        let found = self.view.version.keyspaces.get(&keyspace);
+        found.map_or_else(Expired::default, |found| found.expired())
+    }
+
     /// The range tombstones of all sources.
     #[inline]
     pub(crate) fn tombstones(&self) -> &Arc<[Arc<FragmentedTombstones>]> {
@@ -135,6 +144,7 @@ impl PinnedView {
             }
         }
         table_tombstones.retain(|list| !list.is_empty());
+        let skipped = expired_tables(tree, tables);
         self.tombstones = table_tombstones.iter().cloned().collect();
         merge.change_children(|sources| {
             let mut old = std::mem::take(sources);
@@ -143,6 +153,7 @@ impl PinnedView {
                     Source::Run(cursor) => cursor.is_of(run),
                     Source::MemTable(_) => false,
                 };
+                let run = &*without(run, &skipped);
                 let mut cursor = match old.iter().position(is_same).map(|at| old.swap_remove(at)) {
                     Some(Source::Run(cursor)) => cursor,
                     _ => LevelIter::new(run.clone(), tree.cache.clone(), ReadPurpose::Read),
@@ -181,6 +192,32 @@ impl PinnedView {
             merge.change_children(|children| drop(children.splice(0..0, sources)));
         }
     }
+}
+
+/// The tables that a scan need not read, because everything in them has expired. In order.
+fn expired_tables(tree: &Tree, keyspace: &KeyspaceVersion) -> Vec<TableId> {
+    if !tree.time.is_used() && keyspace.aging.is_none() {
+        return Vec::new();
+    }
+    let expired = keyspace.expired_tables(tree.time.now_if_used(), |_| true);
+    let times = expired.iter().filter_map(|table| table.meta.expires_by());
+    if let Some(latest) = times.max() {
+        // The walk passes it unseen.
+        tree.time.has_passed(latest);
+    }
+    let mut ids: Vec<TableId> = expired.into_iter().map(|table| table.meta.id).collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// `run` without the tables `skipped`.
+fn without<'r>(run: &'r Arc<Run>, skipped: &[TableId]) -> Cow<'r, Arc<Run>> {
+    let is_skipped = |table: &Arc<TableHandle>| skipped.binary_search(&table.meta.id).is_ok();
+    if skipped.is_empty() || !run.tables().iter().any(is_skipped) {
+        return Cow::Borrowed(run);
+    }
+    let rest = run.tables().iter().filter(|table| !is_skipped(table)).cloned().collect();
+    Cow::Owned(Arc::new(Run::new(run.id, rest)))
 }
 
 /// Drops the MemTables of a walk that waits to be renewed, and what its runs hold of blocks.

@@ -259,15 +259,10 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
     let identity = env.draw(b"identity");
     check_logs_unclaimed(env)?;
     remove_beginnings(&*env.storage)?;
-    let default = VersionChange::CreateKeyspace {
-        id: KeyspaceId::DEFAULT,
-        name: DEFAULT_KEYSPACE.into(),
-        settings: default,
-        retention_seqno: None,
-    };
+    let default = VersionChange::create(KeyspaceId::DEFAULT, DEFAULT_KEYSPACE, default);
     let mut state = ManifestState::default();
     let numbered = VersionChange::Numbered { edits: 1, first_file: 1 };
-    let edit = VersionEdit::of([VersionChange::NextFile(2), numbered, default]);
+    let edit = VersionEdit::of([VersionChange::NextFile(2), numbered].into_iter().chain(default));
     state.apply(&edit, &env.storage).expect("the first edit fits an empty tree");
     let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
     // Only now: a claim by a database that a crash left without a manifest would bar the next try.

@@ -8,11 +8,12 @@ use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::plan::{CompactionPlan, CompactionReason};
 use crate::log::segment_provider::LogSegment;
 use crate::resources::lanes::JobClass;
+use crate::version::aging::Ages;
 use crate::version::unreadable::Retry;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{MemTable, Room};
 use esker_storage::Pace;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(crate) enum Job {
     Compact(CompactionPlan),
     /// Of a merge that was deferred.
     Install(CompactionOutput),
+    /// Of these keyspaces, entries have expired up to these seqnos.
+    Expire(Vec<(KeyspaceId, Seqno)>),
     /// Tries tables again whose reads failed.
     RetryTables,
 }
@@ -84,6 +87,12 @@ pub(crate) struct SchedulerState {
     /// The epoch of the active MemTable that was last seen with something in it, and when that was first, in
     /// seconds of the calendar.
     pub(crate) active_since: Option<(u32, u64)>,
+    /// When writes became visible, once a keyspace has a time to live.
+    pub(crate) ages: Option<Ages>,
+    /// When that was last inspected.
+    pub(crate) aged_at: Duration,
+    /// When what had expired of a keyspace last moved on, in milliseconds of the calendar.
+    pub(crate) expired_at: BTreeMap<KeyspaceId, u64>,
     /// The epoch of the MemTable that is being flushed.
     pub(crate) flushing: Option<u32>,
     /// Plans in progress that have several parts.

@@ -1,5 +1,6 @@
 //! A version of one keyspace, and of all of them.
 
+use super::aging::{Aging, Expired};
 use super::dates::Dates;
 use super::derived::Derived;
 use super::run::{LEVELS, Level};
@@ -35,6 +36,8 @@ pub struct KeyspaceVersion {
     pub changed: ChangedSettings,
     /// Reserved for time travel: versions newer than this are kept.
     pub retention_seqno: Option<Seqno>,
+    /// Its time to live, if it has or had one.
+    pub aging: Option<Aging>,
     /// Its levels, `LEVELS` of them.
     pub levels: Vec<Level>,
     /// What is known of the levels' duplicates. To be made anew when the levels change.
@@ -48,8 +51,24 @@ impl KeyspaceVersion {
     pub fn new(id: KeyspaceId, name: String, settings: KeyspaceSettings) -> Self {
         let levels = vec![Level::default(); LEVELS];
         let (derived, lives, changed) = Default::default();
-        let retention_seqno = None;
-        KeyspaceVersion { id, name, settings, changed, retention_seqno, levels, derived, lives }
+        let (retention_seqno, aging) = (None, None);
+        KeyspaceVersion {
+            id,
+            name,
+            settings,
+            changed,
+            retention_seqno,
+            aging,
+            levels,
+            derived,
+            lives,
+        }
+    }
+
+    /// What has expired by its age.
+    #[inline]
+    pub(crate) fn expired(&self) -> Expired {
+        self.aging.map_or_else(Expired::default, |aging| aging.expired())
     }
 
     /// All tables with their level and run id.
@@ -154,6 +173,12 @@ impl Version {
     pub(crate) fn table_memory(&self) -> u64 {
         let opened = self.tables().filter_map(|table| table.opened());
         opened.map(|table| table.memory_bytes() as u64).sum()
+    }
+
+    /// The keyspaces with a time to live, and that, in milliseconds.
+    pub(crate) fn aging(&self) -> impl Iterator<Item = (&KeyspaceVersion, Aging, u64)> {
+        let keyspaces = self.keyspaces.values();
+        keyspaces.filter_map(|it| Some((&**it, it.aging?, it.aging?.millis?)))
     }
 
     /// Whether a keyspace has a space-amplification limit.

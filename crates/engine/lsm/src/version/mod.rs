@@ -18,8 +18,10 @@
 //! A version never changes. A [`VersionEdit`](crate::manifest::version_edit::VersionEdit) makes a new one from
 //! an old one.
 
+pub mod aging;
 pub mod dates;
 pub mod derived;
+mod expired_tables;
 pub(crate) mod fence_pointers;
 pub mod key_bounds;
 mod keyspace_version;

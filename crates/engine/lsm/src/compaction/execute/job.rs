@@ -24,6 +24,7 @@ use crate::stats::compaction_counts::CompactionEvent;
 use crate::stats::cumulative::CumulativeStats;
 use crate::stats::reclaim_accuracy::ReclaimAccuracy;
 use crate::tree::Tree;
+use crate::version::aging::Expired;
 use crate::version::{KeyspaceVersion, TableId, Version, table_file_name};
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
@@ -56,6 +57,7 @@ pub(crate) struct CompactionJob {
     settings: KeyspaceSettings,
     merger: Option<Merger>,
     filter: Option<ValueFilter>,
+    expired: Expired,
     /// Read after the plan was made.
     snapshots: Vec<Seqno>,
     fingerprint_bits: u8,
@@ -90,6 +92,7 @@ impl CompactionJob {
             settings: keyspace.settings,
             merger: keyspace.settings.merge.map(|_| tree.merger(keyspace)),
             filter,
+            expired: keyspace.expired(),
             snapshots: tree.snapshots.list(),
             fingerprint_bits: fingerprint_bits(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
@@ -110,6 +113,7 @@ impl CompactionJob {
             merger: self.merger.clone(),
             filter: self.filter.clone(),
             now: tree.time.now(),
+            expired: self.expired,
             cancelled: pacing.throttle.cancelled_flag(),
             throttle: &|bytes| {
                 let yields = || pacing.yields_to_reads(tree);

@@ -114,6 +114,8 @@ pub fn execute_part(
             table.reader(&context.cache).map_err(|error| Failure::of_input(error, table))?;
         }
         let estimate = estimate_plan(plan, &context.snapshots);
+        let estimate =
+            estimate.map(|it| it.without_expired(context.expired, plan.tables(), context.now));
         let reclaimed = estimate.map_or(0.0, |estimate| estimate.reclaimed_bytes());
         outcome.predicted_reclaim_bytes = reclaimed as u64;
         outcome.had_sketch_mismatch = estimate.is_some_and(|estimate| estimate.sketches_disagree());
@@ -126,7 +128,8 @@ pub fn execute_part(
         fold: VersionFilter::new(context.snapshots.clone(), plan.bottommost && !part.held_back)
             .merging(context.merger.clone())
             .filtering(context.filter.clone())
-            .at(context.now),
+            .at(context.now)
+            .aging(context.expired),
         files: OutputFiles::new(context),
         grandparent: 0,
         cut: 0,

@@ -28,40 +28,21 @@ pub(in crate::compaction) fn pick(
     now: u64,
 ) -> Option<CompactionPlan> {
     let has_tombstones = keyspace.has_range_tombstones();
-    if !has_tombstones && !keyspace.tables().any(|(_, _, table)| has_expired(&table.meta, now)) {
+    let snapshots = keyspace.splitting(snapshots);
+    let all_see = |meta: &TableMeta| snapshots.first().is_none_or(|&it| meta.max_seqno <= it);
+    let expired = keyspace.expired_tables(now, all_see);
+    if !has_tombstones && expired.is_empty() {
         return None;
     }
-    let snapshots = keyspace.splitting(snapshots);
-    let mut free = find_expired(keyspace, snapshots, now);
+    let mut free: Vec<TableId> = expired.into_iter().map(|table| table.meta.id).collect();
     if has_tombstones {
         let deleted = keyspace.derived.deleted(snapshots, || find(keyspace, snapshots));
         free.extend_from_slice(&deleted);
-        free.sort_unstable();
-        free.dedup();
     }
+    free.sort_unstable();
+    free.dedup();
     free.retain(|id| !busy.has_input(*id));
     CompactionPlan::dropping(keyspace, &free).filter(|plan| busy.permits(plan))
-}
-
-fn has_expired(meta: &TableMeta, now: u64) -> bool {
-    meta.expires_by().is_some_and(|expiry| expiry <= now)
-}
-
-/// The tables in which everything has expired, and that hide nothing, in order.
-fn find_expired(keyspace: &KeyspaceVersion, snapshots: &[Seqno], now: u64) -> Vec<TableId> {
-    let mut found: Vec<TableId> = Vec::new();
-    let all: Vec<_> = keyspace.tables().collect();
-    // The oldest first: what they hide goes with them.
-    for &(level, run, table) in all.iter().rev().filter(|(.., it)| has_expired(&it.meta, now)) {
-        let span = KeyBounds::of_table(&table.meta);
-        let mut older = older_within(keyspace, RunPosition::new(level, run), &span);
-        let all_see = snapshots.first().is_none_or(|&first| table.meta.max_seqno <= first);
-        if all_see && older.all(|older| found.contains(&older.meta.id)) {
-            found.push(table.meta.id);
-        }
-    }
-    found.sort_unstable();
-    found
 }
 
 /// The tables, in order, and whether they are all: not if a table with range tombstones is yet to be

@@ -194,6 +194,7 @@ impl Store {
             filter: None,
             merger: None,
             now: 0,
+            expired: Default::default(),
             cancelled: &self.cancelled,
             throttle: &|bytes| bytes,
             table_bytes: self.sizes.table_bytes(),

@@ -135,6 +135,15 @@ fn describe(engine: &Engine, slot: &IndexSlot) -> Result<IndexInfo> {
     Ok(IndexInfo { name, version, is_unique, status: slot.status() })
 }
 
+/// The error of an index on a keyspace with a time to live: its entries would outlive their rows.
+fn expires_without_entries(keyspace: &str) -> Error {
+    Error::InvalidSetting {
+        setting: "index",
+        value: format!("of keyspace {keyspace:?}"),
+        reason: "a keyspace that has, or had, a time to live cannot have indexes".into(),
+    }
+}
+
 /// The change that drops the keyspace of `slot`, if there is one.
 fn drop_of(state: &ManifestState, slot: &IndexSlot) -> Option<VersionChange> {
     let has = state.version.keyspaces.contains_key(&slot.entries);
@@ -223,8 +232,11 @@ impl Engine {
         self.tree.install(
             CumulativeStats::default(),
             |state| {
-                if !state.version.keyspaces.contains_key(&rows) {
+                let Some(found) = state.version.keyspaces.get(&rows) else {
                     return Err(Error::UnknownKeyspace { name: keyspace.name().to_owned() });
+                };
+                if found.aging.is_some() {
+                    return Err(expires_without_entries(keyspace.name()));
                 }
                 entries = KeyspaceId(state.next_keyspace);
                 let create = VersionChange::CreateKeyspace {

@@ -58,6 +58,8 @@ fn without(
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) name: Option<(String, KeyspaceSettings)>,
+    /// Changes of its time to live, and of what has expired.
+    pub(super) aging: Vec<VersionChange>,
     pub(super) tables: Vec<Found>,
     pub(super) versions: Vec<Version>,
     pub(super) range_deletes: Vec<RangeTombstone>,
@@ -147,9 +149,13 @@ impl Gathered {
                     }
                     VersionChange::ChangeSettings { id, settings, .. } => {
                         if let Some((_, named)) = &mut self.parts.entry(id).or_default().name {
-                            let KeyspaceSettings { merge, compaction_filter, .. } = *named;
-                            *named = KeyspaceSettings { merge, compaction_filter, ..settings };
+                            let KeyspaceSettings { merge, compaction_filter, ttl, .. } = *named;
+                            *named = KeyspaceSettings { merge, compaction_filter, ttl, ..settings };
                         }
+                    }
+                    VersionChange::Ttl { keyspace, .. }
+                    | VersionChange::ExpiredThrough { keyspace, .. } => {
+                        self.parts.entry(keyspace).or_default().aging.push(change);
                     }
                     VersionChange::DropKeyspace(id) => {
                         told.keyspaces.remove(&id);

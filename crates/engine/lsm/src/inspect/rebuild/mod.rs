@@ -129,6 +129,7 @@ impl Inspector {
                 settings,
                 retention_seqno: None,
             });
+            changes.extend(part.aging.iter().cloned());
             let version = KeyspaceVersion::new(keyspace, name, settings);
             // Not the edit to come: if this repair is interrupted, no table may name an edit that never was.
             let origin = origin_for(&version, keys, identity, gathered.edits);
