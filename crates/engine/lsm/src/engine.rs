@@ -205,7 +205,9 @@ impl Engine {
         // A merge may just have put tables there that nobody has opened.
         self.open_new_tables();
         let version = self.tree.view.load().version.clone();
-        let Some(live) = stats::live_data(&version, &self.tree.snapshots.list()) else { return };
+        let now = self.tree.time.now_if_used();
+        let live = stats::live_data(&version, &self.tree.snapshots.list(), now);
+        let Some(live) = live else { return };
         let (space, peak) = (meter.table_space(), meter.take_peak());
         let look = SpaceAmpSamples::look(space.bytes, peak, live.bytes, live.pinned_bytes);
         self.tree.unwritten.look(look);

@@ -21,14 +21,14 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
     let arrival = cadence(inner, view, jobs);
     let (age, today) = (inner.tree.settings.delete_age_max, inner.tree.clock.calendar().as_secs());
     let aged_through = view.version.dates.aged(age, today);
-    // Without expiring entries no clock is read.
-    let now = if inner.tree.time.is_used() { inner.tree.time.now() } else { 0 };
+    let now = inner.tree.time.now_if_used();
+    let expired_before = expired_before(now, age);
     let named = |it: &Arc<KeyspaceVersion>| (it.id, it.settings.compaction_filter);
     let filtered = inner.tree.filters.given(view.version.keyspaces.values().map(named));
     if !view.version.has_space_goal() {
         let snapshots = inner.tree.snapshots.list();
-        let rest = PickerContext::default();
-        return PickerContext { snapshots, arrival, aged_through, now, filtered, ..rest };
+        let rest = PickerContext { snapshots, arrival, ..PickerContext::default() };
+        return PickerContext { aged_through, now, expired_before, filtered, ..rest };
     }
     // Once its tables are there it is in no view any more.
     let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
@@ -44,7 +44,13 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
         aged_through,
         now,
         filtered,
+        expired_before,
     }
+}
+
+/// What expired before then has stayed for longer than `age`.
+pub(super) fn expired_before(now: u64, age: Duration) -> u64 {
+    now.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The last flush, if another one may follow soon, in which case compactions of L0 wait for it. `None` if a caller

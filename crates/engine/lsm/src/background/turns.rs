@@ -41,6 +41,7 @@ pub(super) fn next_by_age(
     let view = inner.tree.view.pin();
     let mut around = picker_context::collect(inner, &view, jobs);
     around.aged_through = view.version.dates.aged(age, inner.tree.clock.calendar().as_secs());
+    around.expired_before = picker_context::expired_before(around.now, age);
     in_turn(&view.version, jobs.served, |it| pick(it, &jobs.busy, inner.tree.sizes, &around))
 }
 

@@ -199,7 +199,7 @@ impl Db {
     pub fn estimate_live_data(&self) -> Option<LiveData> {
         let inner = self.usable().ok()?;
         let snapshots = inner.tree.snapshots.list();
-        stats::live_data(&inner.tree.opened_version(), &snapshots)
+        stats::live_data(&inner.tree.opened_version(), &snapshots, inner.tree.time.now_if_used())
     }
 
     /// Returns the space usage of each keyspace that has a space-amplification limit.
@@ -210,6 +210,7 @@ impl Db {
         let around = PickerContext {
             snapshots: inner.tree.snapshots.list(),
             zombie_bytes: inner.tree.installer.zombie_bytes(),
+            now: inner.tree.time.now_if_used(),
             ..PickerContext::default()
         };
         budget::goals(&inner.tree.opened_version(), segment_bytes, &around)

@@ -110,7 +110,8 @@ impl Engine {
         let version = self.tree.opened_version();
         let in_version =
             version.keyspaces.get(&keyspace).ok_or_else(|| self.tree.unknown(keyspace))?;
-        let in_tables = match in_version.estimate(&self.tree.snapshots.list()) {
+        let (snapshots, now) = (self.tree.snapshots.list(), self.tree.time.now_if_used());
+        let in_tables = match in_version.estimate_at(&snapshots, now) {
             Some(estimate) => estimate.live_keys,
             // A table cannot be opened: its counts are in the manifest.
             None => in_version.tables().map(|(_, _, table)| table.meta.entries as f64).sum(),

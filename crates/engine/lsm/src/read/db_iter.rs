@@ -222,7 +222,7 @@ impl DbIter {
             Some(found) => self.merges.merger(&found.name, found.settings.merge),
             None => self.merges.merger("", None),
         };
-        self.expires = fold.expires();
+        self.expires = fold.until().is_some();
         self.value = fold.finish(&merger, &self.key)?.unwrap_or_default();
         // Of one that the fold may have met.
         self.has_expired |= self.time.needs_mark();

@@ -174,10 +174,10 @@ pub struct LiveData {
     pub pinned_bytes: f64,
 }
 
-/// What is live in `version`; `None` if a table is not open.
-pub(crate) fn live_data(version: &Version, snapshots: &[Seqno]) -> Option<LiveData> {
+/// What is live in `version` at `now`, in milliseconds since 1970-01-01; `None` if a table is not open.
+pub(crate) fn live_data(version: &Version, snapshots: &[Seqno], now: u64) -> Option<LiveData> {
     version.keyspaces.values().try_fold(LiveData::default(), |live, keyspace| {
-        let found = keyspace.estimate(snapshots)?;
+        let found = keyspace.estimate_at(snapshots, now)?;
         Some(LiveData {
             bytes: live.bytes + found.live_bytes,
             keys: live.keys + found.live_keys,

@@ -22,7 +22,7 @@ use crate::options::settings::Shape;
 use crate::options::sizes::{ONE_RUN_OVERLAP, SizeTargets};
 use crate::options::space_policy::Dedup;
 use crate::version::key_bounds::KeyBounds;
-use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ pub fn full(
 ) -> Option<CompactionPlan> {
     let mut older = keyspace.clone();
     older.levels[0].runs.retain(|run| run.id < before_file);
-    let rewrites = Rewrites { before_file, all: around.filtered.contains(&keyspace.id) };
+    let all = around.filtered.contains(&keyspace.id);
+    let rewrites = Rewrites { before_file, all, now: around.now };
     let last = (0..LEVELS).rev().find(|&level| !older.levels[level].is_empty())?;
     let most_bytes = sizes.plan_bytes();
     let gather = match (older.settings.shape, older.settings.dedup) {
@@ -49,8 +50,8 @@ pub fn full(
         (_, Dedup::SpaceGoal { amp }) => {
             let ledger = SpaceBudget::of(keyspace, amp, busy, sizes, around);
             let room = ledger.map_or(sizes.goal_plan_bytes() as f64, |ledger| ledger.room());
-            let snapshots = &around.snapshots;
-            let search = SpaceSearch { keyspace: &older, busy, sizes, snapshots };
+            let (snapshots, now) = (&around.snapshots, around.now);
+            let search = SpaceSearch { keyspace: &older, busy, sizes, snapshots, now };
             return within_goal(&search, room, rewrites);
         }
         _ => merge_group(&older, last.max(1), busy, sizes),
@@ -217,10 +218,12 @@ struct Rewrites {
     before_file: u64,
     /// All of them, to pass the compaction filter, or those with obsolete data.
     all: bool,
+    /// What has expired by then is obsolete.
+    now: u64,
 }
 
-/// Rewrites, in place, a range of the newest run left that still holds deletes, or several versions of a
-/// key, of up to `most_bytes` or one table. Not above older runs, which an unreadable table has left: deletes would stay.
+/// Rewrites, in place, a range of the newest run left that still holds deletes, several versions of a
+/// key, or what has expired, of up to `most_bytes` or one table. Not above older runs, which an unreadable table has left: deletes would stay.
 fn rewrite_garbage(
     keyspace: &KeyspaceVersion,
     last: usize,
@@ -229,10 +232,13 @@ fn rewrite_garbage(
     sizes: SizeTargets,
 ) -> Option<CompactionPlan> {
     let run = keyspace.levels[last].runs.first()?;
+    let has_expired = |meta: &TableMeta| keyspace.expired().share(meta, rewrites.now) > 0.0;
     let has_garbage = |table: &Arc<TableHandle>| {
         let meta = &table.meta;
         let has_deletes = meta.deletes > 0 || meta.range_tombstones > 0;
-        let has_use = || rewrites.all || has_deletes || table.repeats() > 0;
+        let has_use = || {
+            rewrites.all || has_deletes || has_expired(meta) || table.repeats() > 0
+        };
         !table.is_unreadable() && meta.id.file < rewrites.before_file && has_use()
     };
     let older = &keyspace.levels[last].runs[1..];

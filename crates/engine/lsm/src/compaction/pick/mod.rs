@@ -2,8 +2,8 @@
 //!
 //! [`pick`] asks `droppable_tables` first, then the policy of the keyspace's shape: `leveled`,
 //! `tiered`, `per_level` or `space::space_limit`. Only if no keyspace has a due compaction,
-//! [`pick_aged`] and [`pick_idle`] ask `tombstones` for one that frees what deletes hide. `manual`
-//! is for callers who wait. `intra_level` and `l0_delay` serve several policies.
+//! [`pick_aged`] and [`pick_idle`] ask `tombstones` for one that frees what deletes hide, and
+//! `expired` for one that frees what has expired. `manual` is for callers who wait. `intra_level` and `l0_delay` serve several policies.
 //!
 //! A plan keeps newer data above older: see [`plan`](super::plan). It takes no table that a running
 //! compaction has claimed. The same version, claims and surroundings give the same plan; results that
@@ -13,6 +13,7 @@
 //! and in `ingest/placement`, and the tags of the setting in `manifest/version_edit`.
 
 pub(crate) mod droppable_tables;
+pub(crate) mod expired;
 pub(crate) mod intra_level;
 pub mod l0_delay;
 pub(crate) mod leveled;
@@ -62,7 +63,7 @@ pub fn pick(
     }
 }
 
-/// The compaction of `keyspace` that gives back space which deletes free, if that is worth its writes: for when
+/// The compaction of `keyspace` that gives back space which deletes and expiry free, if that is worth its writes: for when
 /// [`pick`] finds nothing in any keyspace.
 pub fn pick_idle(
     keyspace: &KeyspaceVersion,
@@ -72,22 +73,28 @@ pub fn pick_idle(
 ) -> Option<CompactionPlan> {
     match keyspace.settings.dedup {
         Dedup::SpaceGoal { amp } => space_limit::pick_idle(keyspace, amp, busy, sizes, around),
-        _ => pick_deletes(keyspace, busy, sizes, around, Which::Worthwhile),
+        _ => {
+            let which = expired::Which::Worthwhile(around.now);
+            let deletes = pick_deletes(keyspace, busy, sizes, around, Which::Worthwhile);
+            deletes.or_else(|| expired::pick(keyspace, busy, sizes, which))
+        }
     }
 }
 
-/// The compaction of `keyspace` that takes on deletes which have stayed for too long: for when [`pick`] finds nothing in
-/// any keyspace. Where there is a space-amplification limit, [`pick`] does so.
+/// The compaction of `keyspace` that takes on deletes and expired entries which have stayed for too long: for when
+/// [`pick`] finds nothing in any keyspace. Where there is a space-amplification limit, [`pick`] takes on the deletes.
 pub fn pick_aged(
     keyspace: &KeyspaceVersion,
     busy: &InProgressCompactions,
     sizes: SizeTargets,
     around: &PickerContext,
 ) -> Option<CompactionPlan> {
-    match (keyspace.settings.dedup, around.aged_through) {
+    let deletes = match (keyspace.settings.dedup, around.aged_through) {
         (Dedup::SpaceGoal { .. }, _) | (_, 0) => None,
         (_, through) => pick_deletes(keyspace, busy, sizes, around, Which::Through(through)),
-    }
+    };
+    let which = expired::Which::Before(around.expired_before);
+    deletes.or_else(|| expired::pick(keyspace, busy, sizes, which))
 }
 
 fn pick_deletes(

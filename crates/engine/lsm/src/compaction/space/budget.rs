@@ -31,6 +31,8 @@ pub struct PickerContext {
     pub now: u64,
     /// The keyspaces whose tables a full compaction rewrites for their compaction filter.
     pub filtered: BTreeSet<KeyspaceId>,
+    /// What expired before this time has stayed for too long.
+    pub expired_before: u64,
 }
 
 impl PickerContext {
@@ -77,14 +79,39 @@ impl SpaceBudget {
         sizes: SizeTargets,
         around: &PickerContext,
     ) -> Option<SpaceBudget> {
-        let whole = keyspace.estimate(&around.snapshots)?.least();
+        let whole = keyspace.estimate_at(&around.snapshots, around.now)?;
+        Some(Self::for_estimate(keyspace, whole, amp, busy, sizes, around))
+    }
+
+    /// The same for the admission of flushes. What has expired counts as live, so that writers do not
+    /// wait because time has passed.
+    pub fn of_flushes(
+        keyspace: &KeyspaceVersion,
+        amp: Ratio,
+        busy: &InProgressCompactions,
+        sizes: SizeTargets,
+        around: &PickerContext,
+    ) -> Option<SpaceBudget> {
+        let whole = keyspace.estimate(&around.snapshots)?;
+        Some(Self::for_estimate(keyspace, whole, amp, busy, sizes, around))
+    }
+
+    fn for_estimate(
+        keyspace: &KeyspaceVersion,
+        whole: GarbageEstimate,
+        amp: Ratio,
+        busy: &InProgressCompactions,
+        sizes: SizeTargets,
+        around: &PickerContext,
+    ) -> SpaceBudget {
+        let whole = whole.least();
         let segments = |count: u64| (count * sizes.segment_bytes) as f64;
         let ceiling =
             amp.get() * whole.live_bytes + whole.pinned_bytes() + segments(SLACK_SEGMENTS);
         let left = around.zombie_bytes.get(&keyspace.id).copied().unwrap_or(0);
         let flushing = around.flushing_bytes.get(&keyspace.id).copied().unwrap_or(0);
         let running = left + busy.expected_bytes(keyspace.id) + flushing;
-        Some(SpaceBudget {
+        SpaceBudget {
             whole,
             ceiling,
             limit: ceiling - segments(SPARE_SEGMENTS),
@@ -92,7 +119,7 @@ impl SpaceBudget {
             left: left as f64,
             flush: sizes.segment_bytes.saturating_sub(flushing) as f64,
             plan: sizes.goal_reserve_bytes() as f64,
-        })
+        }
     }
 
     /// How many compactions may free obsolete data at once. The copy that each makes uses space in which obsolete data

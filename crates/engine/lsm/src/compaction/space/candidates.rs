@@ -37,11 +37,13 @@ struct CandidateTotals {
     entries: u64,
     deletes: u64,
     range_tombstones: u64,
+    expired_bytes: f64,
 }
 
 impl CandidateTotals {
-    fn add(&mut self, tables: &[Arc<TableHandle>]) {
+    fn add(&mut self, tables: &[Arc<TableHandle>], search: &SpaceSearch<'_>) {
         for table in tables {
+            self.expired_bytes += search.expired_share(table) * table.meta.bytes as f64;
             self.bytes += table.meta.bytes;
             self.entries += table.meta.entries;
             self.deletes += table.meta.deletes;
@@ -80,12 +82,12 @@ impl<'a> SpaceSearch<'a> {
 
     fn candidate(&self, run: u64, seed: &'a [Arc<TableHandle>]) -> Candidate<'a> {
         let (mut above, mut base) = (CandidateTotals::default(), CandidateTotals::default());
-        above.add(seed);
+        above.add(seed, self);
         let mut reach = InputExpansion::of(seed);
         for (level, older) in older_than(self.keyspace, 0, run) {
             let tables = reach.tables_of(older);
             reach.widen(tables);
-            if level == BASE { base.add(tables) } else { above.add(tables) }
+            if level == BASE { base.add(tables, self) } else { above.add(tables, self) }
         }
         let mean = base.bytes as f64 / base.entries.max(1) as f64;
         let deleted = match above.range_tombstones {
@@ -93,7 +95,8 @@ impl<'a> SpaceSearch<'a> {
             _ => base.bytes as f64,
         };
         let bytes = above.bytes + base.bytes;
-        let freed = above.bytes as f64 + deleted;
+        let of_base = (deleted + base.expired_bytes).min(base.bytes as f64);
+        let freed = above.bytes as f64 + of_base;
         let promise = freed / (bytes as f64 - freed).max(1.0);
         Candidate { run, seed, promise, bytes, base_bytes: base.bytes }
     }

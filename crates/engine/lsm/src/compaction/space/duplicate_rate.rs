@@ -61,6 +61,12 @@ impl KeyspaceVersion {
 }
 
 impl KeyspaceVersion {
+    /// The same at `now`, in milliseconds since 1970-01-01: what has expired does not stay.
+    pub fn estimate_at(&self, snapshots: &[Seqno], now: u64) -> Option<GarbageEstimate> {
+        let tables = self.tables().map(|(_, _, table)| table).filter(|it| !it.is_unreadable());
+        Some(self.estimate(snapshots)?.without_expired(self.expired(), tables, now))
+    }
+
     /// The level of samples at which merges into the last level are judged, if there is a space-amplification limit:
     /// what tables above have below it would only take space, and they are small. The median's, as some of the
     /// last level's tables are small, too. Of those that are open: another says nothing.

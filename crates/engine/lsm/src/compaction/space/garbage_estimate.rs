@@ -12,6 +12,7 @@
 use super::sketch_crosscheck::SketchCrossCheck;
 use crate::compaction::plan::CompactionPlan;
 use crate::output::snapshot_stripes::SnapshotStripes;
+use crate::version::aging::Expired;
 use crate::version::derived::GarbageEstimate;
 use crate::version::{TableHandle, TableMeta};
 use esker_base::Seqno;
@@ -40,6 +41,29 @@ impl GarbageEstimate {
             bytes: self.bytes + bytes,
             live_bytes: self.live_bytes + bytes,
             kept_bytes: self.kept_bytes + bytes,
+            ..self
+        }
+    }
+
+    /// The estimate for `tables` at `now`, without what has expired of them by then.
+    pub(in crate::compaction) fn without_expired<'a>(
+        self,
+        expired: Expired,
+        tables: impl Iterator<Item = &'a Arc<TableHandle>>,
+        now: u64,
+    ) -> Self {
+        let of =
+            |table: &Arc<TableHandle>| expired.share(&table.meta, now) * table.meta.bytes as f64;
+        let expired_bytes: f64 = tables.map(of).sum();
+        if expired_bytes == 0.0 {
+            return self;
+        }
+        // As if as much of what is obsolete anyway had expired.
+        let stays = (1.0 - expired_bytes / self.bytes).clamp(0.0, 1.0);
+        GarbageEstimate {
+            live_bytes: self.live_bytes * stays,
+            kept_bytes: self.kept_bytes * stays,
+            live_keys: self.live_keys * stays,
             ..self
         }
     }

@@ -119,17 +119,26 @@ impl<'a> SpaceSearch<'a> {
         })
     }
 
+    /// Which share of a table has expired.
+    pub fn expired_share(&self, table: &TableHandle) -> f64 {
+        self.keyspace.expired().share(&table.meta, self.now)
+    }
+
     /// The rewrite of a table of the base that frees most bytes for each byte it writes, of versions
-    /// that were kept for a snapshot which has gone. Nothing need ever come from above to take them along.
+    /// that were kept for a snapshot which has gone, or that have expired. Nothing need ever come from above to take
+    /// them along.
     fn unpinned(&self) -> Option<CompactionPlan> {
         let base = self.keyspace.levels[BASE].runs.iter();
         let tables = base.flat_map(|run| run.tables().iter().map(|table| (run.id, table)));
-        let share = |table: &TableHandle| table.repeats() as f64 / table.meta.entries as f64;
-        let mut tables: Vec<_> = tables
-            .filter(|(_, table)| table.repeats() > 0 && !is_split(&table.meta, self.snapshots))
-            .collect();
-        tables.sort_by(|a, b| share(b.1).total_cmp(&share(a.1)));
-        let plans = tables.into_iter().filter_map(|(run, table)| {
+        let share = |table: &TableHandle| {
+            let is_pinned = table.repeats() == 0 || is_split(&table.meta, self.snapshots);
+            let repeats = if is_pinned { 0 } else { table.repeats() };
+            repeats as f64 / table.meta.entries.max(1) as f64 + self.expired_share(table)
+        };
+        let shares = tables.map(|(run, table)| (share(table), run, table));
+        let mut tables: Vec<_> = shares.filter(|(share, ..)| *share > 0.0).collect();
+        tables.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let plans = tables.into_iter().filter_map(|(_, run, table)| {
             let inputs = down_from(self.keyspace, BASE, run, std::slice::from_ref(table));
             self.plan_into_base(inputs, CompactionReason::ObsoleteData)
         });
@@ -304,10 +313,12 @@ impl<'a> SpaceSearch<'a> {
 
     /// The plan with what it is thought to write and to free. Where the samples are doubtful both are
     /// the most that may be: it has to fit, and is done the sooner, for the outputs' samples are new.
-    fn judged(&self, mut plan: CompactionPlan) -> CompactionPlan {
+    pub fn judged(&self, mut plan: CompactionPlan) -> CompactionPlan {
         if !plan.is_trivial_move()
             && let Some(estimate) = estimate_plan(&plan, self.snapshots)
         {
+            let estimate =
+                estimate.without_expired(self.keyspace.expired(), plan.tables(), self.now);
             plan.expected_bytes = estimate.most().kept_bytes as u64;
             plan.expected_freed = estimate.least().reclaimed_bytes() as u64;
         }

@@ -14,4 +14,6 @@ pub(in crate::compaction) struct SpaceSearch<'a> {
     pub busy: &'a InProgressCompactions,
     pub sizes: SizeTargets,
     pub snapshots: &'a [Seqno],
+    /// The time by which entries have expired, in milliseconds since 1970-01-01.
+    pub now: u64,
 }

@@ -34,6 +34,7 @@ use super::search_state::SpaceSearch;
 use crate::compaction::debt::CompactionDebt;
 use crate::compaction::execute::output_split::cuts;
 use crate::compaction::in_progress::InProgressCompactions;
+use crate::compaction::pick::expired;
 use crate::compaction::plan::{CompactionPlan, CompactionReason};
 use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Ratio;
@@ -51,7 +52,8 @@ pub(in crate::compaction) fn pick(
     /// It may take the next flush's space, which waits for it then.
     const OVERDUE: f64 = 1.5;
     let ledger = SpaceBudget::of(keyspace, amp, busy, sizes, around)?;
-    let search = SpaceSearch { keyspace, busy, sizes, snapshots: &around.snapshots };
+    let (snapshots, now) = (&around.snapshots[..], around.now);
+    let search = SpaceSearch { keyspace, busy, sizes, snapshots, now };
     let old_deletes = |times: f64, room: f64| {
         let most_bytes = times * ledger.whole.live_raw_bytes();
         search.old_deletes(&around.history(keyspace), most_bytes, around.aged_through, room)
@@ -87,7 +89,8 @@ pub(in crate::compaction) fn pick(
 }
 
 /// The merge that frees most for each byte it writes, of those that take deletes into the base, if it frees half as much
-/// as it writes: for idle time. The goal allows what is obsolete data otherwise.
+/// as it writes, or the rewrite of a table of which half has expired: for idle time. The goal allows what is obsolete data
+/// otherwise.
 pub(in crate::compaction) fn pick_idle(
     keyspace: &KeyspaceVersion,
     amp: Ratio,
@@ -97,17 +100,21 @@ pub(in crate::compaction) fn pick_idle(
 ) -> Option<CompactionPlan> {
     let snapshots = keyspace.splitting(&around.snapshots);
     let has_deletes = || keyspace.tables().any(|(_, _, table)| table.has_deletes());
-    if keyspace.derived.has_none_worthwhile(snapshots) || !has_deletes() {
+    let expired = expired::pick(keyspace, busy, sizes, expired::Which::Worthwhile(around.now));
+    let is_asked = !keyspace.derived.has_none_worthwhile(snapshots) && has_deletes();
+    if !is_asked && expired.is_none() {
         return None;
     }
     let ledger = SpaceBudget::of(keyspace, amp, busy, sizes, around)?;
-    let search = SpaceSearch { keyspace, busy, sizes, snapshots };
-    let plans = search.deletes();
-    if plans.is_empty() && search.is_idle() && keyspace.is_readable() {
+    let search = SpaceSearch { keyspace, busy, sizes, snapshots, now: around.now };
+    let plans = if is_asked { search.deletes() } else { Vec::new() };
+    if is_asked && plans.is_empty() && search.is_idle() && keyspace.is_readable() {
         keyspace.derived.note_none_worthwhile(snapshots);
     }
     let room = ledger.room_beside_flush();
-    let fitting = plans.into_iter().filter(|plan| plan.expected_bytes as f64 <= room);
+    let expired = expired.map(|plan| search.judged(plan));
+    let fitting =
+        plans.into_iter().chain(expired).filter(|plan| plan.expected_bytes as f64 <= room);
     fitting.max_by(|a, b| yields(a).total_cmp(&yields(b)))
 }
 
@@ -164,7 +171,8 @@ pub(in crate::compaction) fn admits(
     const LATE_RUNS: usize = 4;
     const LATE_SEGMENTS: u64 = 2;
     // Not known: a compaction that has just ended is opening its tables.
-    let Some(ledger) = SpaceBudget::of(keyspace, amp, busy, sizes, around) else { return false };
+    let ledger = SpaceBudget::of_flushes(keyspace, amp, busy, sizes, around);
+    let Some(ledger) = ledger else { return false };
     let most = most_above(amp, sizes, &ledger) + (LATE_SEGMENTS * sizes.segment_bytes) as f64;
     ledger.admits(bytes)
         && keyspace.levels[0].bytes() as f64 <= most

@@ -16,7 +16,7 @@ use crate::version::table_lifetimes::TableBirth;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableFile, TableHandle, TableId, TableMeta};
 use esker_base::{KeyspaceId, Seqno, hash64};
 use esker_storage::MemoryStorage;
-use esker_table::Sketches;
+use esker_table::{Expiring, Sketches};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -61,6 +61,15 @@ impl Tree {
         keys.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));
         sketches.theta.seal(0);
         TableHandle::sketched(meta, sketches)
+    }
+
+    /// The same, and of ten of them four expire at a time.
+    fn expiring(&mut self, keys: Range<u32>, time: u64) -> Arc<TableHandle> {
+        let entries = keys.len() as u64 * 4 / 10;
+        let expiring = Some(Expiring { entries, earliest: time, latest: time });
+        let sketched = self.table(keys.clone(), 0..0);
+        let sketches = sketched.contents().unwrap().sketches.clone();
+        TableHandle::sketched(TableMeta { expiring, ..sketched.meta.clone() }, sketches)
     }
 
     /// A table with every so many-th of `keys`, the last included.
@@ -481,4 +490,20 @@ fn a_full_compaction_goes_on_beside_a_lost_table_of_the_base() {
     let plan =
         full(&tree.keyspace, u64::MAX, &InProgressCompactions::default(), SIZES, &around).unwrap();
     assert!(!plan.takes_unreadable() && plan.output_level == BASE, "{plan:?}");
+}
+
+/// Otherwise writers would wait because time has passed.
+#[test]
+fn what_has_expired_is_obsolete_to_compactions_and_live_to_flushes() {
+    let mut tree = Tree::new(110);
+    let tables = (0..40).map(|at| tree.expiring(at * 50..(at + 1) * 50, 100)).collect();
+    tree.add(BASE, 1, tables);
+    let busy = InProgressCompactions::default();
+    let at = |now| PickerContext { now, ..PickerContext::default() };
+    let picked = |now| pick(&tree.keyspace, &busy, SIZES, &at(now)).map(|plan| plan.reason);
+    assert_eq!((picked(99), picked(100)), (None, Some(CompactionReason::ObsoleteData)));
+    assert!(tree.ledger(&busy, &at(100)).room() < 0.0);
+    for now in [99, 100] {
+        assert!(admits_flush(&tree.keyspace, SIZES.segment_bytes, &busy, SIZES, &at(now)));
+    }
 }
