@@ -100,6 +100,8 @@ struct Pair {
     value: Vec<u8>,
     is_held: bool,
     held: PinnedValue,
+    /// Whether it will expire, by its own time.
+    expires: bool,
 }
 
 impl Pair {
@@ -114,6 +116,7 @@ impl Pair {
         self.key.clear();
         self.key.extend_from_slice(key);
         keys.restore(&mut self.key);
+        self.expires = walk.expires();
         let value = walk.value(&mut self.held);
         self.is_held = matches!(value, IterValue::Held);
         if let IterValue::Borrowed(value) = value {
@@ -295,6 +298,11 @@ impl DbCursor {
 }
 
 impl DbCursor {
+    /// Whether the current entry will expire, by its own time.
+    pub(crate) fn expires(&self) -> bool {
+        !self.is_in_blocks && self.pair.expires
+    }
+
     /// The value of the current entry. It stays valid when the cursor moves.
     #[inline]
     pub(crate) fn shared_value(&self) -> Value {

@@ -103,6 +103,26 @@ impl Keyspace {
     /// late, but never early. Of entries from before the keyspace's first time to live some may have lost
     /// their age: they count as the last write before it was set.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, KeyspaceSettings, Settings};
+    /// use std::time::Duration;
+    ///
+    /// const DAY: Duration = Duration::from_secs(24 * 3600);
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let events = db.keyspace("events", KeyspaceSettings::default().ttl(30 * DAY))?;
+    /// events.put("1", "lives for a month")?;
+    /// events.set_ttl(Some(7 * DAY))?;
+    /// assert_eq!(events.settings()?.ttl, Some(7 * DAY), "or for a week");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::InvalidSetting`] if `ttl` is below a second or the keyspace has a merge operator, the errors of [`Keyspace::settings`], and
     /// those of the storage.

@@ -408,7 +408,7 @@ pub(crate) mod tests {
     use esker_base::KeyspaceId;
     use esker_table::Expiring;
 
-    /// Everything but the closing change, which only ever ends a file.
+    /// Everything but the closing change, which only ends a file.
     fn open_edit() -> VersionEdit {
         let mut edit = sample_edit();
         edit.changes.retain(|change| *change != VersionChange::Closed);
@@ -462,17 +462,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_manifest_with_lifetimes_is_read_for_ever() {
-        let lifetimes = crate::manifest::version_edit::tests::sample_lifetimes();
-        let edit = VersionEdit::of([lifetimes, VersionChange::NextFile(9)]);
-        reads("version_1_lifetimes", &edit, Writer::Present);
-    }
-
-    #[test]
-    fn a_manifest_with_dates_is_read_for_ever() {
-        let dates = crate::manifest::version_edit::tests::sample_dates();
-        let edit = VersionEdit::of([dates, VersionChange::NextFile(9)]);
-        reads("version_1_dates", &edit, Writer::Present);
+    fn a_manifest_with_lifetimes_or_dates_is_read_for_ever() {
+        use crate::manifest::version_edit::tests::{sample_dates, sample_lifetimes};
+        for (name, change) in [("lifetimes", sample_lifetimes()), ("dates", sample_dates())] {
+            let edit = VersionEdit::of([change, VersionChange::NextFile(9)]);
+            reads(&format!("version_1_{name}"), &edit, Writer::Present);
+        }
     }
 
     fn made(id: u32, name: &str, settings: KeyspaceSettings) -> VersionChange {
@@ -509,13 +504,11 @@ pub(crate) mod tests {
 
     #[test]
     fn a_manifest_of_keyspaces_with_times_to_live_is_read_for_ever() {
-        let (first, second) = (KeyspaceId(3), KeyspaceId(4));
-        let edit = VersionEdit::of([
-            VersionChange::Ttl { keyspace: first, millis: Some(604_800_000), zeroed_as: 70_000 },
-            VersionChange::ExpiredThrough { keyspace: first, through: 60_000 },
-            VersionChange::Ttl { keyspace: second, millis: None, zeroed_as: 0 },
-            VersionChange::NextFile(9),
-        ]);
+        let (keyspace, other) = (KeyspaceId(3), KeyspaceId(4));
+        let set = VersionChange::Ttl { keyspace, millis: Some(604_800_000), zeroed_as: 70_000 };
+        let expired = VersionChange::ExpiredThrough { keyspace, through: 60_000 };
+        let unset = VersionChange::Ttl { keyspace: other, millis: None, zeroed_as: 0 };
+        let edit = VersionEdit::of([set, expired, unset, VersionChange::NextFile(9)]);
         reads("version_1_aging", &edit, Writer::Present);
     }
 

@@ -139,6 +139,54 @@ fn what_would_bypass_an_index_is_refused() {
     assert_eq!(index.get("first-second").next().unwrap().unwrap().key, "a");
 }
 
+/// Their entries would stay when they are gone.
+#[test]
+fn rows_that_expire_fail_a_build_and_are_refused_from_then_on() {
+    let hour = std::time::Duration::from_secs(3_600);
+    let is_bypassed = |error: &Error| matches!(error, Error::Index(error) if matches!(**error, IndexError::Bypassed { .. }));
+    for (is_flushed, is_merged) in [(false, false), (true, false), (false, true), (true, true)] {
+        let db = open(&disk());
+        let settings = KeyspaceSettings::default().merge("append");
+        let users = db.keyspace("texts", settings).unwrap();
+        users.put("a", "stays").unwrap();
+        users.put_with_ttl("b", "goes", hour).unwrap();
+        if is_merged {
+            users.merge("b", "-later").unwrap();
+        }
+        if is_flushed {
+            db.flush().unwrap();
+        }
+        let index = users.index("by_word", first_word).unwrap();
+        let error = index.wait_ready().unwrap_err().to_string();
+        assert!(error.contains("could not index the expiring rows"), "{error}");
+        let refused = users.put_with_ttl("c", "goes", hour).unwrap_err();
+        assert!(is_bypassed(&refused), "{refused}");
+        let mut tx = db.transaction().unwrap();
+        tx.put_with_ttl(&users, "c", "goes", hour).unwrap();
+        let refused = tx.commit().unwrap_err();
+        assert!(is_bypassed(&refused), "{refused}");
+        users.put("b", "stays").unwrap();
+        let index = users.index("by_word", first_word).unwrap();
+        index.wait_ready().unwrap();
+        verify(&db, &index, &rows(&users), first_word);
+    }
+}
+
+#[test]
+fn a_keyspace_with_a_time_to_live_has_no_index() {
+    let db = open(&disk());
+    let hour = std::time::Duration::from_secs(3_600);
+    let users = db.keyspace("short", KeyspaceSettings::default().ttl(hour)).unwrap();
+    assert!(users.index("by_word", words).is_err());
+    let others = db.keyspace("others", KeyspaceSettings::default()).unwrap();
+    let index = others.index("by_word", words).unwrap();
+    index.wait_ready().unwrap();
+    assert!(others.set_ttl(Some(hour)).is_err());
+    others.drop_index("by_word").unwrap();
+    others.set_ttl(Some(hour)).unwrap();
+    assert!(others.index("by_word", words).is_err());
+}
+
 #[test]
 fn handles_of_an_index_that_was_dropped_or_replaced_say_so() {
     let db = open(&disk());

@@ -11,7 +11,7 @@ use crate::db::cursor::DbCursor;
 use crate::engine::Engine;
 use crate::index::format::{self, BuildProgress, IndexRecord};
 use crate::index::index_keys::IndexKeys;
-use crate::index::maintain::{check_entry, not_unique};
+use crate::index::maintain::{bypassed, check_entry, not_unique};
 use crate::index::registry::{BuildState, IndexSlot};
 use crate::index::stripes::Stripes;
 use crate::read::get::{ReadTier, get};
@@ -111,6 +111,11 @@ fn next_rows(engine: &Arc<Engine>, slot: &IndexSlot, through: Option<&[u8]>) -> 
     cursor.seek_first()?;
     let mut rows = NextRows::default();
     while let Some((key, value)) = cursor.current() {
+        // From the registration on, none is put.
+        if cursor.expires() {
+            let instead = "put them without a time to live, or wait until they have expired";
+            return Err(bypassed(slot, "index the expiring rows of", instead));
+        }
         rows.keys.push(key.to_vec());
         rows.bytes += key.len() + value.len();
         if rows.keys.len() == CHUNK_ROWS || rows.bytes >= CHUNK_BYTES {
