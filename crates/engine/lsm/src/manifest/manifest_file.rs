@@ -401,7 +401,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::manifest::version_edit::tests::{sample_edit, sample_table};
     use crate::options::settings::KeyspaceSettings;
-    use crate::stats::cumulative::CumulativeStats;
+    use crate::stats::cumulative::{CumulativeStats, tests::sample_account};
     use crate::stats::reclaim_accuracy::ReclaimAccuracy;
     use crate::stats::table_reads::TableReadStats;
     use crate::version::TableMeta;
@@ -418,7 +418,6 @@ pub(crate) mod tests {
     fn sample_file() -> Vec<u8> {
         file_of(&open_edit())
     }
-
     /// A manifest of three such edits.
     fn file_of(edit: &VersionEdit) -> Vec<u8> {
         let mut bytes = encode_header(42).to_vec();
@@ -439,7 +438,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_manifest_with_an_account_is_read_for_ever() {
-        let stalls = crate::stats::cumulative::tests::sample_account();
+        let stalls = sample_account();
         // As it was before it told how long writers were stalled.
         let whole = CumulativeStats { stalled_us: 0, ..stalls };
         // Before it told what gets visit and read of files, and how large segments are.
@@ -504,10 +503,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_manifest_of_keyspaces_with_times_to_live_is_read_for_ever() {
-        let (keyspace, other) = (KeyspaceId(3), KeyspaceId(4));
+        let keyspace = KeyspaceId(3);
         let set = VersionChange::Ttl { keyspace, millis: Some(604_800_000), zeroed_as: 70_000 };
         let expired = VersionChange::ExpiredThrough { keyspace, through: 60_000 };
-        let unset = VersionChange::Ttl { keyspace: other, millis: None, zeroed_as: 0 };
+        let unset = VersionChange::Ttl { keyspace: KeyspaceId(4), millis: None, zeroed_as: 0 };
         let edit = VersionEdit::of([set, expired, unset, VersionChange::NextFile(9)]);
         reads("version_1_aging", &edit, Writer::Present);
     }
@@ -549,8 +548,7 @@ pub(crate) mod tests {
     #[test]
     fn records_come_back_in_order() {
         let (identity, records) = parse_manifest(&sample_file(), "m").unwrap();
-        assert_eq!(identity, 42);
-        assert_eq!(records.len(), 3);
+        assert_eq!((identity, records.len()), (42, 3));
         assert!(records.iter().all(|record| record.edit == open_edit()));
     }
 
@@ -594,11 +592,8 @@ pub(crate) mod tests {
                 let mut file = storage.create("m", WriteHint::of(FileKind::Manifest)).unwrap();
                 file.append(&[&bytes[..], tail].concat()).unwrap();
                 let (_, records) = read_manifest(&storage, "m").unwrap();
-                assert_eq!(
-                    torn_tail_offset(&storage, "m", &records).unwrap(),
-                    expected,
-                    "{edit:?}"
-                );
+                let torn = torn_tail_offset(&storage, "m", &records).unwrap();
+                assert_eq!(torn, expected, "{edit:?}");
             }
         }
     }

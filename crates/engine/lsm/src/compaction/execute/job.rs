@@ -24,8 +24,7 @@ use crate::stats::compaction_counts::CompactionEvent;
 use crate::stats::cumulative::CumulativeStats;
 use crate::stats::reclaim_accuracy::ReclaimAccuracy;
 use crate::tree::Tree;
-use crate::version::aging::Expired;
-use crate::version::{KeyspaceVersion, TableId, Version, table_file_name};
+use crate::version::{KeyspaceVersion, TableId, Version, aging::Expired, table_file_name};
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
 use std::collections::BTreeSet;
@@ -452,8 +451,7 @@ mod tests {
             .segment_bytes(segment_bytes)
             .memory_bytes(memory_bytes);
         let db = Db::open_with(env, settings).unwrap();
-        let compression = Compression::None;
-        let settings = KeyspaceSettings::default().compression(compression);
+        let settings = KeyspaceSettings::default().compression(Compression::None);
         let keyspace = db.keyspace("keyspace", settings).unwrap();
         flush_runs(&db, &keyspace, runs);
         (db, keyspace)

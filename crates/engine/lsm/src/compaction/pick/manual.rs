@@ -236,9 +236,7 @@ fn rewrite_garbage(
     let has_garbage = |table: &Arc<TableHandle>| {
         let meta = &table.meta;
         let has_deletes = meta.deletes > 0 || meta.range_tombstones > 0;
-        let has_use = || {
-            rewrites.all || has_deletes || has_expired(meta) || table.repeats() > 0
-        };
+        let has_use = || rewrites.all || has_deletes || has_expired(meta) || table.repeats() > 0;
         !table.is_unreadable() && meta.id.file < rewrites.before_file && has_use()
     };
     let older = &keyspace.levels[last].runs[1..];
