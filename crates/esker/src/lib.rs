@@ -104,11 +104,13 @@
 //!
 //! * `serde`: [`Settings`] and [`KeyspaceSettings`] serialize and deserialize; [`Stats`] and reports
 //!   serialize.
+//! * `tracing`: what [`Db::events`] lists are also events of the crate `tracing`.
 //! * `typed`: typed keyspaces.
 
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+mod prometheus;
 pub mod tuple;
 #[cfg(feature = "typed")]
 pub mod typed;
@@ -204,7 +206,12 @@ pub mod options {
 
 /// Statistics and reports of an open database: the types in [`Stats`] and in the answers of [`Db`].
 pub mod stats {
+    /// Statistics as a page for Prometheus.
+    pub mod prometheus {
+        pub use crate::prometheus::{METRICS, Metric, page};
+    }
     pub use esker_lsm::compaction::plan::CompactionReason;
+    pub use esker_lsm::stats::{Event, EventKind, JobTimes, TimeHistogram};
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_lsm::{
         CompactionCounts, CumulativeStats, DramTableStats, FilterStats, FramesBehind,

@@ -95,6 +95,7 @@ const LSM: [(&str, &[&str]); 23] = [
             "options",
             "resources",
             "scheduler",
+            "stats",
             "tree",
             "version",
             "write",

@@ -16,6 +16,7 @@ use crate::options::sizes::SizeTargets;
 use crate::stats::Counters;
 use crate::stats::cumulative::{CumulativeStats, UnpersistedStats};
 use crate::stats::disk_usage::{DiskUsageTracker, TableDiskUsage};
+use crate::stats::events::{EventKind, EventLog};
 use crate::stats::write_histories::WriteHistories;
 use crate::user_keys::KeyFormat;
 use crate::version::readers::known_empty::KnownEmpty;
@@ -66,6 +67,7 @@ pub(crate) struct Tree {
     pub(crate) counters: Counters,
     pub(crate) unwritten: UnpersistedStats,
     pub(crate) histories: WriteHistories,
+    pub(crate) events: EventLog,
     /// Nothing of the database can be used any more.
     pub(crate) closed: AtomicBool,
     /// See [`Tree::sync_interval`]; 0 if there is none.
@@ -212,6 +214,11 @@ impl Tree {
         }
         let newest = self.view.pin().memtables.first().map(|it| it.header().capacity);
         newest.or(Some(self.account().segment_bytes).filter(|&bytes| bytes > 0))
+    }
+
+    /// Notes what has happened.
+    pub(crate) fn note_event(&self, kind: EventKind) {
+        self.events.note(&*self.clock, kind);
     }
 
     /// The interval at which the log is synced, if it is synced on a timer.

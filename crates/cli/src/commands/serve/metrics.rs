@@ -3,8 +3,8 @@
 
 use super::namespace::Served;
 use crate::failure::{Failure, Outcome};
-use esker::Db;
-use esker::stats::DramTableStats;
+use esker::stats::{DramTableStats, prometheus};
+use esker::{Db, Stats};
 use esker_base::{Clock, Error};
 use esker_node::HashFigures;
 use esker_target::{Description, NamespaceHealth, Target};
@@ -194,6 +194,13 @@ fn page(target: &Target, served: &[Served]) -> String {
         let of = |served: &Served| Some(value(&served.db.as_ref()?.dram_table()) as f64);
         add_figure(&mut page, (name, kind), served, of);
     }
+    let databases = (1..)
+        .zip(served)
+        .filter_map(|(number, served)| Some((number.to_string(), served.db.as_ref()?.stats())));
+    let databases: Vec<(String, Stats)> = databases.collect();
+    if !databases.is_empty() {
+        page += &prometheus::page(databases.iter().map(|(name, stats)| (&name[..], stats)));
+    }
     page
 }
 
@@ -382,6 +389,9 @@ mod tests {
         db.flush().unwrap();
         assert_eq!(all(), [1, 1, 1, 1, 0]);
         assert!(figure("bytes") > 0);
+        let page = page(&target, &served);
+        assert!(page.contains("\nesker_writes_total{database=\"1\"} 2\n"), "{page}");
+        assert!(page.contains("\nesker_flush_seconds_count{database=\"1\"} 2\n"), "{page}");
     }
 
     #[test]

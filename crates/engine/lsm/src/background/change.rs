@@ -7,6 +7,7 @@ use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::change::{CurrentSetting, KeyspaceChange, SettingChange};
 use crate::options::settings::{Log, SyncPolicy};
 use crate::reserved::is_reserved;
+use crate::stats::events::EventKind;
 use esker_base::{Error, Result};
 
 /// Applies `change`. If it is persisted, it is durable when this returns.
@@ -30,6 +31,7 @@ pub(crate) fn apply(inner: &Engine, change: &SettingChange) -> Result<()> {
         SettingChange::Sync(sync) => set_sync(inner, *sync)?,
         SettingChange::Keyspace { name, change } => change_keyspace(inner, name, *change)?,
     }
+    inner.tree.note_event(EventKind::SettingChanged { change: change.to_string() });
     inner.schedule.wake();
     Ok(())
 }

@@ -20,9 +20,10 @@ use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::ForceInstallGuard;
 use crate::scheduler::state::{Flushed, Job, SchedulerState};
+use crate::stats::events::{EventKind, Span};
 use crate::version::LEVELS;
 use crate::write::stall_inputs::StallInputs;
-use esker_base::Result;
+use esker_base::{KeyspaceId, Result};
 use esker_memtable::MemTable;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -71,6 +72,10 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
         }
         outcome => outcome,
     };
+    if let Err(error) = &outcome {
+        let (job, error) = (lane.name(), error.to_string());
+        inner.tree.note_event(EventKind::BackgroundError { job, error });
+    }
     let changes_debt =
         !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::Expire(_) | Job::RetryTables);
     // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
@@ -167,6 +172,7 @@ enum Compacted {
 
 fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> Result<Compacted> {
     let started = inner.tree.clock.now();
+    let _span = Span::compaction();
     let do_writers_wait = || inner.stall.waits_for_compaction();
     let pacing = pacing(inner, &do_writers_wait);
     let outcome =
@@ -179,6 +185,14 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
         }
         JobOutcome::Merged { output, is_below_base, progress } => (output, is_below_base, progress),
     };
+    inner.tree.note_event(EventKind::Compaction {
+        keyspace: keyspace_name(inner, plan.keyspace),
+        reason: plan.reason,
+        output_level: plan.output_level,
+        read_bytes: output.outcome.read_bytes,
+        written_bytes: output.outcome.written_bytes,
+        took: inner.tree.clock.now().saturating_sub(started),
+    });
     // While an installation is deferred, snapshots are taken that would see what a filter did.
     let may_wait = is_below_base && !output.is_filtered();
     if may_wait && deferral::is_early(inner, plan, &output) {
@@ -191,6 +205,11 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
     let from_level_0 = bytes_from_level_0(plan);
     inner.stall.drained_level_0(from_level_0, inner.tree.clock.now().saturating_sub(started));
     Ok(Compacted::Installed)
+}
+
+fn keyspace_name(inner: &Engine, id: KeyspaceId) -> String {
+    let version = &inner.tree.view.pin().version;
+    version.keyspaces.get(&id).map_or_else(String::new, |keyspace| version.shown_name(keyspace))
 }
 
 /// Installs the outputs of a compaction, and opens them.
@@ -236,6 +255,8 @@ pub(crate) fn flush_oldest(inner: &Engine) -> Result<Vec<Arc<MemTable>>> {
 
 fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
     let started = inner.tree.clock.now();
+    let _span = Span::flush();
+    let written = inner.tree.counters.flush_bytes.get();
     let view = inner.tree.view.load();
     inner.gate.set_pending_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
     drop(view);
@@ -243,6 +264,8 @@ fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
     inner.gate.set_pending_flushes(0);
     let flushed = flushed?;
     let now = inner.tree.clock.now();
+    let bytes = inner.tree.counters.flush_bytes.get().saturating_sub(written);
+    inner.tree.note_event(EventKind::Flush { bytes, took: now.saturating_sub(started) });
     let mut jobs = inner.schedule.jobs.lock();
     jobs.flushed = Some(Flushed { at: now, after: memtable.first_seqno().saturating_sub(1) });
     // Recovered segments may have another size.

@@ -9,6 +9,7 @@ use crate::log::segment_provider::LogSegment;
 use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::state::SchedulerState;
+use crate::stats::events::{EventKind, STALL_LEAST};
 use crate::version::readers::super_version::SuperVersion;
 use crate::write::{ActiveSegmentGuard, MemTableSwitch};
 use esker_base::{Error, Result};
@@ -135,8 +136,7 @@ impl MemTableSwitch for Engine {
                 false => WaitFor::For(JobClass::Prepare),
             }
         });
-        let now = self.tree.clock.now();
-        self.stall.note_stalled(now.saturating_sub(started), now);
+        self.note_stall(started);
         waited
     }
 
@@ -191,9 +191,18 @@ impl Engine {
                 WaitFor::For(JobClass::Flush)
             }
         });
-        let now = self.tree.clock.now();
-        self.stall.note_stalled(now.saturating_sub(started), now);
+        self.note_stall(started);
         waited
+    }
+
+    /// Notes that a writer stalled from `started` until now.
+    fn note_stall(&self, started: Duration) {
+        let now = self.tree.clock.now();
+        let took = now.saturating_sub(started);
+        self.stall.note_stalled(took, now);
+        if took >= STALL_LEAST {
+            self.tree.note_event(EventKind::Stall { took });
+        }
     }
 
     /// Has the first segment prepared, so that the first write need not wait for it. If that fails,

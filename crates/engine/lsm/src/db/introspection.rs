@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::log::torn_tail::TornTail;
 use crate::recovery::unlisted_files;
 use crate::stats;
+use crate::stats::events::Event;
 use crate::stats::filter_stats::FilterStats;
 use crate::stats::{KeyspaceLevels, LiveData, SpaceAmpStatus, Stats};
 use crate::version::Version;
@@ -108,6 +109,7 @@ impl Db {
             stalled: inner.stall.stalled(),
             background_write_rate: inner.gate.limiter.rate(),
             background_write_waits: inner.gate.limiter.waited(),
+            job_times: inner.tree.events.times(),
             filters: filter_stats(inner, &view.version),
             dram_table: self.dram_table(),
             cache_hits: inner.tree.cache.hits(),
@@ -136,6 +138,34 @@ impl Db {
             cache_own_bytes: cache_own_bytes as u64,
             account,
         }
+    }
+
+    /// Returns what happened in the background after the event with the number `after`: flushes,
+    /// compactions, stalls, checkpoints, errors and changes of settings.
+    ///
+    /// The latest 256 events are kept. With the feature `tracing`, each is also an event of the crate
+    /// `tracing`, and flushes, compactions and checkpoints are spans.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::stats::EventKind;
+    /// use esker::{Db, Settings};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// db.default_keyspace().put("key", "value")?;
+    /// db.flush()?;
+    /// let events = db.events(0);
+    /// assert!(matches!(events[0].kind, EventKind::Flush { .. }));
+    /// assert!(db.events(events[0].number).is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn events(&self, after: u64) -> Vec<Event> {
+        self.inner().tree.events.after(after)
     }
 
     /// Returns how reads of many blocks at once are done: by `io_uring`, by threads, or by the threads

@@ -37,6 +37,7 @@ use crate::scheduler::Scheduler;
 use crate::stats::Counters;
 use crate::stats::cumulative::UnpersistedStats;
 use crate::stats::disk_usage::DiskUsageTracker;
+use crate::stats::events::EventLog;
 use crate::stats::write_histories::WriteHistories;
 use crate::tree::{Tree, sync_interval_ns};
 use crate::version::Version;
@@ -191,6 +192,7 @@ fn assemble(
         counters: Counters::default(),
         unwritten: UnpersistedStats::default(),
         histories,
+        events: EventLog::default(),
         closed: AtomicBool::new(false),
         sync_interval_ns: AtomicU64::new(match settings.log {
             Log::File { sync, .. } => sync_interval_ns(sync),

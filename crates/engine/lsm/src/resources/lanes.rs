@@ -13,6 +13,15 @@ impl JobClass {
     pub(crate) const ALL: [JobClass; 4] =
         [JobClass::Prepare, JobClass::Flush, JobClass::Sync, JobClass::Compaction];
 
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            JobClass::Prepare => "prepare",
+            JobClass::Flush => "flush",
+            JobClass::Sync => "sync",
+            JobClass::Compaction => "compaction",
+        }
+    }
+
     /// The kinds of work of the lane, the most urgent first.
     pub(crate) fn urgencies(self) -> &'static [Urgency] {
         if self == JobClass::Compaction { &[Urgency::Due, Urgency::Spare] } else { &[Urgency::Due] }

@@ -2,18 +2,21 @@
 //!
 //! [`Stats`] is what a caller gets: figures of now, and counts since the open. `cumulative` and
 //! `write_histories` count over the whole life of a database; the manifest keeps them. The other files
-//! each measure one thing. No decision of the engine depends on a count, except on `write_histories`
+//! each measure one thing; `events` keeps what happened last. No decision of the engine depends on a count, except on `write_histories`
 //! (the age of deletes) and `disk_usage` (space limits).
 
 pub(crate) mod compaction_counts;
 pub(crate) mod cumulative;
 pub(crate) mod disk_usage;
 mod display;
+pub mod events;
 pub(crate) mod filter_stats;
 pub(crate) mod reclaim_accuracy;
 pub(crate) mod table_reads;
 pub(crate) mod write_histories;
 pub mod write_history;
+
+pub use events::{Event, EventKind, JobTimes, TimeHistogram};
 
 use crate::options::settings::KeyspaceSettings;
 use crate::options::space_policy::Ratio;
@@ -90,6 +93,8 @@ pub struct Stats {
     pub background_write_rate: Option<u64>,
     /// Time that flushes and compactions waited for that limit, summed over both.
     pub background_write_waits: Duration,
+    /// How long flushes, compactions and stalls took.
+    pub job_times: JobTimes,
     /// What compaction filters did since the database was opened.
     pub filters: FilterStats,
     /// The statistics of the DRAMTable.

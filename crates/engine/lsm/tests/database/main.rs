@@ -15,6 +15,7 @@ mod cursors;
 mod directory;
 mod dram_table;
 mod edge_keys;
+mod events;
 mod expired_space;
 mod expiry;
 mod expiry_begins;

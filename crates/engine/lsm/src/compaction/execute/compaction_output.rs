@@ -34,7 +34,7 @@ pub(crate) struct CompactionOutput {
     pub(super) place: (usize, u64),
     /// Those of what was retained.
     pub(super) held_place: (usize, u64),
-    pub(super) outcome: CompactionResult,
+    pub(crate) outcome: CompactionResult,
     /// The newest level of the inputs, and their bytes there.
     pub(super) moved: (usize, u64),
     pub(super) done: CompactionEvent,

@@ -13,6 +13,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::VersionChange;
 use crate::recovery::replay;
 use crate::recovery::replay::DirectoryState;
+use crate::stats::events::{EventKind, Span};
 use crate::version::table_file_name;
 use esker_base::{Error, Result, Rng};
 use esker_storage::{PosixStorage, Storage};
@@ -45,6 +46,7 @@ pub(crate) fn checkpoint(
     target: &dyn Storage,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<()> {
+    let (started, _span) = (inner.tree.clock.now(), Span::checkpoint());
     // Before the lock, which writes a file; and again, as another process may have made a database meanwhile.
     expect_empty(target)?;
     let lock = target.lock()?;
@@ -62,6 +64,10 @@ pub(crate) fn checkpoint(
         remove_all(target);
     }
     drop(lock);
+    if made.is_ok() {
+        let took = inner.tree.clock.now().saturating_sub(started);
+        inner.tree.note_event(EventKind::Checkpoint { took });
+    }
     made
 }
 
