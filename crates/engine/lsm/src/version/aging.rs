@@ -2,7 +2,7 @@
 //!
 //! A keyspace with a time to live has a seqno up to which all of its entries have expired. It is in
 //! the manifest and in the version, so what has expired stays so, and a reader compares seqnos and
-//! needs no clock. A background job moves it on. For that, [`Ages`] remembers when writes became
+//! needs no clock. A background job moves it on. For that, `Ages` remembers when writes became
 //! visible.
 //!
 //! Compactions of such a keyspace keep seqnos. Entries that lost theirs before, at the deepest level,
