@@ -25,8 +25,8 @@ mod tests {
 
     #[test]
     fn plain_names_pass_and_others_do_not() {
-        for good in ["000007.table", "MANIFEST-3", "..a", "LOCK2"] {
-            check(good).unwrap();
+        for accepted in ["000007.table", "MANIFEST-3", "..a", "LOCK2"] {
+            check(accepted).unwrap();
         }
         for bad in ["", ".", "..", "a/b", "/", "a\\b", "a\0", "LOCK"] {
             assert_eq!(check(bad).unwrap_err().io_kind(), Some(io::ErrorKind::InvalidInput));

@@ -159,8 +159,8 @@ mod tests {
             let error = rate.validate().unwrap_err().to_string();
             assert!(error.contains("background_write_rate"), "{error}");
         }
-        for good in ["unlimited", "64K", "1M..1M"] {
-            good.parse::<BackgroundWriteRate>().unwrap().validate().unwrap();
+        for accepted in ["unlimited", "64K", "1M..1M"] {
+            accepted.parse::<BackgroundWriteRate>().unwrap().validate().unwrap();
         }
     }
 
