@@ -84,6 +84,16 @@ pub fn take_u8(input: &mut &[u8]) -> Option<u8> {
     Some(take(input, 1)?[0])
 }
 
+/// Reads a byte that is 0 or 1 from the front of `input`.
+#[inline]
+pub fn take_bool(input: &mut &[u8]) -> Option<bool> {
+    match take_u8(input)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
 /// Reads a little-endian `u32` from the front of `input`.
 #[inline]
 pub fn take_u32(input: &mut &[u8]) -> Option<u32> {

@@ -5,7 +5,7 @@
 //! its entries.
 
 use esker_api::KeyRange;
-use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint32};
+use esker_base::coding::{put_bytes, put_varint64, take_bool, take_bytes, take_u8, take_varint32};
 use esker_base::key::prefix_end;
 use smallvec::SmallVec;
 use std::ops::Bound;
@@ -144,14 +144,6 @@ impl IndexRecord {
             _ => return None,
         };
         input.is_empty().then_some(IndexRecord { version, is_unique, progress })
-    }
-}
-
-fn take_bool(input: &mut &[u8]) -> Option<bool> {
-    match take_u8(input)? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
     }
 }
 

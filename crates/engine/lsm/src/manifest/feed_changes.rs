@@ -2,13 +2,14 @@
 //! and when keyspaces were created and dropped. Only databases with consumers have any of it.
 
 use super::settings_code::{read_settings_property, settings_property};
+use super::table_code::take_seqno;
 use super::version_edit::LogEnd;
 use crate::options::settings::KeyspaceSettings;
 use crate::user_keys::KeyFormat;
 use esker_base::coding::{
-    put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
+    put_bytes, put_varint64, take_bool, take_bytes, take_varint32, take_varint64,
 };
-use esker_base::{KeyspaceId, MAX_SEQNO, Seqno};
+use esker_base::{KeyspaceId, Seqno};
 
 /// The last tag that is known.
 pub(super) const LAST_TAG: u8 = KEYSPACE_EVENT;
@@ -147,20 +148,8 @@ impl FeedChange {
     }
 }
 
-fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
-    take_varint64(input).filter(|seqno| *seqno <= MAX_SEQNO)
-}
-
 fn take_name(input: &mut &[u8]) -> Option<String> {
     String::from_utf8(take_bytes(input)?.to_vec()).ok()
-}
-
-fn take_bool(input: &mut &[u8]) -> Option<bool> {
-    match take_u8(input)? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
