@@ -10,9 +10,10 @@
 //! that they write, and so do about as much at least in each pause's time; a flush pauses before each
 //! of its files, a few times at most, and not if another MemTable waited when it began.
 
+use super::rate_limited_file::RateLimitedFile;
 use super::write_limiter::{WriteLimiter, Writing};
 use crate::options::write_rate::BackgroundWriteRate;
-use esker_base::{Clock, Result};
+use esker_base::Clock;
 use esker_storage::WritableFile;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -91,7 +92,10 @@ impl IoThrottle {
         file: Box<dyn WritableFile>,
         clock: &'a dyn Clock,
     ) -> Box<dyn WritableFile + 'a> {
-        Box::new(LimitedFile { file, throttle: self, clock })
+        let grant = move |bytes| {
+            Ok(self.limiter.take(bytes, Writing::Flush, clock, || self.is_cancelled()))
+        };
+        Box::new(RateLimitedFile { file, grant })
     }
 
     /// Ends all compactions at their next look.
@@ -105,40 +109,6 @@ impl IoThrottle {
 
     pub(crate) fn cancelled_flag(&self) -> &AtomicBool {
         &self.cancelled
-    }
-}
-
-/// A file that a flush writes. See [`IoThrottle::limit_flush`].
-struct LimitedFile<'a> {
-    file: Box<dyn WritableFile>,
-    throttle: &'a IoThrottle,
-    clock: &'a dyn Clock,
-}
-
-impl WritableFile for LimitedFile<'_> {
-    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
-        let throttle = self.throttle;
-        while !bytes.is_empty() {
-            let is_cancelled = || throttle.is_cancelled();
-            let wanted = bytes.len() as u64;
-            let granted = throttle.limiter.take(wanted, Writing::Flush, self.clock, is_cancelled);
-            let (now, later) = bytes.split_at(granted as usize);
-            self.file.append(now)?;
-            bytes = later;
-        }
-        Ok(())
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.file.sync()
-    }
-
-    fn start_writeback(&mut self) -> Result<()> {
-        self.file.start_writeback()
     }
 }
 

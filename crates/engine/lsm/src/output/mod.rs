@@ -4,7 +4,8 @@
 //! deleted ranges of [`range_del_aggregator`]. [`output_files`] writes what is kept.
 //! `operand_output` folds the operands of merges.
 //! `filter_allocation` assigns filter memory to runs, `io_throttle` gives reads and flushes
-//! priority, `write_limiter` limits the rate of writes, and `job_context` is what a compaction needs from the engine.
+//! priority, `write_limiter` limits the rate of writes in each `rate_limited_file`, and `job_context` is
+//! what a compaction needs from the engine.
 //!
 //! A version that a snapshot can see is never dropped.
 
@@ -14,6 +15,7 @@ pub mod job_context;
 mod operand_output;
 pub mod output_files;
 pub mod range_del_aggregator;
+pub(crate) mod rate_limited_file;
 pub mod snapshot_stripes;
 pub mod version_filter;
 pub(crate) mod write_limiter;

@@ -2,6 +2,7 @@
 
 use super::job_context::JobContext;
 use super::operand_output;
+use super::rate_limited_file::RateLimitedFile;
 use super::version_filter::{Asked, Decision, VersionFilter};
 use crate::version::{TableId, TableMeta, table_file_name};
 use esker_base::{EntryCursor, Error, Kind, RangeTombstone, Result, WriteHint};
@@ -168,13 +169,18 @@ impl<'a> OutputFiles<'a> {
     }
 
     /// Creates the next file, for `options`, whose file id is set here.
-    pub fn create(&mut self, options: &mut TableOptions) -> Result<RateLimitedFile<'a>> {
+    pub fn create(&mut self, options: &mut TableOptions) -> Result<impl WritableFile + use<'a>> {
         options.file_id = (self.context.next_file_id)();
         let name = table_file_name(options.file_id);
         let hint = WriteHint::table(options.level).living(self.context.expected_lifetime);
         let file = self.context.storage.create(&name, hint)?;
         self.names.push(name);
-        Ok(RateLimitedFile { file, context: self.context })
+        let context = self.context;
+        let grant = move |bytes| match context.cancelled.load(Ordering::Relaxed) {
+            true => Err(Error::Closed),
+            false => Ok((context.throttle)(bytes)),
+        };
+        Ok(RateLimitedFile { file, grant })
     }
 
     /// Removes the file created last, into which nothing was written.
@@ -202,38 +208,5 @@ impl Drop for OutputFiles<'_> {
             // A file that cannot be removed now is found unused, and removed, at the next open.
             let _ = self.context.storage.remove(name);
         }
-    }
-}
-
-/// A file that is written at the pace, and only as long as, the engine allows.
-pub(crate) struct RateLimitedFile<'a> {
-    file: Box<dyn WritableFile>,
-    context: &'a JobContext<'a>,
-}
-
-impl WritableFile for RateLimitedFile<'_> {
-    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            if self.context.cancelled.load(Ordering::Relaxed) {
-                return Err(Error::Closed);
-            }
-            let granted = (self.context.throttle)(bytes.len() as u64);
-            let (now, later) = bytes.split_at(granted as usize);
-            self.file.append(now)?;
-            bytes = later;
-        }
-        Ok(())
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.file.sync()
-    }
-
-    fn start_writeback(&mut self) -> Result<()> {
-        self.file.start_writeback()
     }
 }
