@@ -4,7 +4,7 @@ use crate::database_options::DatabaseOptions;
 use crate::failure::{Failure, Outcome};
 use crate::form::{Form, Notation};
 use crate::interrupt::Interrupt;
-use crate::output::{json_line, raw_stdout, show};
+use crate::output::{json_line, raw_stdout, show, tell};
 use crate::place::Home;
 use crate::units::{bytes, parse_bytes};
 use esker::changes::{Change, ChangeConsumerInfo, ChangeEvent, Changes, Operation};
@@ -75,7 +75,14 @@ impl Tail {
             let db = self.home.open_for_reading()?;
             let start = from.map_or_else(|| db.oldest_change(), Ok)?;
             let mut changes = db.changes(start)?;
-            self.print(&mut changes, &interrupt, from.is_some() && self.from != from)?;
+            let is_first = from.is_none() || self.from == from;
+            let has_printed = self.print(&mut changes, &interrupt, !is_first)?;
+            if is_first && !has_printed && !interrupt.is_set() {
+                tell(format!(
+                    "the logs have no changes before seqno {start}, which comes next; a consumer (--name) \
+                     keeps the logs of flushed changes"
+                ));
+            }
             from = Some(changes.next_seqno());
             self.home.close(db)?;
             if !self.follow || interrupt.is_set() {
@@ -98,9 +105,11 @@ impl Tail {
         self.home.close(db)
     }
 
-    /// Prints what there is. `goes_on`: what comes before the first batch was printed already.
-    fn print(&self, changes: &mut Changes, interrupt: &Interrupt, goes_on: bool) -> Outcome {
+    /// Prints what there is. `goes_on`: what comes before the first batch was printed already. Returns whether there
+    /// was anything.
+    fn print(&self, changes: &mut Changes, interrupt: &Interrupt, goes_on: bool) -> Outcome<bool> {
         let mut out = raw_stdout();
+        let mut has_printed = false;
         let from = changes.next_seqno();
         while !interrupt.is_set()
             && let Some(event) = changes.try_next()?
@@ -110,8 +119,10 @@ impl Tail {
                 continue;
             }
             out.write_all(self.line(&event)?.as_bytes())?;
+            has_printed = true;
         }
-        Ok(out.flush()?)
+        out.flush()?;
+        Ok(has_printed)
     }
 
     fn line(&self, event: &ChangeEvent) -> Outcome<String> {

@@ -63,6 +63,23 @@ fn changes_are_read_while_another_process_writes() {
     assert_eq!(lines(&scratch, &[]), [] as [Json; 0]);
 }
 
+/// A closed database has all of its writes in tables, and their logs are gone.
+#[test]
+fn where_the_logs_are_gone_it_is_said_from_where_on_they_are_read() {
+    let scratch = Scratch::new();
+    put(&scratch, "a");
+    let none = scratch.run(&["tail", "db"]).expect_status(0);
+    assert_eq!(none.text(), "");
+    assert!(none.err.contains("no changes before seqno 2, which comes next"), "{none:?}");
+    let none = scratch.run(&["tail", "db", "--json"]).expect_status(0);
+    assert!(none.err.starts_with("{\"message\":"), "{none:?}");
+    // A consumer that has all is told nothing.
+    scratch.run(&["tail", "db", "--name", "mirror"]).expect("");
+    put(&scratch, "b");
+    let some = scratch.run(&["tail", "db"]).expect_status(0);
+    assert!(some.text().contains("\"seqno\":2") && some.err.is_empty(), "{some:?}");
+}
+
 /// A program that ends with the test.
 struct Running(Child);
 
