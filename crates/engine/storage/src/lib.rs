@@ -129,6 +129,11 @@ pub trait Storage: Send + Sync + 'static {
         None
     }
 
+    /// Whether something else is where this storage was opened, such as another directory at its path.
+    fn is_replaced(&self) -> bool {
+        false
+    }
+
     /// Whether reads wait for writes now, as far as the storage knows: then work that can wait should
     /// write a little later.
     fn is_busy(&self) -> bool {

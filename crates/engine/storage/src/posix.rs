@@ -159,6 +159,10 @@ impl Storage for PosixStorage {
         }
     }
 
+    fn is_replaced(&self) -> bool {
+        self.directory.is_replaced()
+    }
+
     fn directory(&self) -> Option<BorrowedFd<'_>> {
         Some(self.directory.fd())
     }

@@ -106,6 +106,9 @@ impl<L: FileSystemWrapper> Storage for L {
     fn directory(&self) -> Option<BorrowedFd<'_>> {
         self.below().directory()
     }
+    fn is_replaced(&self) -> bool {
+        self.below().is_replaced()
+    }
     fn is_busy(&self) -> bool {
         FileSystemWrapper::is_busy(self)
     }

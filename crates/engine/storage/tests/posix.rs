@@ -165,6 +165,19 @@ fn a_link_goes_to_the_directory_that_was_opened() {
 }
 
 #[test]
+fn another_directory_at_the_path_is_noticed() {
+    let parent = tempfile::tempdir().unwrap();
+    let [path, moved] = ["d", "moved"].map(|name| parent.path().join(name));
+    let storage = PosixStorage::create(&path).unwrap();
+    assert!(!storage.is_replaced());
+    std::fs::rename(&path, &moved).unwrap();
+    assert!(!storage.is_replaced(), "nothing is there");
+    std::fs::create_dir(&path).unwrap();
+    assert!(storage.is_replaced());
+    assert!(!PosixStorage::open(&path).unwrap().is_replaced());
+}
+
+#[test]
 fn nothing_is_created_in_a_directory_that_was_removed() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("d");

@@ -123,6 +123,15 @@ impl Directory {
         }
     }
 
+    /// Whether the path names another directory by now. A relative one may mean any other.
+    pub(super) fn is_replaced(&self) -> bool {
+        let (Ok(held), Ok(found)) = (rustix::fs::fstat(&self.handle), rustix::fs::stat(&self.path))
+        else {
+            return false;
+        };
+        self.path.is_absolute() && (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino)
+    }
+
     /// Removes the directory if it is empty and its path still names it.
     pub(super) fn remove_if_empty(&self) -> io::Result<()> {
         let (parent, name) = match (parent_of(&self.path), self.path.file_name()) {
