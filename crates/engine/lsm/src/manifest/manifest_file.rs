@@ -12,8 +12,9 @@
 //! was durable before `CURRENT` named the file, so it has no excuse. A clean close notes the file's length in
 //! `CURRENT`: from then on a file of another length is corruption, wherever it was cut.
 
+use super::manifest_record::{RECORD_HEADER_BYTES, record_at, record_crc};
 use super::version_edit::{VersionChange, VersionEdit};
-use esker_base::checksum::{crc32c, crc32c_append};
+use esker_base::checksum::crc32c;
 use esker_base::coding::{u32_at, u64_at};
 use esker_base::{Error, FileKind, Result, WriteHint};
 use esker_storage::{Storage, WritableFile};
@@ -25,8 +26,7 @@ const TEMPORARY: &str = "CURRENT.new";
 
 const MAGIC: [u8; 8] = *b"ESKRMAN\n";
 const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 32;
-const RECORD_HEADER_BYTES: usize = 8;
+pub(super) const HEADER_BYTES: usize = 32;
 /// What a length can say. A table takes about 100 bytes in a snapshot with keys of 16, so that tens of
 /// millions fit; with the longest keys, 64 KiB at each end, 32,700.
 const RECORD_BYTES_MAX: usize = u32::MAX as usize;
@@ -161,12 +161,6 @@ fn append_record(file: &mut dyn WritableFile, edit: &VersionEdit) -> Result<()> 
     record.extend_from_slice(&record_crc(file.len(), &edit).to_le_bytes());
     record.extend_from_slice(&edit);
     file.append(&record)
-}
-
-fn record_crc(offset: u64, edit: &[u8]) -> u32 {
-    let crc = crc32c(&offset.to_le_bytes());
-    let crc = crc32c_append(crc, &(edit.len() as u32).to_le_bytes());
-    crc32c_append(crc, edit)
 }
 
 /// Writes what is to become `CURRENT`.
@@ -305,7 +299,7 @@ pub(crate) fn read_prefix(storage: &dyn Storage, name: &str) -> Result<Option<(u
 fn parse_records(bytes: &[u8]) -> (Vec<Record>, usize, Option<String>) {
     let mut records = Vec::new();
     let mut offset = HEADER_BYTES;
-    while let Some(edit) = record_at(bytes, offset) {
+    while let Some(edit) = record_at(&bytes[offset..], offset as u64) {
         let length = RECORD_HEADER_BYTES + edit.len();
         match VersionEdit::decode(edit) {
             Ok(edit) => records.push(Record { offset: offset as u64, edit }),
@@ -368,21 +362,9 @@ fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
     Ok((identity, records))
 }
 
-/// The edit's bytes of the record at `offset`, if it checks out.
-fn record_at(bytes: &[u8], offset: usize) -> Option<&[u8]> {
-    let header = bytes.get(offset..offset + RECORD_HEADER_BYTES)?;
-    let length = u32_at(header, 0) as usize;
-    if length == 0 {
-        return None;
-    }
-    let start = offset + RECORD_HEADER_BYTES;
-    let edit = bytes.get(start..start.checked_add(length)?)?;
-    (record_crc(offset as u64, edit) == u32_at(header, 4)).then_some(edit)
-}
-
 /// Whether any valid record starts after `offset`. Then the bad bytes there were durable once.
 fn has_valid_record_after(bytes: &[u8], offset: usize) -> bool {
-    (offset + 1..bytes.len()).any(|at| record_at(bytes, at).is_some())
+    (offset + 1..bytes.len()).any(|at| record_at(&bytes[at..], at as u64).is_some())
 }
 
 fn read_file(storage: &dyn Storage, name: &str) -> Result<Vec<u8>> {
@@ -392,7 +374,7 @@ fn read_file(storage: &dyn Storage, name: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn file_path(storage: &dyn Storage, name: &str) -> String {
+pub(super) fn file_path(storage: &dyn Storage, name: &str) -> String {
     format!("{}/{name}", storage.describe())
 }
 

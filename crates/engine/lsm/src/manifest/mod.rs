@@ -8,7 +8,8 @@
 //! `version_set` is the one place that appends an edit and publishes the version that it makes;
 //! `version_edit` encodes edits, `manifest_state` applies them, and `invariants` checks the result.
 //! `feed_changes` and `feed_state` are the part of both for change feeds.
-//! `manifest_file` reads and writes records. `zombie_tables` holds files that readers still use.
+//! `manifest_file` reads and writes records, and `manifest_tail` reads those that another process
+//! appends. `zombie_tables` holds files that readers still use.
 //!
 //! See `docs/formats/manifest.md`.
 
@@ -17,7 +18,9 @@ pub(crate) mod feed_state;
 pub mod invariants;
 mod lifetimes_code;
 pub mod manifest_file;
+mod manifest_record;
 pub(crate) mod manifest_state;
+pub(crate) mod manifest_tail;
 pub(crate) mod settings_code;
 mod table_code;
 pub(crate) mod undecided_drops;

@@ -91,6 +91,11 @@ impl VersionSet {
             ManifestState { closed: true, account: open.state.account, ..ManifestState::default() };
     }
 
+    /// Takes over the state of a manifest that another process writes.
+    pub(crate) fn follow(&self, state: &ManifestState) {
+        self.manifest.lock().state = state.clone();
+    }
+
     /// A file id that was never used.
     pub(crate) fn next_file(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)

@@ -17,14 +17,13 @@ use crate::log::pmem_wal::POOL_ALIGNMENT;
 use crate::log::torn_tail::{FramesBehind, TornTail};
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
 use crate::log::wal_reader::{LoadedWal, WalSource, write_again};
-use crate::manifest::invariants;
 use crate::manifest::manifest_file::{
     CURRENT, parse_manifest_file_name, read_current, read_manifest, torn_tail_offset,
 };
 use crate::manifest::manifest_state::{LogRecord, ManifestState};
+use crate::manifest::manifest_tail;
 use crate::manifest::version_edit::LogEnd;
 use crate::parallel;
-use crate::user_keys::KeyFormat;
 use crate::version::{TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Background, Error, Result, Seqno};
 use esker_memtable::{MemTable, ScanEnd, ScanResult};
@@ -89,17 +88,8 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<DirectoryState> {
 
 /// The state that the manifest `name` describes, and the database's identity.
 pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64, ManifestState)> {
-    let path = format!("{}/{name}", storage.describe());
-    let (identity, records) = read_manifest(&**storage, name)?;
-    // What pre-release builds wrote does not say how keys are stored.
-    let mut state = ManifestState { keys: KeyFormat::AsGiven, ..ManifestState::default() };
-    for record in &records {
-        state
-            .apply(&record.edit, storage)
-            .map_err(|what| Error::corruption(&path, record.offset, what))?;
-    }
-    invariants::check(&state.version).map_err(|what| Error::corruption(&path, 0, what))?;
-    Ok((identity, state))
+    let loaded = manifest_tail::load(storage, name)?;
+    Ok((loaded.identity, loaded.state))
 }
 
 /// Where the manifest `name` goes on with bytes that are no edit, if it does.
