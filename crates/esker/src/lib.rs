@@ -86,6 +86,11 @@
 //! [`Db::changes`] yields the committed batches in order, and [`Db::change_consumer`] registers who reads
 //! them, also across restarts. `docs/guide/changes.md` has the details.
 //!
+//! # Followers
+//!
+//! [`Db::open_follower`] shows what another process writes to the same files.
+//! `docs/guide/followers.md` has the details.
+//!
 //! # Other writes
 //!
 //! * [`Keyspace::merge`] merges an operand into a value without a read: see [`mod@merge`].
@@ -144,6 +149,11 @@ pub mod changes {
     pub use esker_lsm::{
         Change, ChangeBatch, ChangeConsumer, ChangeConsumerInfo, ChangeEvent, Changes, Operation,
     };
+}
+
+/// Following a database that another process writes: see [`Db::open_follower`].
+pub mod follower {
+    pub use esker_lsm::{CaughtUp, FollowerStats};
 }
 
 /// Incremental backups in a repository, and restores: see [`Repository`](backup::Repository).

@@ -103,6 +103,11 @@ pub const METRICS: &[Metric] = &[
         it.memory_charged_bytes as f64
     }),
     gauge("esker_snapshots", "Open snapshots, with those of cursors.", |it| it.snapshots as f64),
+    gauge(
+        "esker_follower_behind_seconds",
+        "Age of what a follower shows; 0 if it is none.",
+        |it| it.follower.as_ref().map_or(0.0, |follower| follower.behind.as_secs_f64()),
+    ),
     gauge("esker_log_segments", "Log segments.", |it| it.logs as f64),
     gauge("esker_unreadable_tables", "Tables that compaction skips because a read failed.", |it| {
         it.unreadable_tables.len() as f64

@@ -45,7 +45,7 @@ const FLASH: [(&str, &[&str]); 8] = [
     ("fs", &["allocation", "chunks", "files", "format", "lifetimes"]),
 ];
 
-const LSM: [(&str, &[&str]); 23] = [
+const LSM: [(&str, &[&str]); 24] = [
     ("fold", &[]),
     ("resources", &[]),
     ("options", &["fold", "resources"]),
@@ -83,6 +83,7 @@ const LSM: [(&str, &[&str]); 23] = [
             "write",
         ],
     ),
+    ("follow", &["engine", "log", "manifest", "stats", "version"]),
     ("feed", &["engine", "history", "log", "manifest", "options", "stats"]),
     (
         "background",
@@ -108,6 +109,7 @@ const LSM: [(&str, &[&str]); 23] = [
             "compaction",
             "engine",
             "fold",
+            "follow",
             "history",
             "index",
             "log",

@@ -94,6 +94,14 @@ impl Engine {
         pin_present(|| self.tree.view.pin(), || self.commit.visible())
     }
 
+    /// The last seqno that a read at present sees.
+    pub(crate) fn visible(&self) -> Seqno {
+        match self.tree.follows {
+            None => self.commit.visible(),
+            Some(_) => self.tree.view.pin().last_seqno(),
+        }
+    }
+
     /// What adding index entries to batches needs.
     pub(crate) fn indexing(&self) -> Indexing<'_> {
         Indexing { registry: &self.indexes, tree: &self.tree, commit: &self.commit }

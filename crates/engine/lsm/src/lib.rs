@@ -15,6 +15,7 @@
 //! * `scheduler` is the state of background work; `background` picks the jobs and runs them, on
 //!   threads of `resources`.
 //! * `recovery` opens and closes a database; [`inspect`] checks and repairs a closed one.
+//! * `follow` reads what another process writes to a database, and shows it.
 //! * `feed` yields committed batches in order; `history` keeps the logs that its readers need.
 //! * `index` adds the entries of secondary indexes to batches.
 //! * `engine` is an open database: the tree, the writers and the scheduler. `db` has the handles.
@@ -28,6 +29,7 @@ mod engine;
 mod feed;
 mod flush;
 mod fold;
+mod follow;
 mod history;
 mod index;
 mod ingest;
@@ -92,6 +94,7 @@ pub use stats::compaction_counts::{CompactionCounts, ReasonCount};
 pub use stats::cumulative::{CumulativeStats, SpaceAmpSamples};
 pub use stats::disk_usage::TableDiskUsage;
 pub use stats::filter_stats::FilterStats;
+pub use stats::follower::{CaughtUp, FollowerStats};
 pub use stats::reclaim_accuracy::{RECLAIM_PERCENTS, ReclaimAccuracy};
 pub use stats::table_reads::TableReadStats;
 pub use stats::{KeyspaceLevels, LevelInfo, LiveData, RunInfo, SpaceAmpStatus, Stats};

@@ -52,6 +52,9 @@ pub(crate) struct Tree {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) dram_table: Option<DramTable>,
     pub(crate) read_only: bool,
+    /// Of a database that another process writes and this one follows: how often what was read before has
+    /// ceased to count.
+    pub(crate) follows: Option<AtomicU64>,
     /// The storage, as what knows how much its tables take. `None`: opened for reading.
     pub(crate) meter: Option<Arc<DiskUsageTracker>>,
 

@@ -1,6 +1,6 @@
 //! Errors of change feeds.
 
-/// Why a change feed cannot go on, or a consumer not be registered.
+/// Why a change feed or a follower cannot go on, or a consumer not be registered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangesError {
@@ -57,6 +57,17 @@ pub enum ChangesError {
         /// Why it is not possible, and what to do.
         reason: &'static str,
     },
+
+    /// Another database is where a follower read its own, such as one that was restored from a backup.
+    #[error("{dir} has another database now; open the follower again")]
+    Replaced {
+        /// The directory.
+        dir: String,
+    },
+
+    /// The database was not opened as a follower.
+    #[error("the database does not follow another process: open it as a follower")]
+    NotAFollower,
 
     /// There is no consumer of this name.
     #[error(

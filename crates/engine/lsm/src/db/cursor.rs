@@ -171,7 +171,7 @@ impl DbCursor {
     /// Takes a walk in the current view: a new one, or that of a cursor that is gone.
     fn begin(&mut self, inner: &Engine) -> Result<()> {
         let DbCursor { walk, keyspace, range, snapshot, blocks, .. } = self;
-        let (tree, snapshot) = (&inner.tree, snapshot.seqno());
+        let (tree, snapshot) = (&inner.tree, &*snapshot);
         walk.with(|walk| {
             let Some(left) = walk else {
                 *walk = Some(Box::new(DbIter::new(tree, *keyspace, range.clone(), snapshot)?));
@@ -270,6 +270,7 @@ impl DbCursor {
         }
         if let Some(passed) = passed
             && let Some(inner) = self.inner.upgrade()
+            && inner.tree.follows.is_none()
         {
             inner.commit.add_known_empty(passed);
         }
@@ -293,7 +294,7 @@ impl DbCursor {
         // Not held while the walk reads: the database may be closed and opened again meanwhile.
         let inner = inner.upgrade().ok_or(Error::Closed)?;
         inner.tree.check_usable()?;
-        DbIter::new(&inner.tree, keyspace, range.clone(), snapshot.seqno())
+        DbIter::new(&inner.tree, keyspace, range.clone(), snapshot)
     }
 }
 

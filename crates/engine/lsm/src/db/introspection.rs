@@ -33,7 +33,8 @@ fn filter_stats(engine: &Engine, version: &Version) -> FilterStats {
 impl Db {
     /// Returns the error that stops or limits background work now, or `None`.
     ///
-    /// It is the failure of the log, of the flush or of a compaction, such as a full disk.
+    /// It is the failure of the log, of the flush or of a compaction, such as a full disk. Of a
+    /// [follower](Db::open_follower) it is the failure of the last [`Db::catch_up`].
     /// Otherwise it is [`Error::TableUnreadable`] if compaction skips a table;
     /// [`Db::unreadable_tables`] lists all of these.
     pub fn background_error(&self) -> Option<Error> {
@@ -42,7 +43,9 @@ impl Db {
             return inner.tree.check_usable().err();
         }
         let of_tables = || inner.tree.unreadable_error();
-        inner.commit.failure().or_else(|| inner.schedule.error()).or_else(of_tables)
+        let of_follower = || self.handle.follower.get().and_then(|follower| follower.error());
+        let of_background = inner.commit.failure().or_else(|| inner.schedule.error());
+        of_background.or_else(of_follower).or_else(of_tables)
     }
 
     /// Returns the tables that compaction skips because a read of them failed. Empty in a forked
@@ -127,10 +130,11 @@ impl Db {
             table_file_bytes_peak: space.peak_bytes,
             logs,
             snapshots: inner.tree.snapshots.len() as u64,
-            visible_seqno: inner.commit.visible(),
+            visible_seqno: inner.visible(),
             flushed_seqno: view.version.flushed_through,
             unreadable_tables: view.version.unreadable_tables(inner.tree.keys),
             background_error,
+            follower: self.follower_stats(),
             databases: resources.databases() as u64,
             memory_budget_bytes: resources.memory_bytes() as u64,
             memory_charged_bytes: resources.charged_bytes() as u64,

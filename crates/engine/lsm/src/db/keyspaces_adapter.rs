@@ -62,10 +62,7 @@ impl Keyspaces for Db {
         key: &[u8],
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
-        let inner = self.usable()?;
-        let seqno = inner.tree.resolve_snapshot(snapshot)?;
-        let view = inner.tree.view.pin();
-        get::get(&inner.tree, &view, keyspace, key, seqno, ReadTier::MayBlock)
+        self.usable()?.get_at(keyspace, key, snapshot)
     }
 
     fn cursor_at(

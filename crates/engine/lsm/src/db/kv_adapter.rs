@@ -3,7 +3,7 @@
 use super::Db;
 use super::keyspace::Keyspace;
 use crate::version::readers::snapshot_tracker::Snapshot;
-use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Value, WriteBatch};
+use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Value, WriteBatch, foreign};
 use esker_base::Result;
 
 /// One keyspace of a [`Db`] as a [`Kv`] and [`Ordered`] store.
@@ -64,7 +64,13 @@ impl Ordered for Store {
 impl Store {
     /// A holder of a snapshot that is held already.
     fn registered(&self, snapshot: &dyn esker_api::Snapshot) -> Result<Snapshot> {
-        let inner = self.db.inner();
-        Ok(inner.tree.snapshots.join(inner.tree.resolve_snapshot(snapshot)?))
+        let tree = &self.db.inner().tree;
+        let joined = tree.snapshots.join(tree.resolve_snapshot(snapshot)?);
+        match tree.follows.is_some() && joined.view().is_none() {
+            true => {
+                Err(foreign(format!("the snapshot at {}", joined.seqno()), tree.storage.describe()))
+            }
+            false => Ok(joined),
+        }
     }
 }

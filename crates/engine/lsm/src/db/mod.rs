@@ -26,6 +26,8 @@ mod ingest;
 
 mod changes;
 
+mod follow;
+
 mod upkeep;
 
 mod introspection;

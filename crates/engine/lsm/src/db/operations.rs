@@ -35,7 +35,10 @@ impl Engine {
     }
 
     pub(crate) fn take_snapshot(&self) -> Snapshot {
-        self.tree.snapshots.take(|| self.commit.visible())
+        match self.tree.follows {
+            None => self.tree.snapshots.take(|| self.commit.visible()),
+            Some(_) => self.tree.snapshots.keep(self.tree.view.load()),
+        }
     }
 
     #[inline]
@@ -60,6 +63,9 @@ impl Engine {
         self.tree.check_usable()?;
         let keyspace = self.tree.resolve(keyspace)?;
         let seqno = self.tree.resolve_snapshot(snapshot)?;
+        if let Some(view) = snapshot.view() {
+            return get::get(&self.tree, view, keyspace, key, seqno, ReadTier::MayBlock);
+        }
         let view = self.tree.view.pin();
         get::get(&self.tree, &view, keyspace, key, seqno, ReadTier::MayBlock)
     }
@@ -72,12 +78,13 @@ impl Engine {
     ) -> Result<Vec<Option<Value>>> {
         self.tree.check_usable()?;
         let keyspace = self.tree.resolve(keyspace)?;
-        let snapshot = snapshot.map(|at| self.tree.resolve_snapshot(at)).transpose()?;
+        let seqno = snapshot.map(|at| self.tree.resolve_snapshot(at)).transpose()?;
         // The caller's iterator may wait, or write: not while a view is pinned.
         let keys: Vec<K> = keys.into_iter().collect();
         let (view, visible) = self.pin_present();
-        let seqno = snapshot.unwrap_or(visible);
-        let found = multi_get::multi_get(&self.tree, &view, keyspace, &keys, seqno);
+        let own = snapshot.and_then(Snapshot::view);
+        let seqno = seqno.unwrap_or(visible);
+        let found = multi_get::multi_get(&self.tree, own.unwrap_or(&view), keyspace, &keys, seqno);
         drop(view);
         self.charge_wide_reads();
         found

@@ -67,6 +67,7 @@ impl Changes {
         consumer: Option<Arc<str>>,
     ) -> Result<Changes> {
         engine.tree.check_usable()?;
+        frames::refuse_follower(&engine, "changes")?;
         let (from, last) = (from.max(1), engine.commit.visible());
         if from > last + 1 {
             return Err(ChangesError::NotYet { wanted: from, last }.into());

@@ -326,6 +326,15 @@ impl InFile {
     }
 }
 
+/// Fails if another process writes the database and this one follows it.
+pub(super) fn refuse_follower(engine: &Engine, what: &str) -> Result<()> {
+    let reason = "a follower does not read it; open the database for reading";
+    match engine.tree.follows {
+        None => Ok(()),
+        Some(_) => Err(ChangesError::NotKept { what: what.to_owned(), reason }.into()),
+    }
+}
+
 /// The error for changes that no log has any more.
 pub(super) fn gone(engine: &Engine, consumer: Option<&str>, wanted: Seqno) -> Error {
     let consumer = consumer.map(str::to_owned);
@@ -345,6 +354,6 @@ pub(crate) fn oldest(engine: &Engine) -> Seqno {
         }
         let memtables = view.memtables.iter().filter(|memtable| memtable.first_seqno() > 0);
         let in_memory = memtables.map(|memtable| memtable.first_seqno()).min();
-        return kept.or(in_memory).unwrap_or(engine.commit.visible() + 1);
+        return kept.or(in_memory).unwrap_or(engine.visible() + 1);
     }
 }

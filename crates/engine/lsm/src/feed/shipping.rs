@@ -21,6 +21,7 @@ impl LogPieces {
     /// The pieces from the seqno `from` on, with which a batch starts.
     pub(crate) fn new(engine: Arc<Engine>, from: Seqno) -> Result<LogPieces> {
         engine.tree.check_usable()?;
+        frames::refuse_follower(&engine, "the log")?;
         let last = engine.commit.visible();
         if from > last + 1 {
             return Err(ChangesError::NotYet { wanted: from, last }.into());

@@ -194,7 +194,7 @@ impl<'a> Indexing<'a> {
     ) -> Result<()> {
         let snapshot = self.tree.snapshots.take(|| self.commit.visible());
         let range = KeyRange::deleted(start, end);
-        let mut iter = DbIter::new(self.tree, keyspace, range, snapshot.seqno())?;
+        let mut iter = DbIter::new(self.tree, keyspace, range, &snapshot)?;
         iter.seek_first()?;
         while let Some(key) = iter.key() {
             work(key)?;

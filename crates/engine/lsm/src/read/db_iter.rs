@@ -25,6 +25,7 @@ use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
 use crate::version::aging::Expired;
 use crate::version::readers::known_empty::PassedKeys;
+use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, KeyspaceId, MAX_SEQNO, Result, Seqno};
 use esker_table::PinnedValue;
@@ -109,16 +110,17 @@ pub(crate) struct DbIter {
 }
 
 impl DbIter {
-    /// A walk in the current view.
+    /// A walk in the view of `snapshot`, or in the current one.
     pub(crate) fn new(
         tree: &Tree,
         keyspace: KeyspaceId,
         range: KeyRange,
-        snapshot: Seqno,
+        snapshot: &Snapshot,
     ) -> Result<DbIter> {
+        let (snapshot, own) = (snapshot.seqno(), snapshot.view());
         let mut walk = DbIter {
             merge: MergingIter::new(Vec::new()),
-            view: PinnedView::new(tree),
+            view: PinnedView::new(tree, own),
             limit: Limit::of(&range, tree.keys),
             keys: tree.keys,
             range,
@@ -143,23 +145,24 @@ impl DbIter {
         Ok(walk)
     }
 
-    /// Becomes a walk in the current view, whatever it was before. Keeps the cursors of runs that
-    /// this view has too. After an error it must not be used.
+    /// Becomes a walk in the view of `snapshot`, or in the current one, whatever it was before. Keeps the
+    /// cursors of runs that this view has too. After an error it must not be used.
     pub(crate) fn renew(
         &mut self,
         tree: &Tree,
         keyspace: KeyspaceId,
         range: &KeyRange,
-        snapshot: Seqno,
+        snapshot: &Snapshot,
     ) -> Result<()> {
+        let (snapshot, own) = (snapshot.seqno(), snapshot.view());
         let has_same_runs = self.range == *range
             && self.passed.keyspace() == keyspace
-            && self.view.is_current(tree);
+            && self.view.is_current(tree, own);
         (self.snapshot, self.is_new, self.stand) = (snapshot, true, IterState::Nowhere);
         self.passed.begin_at(keyspace, snapshot);
         if !has_same_runs {
             (self.limit, self.range) = (Limit::of(range, tree.keys), range.clone());
-            self.view.load(tree);
+            self.view.load(tree, own);
             self.view.set_runs(&mut self.merge, tree, keyspace, range)?;
             self.expired = self.view.expired(keyspace);
             self.has_expired |= tree.time.needs_mark();

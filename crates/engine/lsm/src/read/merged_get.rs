@@ -42,7 +42,8 @@ pub(super) fn merged_get(
     keep_expiries(tree, patience)?;
     let until = fold.until();
     let value = fold.finish(&merger, key)?.map(Value::from);
-    let stays = !tree.filters.changes(keyspace.id);
+    // Another process may write other operands with the same seqnos once it has recovered.
+    let stays = !tree.filters.changes(keyspace.id) && tree.follows.is_none();
     if in_memtables >= MANY && snapshot >= tables_through && stays {
         let note = HotValue { seqno: snapshot, value: value.clone(), until };
         tree.merges.hot.note(keyspace.id, key, note, || tree.snapshots.list());

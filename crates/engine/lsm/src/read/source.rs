@@ -88,24 +88,27 @@ pub(crate) struct PinnedView {
 }
 
 impl PinnedView {
-    /// The current view, without tombstones until [`PinnedView::set_runs`].
-    pub(crate) fn new(tree: &Tree) -> PinnedView {
+    /// The view `own`, or the current one, without tombstones until [`PinnedView::set_runs`].
+    pub(crate) fn new(tree: &Tree, own: Option<&Arc<SuperVersion>>) -> PinnedView {
         PinnedView {
             tombstones: Arc::default(),
             table_tombstones: Vec::new(),
-            view: tree.view.load(),
+            view: own.cloned().unwrap_or_else(|| tree.view.load()),
         }
     }
 
-    /// Whether no newer view was published.
-    pub(crate) fn is_current(&self, tree: &Tree) -> bool {
-        std::ptr::eq(&**tree.view.pin(), &*self.view)
+    /// Whether it is the view `own`, or else no newer view was published.
+    pub(crate) fn is_current(&self, tree: &Tree, own: Option<&Arc<SuperVersion>>) -> bool {
+        match own {
+            Some(own) => Arc::ptr_eq(own, &self.view),
+            None => std::ptr::eq(&**tree.view.pin(), &*self.view),
+        }
     }
 
-    /// Takes the current view. The sources stay those of the old one until
+    /// Takes the view `own`, or the current one. The sources stay those of the old one until
     /// [`PinnedView::set_runs`].
-    pub(crate) fn load(&mut self, tree: &Tree) {
-        self.view = tree.view.load();
+    pub(crate) fn load(&mut self, tree: &Tree, own: Option<&Arc<SuperVersion>>) {
+        self.view = own.cloned().unwrap_or_else(|| tree.view.load());
     }
 
     /// The version of the view.

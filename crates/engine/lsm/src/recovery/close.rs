@@ -6,6 +6,7 @@
 
 use crate::background::executor::{flush_oldest, install_deferred};
 use crate::engine::Engine;
+use crate::follow::catch_up::Follower;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::write_rate::BackgroundWriteRate;
 use crate::resources::crew::Member;
@@ -15,8 +16,8 @@ use crate::version::readers::super_version::SuperVersion;
 use esker_base::background::Running;
 use esker_base::{Error, Result};
 use parking_lot::{Mutex, RwLockReadGuard};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 /// Closes the database when the last [`Db`] goes.
 pub(crate) struct EngineHandle {
@@ -25,6 +26,8 @@ pub(crate) struct EngineHandle {
     pub(crate) threads: Mutex<Vec<Box<dyn Running>>>,
     /// The database as the background threads serve it, if there are any.
     pub(crate) member: Mutex<Option<Arc<Member>>>,
+    /// What follows another process, if this open does.
+    pub(crate) follower: OnceLock<Arc<Follower>>,
 }
 
 impl EngineHandle {
@@ -41,6 +44,7 @@ impl EngineHandle {
     fn close_once(&self) -> Result<()> {
         let inner = &self.inner;
         if inner.tree.read_only {
+            self.end_following();
             inner.release();
             return Ok(());
         }
@@ -66,6 +70,16 @@ impl EngineHandle {
         let finished = if sound { inner.finish_close() } else { Err(Error::Closed) };
         inner.release();
         finished
+    }
+}
+
+impl EngineHandle {
+    fn end_following(&self) {
+        let Some(follower) = self.follower.get() else { return };
+        follower.stop(&self.inner);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        threads.into_iter().for_each(|thread| _ = thread.join());
+        follower.release();
     }
 }
 
@@ -107,7 +121,7 @@ impl Engine {
         self.tree.closed.store(true, Ordering::Release);
         let nothing = Arc::new(Version::default());
         self.tree.view.change(|view| {
-            *view = SuperVersion { memtables: Vec::new(), version: nothing, ingesting: None };
+            *view = SuperVersion::of(nothing);
         });
         self.tree.installer.release();
         self.tree.leases.recall();

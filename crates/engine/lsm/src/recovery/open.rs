@@ -47,7 +47,7 @@ use crate::version::readers::super_version::{SuperVersion, SuperVersionCell};
 use crate::write::CommitPipeline;
 use crate::write::write_controller::WriteController;
 use esker_api::StoreId;
-use esker_base::{Error, KeyspaceId, Priority, Result};
+use esker_base::{Error, KeyspaceId, MAX_SEQNO, Priority, Result};
 use esker_memtable::DramTable;
 use esker_pmem::OwnerProcess;
 use esker_storage::{PosixStorage, Storage};
@@ -130,7 +130,7 @@ pub(crate) fn open_read_only(env: Env, settings: Settings) -> Result<Arc<EngineH
     }
 }
 
-fn assemble(
+pub(super) fn assemble(
     env: Env,
     settings: Settings,
     opened: OpenResult,
@@ -138,7 +138,9 @@ fn assemble(
     locks: Vec<Box<dyn Send + Sync>>,
     meter: Option<Arc<DiskUsageTracker>>,
 ) -> Arc<EngineHandle> {
-    let OpenResult { installer, version, recovered, set_aside, table_memory: _ } = opened;
+    let OpenResult { installer, version, recovered, set_aside, table_memory: _, follows } = opened;
+    // What a follower sees, its views say.
+    let visible = if follows { MAX_SEQNO } else { recovered.last_seqno };
     let salt = env.draw(b"segments");
     let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
     let is_in_files = matches!(settings.log, Log::File { .. });
@@ -160,11 +162,8 @@ fn assemble(
     let history = installer.feed(|feed| KeyspaceHistory::new(feed, recovered.last_seqno));
     let indexes = IndexRegistry::new(env.background.clone(), &version);
     let histories = WriteHistories::new(version.flushed_through);
-    let view = SuperVersion {
-        memtables: recovered.memtables,
-        version: Arc::new(version),
-        ingesting: None,
-    };
+    let memtables = recovered.memtables;
+    let view = SuperVersion { memtables, ..SuperVersion::of(Arc::new(version)) };
     let store_id = StoreId::next();
     let keys = installer.key_format();
     let time = ExpiryClock::new(env.clock.clone(), installer.expiry_mark());
@@ -180,6 +179,7 @@ fn assemble(
         cache: share.cache.clone(),
         dram_table,
         read_only: meter.is_none(),
+        follows: follows.then(AtomicU64::default),
         meter,
         view: SuperVersionCell::new(view),
         installer,
@@ -203,7 +203,7 @@ fn assemble(
     let inner = Arc::new(Engine {
         commit: CommitPipeline::new(
             &tree.settings.log,
-            recovered.last_seqno,
+            visible,
             tree.known_empty.clone(),
             indexes.epoch(),
         ),
@@ -223,8 +223,8 @@ fn assemble(
         locks: Mutex::new(locks),
         upkeep: RwLock::default(),
     });
-    let (threads, member) = (Mutex::default(), Mutex::default());
-    Arc::new(EngineHandle { inner, threads, member })
+    let (threads, member, follower) = Default::default();
+    Arc::new(EngineHandle { inner, threads, member, follower })
 }
 
 fn start_threads(handle: &EngineHandle, env: &Env) -> Result<()> {
@@ -247,14 +247,16 @@ fn start_threads(handle: &EngineHandle, env: &Env) -> Result<()> {
 }
 
 /// What opening found or made.
-struct OpenResult {
-    installer: VersionSet,
-    version: Version,
-    recovered: RecoveredState,
+pub(super) struct OpenResult {
+    pub(super) installer: VersionSet,
+    pub(super) version: Version,
+    pub(super) recovered: RecoveredState,
     /// What the tables take of the memory once they are open, about.
-    table_memory: u64,
+    pub(super) table_memory: u64,
     /// Files of unknown content, under their new names.
-    set_aside: Vec<String>,
+    pub(super) set_aside: Vec<String>,
+    /// Whether it follows another process that writes the database.
+    pub(super) follows: bool,
 }
 
 fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
@@ -272,7 +274,8 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
     let recovered = RecoveredState::nothing_after(0);
     let version = state.version.clone();
     let installer = VersionSet::new(env.storage.clone(), identity, Some(manifest), state);
-    Ok(OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() })
+    let set_aside = Vec::new();
+    Ok(OpenResult { installer, version, recovered, table_memory: 0, set_aside, follows: false })
 }
 
 /// Removes what an interrupted creation left: manifests that `CURRENT` never named.
@@ -356,7 +359,7 @@ fn reopen(
     // The fresh manifest has no closing record.
     state.closed = false;
     let installer = VersionSet::new(env.storage.clone(), identity, Some(manifest), state);
-    Ok(OpenResult { installer, version, recovered, table_memory, set_aside })
+    Ok(OpenResult { installer, version, recovered, table_memory, set_aside, follows: false })
 }
 
 /// Reads the logs, unless they show that the manifest is not the one that belongs to them.
@@ -439,8 +442,9 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
     }
     let version = state.version.clone();
     let installer = VersionSet::new(env.storage.clone(), identity, None, state);
+    let (table_memory, set_aside) = (0, Vec::new());
     let opened =
-        OpenResult { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
+        OpenResult { installer, version, recovered, table_memory, set_aside, follows: false };
     let share = settings.resources_or_own().share(env.wide_reader(settings))?;
     let handle = assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     let inner = &handle.inner;

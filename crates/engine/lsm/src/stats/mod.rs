@@ -11,6 +11,7 @@ pub(crate) mod disk_usage;
 mod display;
 pub mod events;
 pub(crate) mod filter_stats;
+pub(crate) mod follower;
 pub(crate) mod reclaim_accuracy;
 pub(crate) mod table_reads;
 pub(crate) mod write_histories;
@@ -29,6 +30,7 @@ use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
 use esker_pmem::Domain;
 use filter_stats::FilterStats;
+use follower::FollowerStats;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -139,6 +141,8 @@ pub struct Stats {
     /// The error that stops or limits background work now: see
     /// [`Db::background_error`](crate::Db::background_error).
     pub background_error: Option<String>,
+    /// How far it is now, of a [follower](crate::Db::open_follower).
+    pub follower: Option<FollowerStats>,
     /// Databases that share the memory and threads of this one now, including itself.
     pub databases: u64,
     /// The memory budget that these databases share, in bytes.

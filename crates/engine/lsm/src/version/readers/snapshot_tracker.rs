@@ -6,7 +6,11 @@
 //! A snapshot of the second kind sees what a compaction filter changes. So the installation of such a
 //! change [excludes](SnapshotTracker::exclude_others) them: none exists, and none is taken before the
 //! change is visible.
+//!
+//! A database that another process writes has no say in what that one keeps. So a snapshot of it keeps its
+//! view, with all MemTables and open tables.
 
+use super::super_version::SuperVersion;
 use crate::primitives::{Condvar, Mutex};
 use esker_api::StoreId;
 use esker_base::Seqno;
@@ -31,6 +35,8 @@ pub(crate) struct SnapshotTracker {
 struct Held {
     /// By seqno, how many holders.
     snapshots: BTreeMap<Seqno, usize>,
+    /// The views of those that keep one. `None`: those at the seqno may have different ones.
+    views: BTreeMap<Seqno, Option<Arc<SuperVersion>>>,
     /// How many installations exclude new snapshots.
     exclusions: usize,
 }
@@ -46,7 +52,7 @@ impl SnapshotTracker {
     /// takes about as long as one write to the manifest.
     pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> Seqno) -> Snapshot {
         if !self.owner.is_current() {
-            return Snapshot { seqno: visible(), registry: self.clone() };
+            return self.at(visible());
         }
         let mut held = self.held.lock();
         while held.exclusions > 0 {
@@ -54,15 +60,45 @@ impl SnapshotTracker {
         }
         let seqno = visible();
         *held.snapshots.entry(seqno).or_default() += 1;
-        Snapshot { seqno, registry: self.clone() }
+        self.at(seqno)
     }
 
-    /// Another holder of a snapshot that has a holder.
+    fn at(self: &Arc<Self>, seqno: Seqno) -> Snapshot {
+        Snapshot { seqno, view: None, registry: self.clone() }
+    }
+
+    /// A snapshot at the end of `view`, which it keeps.
+    pub(crate) fn keep(self: &Arc<Self>, view: Arc<SuperVersion>) -> Snapshot {
+        let seqno = view.last_seqno();
+        let before = self.owner.is_current().then(|| {
+            let mut held = self.held.lock();
+            *held.snapshots.entry(seqno).or_default() += 1;
+            let known = held.views.entry(seqno).or_insert_with(|| Some(view.clone()));
+            known.as_mut().map(|known| std::mem::replace(known, view.clone()))
+        });
+        // Not under the lock: it may close tables.
+        drop(before);
+        Snapshot { seqno, view: Some(view), registry: self.clone() }
+    }
+
+    /// Says that views from now on have other writes at the same seqnos.
+    pub(crate) fn begin_anew(&self) {
+        let mut held = self.held.lock();
+        let Held { snapshots, views, .. } = &mut *held;
+        let before: Vec<_> = snapshots.keys().map(|&seqno| views.insert(seqno, None)).collect();
+        drop(held);
+        drop(before);
+    }
+
+    /// Another holder of a snapshot that has a holder, with the view that it keeps if that is known.
     pub(crate) fn join(self: &Arc<Self>, seqno: Seqno) -> Snapshot {
+        let mut view = None;
         if self.owner.is_current() {
-            *self.held.lock().snapshots.entry(seqno).or_default() += 1;
+            let mut held = self.held.lock();
+            *held.snapshots.entry(seqno).or_default() += 1;
+            view = held.views.get(&seqno).cloned().flatten();
         }
-        Snapshot { seqno, registry: self.clone() }
+        Snapshot { seqno, view, registry: self.clone() }
     }
 
     /// The seqnos in use, ascending.
@@ -126,6 +162,8 @@ impl Drop for Exclusion<'_> {
 #[must_use = "a snapshot lasts until it is dropped"]
 pub struct Snapshot {
     seqno: Seqno,
+    /// The view to read, unless that is the current one.
+    view: Option<Arc<SuperVersion>>,
     registry: Arc<SnapshotTracker>,
 }
 
@@ -134,11 +172,19 @@ impl Snapshot {
     pub fn seqno(&self) -> Seqno {
         self.seqno
     }
+
+    /// The view to read, unless that is the current one.
+    #[inline]
+    pub(crate) fn view(&self) -> Option<&Arc<SuperVersion>> {
+        self.view.as_ref()
+    }
 }
 
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
-        self.registry.join(self.seqno)
+        let mut joined = self.registry.join(self.seqno);
+        joined.view.clone_from(&self.view);
+        joined
     }
 }
 
@@ -152,6 +198,10 @@ impl Drop for Snapshot {
             *holders -= 1;
             if *holders == 0 {
                 held.snapshots.remove(&self.seqno);
+                let view = held.views.remove(&self.seqno);
+                // Not under the lock: it may close tables.
+                drop(held);
+                drop(view);
             }
         }
     }

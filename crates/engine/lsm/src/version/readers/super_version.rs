@@ -20,13 +20,23 @@ pub(crate) struct SuperVersion {
     /// The seqno of an ingest whose tables the version does not have yet. Readers of the view see
     /// nothing from there on.
     pub(crate) ingesting: Option<Seqno>,
+    /// The last seqno that readers see, of a database that another process writes.
+    pub(crate) shown_through: Option<Seqno>,
 }
 
 impl SuperVersion {
+    /// A view of tables alone.
+    pub(crate) fn of(version: Arc<Version>) -> Self {
+        SuperVersion { memtables: Vec::new(), version, ingesting: None, shown_through: None }
+    }
+
     /// The last write that the view can have: the newest MemTable's, as far as it has got. Always the end of a
     /// batch: where one goes on in a MemTable that is not in the view, the write before that batch.
     #[inline]
     pub(crate) fn last_seqno(&self) -> Seqno {
+        if let Some(shown) = self.shown_through {
+            return shown;
+        }
         let last = match self.memtables.first() {
             Some(newest) => newest.last_whole_seqno(),
             None => self.version.tables_through,

@@ -1,0 +1,172 @@
+//! Reads what another process has written since, and publishes it.
+
+use super::tail::{Advance, Tail, TailProgress};
+use crate::engine::Engine;
+use crate::stats::follower::{CaughtUp, FollowerStats};
+use esker_base::{ChangesError, Error, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The writer may replace, remove or use again what is just read. Then what was read does not fit together, and
+/// the next try sees the newer state.
+const TRIES: u32 = 20;
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What a follower has read, and how it fares.
+pub(crate) struct Follower {
+    /// Locked while files are read. `None` once the database is closed.
+    reading: Mutex<Option<Reading>>,
+    /// Locked for a look.
+    stats: Mutex<Observed>,
+    is_stopped: AtomicBool,
+}
+
+struct Reading {
+    tail: Tail,
+    /// What is shown does not count any more.
+    begins_anew: bool,
+}
+
+/// For statistics.
+struct Observed {
+    progress: TailProgress,
+    /// When the last call began that has read all there was, on the database's clock.
+    as_of: Duration,
+    catch_ups: u64,
+    error: Option<Error>,
+}
+
+impl Follower {
+    /// A follower that has read `tail`, all of which is published, in the call that began at `as_of`.
+    pub(crate) fn new(tail: Tail, as_of: Duration) -> Self {
+        let observed = Observed { progress: tail.progress(), as_of, catch_ups: 0, error: None };
+        Follower {
+            reading: Mutex::new(Some(Reading { tail, begins_anew: false })),
+            stats: Mutex::new(observed),
+            is_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Ends [`Follower::run`].
+    pub(crate) fn stop(&self, engine: &Engine) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        engine.commit.signal.announce();
+    }
+
+    /// Lets go of what was read. Nothing is published from then on.
+    pub(crate) fn release(&self) {
+        let reading = self.reading.lock().take();
+        drop(reading);
+    }
+
+    /// Catches up at an interval until it is stopped.
+    pub(crate) fn run(&self, engine: &Engine, interval: Duration) {
+        let is_over =
+            || self.is_stopped.load(Ordering::SeqCst) || engine.tree.check_usable().is_err();
+        while !is_over() {
+            // What fails is in the statistics, and tried again.
+            let _ = self.catch_up(engine);
+            let until = engine.tree.clock.now().saturating_add(interval);
+            loop {
+                let left = until.saturating_sub(engine.tree.clock.now());
+                if left.is_zero() || is_over() {
+                    break;
+                }
+                engine.commit.signal.wait(left, is_over);
+            }
+        }
+    }
+
+    /// Reads what was written since, and publishes it.
+    pub(crate) fn catch_up(&self, engine: &Engine) -> Result<CaughtUp> {
+        engine.tree.check_usable()?;
+        let mut guard = self.reading.lock();
+        let reading = guard.as_mut().ok_or(Error::Closed)?;
+        let as_of = engine.tree.clock.now();
+        let mut tries = 0;
+        let outcome = loop {
+            tries += 1;
+            match reading.advance(engine) {
+                Err(error) if tries < TRIES && may_pass(&error) => engine.tree.clock.sleep(PAUSE),
+                outcome => break outcome,
+            }
+        };
+        let progress = reading.tail.progress();
+        let mut stats = self.stats.lock();
+        stats.catch_ups += 1;
+        stats.error = outcome.as_ref().err().cloned();
+        stats.progress = progress;
+        let through = engine.visible();
+        if outcome.is_ok() && through == progress.read {
+            stats.as_of = as_of;
+        }
+        outcome.map(|began_anew| CaughtUp { through, began_anew })
+    }
+
+    /// Why the last call failed, if it did.
+    pub(crate) fn error(&self) -> Option<Error> {
+        self.stats.lock().error.clone()
+    }
+
+    pub(crate) fn stats(&self, engine: &Engine) -> FollowerStats {
+        let stats = self.stats.lock();
+        let TailProgress { read, durable, ingest, bytes, .. } = stats.progress;
+        let shown = engine.visible();
+        FollowerStats {
+            shown_through: shown,
+            read_through: read,
+            durable_through: durable.min(shown),
+            behind: engine.tree.clock.now().saturating_sub(stats.as_of),
+            log_bytes_read: bytes,
+            catch_ups: stats.catch_ups,
+            new_beginnings: engine.tree.follows.as_ref().map_or(0, |it| it.load(Ordering::Acquire)),
+            awaited_ingest: ingest,
+        }
+    }
+}
+
+impl Reading {
+    /// Reads on, and publishes what may be shown. Returns whether it does not go on from what was shown before.
+    fn advance(&mut self, engine: &Engine) -> Result<bool> {
+        let tree = &engine.tree;
+        self.begins_anew |= self.tail.advance()? == Advance::Anew;
+        let Some(view) = self.tail.view() else { return Ok(false) };
+        let before = tree.view.load();
+        let has_same_tables = Arc::ptr_eq(&before.version, &view.version);
+        if has_same_tables && before.last_seqno() == view.last_seqno() {
+            return Ok(false);
+        }
+        if !has_same_tables {
+            // Opened files can still be read after the writer has removed them.
+            view.version.open_tables(&tree.cache)?;
+            view.version.gather_bounds();
+            tree.installer.follow(self.tail.state());
+        }
+        let has_same_memtables = before.memtables.len() == view.memtables.len();
+        tree.view.change(|present| *present = view);
+        let begins_anew = std::mem::take(&mut self.begins_anew);
+        if let Some(count) = tree.follows.as_ref().filter(|_| begins_anew) {
+            tree.snapshots.begin_anew();
+            count.fetch_add(1, Ordering::AcqRel);
+        }
+        engine.commit.signal.announce();
+        if !(has_same_tables && has_same_memtables) {
+            tree.leases.recall();
+            engine.share_memory();
+        }
+        Ok(begins_anew)
+    }
+}
+
+/// Whether the same call may succeed a little later.
+pub(crate) fn may_pass(error: &Error) -> bool {
+    let is_replaced = |error: &ChangesError| matches!(error, ChangesError::Replaced { .. });
+    match error {
+        Error::NewerVersion { .. } | Error::Closed => false,
+        Error::Changes(error) => !is_replaced(error),
+        _ => true,
+    }
+}

@@ -1,0 +1,350 @@
+//! What a follower has read of a database that another process writes: the manifest, and behind it the
+//! logs.
+//!
+//! The manifest is read first, and then the logs that it lists. So the logs hold all that was
+//! acknowledged before the last edit that was read. What may be shown ends
+//!
+//! * with the last whole batch,
+//! * before an ingest whose tables no edit has added yet,
+//! * before a frame that names a keyspace which no edit has created yet: then the manifest is read again.
+//!
+//! It is shown only if it includes all that the tables of the version hold: compactions keep no versions of
+//! keys for an earlier reader.
+
+use super::log_tail::{LogTail, ReadFrame, Step, Unfit};
+use crate::manifest::manifest_file::read_current;
+use crate::manifest::manifest_state::{LogRecord, ManifestState};
+use crate::manifest::manifest_tail::ManifestTail;
+use crate::version::Version;
+use crate::version::readers::super_version::SuperVersion;
+use esker_base::{ChangesError, Error, Result, Seqno};
+use esker_memtable::MemTable;
+use esker_storage::Storage;
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// See the file's head.
+pub(crate) struct Tail {
+    // Constant after opening.
+    storage: Arc<dyn Storage>,
+    logs: Arc<dyn Storage>,
+
+    manifest: ManifestTail,
+    state: ManifestState,
+    /// That of the state.
+    version: Arc<Version>,
+    /// The log that is read now.
+    log: Option<LogTail>,
+    /// Newest first, with that of `log`.
+    memtables: Vec<Arc<MemTable>>,
+    /// The seqno that the next frame starts with.
+    next: Seqno,
+    /// The first seqno of the batch that the last frame belongs to, if it goes on.
+    batch_from: Option<Seqno>,
+    /// The last seqno of the last whole batch.
+    whole: Seqno,
+    /// The last seqno that is known to survive a power loss.
+    durable: Seqno,
+    /// The seqnos of ingests of which it is not known how they ended, ascending.
+    ingests: VecDeque<Seqno>,
+    /// Bytes of frames that were read.
+    bytes: u64,
+    /// An edit of the manifest did not fit.
+    is_broken: bool,
+}
+
+/// How far a step came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advance {
+    /// It goes on from what was read before.
+    On,
+    /// Another process has opened the database for writing, or repaired it. What was read before does not count.
+    Anew,
+}
+
+/// How far a tail is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct TailProgress {
+    pub(crate) shown: Seqno,
+    pub(crate) read: Seqno,
+    pub(crate) durable: Seqno,
+    pub(crate) ingest: Option<Seqno>,
+    pub(crate) bytes: u64,
+}
+
+impl Tail {
+    /// Reads the database as it is now.
+    pub(crate) fn open(storage: &Arc<dyn Storage>, logs: &Arc<dyn Storage>) -> Result<Tail> {
+        let name = read_current(&**storage)?;
+        let (manifest, state) = ManifestTail::open(storage, &name)?;
+        let flushed = state.version.flushed_through;
+        let mut tail = Tail {
+            storage: storage.clone(),
+            logs: logs.clone(),
+            manifest,
+            version: Arc::new(state.version.clone()),
+            state,
+            log: None,
+            memtables: Vec::new(),
+            next: flushed + 1,
+            batch_from: None,
+            whole: flushed,
+            durable: flushed,
+            ingests: VecDeque::new(),
+            bytes: 0,
+            is_broken: false,
+        };
+        tail.read_logs()?;
+        Ok(tail)
+    }
+
+    /// The state of the manifest, as far as it was read.
+    pub(crate) fn state(&self) -> &ManifestState {
+        &self.state
+    }
+
+    /// The database's identity.
+    pub(crate) fn identity(&self) -> u64 {
+        self.manifest.identity
+    }
+
+    /// Reads on. After an error, what was read may still be used, and the next call goes on.
+    ///
+    /// # Errors
+    /// [`ChangesError::Replaced`] if another database is in the place of this one; otherwise an error of a
+    /// file that is missing or damaged, which may be due to a change while it was read.
+    pub(crate) fn advance(&mut self) -> Result<Advance> {
+        if self.storage.is_replaced() {
+            return Err(self.replaced());
+        }
+        let current = read_current(&*self.storage)?;
+        if current != self.manifest.name || self.is_broken {
+            return self.change_manifest(&current);
+        }
+        self.read_edits()?;
+        self.read_logs()?;
+        Ok(Advance::On)
+    }
+
+    fn read_edits(&mut self) -> Result<()> {
+        let edits = self.manifest.read()?;
+        if edits.is_empty() {
+            return Ok(());
+        }
+        self.is_broken = true;
+        let mut state = self.state.clone();
+        for edit in &edits {
+            let applied = state.apply(edit, &self.storage);
+            applied.map_err(|what| Error::corruption(&self.manifest.name, 0, what))?;
+        }
+        self.take_state(state);
+        self.is_broken = false;
+        Ok(())
+    }
+
+    fn change_manifest(&mut self, current: &str) -> Result<Advance> {
+        let (manifest, state) = ManifestTail::open(&self.storage, current)?;
+        if manifest.identity != self.manifest.identity {
+            return Err(self.replaced());
+        }
+        if self.is_broken || !self.is_continued_by(&state) {
+            *self = Tail::open(&self.storage, &self.logs)?;
+            return Ok(Advance::Anew);
+        }
+        self.manifest = manifest;
+        self.take_state(state);
+        self.read_logs()?;
+        Ok(Advance::On)
+    }
+
+    fn replaced(&self) -> Error {
+        ChangesError::Replaced { dir: self.storage.describe() }.into()
+    }
+
+    fn take_state(&mut self, state: ManifestState) {
+        self.version = Arc::new(state.version.clone());
+        self.state = state;
+    }
+
+    /// Whether the process that wrote the manifest so far has written `state`, too. Another one may have recovered
+    /// less than what was read.
+    fn is_continued_by(&self, state: &ManifestState) -> bool {
+        let of_one_process =
+            self.state.first_file.is_some() && self.state.first_file == state.first_file;
+        let is_later = state.edits >= self.state.edits
+            && state.version.flushed_through >= self.state.version.flushed_through;
+        let flushed = state.version.flushed_through;
+        let is_same_log = |memtable: &Arc<MemTable>| match state.logs.get(&memtable.epoch()) {
+            None => memtable.last_seqno() <= flushed,
+            listed => listed == self.state.logs.get(&memtable.epoch()),
+        };
+        of_one_process && is_later && self.memtables.iter().all(is_same_log)
+    }
+
+    /// Reads the logs that the manifest lists, as far as there are whole frames.
+    fn read_logs(&mut self) -> Result<()> {
+        self.leave_flushed();
+        // The manifest is read again for each keyspace that is created meanwhile.
+        while self.read_frames()? {
+            let (edits, known) = (self.state.edits, self.state.next_keyspace);
+            self.read_edits()?;
+            if self.state.edits == edits || self.state.next_keyspace == known {
+                let what =
+                    format!("frames name keyspaces from {known} on, which were never created");
+                return Err(Error::corruption(&self.manifest.name, 0, what));
+            }
+            self.leave_flushed();
+        }
+        let through = self.state.version.tables_through;
+        if self.whole < through && self.are_logs_at_end() {
+            // The mark of an ingest was lost with the end of the log.
+            self.go_on_after(through);
+        }
+        self.durable = self.durable.max(self.state.version.flushed_through);
+        self.ingests.retain(|&ingest| ingest > through);
+        Ok(())
+    }
+
+    /// Leaves the logs whose writes are in tables.
+    fn leave_flushed(&mut self) {
+        let is_listed = |epoch: u32| self.state.logs.contains_key(&epoch);
+        self.memtables.retain(|memtable| is_listed(memtable.epoch()));
+        self.log.take_if(|log| !is_listed(log.epoch));
+        let flushed = self.state.version.flushed_through;
+        if self.next <= flushed {
+            self.go_on_after(flushed);
+        }
+    }
+
+    fn go_on_after(&mut self, seqno: Seqno) {
+        (self.next, self.whole, self.batch_from) = (seqno + 1, seqno, None);
+        // No frame of it can follow what is in memory.
+        self.seal();
+    }
+
+    fn seal(&mut self) {
+        if let Some(mut log) = self.log.take() {
+            log.seal();
+        }
+    }
+
+    /// Whether no listed log can have further frames.
+    fn are_logs_at_end(&self) -> bool {
+        match (&self.log, self.state.logs.last_key_value()) {
+            (_, None) => true,
+            (Some(log), Some((&last, _))) => log.epoch == last && log.is_at_end(self.next),
+            (None, Some((_, last))) => last.end.is_some_and(|end| end.last_seqno < self.next),
+        }
+    }
+
+    /// Reads frames of this log and of those after it. Whether it stopped at a frame of a keyspace that is not
+    /// known.
+    fn read_frames(&mut self) -> Result<bool> {
+        loop {
+            let mut has_read = false;
+            while let Some(log) = &mut self.log {
+                let batch_from = self.batch_from.unwrap_or(self.next);
+                match log.step(self.next, batch_from, self.state.next_keyspace)? {
+                    Step::Frame(frame) => self.take(frame),
+                    Step::NewKeyspace => return Ok(true),
+                    Step::Nothing => break,
+                }
+                has_read = true;
+            }
+            // A log that goes on elsewhere is complete: the writer began the next one after its last frame.
+            if !has_read && !self.begin_next_log()? {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn take(&mut self, ReadFrame { info, is_ingest }: ReadFrame) {
+        self.next = info.next_seqno();
+        self.durable = self.durable.max(info.durable_through);
+        self.bytes += u64::from(info.bytes);
+        match info.continues {
+            true => _ = self.batch_from.get_or_insert(info.first_seqno),
+            false => (self.whole, self.batch_from) = (self.next - 1, None),
+        }
+        self.ingests.extend(is_ingest.then_some(info.first_seqno));
+    }
+
+    /// Begins the log that goes on with the next seqno. Returns whether there is one.
+    fn begin_next_log(&mut self) -> Result<bool> {
+        let from = self.log.as_ref().map_or(Bound::Unbounded, |log| Bound::Excluded(log.epoch));
+        let later: Vec<(u32, LogRecord)> = self
+            .state
+            .logs
+            .range((from, Bound::Unbounded))
+            .map(|(&epoch, &log)| (epoch, log))
+            .collect();
+        let lost_mark = self.state.version.tables_through + 1;
+        for listed in later {
+            let found = match LogTail::open(&*self.logs, listed, self.next)? {
+                Ok(log) => {
+                    self.begin(log);
+                    return Ok(true);
+                }
+                Err(Unfit::Empty) => continue,
+                Err(Unfit::StartsAt(found)) => found,
+            };
+            let is_settled = self.log.as_ref().is_none_or(|log| log.is_at_end(self.next));
+            if found < self.next {
+                // All of it is in tables.
+                continue;
+            } else if found == lost_mark && is_settled {
+                // The mark of an ingest was lost with the end of the log.
+                self.go_on_after(found - 1);
+                return Ok(true);
+            }
+            return self.look_again(found);
+        }
+        Ok(false)
+    }
+
+    fn begin(&mut self, log: LogTail) {
+        self.seal();
+        self.memtables.insert(0, log.memtable.clone());
+        self.log = Some(log);
+    }
+
+    /// A later log begins with the seqno `found`, so all frames before are there by now.
+    fn look_again(&mut self, found: Seqno) -> Result<bool> {
+        let Some(log) = &mut self.log else {
+            let what = format!("the logs go on with seqno {found}, and {} is missing", self.next);
+            return Err(Error::corruption(&self.manifest.name, 0, what));
+        };
+        let batch_from = self.batch_from.unwrap_or(self.next);
+        match log.step(self.next, batch_from, self.state.next_keyspace)? {
+            Step::Frame(frame) => {
+                self.take(frame);
+                Ok(true)
+            }
+            Step::NewKeyspace => Ok(true),
+            Step::Nothing => Err(log.gap(found, self.next)),
+        }
+    }
+
+    /// How far it is. What is shown does not go beyond what may be shown.
+    pub(crate) fn progress(&self) -> TailProgress {
+        let ingest = self.ingests.front().copied();
+        TailProgress {
+            shown: ingest.map_or(self.whole, |ingest| self.whole.min(ingest - 1)),
+            read: self.next - 1,
+            durable: self.durable,
+            ingest,
+            bytes: self.bytes,
+        }
+    }
+
+    /// The view that may be shown now, if it includes all that is in tables.
+    pub(crate) fn view(&self) -> Option<SuperVersion> {
+        let TailProgress { shown, .. } = self.progress();
+        (shown >= self.state.version.tables_through).then(|| SuperVersion {
+            memtables: self.memtables.clone(),
+            shown_through: Some(shown),
+            ..SuperVersion::of(self.version.clone())
+        })
+    }
+}

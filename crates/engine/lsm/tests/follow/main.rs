@@ -1,0 +1,9 @@
+//! Followers: databases that another process writes, and whose writes become visible here.
+
+mod anew;
+mod every_call;
+mod files;
+mod model;
+mod refused;
+mod support;
+mod threads;
