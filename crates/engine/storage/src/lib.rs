@@ -25,6 +25,7 @@
 pub mod blocks;
 mod copy_file;
 pub mod emulated_log_device;
+mod encryption;
 pub mod fault;
 mod file_name;
 pub mod memory;
@@ -34,6 +35,7 @@ mod wrapper;
 
 pub use blocks::BlockStorage;
 pub use emulated_log_device::{Device, DeviceStorage};
+pub use encryption::{ENCRYPTED_MAGIC, Encrypt, Encryption, encrypted_as};
 pub use fault::FaultStorage;
 pub use memory::MemoryStorage;
 pub use posix::PosixStorage;
@@ -132,6 +134,21 @@ pub trait Storage: Send + Sync + 'static {
     /// Whether something else is where this storage was opened, such as another directory at its path.
     fn is_replaced(&self) -> bool {
         false
+    }
+
+    /// The encryption of the files, if they are encrypted.
+    fn encryption(&self) -> Option<Encryption> {
+        None
+    }
+
+    /// The storage with the encrypted bytes of the files, if they are encrypted.
+    fn encrypted(&self) -> Option<&dyn Storage> {
+        None
+    }
+
+    /// Whether the file `name` is encrypted with another key than a new file would be.
+    fn has_old_key(&self, _name: &str) -> Result<bool> {
+        Ok(false)
     }
 
     /// Whether reads wait for writes now, as far as the storage knows: then work that can wait should

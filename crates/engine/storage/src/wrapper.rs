@@ -1,6 +1,6 @@
 //! A storage that is in front of another one and changes some of what it does.
 
-use crate::{LogFile, ReadableFile, Storage, WritableFile};
+use crate::{Encryption, LogFile, ReadableFile, Storage, WritableFile};
 use esker_base::{Result, WriteHint};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -108,6 +108,15 @@ impl<L: FileSystemWrapper> Storage for L {
     }
     fn is_replaced(&self) -> bool {
         self.below().is_replaced()
+    }
+    fn encryption(&self) -> Option<Encryption> {
+        self.below().encryption()
+    }
+    fn encrypted(&self) -> Option<&dyn Storage> {
+        self.below().encrypted()
+    }
+    fn has_old_key(&self, name: &str) -> Result<bool> {
+        self.below().has_old_key(name)
     }
     fn is_busy(&self) -> bool {
         FileSystemWrapper::is_busy(self)

@@ -2,6 +2,7 @@
 
 mod backup;
 pub mod changes;
+mod encryption;
 mod index;
 mod kinds;
 mod lock_wait;
@@ -10,7 +11,8 @@ mod prepared;
 
 use messages::{advice, cycle, damaged, holder, lock_timeout, pool_damaged};
 use std::sync::Arc;
-pub use {backup::BackupError, index::IndexError, lock_wait::LockWait, prepared::PreparedError};
+pub use {backup::BackupError, encryption::EncryptionError, index::IndexError};
+pub use {lock_wait::LockWait, prepared::PreparedError};
 
 /// A result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -86,10 +88,8 @@ pub enum Error {
         first_seqno: u64,
     },
 
-    /// The storage has permanently lost a part of a file, such as a failed chunk of a flash device.
-    ///
-    /// Reading it again does not help. The other parts of the file can be read. The message says
-    /// what to do.
+    /// The storage has permanently lost a part of a file, such as a failed chunk of a flash device. The
+    /// other parts of the file can be read. The message says what to do.
     #[error("could not read {file} at byte {offset}: {what}")]
     Lost {
         /// The file.
@@ -239,9 +239,7 @@ pub enum Error {
         name: String,
     },
 
-    /// Another database, or an earlier open of this one, made the handle or the snapshot.
-    ///
-    /// Get a new one from the open database.
+    /// Another database, or an earlier open of this one, made the handle or the snapshot. Get a new one.
     #[error(
         "{what} can't be used in {store}: another database, or an earlier open of this one, made the \
          handle; get the handle from this database"
@@ -267,9 +265,8 @@ pub enum Error {
         difference: String,
     },
 
-    /// The keyspace has no merge operator, or this open lacks it. Nothing was written.
-    ///
-    /// Values without merges can be read. The message says what to do.
+    /// The keyspace has no merge operator, or this open lacks it. Nothing was written. Values without
+    /// merges can be read. The message says what to do.
     #[error("could not merge in keyspace {keyspace:?}: {reason}")]
     NoMergeOperator {
         /// The name of the keyspace.
@@ -592,6 +589,10 @@ pub enum Error {
     /// A backup cannot be made, or a database not restored from one.
     #[error(transparent)]
     Backup(Box<BackupError>),
+
+    /// The files of a database cannot be decrypted, or must not be written.
+    #[error(transparent)]
+    Encryption(Box<EncryptionError>),
 
     /// A change feed cannot go on, or a consumer not be registered.
     #[error(transparent)]
