@@ -11,8 +11,10 @@ use crate::engine::Engine;
 use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::ForceInstallGuard;
+use crate::version::table_file_name;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::MemTable;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Engine {
@@ -108,6 +110,7 @@ impl Engine {
         self.retry_tables(Some(keyspace));
         let failures = self.tree.filters.failures(keyspace);
         let _hurry = ForceInstallGuard::begin(&self.schedule);
+        let has_old_key = self.has_old_key(keyspace)?;
         // Runs flushed from here on are left to the lanes, or this might never end.
         let before_file = self.tree.installer.next_file();
         loop {
@@ -125,7 +128,9 @@ impl Engine {
                 let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
                     return Err(crate::tree::unknown_keyspace(keyspace));
                 };
-                let around = picker_context::collect(self, &view, &jobs);
+                let mut around = picker_context::collect(self, &view, &jobs);
+                // So that all of its tables are rewritten.
+                around.filtered.extend(has_old_key.then_some(keyspace.id));
                 let wanted =
                     manual::full(keyspace, before_file, &jobs.busy, self.tree.sizes, &around);
                 let (id, is_idle) = (keyspace.id, jobs.busy.is_idle(keyspace.id));
@@ -150,5 +155,18 @@ impl Engine {
             };
             run_plan(self, plan)?;
         }
+    }
+
+    /// Whether a table of `keyspace` is encrypted with another key than a new file would be.
+    fn has_old_key(&self, keyspace: KeyspaceId) -> Result<bool> {
+        let (storage, view) = (&self.tree.storage, self.tree.view.load());
+        if storage.encryption().is_none() {
+            return Ok(false);
+        }
+        let keyspaces = view.version.keyspaces.get(&keyspace).into_iter();
+        let tables = keyspaces.flat_map(|keyspace| keyspace.tables());
+        let files: BTreeSet<u64> = tables.map(|(_, _, table)| table.meta.id.file).collect();
+        let mut names = files.into_iter().map(table_file_name);
+        names.try_fold(false, |old, name| Ok(old || storage.has_old_key(&name)?))
     }
 }

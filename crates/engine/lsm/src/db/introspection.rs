@@ -14,7 +14,7 @@ use crate::version::Version;
 use crate::version::unreadable::UnreadableTable;
 use esker_base::{Error, Result};
 use esker_memtable::{DramTable, DramTableStats};
-use esker_storage::ReadPath;
+use esker_storage::{Encryption, ReadPath};
 
 fn filter_stats(engine: &Engine, version: &Version) -> FilterStats {
     let filters = &engine.tree.filters;
@@ -178,6 +178,11 @@ impl Db {
     /// that call, before the first such read and where nothing else is possible.
     pub fn wide_reads(&self) -> ReadPath {
         self.inner().tree.cache.reader().path()
+    }
+
+    /// Returns the encryption of the files, if they are encrypted.
+    pub fn encryption(&self) -> Option<Encryption> {
+        self.inner().tree.storage.encryption()
     }
 
     /// Returns the bytes that table files and the log segments of MemTables use. 0 in a forked

@@ -12,6 +12,7 @@
 
 pub mod check;
 pub(crate) mod concurrent_check;
+mod encryption_check;
 pub(crate) mod inspected_pool;
 mod kept_logs;
 pub mod logs;
@@ -36,7 +37,7 @@ use crate::recovery::replay;
 use crate::recovery::unlisted_files::{Fate, loss_in};
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
 use esker_base::{Error, KeyspaceId, Result};
-use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
+use esker_storage::{Encryption, ReadableFile, Storage, posix::PosixStorage};
 use esker_table::{BlockCache, Table};
 use inspected_pool::InspectedPool;
 use std::path::Path;
@@ -136,6 +137,16 @@ impl Inspector {
     /// Returns an inspector of the database in `storage`, with its logs in `log_storage`.
     pub fn of(storage: Arc<dyn Storage>, log_storage: Arc<dyn Storage>) -> Self {
         Inspector { storage, log_storage, pool: None }
+    }
+
+    /// Returns the inspector of an encrypted database, whose files `encryption` decrypts.
+    pub fn encryption(self, encryption: &Encryption) -> Self {
+        let storage = encryption.over(self.storage.clone());
+        let log_storage = match self.is_one_storage() {
+            true => storage.clone(),
+            false => encryption.over(self.log_storage),
+        };
+        Inspector { storage, log_storage, ..self }
     }
 
     /// Reads the current manifest.

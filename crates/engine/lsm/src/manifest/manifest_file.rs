@@ -198,7 +198,7 @@ pub fn read_current(storage: &dyn Storage) -> Result<String> {
 
 /// The current manifest, and whether it is complete.
 pub fn read_pointer(storage: &dyn Storage) -> Result<Current> {
-    let bytes = read_file(storage, CURRENT)?;
+    let bytes = super::encrypted_current::read(storage, CURRENT)?;
     let told = std::str::from_utf8(&bytes).ok().and_then(|text| {
         let mut lines = text.split_inclusive('\n').map(|line| {
             let text = line.strip_suffix('\n')?.rsplit_once(' ')?.0;

@@ -8,11 +8,12 @@
 //! `version_set` is the one place that appends an edit and publishes the version that it makes;
 //! `version_edit` encodes edits, `manifest_state` applies them, and `invariants` checks the result.
 //! `feed_changes` and `feed_state` are the part of both for change feeds.
-//! `manifest_file` reads and writes records, and `manifest_tail` reads those that another process
-//! appends. `zombie_tables` holds files that readers still use.
+//! `manifest_file` reads and writes records, `encrypted_current` reads `CURRENT`, and `manifest_tail`
+//! reads records that another process appends. `zombie_tables` holds files that readers still use.
 //!
 //! See `docs/formats/manifest.md`.
 
+mod encrypted_current;
 pub mod feed_changes;
 pub(crate) mod feed_state;
 pub mod invariants;

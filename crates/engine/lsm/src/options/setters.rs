@@ -7,6 +7,7 @@ use crate::fold::operators::OperatorName;
 use crate::resources::Resources;
 use esker_api::{CompactionFilter, MergeOperator};
 use esker_memtable::Forwarding;
+use esker_storage::Encryption;
 use esker_table::Compression;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +125,13 @@ impl Settings {
         self
     }
 
+    /// Sets the encryption of all files, from the creation of the database on. Default: `None`.
+    #[must_use]
+    pub fn encryption(mut self, encryption: impl Into<Encryption>) -> Self {
+        self.encryption = Some(encryption.into());
+        self
+    }
+
     /// Sets the memory and threads that the database shares with others of this process. They replace
     /// `memory_bytes` and `background_threads`. Default: `None`.
     #[must_use]
@@ -190,6 +198,14 @@ mod tests {
     use super::*;
     use esker_api::{FilterDecision, FilterError, Max};
 
+    struct NoKeys;
+
+    impl esker_storage::Encrypt for NoKeys {
+        fn over(&self, below: Arc<dyn esker_storage::Storage>) -> Arc<dyn esker_storage::Storage> {
+            below
+        }
+    }
+
     /// Keeps everything.
     struct Keep;
 
@@ -224,6 +240,7 @@ mod tests {
         assert_eq!(default_keyspace, keyspace);
 
         let resources = Resources::new(32 << 20, 1).unwrap();
+        let encryption = Encryption::new(NoKeys);
         let set = Settings::default()
             .log(Log::None)
             .recovery(Recovery::Strict)
@@ -240,6 +257,7 @@ mod tests {
             .default_keyspace(keyspace)
             .merge_operator(Max)
             .compaction_filter(Keep)
+            .encryption(encryption.clone())
             .resources(resources.clone());
         assert!(set.merge_operators.named("max").is_some());
         assert!(set.compaction_filters.named("keep").is_some());
@@ -259,6 +277,7 @@ mod tests {
             default_keyspace: keyspace,
             merge_operators: set.merge_operators.clone(),
             compaction_filters: set.compaction_filters.clone(),
+            encryption: Some(encryption),
             resources: Some(resources),
         };
         assert_eq!(set, expected);

@@ -11,6 +11,7 @@ use crate::limits::within;
 use crate::resources::Resources;
 use esker_base::{Error, Result};
 use esker_memtable::{Forwarding, MemTable};
+use esker_storage::Encryption;
 use esker_table::Compression;
 use std::fmt;
 use std::path::PathBuf;
@@ -266,6 +267,12 @@ pub struct Settings {
     /// there that a reader sees, and [`Stats::filters`](crate::Stats::filters) names the keyspaces.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub compaction_filters: CompactionFilters,
+    /// The encryption of all files. Default: `None`, and nothing is encrypted.
+    ///
+    /// A database is encrypted from its creation on, or never. An encrypted one cannot have its log in a
+    /// pool.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub encryption: Option<Encryption>,
     /// Memory and threads that several databases of this process share. Default: `None`, and the
     /// database has its own.
     ///
@@ -293,6 +300,7 @@ impl Default for Settings {
             default_keyspace: KeyspaceSettings::default(),
             merge_operators: MergeOperators::default(),
             compaction_filters: CompactionFilters::default(),
+            encryption: None,
             resources: None,
         }
     }
@@ -308,6 +316,18 @@ impl Settings {
         let (extents, ahead) = (pool.extents(), segments_ahead(pool.extents()));
         self.sealed_segments = extents.saturating_sub(1 + ahead).clamp(1, SEALED_SEGMENTS_MOST);
         self
+    }
+
+    /// Fails if the log is in a pool, and the files of the database are encrypted.
+    pub(crate) fn check_encryption(&self, is_encrypted: bool) -> Result<()> {
+        match &self.log {
+            Log::Pmem { pool, .. } if is_encrypted => Err(Error::InvalidSetting {
+                setting: "encryption",
+                value: format!("given together with the pool {}", pool.display()),
+                reason: "the MemTables in a pool are not encrypted; keep the log in files".into(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The settings as a database with its [`Settings::resources`] takes them.
@@ -384,6 +404,7 @@ impl Settings {
             });
         }
         self.default_keyspace.validate()?;
+        self.check_encryption(self.encryption.is_some())?;
         let least = self.segment_bytes * 2;
         if self.memory_bytes < least && !matches!(self.log, Log::Pmem { .. }) {
             return Err(Error::InvalidSetting {

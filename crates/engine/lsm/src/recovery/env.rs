@@ -9,7 +9,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::options::settings::{Log, Settings};
 use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, seed_from_os};
 use esker_pmem::{Accept, Pool};
-use esker_storage::{PosixStorage, Storage, WideReader};
+use esker_storage::{Encryption, PosixStorage, Storage, WideReader};
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -101,6 +101,25 @@ impl Env {
     /// that apply in it.
     pub(crate) fn fit(self, settings: Settings) -> Result<(Env, Settings)> {
         let settings = settings.with_resources();
+        let env = match &settings.encryption {
+            Some(encryption) => self.encrypted(encryption),
+            None => self,
+        };
+        settings.check_encryption(env.storage.encryption().is_some())?;
+        env.with_log_of(settings)
+    }
+
+    /// The environment with files that are encrypted, unless its own are.
+    fn encrypted(self, encryption: &Encryption) -> Env {
+        let over = |storage: Arc<dyn Storage>| match storage.encryption() {
+            Some(_) => storage,
+            None => encryption.over(storage),
+        };
+        let log_storage = self.log_storage.map(over);
+        Env { storage: over(self.storage), log_storage, ..self }
+    }
+
+    fn with_log_of(self, settings: Settings) -> Result<(Env, Settings)> {
         match (&settings.log, self.pool.clone()) {
             (Log::Pmem { .. }, Some(pool)) => {
                 let settings = settings.with_pool(&pool);

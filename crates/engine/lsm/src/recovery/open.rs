@@ -124,7 +124,7 @@ pub(crate) fn open_read_only(env: Env, settings: Settings) -> Result<Arc<EngineH
             Err(Error::NewerVersion { file, found, supported }) => {
                 return Err(Error::NewerVersion { file, found, supported });
             }
-            Err(error @ Error::NotADatabase { .. }) => return Err(error),
+            Err(error @ (Error::NotADatabase { .. } | Error::Encryption(_))) => return Err(error),
             Err(_) => env.clock.sleep(Duration::from_millis(5)),
         }
     }

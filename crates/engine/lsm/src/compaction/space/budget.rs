@@ -29,7 +29,7 @@ pub struct PickerContext {
     pub aged_through: Seqno,
     /// The time by which entries have expired, in milliseconds since 1970-01-01.
     pub now: u64,
-    /// The keyspaces whose tables a full compaction rewrites for their compaction filter.
+    /// The keyspaces whose tables a full compaction rewrites: for their compaction filter, or a new key.
     pub filtered: BTreeSet<KeyspaceId>,
     /// What expired before this time has stayed for too long.
     pub expired_before: u64,

@@ -137,6 +137,7 @@ impl Inspector {
                         .into(),
             });
         }
+        super::encryption_check::check(&*self.storage)?;
         let _lock = self.storage.lock()?;
         self.with_pool_opened(PoolRepair::ToMend)?.repair_alone(missing_logs)
     }

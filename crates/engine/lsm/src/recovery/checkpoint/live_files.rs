@@ -10,7 +10,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::version::{TableId, table_file_name};
 use esker_base::{Error, Result, Seqno};
-use esker_storage::{MemoryStorage, PosixStorage, ReadableFile, Storage};
+use esker_storage::{Encryption, MemoryStorage, PosixStorage, ReadableFile, Storage};
 use esker_table::{BlockCache, Table};
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,14 @@ impl LiveFiles {
     /// # Errors
     /// [`Error::NotADatabase`] if it is no checkpoint, [`Error::Corruption`] if its manifest is damaged.
     pub fn of_checkpoint(dir: impl AsRef<Path>, database: u64) -> Result<LiveFiles> {
-        let storage: Arc<dyn Storage> = Arc::new(PosixStorage::open(dir.as_ref())?);
+        LiveFiles::of_checkpoint_in(Arc::new(PosixStorage::open(dir.as_ref())?), database)
+    }
+
+    /// Returns the files of the checkpoint in `storage`, as [`LiveFiles::of_checkpoint`] does.
+    ///
+    /// # Errors
+    /// The errors of [`LiveFiles::of_checkpoint`].
+    pub fn of_checkpoint_in(storage: Arc<dyn Storage>, database: u64) -> Result<LiveFiles> {
         let manifest = match replay::look(&*storage)? {
             replay::DirectoryState::Database(name) => name,
             replay::DirectoryState::Nothing => {
@@ -71,6 +78,11 @@ impl LiveFiles {
     /// Returns the identity of the database: a random number that it got when it was created.
     pub fn database(&self) -> u64 {
         self.database
+    }
+
+    /// Returns the encryption of the files, if they are encrypted. [`LiveFiles::open`] decrypts them.
+    pub fn encryption(&self) -> Option<Encryption> {
+        self.storage.encryption()
     }
 
     /// Returns a sequence number such that the files have all writes up to it. They have later ones, too,

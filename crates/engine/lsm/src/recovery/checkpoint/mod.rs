@@ -16,8 +16,9 @@ use crate::recovery::replay::DirectoryState;
 use crate::stats::events::{EventKind, Span};
 use crate::version::table_file_name;
 use esker_base::{Error, Result, Rng};
-use esker_storage::{PosixStorage, Storage};
+use esker_storage::{PosixStorage, Storage, encrypted_as};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Writes a checkpoint into the directory `dir`, which must be missing or empty. Stops once
 /// `goes_on` returns false.
@@ -28,10 +29,12 @@ pub(crate) fn checkpoint_into(
 ) -> Result<()> {
     // Directories that the checkpoint makes, the deepest first.
     let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
-    let target = PosixStorage::create(dir)?;
-    let made = checkpoint(inner, &target, goes_on);
+    let directory = Arc::new(PosixStorage::create(dir)?);
+    let target = encrypted_as(&*inner.tree.storage, directory.clone());
+    let made = checkpoint(inner, &*target, goes_on);
+    drop(target);
     if made.is_err() && !missing.is_empty() {
-        let _ = target.remove_if_empty();
+        let _ = directory.remove_if_empty();
         for parent in &missing[1..] {
             // One that somebody else uses by now is not empty, and stays.
             let _ = std::fs::remove_dir(parent);

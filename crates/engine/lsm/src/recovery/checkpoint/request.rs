@@ -254,7 +254,7 @@ pub(crate) fn remove_request_files(storage: &dyn Storage) {
 
 /// Takes a request, if there is one, and answers it. Returns whether there was one.
 pub(crate) fn answer(inner: &Engine) -> Result<bool> {
-    let storage = &*inner.tree.storage;
+    let storage = place(inner);
     if !storage.exists(BELL)? {
         return Ok(false);
     }
@@ -272,7 +272,7 @@ pub(crate) fn answer(inner: &Engine) -> Result<bool> {
 
 /// Takes the request in the file `name` and answers it. Returns false if it is not whole, or withdrawn.
 fn answer_to(inner: &Engine, name: &str, number: &str) -> Result<bool> {
-    let storage = &*inner.tree.storage;
+    let storage = place(inner);
     let Some(body) = read_whole(storage, name)? else { return Ok(false) };
     let taken = format!("{name}{TAKEN}");
     match storage.rename(name, &taken) {
@@ -292,7 +292,13 @@ fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
         None => return Ok(()),
     };
     let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
-    write_whole(&*inner.tree.storage, &format!("{ANSWER}{number}"), &said)
+    write_whole(place(inner), &format!("{ANSWER}{number}"), &said)
+}
+
+/// Where requests and answers are. They are not encrypted: a requester needs no key.
+fn place(inner: &Engine) -> &dyn Storage {
+    let storage = &*inner.tree.storage;
+    storage.encrypted().unwrap_or(storage)
 }
 
 /// Answers requests until the database closes. The requester fails if its request cannot be read or
