@@ -54,6 +54,7 @@ impl Repository {
         files: &LiveFiles,
         goes_on: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<BackupReport> {
+        Repository::expect_encrypted(files.encryption(), &*self.storage)?;
         let _lock = self.storage.lock()?;
         self.claim(files.database())?;
         self.remove_partial_files()?;

@@ -7,7 +7,7 @@ use crate::shipment::{Piece, Shipment, unhex};
 use esker_base::checksum::crc32c;
 use esker_base::{BackupError, Error, Result, Seqno};
 use esker_lsm::LogSegments;
-use esker_storage::{MemoryStorage, PosixStorage, Storage};
+use esker_storage::{MemoryStorage, PosixStorage, Storage, encrypted_as};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -63,7 +63,8 @@ impl Repository {
         let chain = self.chain(point)?;
         let was_missing = !dir.as_ref().exists();
         let target = PosixStorage::create(dir.as_ref())?;
-        let restored = self.restore_chain(chain, Arc::new(target), goes_on);
+        let target = encrypted_as(&*self.storage, Arc::new(target));
+        let restored = self.restore_chain(chain, target, goes_on);
         if restored.is_err() && was_missing {
             let _ = std::fs::remove_dir(dir.as_ref());
         }

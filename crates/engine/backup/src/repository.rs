@@ -3,8 +3,10 @@
 use crate::record::Backup;
 use crate::stored;
 use esker_base::checksum::crc32c;
-use esker_base::{BackupError, Clock, Error, FileKind, Result, SystemClock, WriteHint};
-use esker_storage::{PosixStorage, Storage};
+use esker_base::{
+    BackupError, Clock, EncryptionError, Error, FileKind, Result, SystemClock, WriteHint,
+};
+use esker_storage::{ENCRYPTED_MAGIC, Encryption, PosixStorage, Storage};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +72,20 @@ impl Repository {
     /// [`BackupError::NotARepository`] if other files are there, [`Error::Io`] if the directory cannot be
     /// made or read.
     pub fn create(dir: impl AsRef<Path>) -> Result<Repository> {
-        let storage = Arc::new(PosixStorage::create(dir.as_ref())?);
+        Repository::create_with(dir, None)
+    }
+
+    /// Opens the repository in `dir`, whose files `encryption` encrypts, or creates it as
+    /// [`Repository::create`] does. Backups of an encrypted database need an encrypted repository.
+    ///
+    /// # Errors
+    /// The errors of [`Repository::create`]; [`Error::Encryption`] if the repository is encrypted and no key was
+    /// given.
+    pub fn create_with(
+        dir: impl AsRef<Path>,
+        encryption: Option<&Encryption>,
+    ) -> Result<Repository> {
+        let storage = over(PosixStorage::create(dir.as_ref())?, encryption);
         let repository = Repository::of(storage, Arc::new(SystemClock::new()));
         repository.expect_repository_or_nothing()?;
         Ok(repository)
@@ -81,13 +96,22 @@ impl Repository {
     /// # Errors
     /// [`BackupError::NotARepository`] if there is none, [`Error::Io`] if the directory cannot be read.
     pub fn open(dir: impl AsRef<Path>) -> Result<Repository> {
+        Repository::open_with(dir, None)
+    }
+
+    /// Opens the repository in `dir`, whose files `encryption` encrypts.
+    ///
+    /// # Errors
+    /// The errors of [`Repository::open`]; [`Error::Encryption`] if the repository is encrypted and no key was
+    /// given.
+    pub fn open_with(dir: impl AsRef<Path>, encryption: Option<&Encryption>) -> Result<Repository> {
         let dir = dir.as_ref();
         if !dir.is_dir() {
             let place = dir.display().to_string();
             let reason = "there is no such directory".into();
             return Err(Error::Backup(Box::new(BackupError::NotARepository { place, reason })));
         }
-        let storage = Arc::new(PosixStorage::open(dir)?);
+        let storage = over(PosixStorage::open(dir)?, encryption);
         let repository = Repository::of(storage, Arc::new(SystemClock::new()));
         if repository.database()?.is_none() {
             return Err(repository.not_one("no backup was made into it"));
@@ -205,6 +229,10 @@ impl Repository {
         let file = self.storage.open(name)?;
         let mut bytes = vec![0; file.len()?.min(bytes_max) as usize];
         file.read_exact_at(0, &mut bytes)?;
+        if self.storage.encryption().is_none() && bytes.starts_with(&ENCRYPTED_MAGIC) {
+            let place = self.storage.describe();
+            return Err(EncryptionError::KeyNeeded { place }.into());
+        }
         // What is no text has no right checksum.
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
@@ -213,6 +241,22 @@ impl Repository {
     pub(crate) fn data_files(&self) -> Result<BTreeMap<String, u64>> {
         let names = self.storage.list()?.into_iter().filter(|name| stored::is_stored(name));
         names.map(|name| Ok((name.clone(), self.storage.open(&name)?.len()?))).collect()
+    }
+
+    /// Fails if files of a database with this `encryption` would not be encrypted in `target`.
+    pub(crate) fn expect_encrypted(
+        encryption: Option<Encryption>,
+        target: &dyn Storage,
+    ) -> Result<()> {
+        match encryption.is_some() && target.encryption().is_none() {
+            true => Err(EncryptionError::Exposed {
+                what: "a copy",
+                target: target.describe(),
+                instead: "give the copy a key, too",
+            }
+            .into()),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn damaged(&self, name: &str, what: impl Into<String>) -> Error {
@@ -231,6 +275,14 @@ impl std::fmt::Debug for Repository {
         f.debug_struct("Repository")
             .field("storage", &self.storage.describe())
             .finish_non_exhaustive()
+    }
+}
+
+fn over(storage: PosixStorage, encryption: Option<&Encryption>) -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    match encryption {
+        Some(encryption) => encryption.over(storage),
+        None => storage,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::record::{Backup, BackupFile};
 use crate::repository::{Progress, Repository};
 use esker_base::{Error, FileKind, Result, WriteHint};
 use esker_lsm::RESTORING;
-use esker_storage::{PosixStorage, ReadableFile, Storage, WritableFile};
+use esker_storage::{PosixStorage, ReadableFile, Storage, WritableFile, encrypted_as};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,10 +63,12 @@ impl Repository {
         // Before a directory is made.
         let backup = self.find(number)?;
         let was_missing = !dir.as_ref().exists();
-        let target = PosixStorage::create(dir.as_ref())?;
-        let restored = self.restore_into(&backup, &target, goes_on);
+        let directory = Arc::new(PosixStorage::create(dir.as_ref())?);
+        let target = encrypted_as(&*self.storage, directory.clone());
+        let restored = self.restore_into(&backup, &*target, goes_on);
+        drop(target);
         if restored.is_err() && was_missing {
-            let _ = target.remove_if_empty();
+            let _ = directory.remove_if_empty();
         }
         restored
     }
@@ -92,6 +94,7 @@ impl Repository {
         goes_on: &mut dyn FnMut(Progress) -> bool,
         finish: Option<&mut dyn FnMut() -> Result<()>>,
     ) -> Result<RestoreReport> {
+        Repository::expect_encrypted(self.storage.encryption(), target)?;
         // Before the lock, which writes a file; and again, as another process may have come first.
         expect_empty(target)?;
         let lock = target.lock()?;

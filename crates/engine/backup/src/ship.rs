@@ -36,6 +36,7 @@ impl Repository {
     /// The errors of [`Repository::back_up`] and [`Db::change_consumer`]. After an error the repository has what it had,
     /// and the next call goes on.
     pub fn ship(&self, db: &Db, bound_bytes: u64) -> Result<ShipReport> {
+        Repository::expect_encrypted(db.encryption(), &*self.storage)?;
         let name = format!("repository {}", self.storage.describe());
         let consumer = db.change_consumer(&name, bound_bytes)?;
         let mut report = ShipReport::default();
