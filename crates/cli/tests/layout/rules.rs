@@ -9,11 +9,12 @@ pub const BUILDINGS: [&str; 2] = ["crates", "lab"];
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 26] = [
+pub const LAYERS: [&str; 27] = [
     "base",
     "api",
     "uring",
     "storage",
+    "encryption",
     "pmem",
     "memtable",
     "table",

@@ -1,0 +1,165 @@
+//! Keys that are wrong, missing, not needed, or new.
+
+use crate::{expect, keys, small, write};
+use esker_base::{EncryptionError, Error, Result};
+use esker_encryption::{KeyUsage, keys_in_use};
+use esker_lsm::inspect::{Inspector, MissingLogPolicy};
+use esker_lsm::{Db, Log, Settings};
+use esker_storage::{Encryption, MemoryStorage, PosixStorage, Storage};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// All files of a directory.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let read = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().unwrap();
+        (name != "LOCK").then(|| (name, std::fs::read(entry.path()).unwrap()))
+    };
+    entries.filter_map(read).collect()
+}
+
+/// Opens the database in each way, and returns the errors, which must have changed nothing.
+fn refusals(dir: &Path, settings: &Settings, encryption: Option<&Encryption>) -> Vec<Error> {
+    let before = files(dir);
+    let inspector = || {
+        let inspector = Inspector::open(dir, None).unwrap();
+        match encryption {
+            Some(encryption) => inspector.encryption(encryption),
+            None => inspector,
+        }
+    };
+    let ways: [Result<()>; 5] = [
+        Db::open(dir, settings.clone()).map(|_| ()),
+        Db::open_existing(dir, settings.clone()).map(|_| ()),
+        Db::open_read_only(dir, settings.clone()).map(|_| ()),
+        inspector().check(&mut |_| {}).map(|_| ()),
+        inspector().repair(MissingLogPolicy::Refuse).map(|_| ()),
+    ];
+    assert!(files(dir) == before, "something was changed");
+    ways.into_iter().map(|way| way.expect_err("it is refused")).collect()
+}
+
+fn kind(error: &Error) -> &EncryptionError {
+    match error {
+        Error::Encryption(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+fn closed(dir: &Path, settings: Settings) {
+    let db = Db::open(dir, settings).unwrap();
+    write(&db, 0);
+    db.flush().unwrap();
+    write(&db, 1);
+    db.close().unwrap();
+}
+
+#[test]
+fn an_encrypted_database_is_not_opened_without_its_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    closed(dir, small().encryption(keys(&[1])));
+    for error in refusals(dir, &small(), None) {
+        assert!(
+            matches!(kind(&error), EncryptionError::KeyNeeded { place } if Path::new(place) == dir)
+        );
+        let shown = error.to_string();
+        assert!(shown.contains("ESKER_KEY") && shown.contains("--key-file"), "{shown}");
+    }
+    let other = Encryption::from(keys(&[2, 3]));
+    for error in refusals(dir, &small().encryption(other.clone()), Some(&other)) {
+        let EncryptionError::UnknownKey { file, key, given } = kind(&error) else {
+            panic!("{error}")
+        };
+        assert!(Path::new(file).starts_with(dir), "{file}");
+        assert_eq!(*key, esker_encryption::Key::new([1; 32]).id().to_string());
+        assert_eq!(given.split(", ").count(), 2);
+    }
+    let db = Db::open(dir, small().encryption(keys(&[1]))).unwrap();
+    expect(&db, 1);
+}
+
+#[test]
+fn a_database_that_is_not_encrypted_is_not_opened_with_a_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    closed(dir, small());
+    let encryption = Encryption::from(keys(&[1]));
+    for error in refusals(dir, &small().encryption(encryption.clone()), Some(&encryption)) {
+        let EncryptionError::NotEncrypted { place } = kind(&error) else { panic!("{error}") };
+        assert_eq!(Path::new(place), dir);
+    }
+    expect(&Db::open(dir, small()).unwrap(), 1);
+}
+
+#[test]
+fn a_log_in_a_pool_is_refused() {
+    let log = Log::Pmem { pool: "/dev/shm/none".into(), emulated: true };
+    let error = small().log(log).encryption(keys(&[1])).validate().unwrap_err();
+    assert!(error.to_string().contains("pool"), "{error}");
+}
+
+#[test]
+fn files_that_are_not_encrypted_are_no_part_of_an_encrypted_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plain, encrypted) = (dir.path().join("plain"), dir.path().join("encrypted"));
+    closed(&plain, small());
+    closed(&encrypted, small().encryption(keys(&[1])));
+    let tables = |dir: &Path| {
+        let names = files(dir).into_keys().filter(|name| name.ends_with(".tables"));
+        names.collect::<Vec<_>>()
+    };
+    let replaced =
+        tables(&encrypted).into_iter().find(|name| tables(&plain).contains(name)).unwrap();
+    std::fs::copy(plain.join(&replaced), encrypted.join(&replaced)).unwrap();
+    let error = Db::open(&encrypted, small().encryption(keys(&[1]))).expect_err("it is damaged");
+    assert!(error.is_corruption() && error.to_string().contains(&replaced), "{error}");
+}
+
+fn usage(dir: &Path) -> KeyUsage {
+    keys_in_use(&PosixStorage::open(dir).unwrap()).unwrap()
+}
+
+#[test]
+fn compaction_rotates_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    closed(dir, small().encryption(keys(&[1])));
+    let ids = |usage: KeyUsage| usage.files.into_keys().collect::<Vec<_>>();
+    let [old, new] = [1, 2].map(|key| esker_encryption::Key::new([key; 32]).id());
+    assert_eq!(ids(usage(dir)), [old]);
+    let settings = small().encryption(keys(&[2, 1]));
+    let db = Db::open(dir, settings.clone()).unwrap();
+    write(&db, 2);
+    db.flush().unwrap();
+    let mut both = vec![old, new];
+    both.sort();
+    assert_eq!(ids(usage(dir)), both);
+    db.compact().unwrap();
+    db.close().unwrap();
+    // A file that a reader had until the end is removed by the next open.
+    Db::open(dir, settings).unwrap().close().unwrap();
+    assert_eq!(ids(usage(dir)), [new], "{:?}", usage(dir));
+    // Without the old key.
+    let db = Db::open(dir, small().encryption(keys(&[2]))).unwrap();
+    expect(&db, 2);
+    let written = db.stats().compaction_bytes;
+    db.compact().unwrap();
+    db.compact().unwrap();
+    assert_eq!(db.stats().compaction_bytes, written, "nothing is rewritten once all is new");
+}
+
+#[test]
+fn a_storage_that_is_encrypted_already_is_not_encrypted_twice() {
+    let memory = MemoryStorage::new();
+    let storage = crate::over(memory.clone());
+    let env = esker_lsm::Env::over(Arc::new(storage));
+    let db = Db::open_with(env, small().encryption(keys(&[1]))).unwrap();
+    write(&db, 0);
+    db.close().unwrap();
+    assert!(memory.exists("CURRENT").unwrap());
+    let env = esker_lsm::Env::over(Arc::new(memory));
+    expect(&Db::open_with(env, small().encryption(keys(&[1]))).unwrap(), 0);
+}
