@@ -15,6 +15,7 @@ pub mod content;
 pub mod damage;
 pub mod damaged;
 pub mod decoders;
+mod encryption;
 pub mod harness;
 pub mod kill;
 pub mod killed_tpcc;

@@ -2,6 +2,7 @@
 //! mishaps.
 
 use crate::clock::SimClock;
+use crate::encryption::Encrypted;
 use crate::operations::Fault;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Rng};
@@ -37,6 +38,8 @@ pub struct Machine {
     remains: Arc<Mutex<Option<Remains>>>,
     clock: Arc<SimClock>,
     rng: Rng,
+    /// How the disks are encrypted, if they are.
+    encrypted: Option<Encrypted>,
     /// For each disk, the number of mutating calls after which its last planned fault has struck.
     faults_until: [u64; 2],
     /// Whether faults of writes were planned in this process.
@@ -61,6 +64,7 @@ impl Machine {
             remains: Arc::default(),
             clock: Arc::default(),
             rng,
+            encrypted: None,
             faults_until: [0; 2],
             had_faults: false,
             read_faults: 0,
@@ -74,20 +78,42 @@ impl Machine {
         self
     }
 
+    /// The machine, whose disks are encrypted if `seed` is there.
+    pub fn encrypted(self, seed: Option<u64>) -> Self {
+        Machine { encrypted: seed.map(Encrypted::new), ..self }
+    }
+
+    /// Whether its disks are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.encrypted.is_some()
+    }
+
+    /// `disk` as the database is to see it.
+    pub fn storage(&self, disk: &FaultStorage) -> Arc<dyn Storage> {
+        let disk = Arc::new(disk.clone());
+        match &self.encrypted {
+            Some(encrypted) => encrypted.over(disk),
+            None => disk,
+        }
+    }
+
     /// The environment for the next process.
     pub fn env(&mut self) -> Env {
+        if let Some(encrypted) = &mut self.encrypted {
+            encrypted.rotate();
+        }
         self.env_on(self.disk.clone(), self.log_disk.clone())
     }
 
     /// An environment on other disks with the same persistent memory, time and randomness.
     pub fn env_on(&mut self, disk: FaultStorage, log_disk: Option<FaultStorage>) -> Env {
         let pool = Pool::over(self.memory.clone(), "pool").expect("a pool is whole at any time");
-        let mut env = Env::over(Arc::new(disk))
+        let mut env = Env::over(self.storage(&disk))
             .pool(pool)
             .clock(self.clock.clone())
             .background(Arc::new(Stepped))
             .seed(self.rng.next_u64());
-        env.log_storage = log_disk.map(|disk| Arc::new(disk) as Arc<dyn Storage>);
+        env.log_storage = log_disk.map(|disk| self.storage(&disk));
         env
     }
 

@@ -254,6 +254,11 @@ pub struct History {
 }
 
 impl History {
+    /// Whether the files are encrypted: in one of four histories, which then has no pool.
+    pub fn is_encrypted(&self) -> bool {
+        self.seed % 4 == 2
+    }
+
     /// The history of `seed`.
     pub fn draw(seed: u64) -> History {
         let mut rng = Rng::new(seed);

@@ -60,6 +60,14 @@ impl OpenSettings {
         OpenSettings { log, segment_kib, sealed, dram_bytes, forwarding }
     }
 
+    /// The same, for a machine whose disks are encrypted or not. What is encrypted has no pool.
+    pub fn if_encrypted(self, is_encrypted: bool) -> Self {
+        match self.log {
+            LogMode::Pmem if is_encrypted => OpenSettings { log: LogMode::Always, ..self },
+            _ => self,
+        }
+    }
+
     /// As the engine takes them. The log directory and the pool are the machine's, not the settings'.
     pub fn settings(&self) -> Settings {
         let file = |sync| Log::File { dir: None, sync };

@@ -86,7 +86,7 @@ impl Harness {
         let closed = std::mem::take(&mut self.closed);
         let before = self.settings.log;
         if let Some(settings) = recovery.settings {
-            self.settings = settings;
+            self.settings = settings.if_encrypted(self.machine.is_encrypted());
         }
         if !closed && !self.settings.log.finds_logs_of(before) {
             match self.open_elsewhere()? {

@@ -135,9 +135,10 @@ impl Harness {
     fn new(history: &History) -> Self {
         Harness {
             machine: Machine::new(history.seed, history.own_log, history.extents)
-                .settling_after(history.settles_after),
+                .settling_after(history.settles_after)
+                .encrypted(history.is_encrypted().then_some(history.seed)),
             model: Model::new(),
-            settings: history.settings,
+            settings: history.settings.if_encrypted(history.is_encrypted()),
             default_keyspace: history.default_keyspace,
             db: None,
             snapshots: (0..SLOTS).map(|_| None).collect(),

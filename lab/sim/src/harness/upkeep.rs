@@ -87,7 +87,7 @@ impl Harness {
     pub(super) fn checkpoint(&mut self) -> Check {
         let target = self.machine.another_disk();
         let calls = self.machine.calls();
-        if let Err(error) = self.db().checkpoint_to(&target) {
+        if let Err(error) = self.db().checkpoint_to(&*self.machine.storage(&target)) {
             return self.excuse("a checkpoint", &error, calls);
         }
         self.model.all_durable();
