@@ -13,6 +13,7 @@ use esker::options::{Compression, Dedup, Ratio, Shape};
 use esker::{KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_base::limit_line;
 use esker_bench::Engine;
+use esker_encryption::{Key, Keys};
 use esker_peers::PeerSettings;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,9 +27,10 @@ struct Own {
 }
 
 /// How Esker runs under each of its names.
-static OWN: [Own; 21] = [
+static OWN: [Own; 22] = [
     Own::logging("esker-wal", OwnLog::File(SyncPolicy::Os)),
     Own::logging("esker-wal-sync", OwnLog::File(SyncPolicy::Always)),
+    Own::logging(ENCRYPTED, OwnLog::File(SyncPolicy::Os)),
     Own::logging("esker-nolog", OwnLog::None),
     Own::logging("esker-wbl", OwnLog::Pool),
     Own::logging("esker-log-sata", OwnLog::Device(LogDevice::Emulated("sata"))),
@@ -77,6 +79,14 @@ const fn per_level(hundredths: u32) -> Dedup {
 
 const fn space_goal(hundredths: u32) -> Dedup {
     Dedup::SpaceGoal { amp: Ratio::of_hundredths(hundredths) }
+}
+
+/// As `esker-wal`, and its files are encrypted.
+const ENCRYPTED: &str = "esker-encrypted";
+
+/// The key of the engine that is encrypted. Its files are removed after the run.
+fn key() -> Outcome<Keys> {
+    Ok(Keys::new([Key::new([7; 32])])?)
 }
 
 /// NoveLSM's write path, made of Esker's parts.
@@ -351,6 +361,7 @@ pub fn open(
                 log => log,
             };
             let own = settings.own(log.log());
+            let own = if *name == ENCRYPTED { own.encryption(key()?) } else { own };
             Ok(Opened::Own(match log {
                 OwnLog::Pool => {
                     EskerEngine::open_with_pool(name, dir, own, &settings.pool, keyspace)?
