@@ -55,6 +55,7 @@ impl DatabaseOptions {
             .background_threads(self.background_threads.unwrap_or(default.background_threads))
             .background_write_rate(self.background_write_rate.unwrap_or_default())
             .answers_requests(true);
+        let settings = home.keys.apply(settings)?;
         settings.validate()?;
         Ok(settings)
     }

@@ -4,6 +4,7 @@
 //!
 //! * [`place`]: the database, the keyspace and the range that a command works on;
 //! * [`database_options`]: settings of a database as flags;
+//! * [`keys`]: the keys of an encrypted database;
 //! * [`session`]: the database that a shell keeps open for the commands of its lines;
 //! * [`import`]: readers of the formats that `esker import` takes; [`tree`]: the picture of the levels;
 //! * the library `esker_cli`: output, messages, exit statuses, units.
@@ -20,6 +21,7 @@ mod commands;
 mod database_options;
 mod demo;
 mod import;
+mod keys;
 mod place;
 mod secret_file;
 mod session;

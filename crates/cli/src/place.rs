@@ -3,6 +3,7 @@
 use crate::failure::{Answer, Failure, Outcome};
 use crate::form::Notation;
 use crate::interrupt::Interrupt;
+use crate::keys::KeyPlace;
 use crate::output::tell;
 use crate::session;
 use crate::text::escape;
@@ -26,6 +27,8 @@ pub struct Home {
     pub db: PathBuf,
     #[command(flatten)]
     pub log: LogPlace,
+    #[command(flatten)]
+    pub keys: KeyPlace,
     /// Open for writing even if intact frames of the log follow a damaged one. Keeps the writes before it
     #[arg(long)]
     pub accept_torn_log: bool,
@@ -38,6 +41,8 @@ pub struct Files {
     pub db: PathBuf,
     #[command(flatten)]
     pub log: LogPlace,
+    #[command(flatten)]
+    pub keys: KeyPlace,
 }
 
 /// Where a database's log is.
@@ -60,7 +65,7 @@ impl Files {
         if chunk_device::is_device(&self.db) {
             let storage: Arc<FlashStorage> =
                 Arc::new(FlashStorage::open(chunk_device::open(&self.db)?)?);
-            return Ok(Inspector::of(storage.clone(), storage));
+            return decrypting(Inspector::of(storage.clone(), storage), &self.keys);
         }
         self.inspect()
     }
@@ -71,7 +76,7 @@ impl Files {
             let reason = "the files of a database on a flash device can't be inspected one by one";
             return Err(Failure::Usage(reason.to_owned()));
         }
-        self.log.inspect(&self.db)
+        decrypting(self.log.inspect(&self.db)?, &self.keys)
     }
 }
 
@@ -117,14 +122,19 @@ impl Home {
         if log.emulated {
             out += " --emulated";
         }
+        if let Some(file) = &self.keys.key_file {
+            out += &format!(" --key-file {}", quoted(file));
+        }
         out
     }
 
     /// Inspects its files, all of them together, without opening it.
     pub fn inspect(&self) -> Outcome<Inspector> {
         match self.on_flash(Access::Read)? {
-            Some(Env { storage, .. }) => Ok(Inspector::of(storage.clone(), storage)),
-            None => self.log.inspect(&self.db),
+            Some(Env { storage, .. }) => {
+                decrypting(Inspector::of(storage.clone(), storage), &self.keys)
+            }
+            None => decrypting(self.log.inspect(&self.db)?, &self.keys),
         }
     }
 
@@ -138,7 +148,7 @@ impl Home {
         if let Some(session) = session::get() {
             return Ok(session.db.clone());
         }
-        let settings = Settings::default().log(self.log(SyncPolicy::Os));
+        let settings = self.keys.apply(Settings::default().log(self.log(SyncPolicy::Os)))?;
         warned(match self.on_flash(Access::Read)? {
             Some(env) => Db::open_read_only_with(env, settings)?,
             None => Db::open_read_only(&self.db, settings)?,
@@ -235,6 +245,14 @@ impl Home {
         }
         Ok(Some(Env::over(Arc::new(storage))))
     }
+}
+
+/// `inspector`, which decrypts the files with `keys` if there are any.
+fn decrypting(inspector: Inspector, keys: &KeyPlace) -> Outcome<Inspector> {
+    Ok(match keys.encryption()? {
+        Some(encryption) => inspector.encryption(&encryption),
+        None => inspector,
+    })
 }
 
 /// What a flash device is opened for.

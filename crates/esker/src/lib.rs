@@ -107,6 +107,7 @@
 //!
 //! None is on by default.
 //!
+//! * `encryption`: encryption at rest, `esker::encryption`.
 //! * `serde`: [`Settings`] and [`KeyspaceSettings`] serialize and deserialize; [`Stats`] and reports
 //!   serialize.
 //! * `tracing`: what [`Db::events`] lists are also events of the crate `tracing`.
@@ -163,6 +164,46 @@ pub mod backup {
         Repository, RestoreReport, ShipReport, Shipment, VerifyReport,
     };
     pub use esker_lsm::LiveFiles;
+}
+
+/// Encryption at rest: see [`Keys`](encryption::Keys) and [`Settings::encryption`]. It needs the feature
+/// `encryption`.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> esker::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::encryption::{EncryptionError, Key, Keys, SystemEntropy};
+/// use esker::{Db, Error, Settings};
+///
+/// let key = Key::random(&SystemEntropy)?;
+/// let encrypted = Settings::default().encryption(Keys::new([key])?);
+///
+/// let db = Db::open(dir.path(), encrypted.clone())?;
+/// db.put(&db.default_keyspace(), "ada", "analyst")?;
+/// db.close()?;
+///
+/// // Without the key the database does not open.
+/// match Db::open(dir.path(), Settings::default()) {
+///     Err(Error::Encryption(error)) => {
+///         assert!(matches!(*error, EncryptionError::KeyNeeded { .. }));
+///     }
+///     _ => panic!("it is encrypted"),
+/// }
+///
+/// let db = Db::open(dir.path(), encrypted)?;
+/// assert_eq!(db.get(&db.default_keyspace(), "ada")?.as_deref(), Some(&b"analyst"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "encryption")]
+pub mod encryption {
+    pub use esker_base::{EncryptionError, Entropy, SystemEntropy};
+    pub use esker_encryption::{
+        EncryptedStorage, Key, KeyId, KeyProvider, KeyUsage, Keys, keys_in_use,
+    };
+    pub use esker_storage::{Encrypt, Encryption};
 }
 
 /// Inspects and repairs the files of a database that is not open: see [`inspect::Inspector`].

@@ -3,6 +3,7 @@
 use crate::database_options::DatabaseOptions;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::keys::KeyPlace;
 use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
@@ -12,9 +13,12 @@ use esker::backup::{
     VerifyReport,
 };
 use esker::checkpoint::{self, Requested};
+use esker::env::{PosixStorage, Storage};
 use esker::inspect::Inspector;
+use esker_storage::Encryption;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Back up the database into a repository
 ///
@@ -47,6 +51,8 @@ pub struct Backups {
     /// Remove all backups but the newest N
     #[arg(long, value_name = "N", conflicts_with = "verify", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
+    #[command(flatten)]
+    keys: KeyPlace,
 }
 
 /// Make a database of a backup in a new directory
@@ -68,6 +74,8 @@ pub struct Restore {
     /// Restore what there was at a time in UTC, such as "2026-11-26 12:00", as far as it was shipped by then
     #[arg(long, value_name = "TIME", conflicts_with_all = ["backup", "to_seqno"], value_parser = parse_time)]
     to: Option<u64>,
+    #[command(flatten)]
+    keys: KeyPlace,
 }
 
 impl Backup {
@@ -81,7 +89,8 @@ impl Backup {
         };
         let settings = self.database.settings(&self.home)?;
         // A repository is made once there is a database.
-        let create = || Repository::create(&self.repository);
+        let encryption = self.home.keys.encryption()?;
+        let create = || Repository::create_with(&self.repository, encryption.as_ref());
         let (repository, report) = match self.home.try_open_existing(settings)? {
             Ok(db) => {
                 let repository = create()?;
@@ -144,20 +153,34 @@ impl Backup {
                 return Err(Failure::new(what));
             }
         }
-        let files = LiveFiles::of_checkpoint(&copy, identity(&db)?)?;
+        let storage: Arc<dyn Storage> = Arc::new(PosixStorage::open(&copy)?);
+        let encryption = self.home.keys.encryption()?;
+        let storage = match &encryption {
+            Some(encryption) => encryption.over(storage),
+            None => storage,
+        };
+        let files = LiveFiles::of_checkpoint_in(storage, identity(&db, encryption.as_ref())?)?;
         Ok(repository.back_up_files(&files, goes_on)?)
     }
 }
 
 /// The identity of a database that another process has open, and whose manifest it may replace.
-fn identity(db: &Path) -> Outcome<u64> {
-    let read = || Inspector::open(db, None)?.manifest().map(|manifest| manifest.identity);
+fn identity(db: &Path, encryption: Option<&Encryption>) -> Outcome<u64> {
+    let read = || {
+        let inspector = Inspector::open(db, None)?;
+        let inspector = match encryption {
+            Some(encryption) => inspector.encryption(encryption),
+            None => inspector,
+        };
+        inspector.manifest().map(|manifest| manifest.identity)
+    };
     Ok(read().or_else(|_| read())?)
 }
 
 impl Backups {
     pub fn run(self) -> Outcome {
-        let repository = Repository::open(&self.repository)?;
+        let encryption = self.keys.encryption()?;
+        let repository = Repository::open_with(&self.repository, encryption.as_ref())?;
         if let Some(keep) = self.keep {
             let report = repository.prune(keep as usize)?;
             return show(|| prune_json(&report), || prune_text(&report));
@@ -191,7 +214,8 @@ impl Backups {
 impl Restore {
     pub fn run(self) -> Outcome {
         let interrupt = listen()?;
-        let repository = Repository::open(&self.repository)?;
+        let encryption = self.keys.encryption()?;
+        let repository = Repository::open_with(&self.repository, encryption.as_ref())?;
         let progress = Progress::of_bytes(None);
         let mut goes_on = |done: backup::Progress| {
             progress.total(done.total);

@@ -16,6 +16,7 @@ pub mod get;
 pub mod hash;
 pub mod import;
 pub mod indexes;
+pub mod key;
 pub mod keyspaces;
 pub mod levels;
 pub mod man;

@@ -5,6 +5,7 @@ mod bench;
 mod damage;
 mod demo;
 mod describing;
+mod encrypting;
 mod expiring;
 mod exporting;
 mod flashing;

@@ -2,6 +2,7 @@
 
 use super::config::Kind;
 use crate::failure::{Failure, Outcome};
+use crate::keys::KeyPlace;
 use crate::units;
 use esker::{Db, KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_base::{Clock, Rng, SystemClock, Threads, hash64, seed_from_os};
@@ -99,7 +100,8 @@ pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
 /// Over a database whose log is synced at every write: acknowledged means safe.
 fn in_database(path: &Path, create: bool, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
     let log = Log::File { dir: None, sync: SyncPolicy::Always };
-    let settings = Settings::default().log(log).answers_requests(true);
+    let settings =
+        KeyPlace::default().apply(Settings::default().log(log).answers_requests(true))?;
     let db = match create {
         true => Db::open(path, settings)?,
         false => Db::open_existing(path, settings)?,
