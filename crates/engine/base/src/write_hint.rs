@@ -7,6 +7,8 @@ pub enum FileKind {
     Log,
     /// One or more tables.
     Table,
+    /// Tables that are read once, in order, and removed. They need not survive a power loss.
+    Scratch,
     /// The manifest.
     Manifest,
     /// Anything small: lock, identity.

@@ -189,6 +189,10 @@ pub trait WritableFile: Send {
     fn start_writeback(&mut self) -> Result<()> {
         Ok(())
     }
+    /// Makes everything appended so far readable by who opens the file. It may survive power loss or not.
+    fn publish(&mut self) -> Result<()> {
+        self.sync()
+    }
 }
 
 /// A file that is read at any place.

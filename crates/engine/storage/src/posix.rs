@@ -19,7 +19,7 @@ mod writer;
 
 use crate::{LogFile, ReadableFile, Storage, WritableFile, copy_file};
 use directory::{Directory, checked, create_durably};
-use esker_base::{Error, Result, WriteHint};
+use esker_base::{Error, FileKind, Result, WriteHint};
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -80,8 +80,9 @@ impl Storage for PosixStorage {
         self.directory.path().display().to_string()
     }
 
-    fn create(&self, name: &str, _hint: WriteHint) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(writer::PosixWriter::create(&self.directory, checked(name)?)?))
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
+        let is_scratch = hint.kind == FileKind::Scratch;
+        Ok(Box::new(writer::PosixWriter::create(&self.directory, checked(name)?, is_scratch)?))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {

@@ -9,6 +9,7 @@
 //! The runs are files that an open removes, as those of a sorted writer. Of several entries with one
 //! key the last one counts.
 
+use super::sort_buffer::{ENTRY_BYTES, SortBuffer};
 use super::sorted_writer::{Ingested, SortedWriter, check_entry};
 use crate::engine::Engine;
 use crate::version::{TableMeta, ingest_file_name};
@@ -17,11 +18,14 @@ use esker_base::{EntryCursor, Error, KeyspaceId, Result};
 use esker_table::{BlockCache, ReadPurpose, Table, TableIter};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The buffer is this share of the memory budget.
 const BUFFER_SHARE: usize = 4;
+
+/// A table of a run ends at this many bytes. It is removed once it is read, so a pass over all runs needs
+/// little more space than its output.
+const RUN_TABLE_BYTES: u64 = 8 << 20;
 
 /// So many runs that took equally many passes become one.
 const RUNS_AT_ONCE: usize = 64;
@@ -32,7 +36,7 @@ const ENTRIES_A_QUESTION: u64 = 1_000;
 /// Loads entries that come in any order, and makes all of them visible at once.
 ///
 /// [`Db::bulk_loader`](crate::Db::bulk_loader) makes one. It keeps a quarter of the memory budget, and
-/// sorts the rest in files of the database's directory, which take as much space as the tables. A
+/// sorts the rest in files of the database's directory, which are removed while the tables are written. A
 /// dropped loader removes its files.
 ///
 /// # Examples
@@ -57,8 +61,9 @@ const ENTRIES_A_QUESTION: u64 = 1_000;
 pub struct BulkLoader {
     inner: Arc<Engine>,
     keyspace: KeyspaceId,
-    buffer: Buffer,
+    buffer: SortBuffer,
     buffer_bytes: usize,
+    run_table_bytes: u64,
     /// The oldest first.
     runs: Vec<SortedRun>,
     /// Why a run was not written: its entries are lost.
@@ -72,66 +77,6 @@ struct SortedRun {
     passes: u32,
 }
 
-/// Entries in the order in which they came.
-#[derive(Default)]
-struct Buffer {
-    bytes: Vec<u8>,
-    entries: Vec<Buffered>,
-}
-
-#[derive(Clone, Copy)]
-struct Buffered {
-    start: usize,
-    key_bytes: u32,
-    value_bytes: u32,
-}
-
-impl Buffer {
-    fn used(&self) -> usize {
-        self.bytes.len() + size_of_val(&self.entries[..])
-    }
-
-    fn push(&mut self, key: &[u8], value: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
-        // A put would refuse longer ones.
-        let (key_bytes, value_bytes) = (key.len() as u32, value.len() as u32);
-        self.entries.push(Buffered { start, key_bytes, value_bytes });
-    }
-
-    fn key(&self, entry: &Buffered) -> &[u8] {
-        &self.bytes[entry.start..][..entry.key_bytes as usize]
-    }
-
-    fn value(&self, entry: &Buffered) -> &[u8] {
-        let start = entry.start + entry.key_bytes as usize;
-        &self.bytes[start..][..entry.value_bytes as usize]
-    }
-
-    /// Writes the last entry of each key, in order of keys.
-    fn write(&mut self, writer: &mut SortedWriter) -> Result<()> {
-        let mut entries = std::mem::take(&mut self.entries);
-        let key = |entry: &Buffered| -> Range<usize> {
-            entry.start..entry.start + entry.key_bytes as usize
-        };
-        let bytes = &self.bytes;
-        // By key, and the last that came first.
-        entries
-            .sort_unstable_by(|a, b| bytes[key(a)].cmp(&bytes[key(b)]).then(b.start.cmp(&a.start)));
-        let mut last: Option<Buffered> = None;
-        for entry in &entries {
-            if last.is_none_or(|last| self.key(&last) != self.key(entry)) {
-                writer.add_stored(self.key(entry), self.value(entry))?;
-                last = Some(*entry);
-            }
-        }
-        entries.clear();
-        (self.entries, self.bytes) = (entries, Vec::new());
-        Ok(())
-    }
-}
-
 impl BulkLoader {
     pub(crate) fn new(inner: &Arc<Engine>, keyspace: impl Into<KeyspaceRef>) -> Result<Self> {
         let keyspace = inner.tree.resolve(keyspace)?;
@@ -139,7 +84,8 @@ impl BulkLoader {
         SortedWriter::new(inner, keyspace)?;
         Ok(BulkLoader {
             keyspace,
-            buffer: Buffer::default(),
+            buffer: SortBuffer::default(),
+            run_table_bytes: RUN_TABLE_BYTES,
             buffer_bytes: inner.tree.settings.memory_bytes / BUFFER_SHARE,
             runs: Vec::new(),
             failure: None,
@@ -159,8 +105,8 @@ impl BulkLoader {
         self.check_sound()?;
         let (key, value) = (key.as_ref(), value.as_ref());
         check_entry(&self.inner, self.keyspace, key, value)?;
-        let added = key.len() + value.len() + size_of::<Buffered>();
-        if self.buffer.used() + added > self.buffer_bytes && !self.buffer.entries.is_empty() {
+        let added = key.len() + value.len() + ENTRY_BYTES;
+        if self.buffer.used() + added > self.buffer_bytes && self.buffer.used() > 0 {
             self.end_run()?;
         }
         self.buffer.push(&self.inner.tree.keys.stored(key), value);
@@ -179,11 +125,15 @@ impl BulkLoader {
     }
 
     fn write_run(&mut self) -> Result<()> {
-        let mut run = SortedWriter::new(&self.inner, self.keyspace)?;
+        let mut run = self.scratch()?;
         self.buffer.write(&mut run)?;
         run.finish()?;
         self.runs.push(SortedRun { tables: run, passes: 1 });
         self.merge_runs()
+    }
+
+    fn scratch(&self) -> Result<SortedWriter> {
+        SortedWriter::scratch(&self.inner, self.keyspace, self.run_table_bytes)
     }
 
     /// Makes one run of the last ones as long as so many took equally many passes.
@@ -195,7 +145,7 @@ impl BulkLoader {
             if last.iter().any(|run| run.passes != passes) {
                 return Ok(());
             }
-            let mut merged = SortedWriter::new(&self.inner, self.keyspace)?;
+            let mut merged = self.scratch()?;
             self.write_runs(last, &mut merged, &mut |_| true)?;
             merged.finish()?;
             self.runs.truncate(from);
@@ -225,9 +175,11 @@ impl BulkLoader {
         if self.runs.is_empty() {
             self.buffer.write(&mut sorted)?;
         } else {
-            if !self.buffer.entries.is_empty() {
+            if self.buffer.used() > 0 {
                 self.end_run()?;
             }
+            // The pass has no use for its memory.
+            self.buffer = SortBuffer::default();
             self.write_runs(&self.runs, &mut sorted, goes_on)?;
         }
         if !goes_on(sorted.entries()) {
@@ -284,24 +236,34 @@ impl std::fmt::Debug for BulkLoader {
     }
 }
 
-/// Reads the tables of a run one after the other.
+/// Reads the tables of a run one after the other, and removes each that was read.
 struct RunReader<'a> {
     inner: &'a Engine,
     tables: VecDeque<&'a TableMeta>,
+    /// The file that is being read.
+    open: Option<String>,
     cursor: Option<TableIter>,
 }
 
 impl<'a> RunReader<'a> {
     fn new(inner: &'a Engine, tables: &'a [TableMeta]) -> Result<Self> {
-        let mut reader = RunReader { inner, tables: tables.iter().collect(), cursor: None };
+        let tables = tables.iter().collect();
+        let mut reader = RunReader { inner, tables, open: None, cursor: None };
         reader.next_table()?;
         Ok(reader)
     }
 
     fn next_table(&mut self) -> Result<()> {
         self.cursor = None;
+        let storage = &self.inner.tree.storage;
+        if let Some(name) = self.open.take() {
+            // The end of the load tries it again.
+            let _ = storage.remove(&name);
+        }
         let Some(TableMeta { id, bytes, .. }) = self.tables.pop_front() else { return Ok(()) };
-        let file = self.inner.tree.storage.open(&ingest_file_name(id.file))?;
+        let name = ingest_file_name(id.file);
+        let file = storage.open(&name)?;
+        self.open = Some(name);
         // Each block is read once.
         let cache = Arc::new(BlockCache::new(0));
         let table = Arc::new(Table::open(file, id.file, id.offset, *bytes, cache)?);
@@ -333,8 +295,37 @@ mod tests {
     use crate::{Db, Env, Settings};
     use esker_base::Rng;
     use esker_base::background::Stepped;
-    use esker_storage::MemoryStorage;
+    use esker_storage::{MemoryStorage, Storage};
     use std::collections::BTreeMap;
+
+    #[test]
+    fn runs_are_removed_while_the_tables_are_written() {
+        let storage = Arc::new(MemoryStorage::new());
+        let env = Env::over(storage.clone()).background(Arc::new(Stepped));
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let mut loader = db.bulk_loader(&db.default_keyspace()).unwrap();
+        (loader.buffer_bytes, loader.run_table_bytes) = (64 << 10, 8 << 10);
+        let mut rng = Rng::new(5);
+        let value: Vec<u8> = (0..125).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        for _ in 0..2_000 {
+            loader.put(rng.next_u64().to_be_bytes(), &value).unwrap();
+        }
+        let used = || -> u64 {
+            let names = storage.list().unwrap();
+            names
+                .iter()
+                .filter(|name| name.ends_with(".ingest"))
+                .map(|name| storage.open(name).unwrap().len().unwrap())
+                .sum()
+        };
+        let (mut most, runs) = (0, used());
+        let mut ask = |_| {
+            most = most.max(used());
+            true
+        };
+        loader.ingest_while(&mut ask).unwrap();
+        assert!(runs > 500_000 && most < runs + runs / 4, "{most} for {runs}");
+    }
 
     #[test]
     fn many_runs_become_few_and_the_last_entry_of_a_key_counts() {
@@ -344,7 +335,7 @@ mod tests {
         let (keyspace, mut rng, mut model) = (db.default_keyspace(), Rng::new(3), BTreeMap::new());
         let mut loader = db.bulk_loader(&keyspace).unwrap();
         // Two entries.
-        loader.buffer_bytes = 2 * (size_of::<Buffered>() + 8);
+        loader.buffer_bytes = 2 * (ENTRY_BYTES + 8);
         let (mut most, mut passes) = (0, 0);
         for number in 0..1_000_u32 {
             let key = (rng.below(300) as u32).to_be_bytes();

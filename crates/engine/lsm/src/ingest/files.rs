@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::version::{ingest_file_name, table_file_name};
-use esker_base::{Result, WriteHint};
+use esker_base::{FileKind, Result, WriteHint};
 use esker_storage::WritableFile;
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ impl IngestFiles {
     }
 
     /// Creates the next file, and returns its id, too.
-    pub(super) fn create(&mut self) -> Result<(u64, Box<dyn WritableFile>)> {
+    pub(super) fn create(&mut self, is_scratch: bool) -> Result<(u64, Box<dyn WritableFile>)> {
         let inner = self.inner.begin_upkeep()?;
         let id = inner.tree.installer.next_file();
-        let file = inner.tree.storage.create(&ingest_file_name(id), WriteHint::table(0))?;
+        let hint = if is_scratch { WriteHint::of(FileKind::Scratch) } else { WriteHint::table(0) };
+        let file = inner.tree.storage.create(&ingest_file_name(id), hint)?;
         self.ids.push(id);
         Ok((id, file))
     }

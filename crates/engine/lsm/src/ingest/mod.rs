@@ -23,6 +23,7 @@ mod bulk_loader;
 mod files;
 mod install;
 mod placement;
+mod sort_buffer;
 mod sorted_writer;
 
 pub use bulk_loader::BulkLoader;

@@ -87,6 +87,8 @@ pub struct SortedWriter {
     open: Option<TableWriter<'static>>,
     tables: Vec<TableMeta>,
     unsynced: VecDeque<Box<dyn WritableFile>>,
+    /// The files are read once and removed, so that nothing has to reach the device.
+    is_scratch: bool,
     files: IngestFiles,
     /// The last key, as it is stored.
     last: Vec<u8>,
@@ -122,6 +124,7 @@ impl SortedWriter {
             open: None,
             tables: Vec::new(),
             unsynced: VecDeque::new(),
+            is_scratch: false,
             files: IngestFiles::new(inner.clone()),
             last: Vec::new(),
             entries: 0,
@@ -129,6 +132,19 @@ impl SortedWriter {
             failure: None,
             inner: inner.clone(),
         })
+    }
+
+    /// A writer whose tables, of up to `table_bytes`, are read in order and removed, and never ingested.
+    pub(super) fn scratch(
+        inner: &Arc<Engine>,
+        keyspace: KeyspaceId,
+        table_bytes: u64,
+    ) -> Result<Self> {
+        let mut writer = SortedWriter::new(inner, keyspace)?;
+        writer.is_scratch = true;
+        writer.options.fingerprint_bits = 0;
+        writer.table_bytes = writer.table_bytes.min(table_bytes);
+        Ok(writer)
     }
 
     /// Adds an entry. Its key must be above all keys added before.
@@ -187,7 +203,7 @@ impl SortedWriter {
         let writer = match &mut self.open {
             Some(writer) => writer,
             none => {
-                let (file_id, file) = self.files.create()?;
+                let (file_id, file) = self.files.create(self.is_scratch)?;
                 let writer = TableWriter::owning(file, TableOptions { file_id, ..self.options });
                 let writer = writer.with_origin(Some(self.origin.clone()));
                 none.insert(writer.with_ingested_after(self.after))
@@ -200,8 +216,11 @@ impl SortedWriter {
     fn end_table(&mut self) -> Result<()> {
         let Some(writer) = self.open.take() else { return Ok(()) };
         let (info, mut file) = writer.finish_owned()?;
-        file.start_writeback()?;
         self.tables.push(table_meta(info, &self.last));
+        if self.is_scratch {
+            return file.publish();
+        }
+        file.start_writeback()?;
         self.unsynced.push_back(file);
         while self.unsynced.len() > UNSYNCED_FILES {
             self.sync_oldest()?;

@@ -111,6 +111,9 @@ impl WritableFile for MeteredFile {
     fn start_writeback(&mut self) -> Result<()> {
         self.file.start_writeback()
     }
+    fn publish(&mut self) -> Result<()> {
+        self.file.publish()
+    }
 }
 
 impl FileSystemWrapper for DiskUsageTracker {

@@ -30,18 +30,21 @@ pub(super) struct PosixWriter {
     written: u64,
     /// The bytes whose writeback was asked for: at most `written`.
     in_writeback: u64,
+    /// What is removed before the system writes it back need not reach the device.
+    is_scratch: bool,
     /// The first failure.
     failed: Option<Error>,
 }
 
 impl PosixWriter {
     /// Creates the file. Fails if the name is taken.
-    pub(super) fn create(directory: &Directory, name: &str) -> Result<Self> {
+    pub(super) fn create(directory: &Directory, name: &str, is_scratch: bool) -> Result<Self> {
         let path = directory.path_of(name);
         let created = directory.create_file(name, OFlags::WRONLY | OFlags::EXCL);
         let file = created.map_err(|source| failure("create", &path, source))?;
         let buffer = Vec::new();
-        Ok(PosixWriter { file, path, buffer, written: 0, in_writeback: 0, failed: None })
+        let failed = None;
+        Ok(PosixWriter { file, path, buffer, written: 0, in_writeback: 0, is_scratch, failed })
     }
 
     fn append_across_buffers(&mut self, mut bytes: &[u8]) -> io::Result<()> {
@@ -69,7 +72,7 @@ impl PosixWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.written += bytes.len() as u64;
-        if self.written - self.in_writeback >= WRITEBACK_BYTES {
+        if self.written - self.in_writeback >= WRITEBACK_BYTES && !self.is_scratch {
             self.write_back();
         }
         Ok(())
@@ -117,6 +120,11 @@ impl WritableFile for PosixWriter {
         self.write_back();
         Ok(())
     }
+
+    fn publish(&mut self) -> Result<()> {
+        self.check()?;
+        self.flush().map_err(|source| self.fail("write to", source))
+    }
 }
 
 #[cfg(test)]
@@ -130,11 +138,12 @@ mod tests {
         std::fs::write(&path, b"").unwrap();
         let file = File::open(&path).unwrap();
         let buffer = Vec::new();
-        PosixWriter { file, path, buffer, written: 0, in_writeback: 0, failed: None }
+        let (is_scratch, failed) = (false, None);
+        PosixWriter { file, path, buffer, written: 0, in_writeback: 0, is_scratch, failed }
     }
 
     fn created(directory: &std::path::Path) -> Result<PosixWriter> {
-        PosixWriter::create(&Directory::open(directory.to_owned())?, "a")
+        PosixWriter::create(&Directory::open(directory.to_owned())?, "a", false)
     }
 
     #[test]
