@@ -161,7 +161,7 @@ pub mod follower {
 pub mod backup {
     pub use esker_backup::{
         Backup, BackupError, BackupFile, BackupReport, Piece, PointInTime, Progress, PruneReport,
-        Repository, RestoreReport, ShipReport, Shipment, VerifyReport,
+        Repository, Restorable, RestoreReport, ShipReport, Shipment, VerifyReport,
     };
     pub use esker_lsm::LiveFiles;
 }

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::units::{self, counted};
 use esker::backup::{
     self, Backup as Made, BackupReport, LiveFiles, PointInTime, PruneReport, Repository,
-    VerifyReport,
+    Restorable, VerifyReport,
 };
 use esker::checkpoint::{self, Requested};
 use esker::env::{PosixStorage, Storage};
@@ -189,7 +189,13 @@ impl Backups {
             return self.verify(&repository);
         }
         let backups = repository.backups()?;
-        show(|| list_json(&backups), || backups.iter().map(line).collect())
+        // Damage of the log hides no backup.
+        let (ranges, verdict) = match repository.restorable() {
+            Ok(ranges) => (ranges, Ok(())),
+            Err(error) => (Vec::new(), Err(error.into())),
+        };
+        let shown = show(|| list_json(&backups, &ranges), || list_text(&backups, &ranges));
+        Failure::after_output(shown, verdict)
     }
 
     fn verify(&self, repository: &Repository) -> Outcome {
@@ -284,14 +290,32 @@ fn backup_text(report: &BackupReport, removed: Option<&PruneReport>) -> String {
     line + &removed.map(prune_text).unwrap_or_default()
 }
 
-fn list_json(backups: &[Made]) -> Json {
+fn list_json(backups: &[Made], ranges: &[Restorable]) -> Json {
     let object = |one: &Made| {
         json!({
             "backup": one.number, "made": date(one.made), "seqno": one.seqno,
             "files": one.files.len(), "bytes": one.bytes(),
         })
     };
-    json!({ "backups": backups.iter().map(object).collect::<Vec<_>>() })
+    let range = |one: &Restorable| {
+        json!({
+            "first_seqno": one.first, "last_seqno": one.last, "from": date(one.from), "to": date(one.to),
+        })
+    };
+    json!({
+        "backups": backups.iter().map(object).collect::<Vec<_>>(),
+        "restorable": ranges.iter().map(range).collect::<Vec<_>>(),
+    })
+}
+
+fn list_text(backups: &[Made], ranges: &[Restorable]) -> String {
+    let mut out: String = backups.iter().map(line).collect();
+    // Without a log, a range is one backup.
+    for Restorable { first, last, from, to, .. } in ranges.iter().filter(|it| it.first < it.last) {
+        let (from, to) = (date(*from), date(*to));
+        out.push_str(&format!("any point in time from seqno {first} to {last}, {from} to {to}\n"));
+    }
+    out
 }
 
 fn line(one: &Made) -> String {

@@ -121,8 +121,13 @@ fn a_point_in_time_is_restored_from_the_log_that_was_shipped() {
     scratch.run(&["restore", "repo", "now", "--to", "2999-01-01 12:00"]).expect_status(0);
     scratch.run(&["get", "now", "ada"]).expect("1817\n");
     let early = ["restore", "repo", "no", "--to", "2001-01-01T00:00:00Z"];
-    scratch.run(&early).expect_failure(2, "it can restore seqnos 1 to 3");
+    scratch.run(&early).expect_failure(2, "cannot restore 2001-01-01T00:00:00Z");
+    scratch.run(&early).expect_failure(2, "Z and later");
     scratch.run(&["restore", "repo", "no", "--to-seqno", "9"]).expect_failure(2, "1 to 3");
+    let listed = scratch.run(&["backups", "repo"]).expect_status(0);
+    assert!(listed.text().contains("any point in time from seqno 1 to 3, 20"), "{listed:?}");
+    let listed = scratch.run(&["backups", "repo", "--json"]).json();
+    assert_eq!(listed["restorable"][0]["last_seqno"], 3);
     scratch.run(&["restore", "repo", "no", "--to", "soon"]).expect_failure(2, "not a time");
     assert!(!scratch.path("no").exists());
 }

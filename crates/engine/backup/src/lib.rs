@@ -33,7 +33,7 @@ mod verify;
 
 pub use create::BackupReport;
 pub use esker_base::BackupError;
-pub use point_in_time::PointInTime;
+pub use point_in_time::{PointInTime, Restorable};
 pub use prune::PruneReport;
 pub use record::{Backup, BackupFile};
 pub use repository::{Progress, Repository};

@@ -5,9 +5,11 @@ use crate::repository::{Progress, Repository};
 use crate::restore::RestoreReport;
 use crate::shipment::{Piece, Shipment, unhex};
 use esker_base::checksum::crc32c;
-use esker_base::{BackupError, Error, Result, Seqno};
-use esker_lsm::LogSegments;
+use esker_base::{BackupError, Error, KeyspaceId, Result, Seqno};
+use esker_lsm::{KeyspaceSettings, LogSegments};
 use esker_storage::{MemoryStorage, PosixStorage, Storage, encrypted_as};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +21,20 @@ pub enum PointInTime {
     Seqno(Seqno),
     /// At this time, in milliseconds since 1970 in UTC: the newest shipment or backup that was made by then.
     Time(u64),
+}
+
+/// Points in time that a repository can restore: all from a backup on, up to the end of what was shipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Restorable {
+    /// The first sequence number.
+    pub first: Seqno,
+    /// The last sequence number.
+    pub last: Seqno,
+    /// When the first backup was made, in milliseconds since 1970 in UTC.
+    pub from: u64,
+    /// When the last of it was backed up or shipped, in milliseconds since 1970 in UTC.
+    pub to: u64,
 }
 
 /// A backup, and the shipments that continue it up to a point in time.
@@ -83,29 +99,32 @@ impl Repository {
         self.restore_chain(self.chain(point)?, target, &mut |_| true)
     }
 
-    /// Returns the ranges of sequence numbers whose points in time can be restored, in order.
+    /// Returns the ranges of points in time that can be restored, in order.
     ///
     /// # Errors
     /// [`BackupError::Damaged`] if a record or the head of a shipment is damaged.
-    pub fn restorable(&self) -> Result<Vec<std::ops::RangeInclusive<Seqno>>> {
+    pub fn restorable(&self) -> Result<Vec<Restorable>> {
         let shipments = self.shipments()?;
-        let mut ranges: Vec<std::ops::RangeInclusive<Seqno>> = Vec::new();
+        let mut ranges: Vec<Restorable> = Vec::new();
         for backup in self.backups()? {
-            let mut end = backup.seqno;
+            let (first, from) = (backup.seqno, backup.made);
+            let (mut last, mut to) = (first, from);
             for shipment in &shipments {
                 let ingest = shipment.ingests.iter().find(|&&ingest| ingest > backup.seqno);
-                if shipment.first <= end + 1 && shipment.last > end {
-                    end = ingest.map_or(shipment.last, |ingest| (ingest - 1).max(end));
-                    if ingest.is_some() {
+                if shipment.first <= last + 1 && shipment.last > last {
+                    if let Some(ingest) = ingest {
+                        last = last.max(ingest - 1);
                         break;
                     }
+                    (last, to) = (shipment.last, shipment.made.max(to));
                 }
             }
             match ranges.last_mut() {
-                Some(last) if *last.end() >= backup.seqno => {
-                    *last = *last.start()..=end.max(*last.end());
+                Some(earlier) if earlier.last >= first => {
+                    earlier.last = last.max(earlier.last);
+                    earlier.to = to.max(earlier.to);
                 }
-                _ => ranges.push(backup.seqno..=end),
+                _ => ranges.push(Restorable { first, last, from, to }),
             }
         }
         Ok(ranges)
@@ -120,7 +139,7 @@ impl Repository {
                 let shipped = self.shipments()?.into_iter().filter(|it| it.made <= time);
                 let backed_up = backups.iter().filter(|it| it.made <= time).map(|it| it.seqno);
                 let newest = shipped.map(|it| it.last).chain(backed_up).max();
-                newest.ok_or_else(|| self.no_such(format!("{time} ms since 1970")))?
+                newest.ok_or_else(|| self.no_such(point, "its oldest backup is newer".into()))?
             }
         };
         let mut lacks = None;
@@ -130,8 +149,7 @@ impl Repository {
                 Err(reason) => lacks = lacks.or(Some(reason)),
             }
         }
-        let reason = lacks.map_or_else(String::new, |reason| format!(" ({reason})"));
-        Err(self.no_such(format!("seqno {seqno}{reason}")))
+        Err(self.no_such(point, lacks.unwrap_or_default()))
     }
 
     /// What restores the point in time from `backup`, or what is missing for that.
@@ -208,9 +226,8 @@ impl Repository {
         let place = self.storage.describe();
         if LogSegments::lacks_keyspace(&copy, &manifest, &keyspaces, last, &place)? {
             let number = backup.number;
-            let what =
-                format!("seqno {through} (backup {number} was made while a keyspace was dropped)");
-            return Err(self.no_such(what));
+            let reason = format!("backup {number} was made while a keyspace was dropped");
+            return Err(self.no_such(PointInTime::Seqno(through), reason));
         }
         segments.add_events(&keyspaces, last, &place)?;
         // What comes after the last end is a part of a batch that ends later. Before it, a batch may go on
@@ -276,6 +293,15 @@ impl Repository {
         Ok(LogSegments::copy_end(&self.manifest_of(backup, &manifest)?, &manifest)?.flushed_through)
     }
 
+    /// The settings of the keyspaces of `backup`.
+    pub(crate) fn settings_of(
+        &self,
+        backup: &Backup,
+    ) -> Result<BTreeMap<KeyspaceId, KeyspaceSettings>> {
+        let manifest = self.manifest_name(backup)?;
+        LogSegments::settings(&self.manifest_of(backup, &manifest)?, &manifest)
+    }
+
     fn manifest_name(&self, backup: &Backup) -> Result<String> {
         let manifest = backup.files.iter().find(|file| file.name.ends_with(".manifest"));
         manifest.map(|file| file.name.clone()).ok_or_else(|| {
@@ -292,21 +318,34 @@ impl Repository {
         Ok(memory)
     }
 
-    fn no_such(&self, wanted: String) -> Error {
-        let ranges = self.restorable().unwrap_or_default();
-        let available = match &ranges[..] {
-            [] => "nothing".to_owned(),
-            ranges => {
-                let range = |it: &std::ops::RangeInclusive<Seqno>| match it.start() == it.end() {
-                    true => format!("seqno {}", it.start()),
-                    false => format!("seqnos {} to {}", it.start(), it.end()),
-                };
-                ranges.iter().map(range).collect::<Vec<_>>().join(", ")
-            }
+    /// The error for a point in time that cannot be restored, for this reason if there is one.
+    fn no_such(&self, wanted: PointInTime, reason: String) -> Error {
+        let range = |it: Restorable| match wanted {
+            PointInTime::Seqno(_) if it.first == it.last => format!("seqno {}", it.first),
+            PointInTime::Seqno(_) => format!("seqnos {} to {}", it.first, it.last),
+            PointInTime::Time(_) => format!("{} and later", date(it.from)),
         };
+        let mut ranges = self.restorable().unwrap_or_default();
+        if matches!(wanted, PointInTime::Time(_)) {
+            // Between two ranges, a time restores the end of the first.
+            ranges.truncate(1);
+        }
+        let ranges: Vec<_> = ranges.into_iter().map(range).collect();
+        let available = if ranges.is_empty() { "nothing".into() } else { ranges.join(", ") };
+        let wanted = match wanted {
+            PointInTime::Seqno(seqno) => format!("seqno {seqno}"),
+            PointInTime::Time(time) => date(time),
+        };
+        let wanted = if reason.is_empty() { wanted } else { format!("{wanted} ({reason})") };
         let place = self.storage.describe();
         Error::Backup(Box::new(BackupError::NoSuchPoint { place, wanted, available }))
     }
+}
+
+/// A time in milliseconds since 1970 as a date in UTC.
+fn date(milliseconds: u64) -> String {
+    let time = i64::try_from(milliseconds).ok().and_then(|it| Timestamp::from_millisecond(it).ok());
+    time.map_or_else(|| format!("{milliseconds} ms since 1970"), |time| time.to_string())
 }
 
 /// Where the first frame of a segment with this header starts: behind it, at a multiple of the alignment.

@@ -4,7 +4,7 @@ use crate::repository::{PARTIAL, Repository};
 use crate::shipment::{HEAD_BYTES_MAX, Piece, Shipment, hex};
 use esker_base::checksum::crc32c;
 use esker_base::{ChangesError, Error, FileKind, Result, Seqno, WriteHint};
-use esker_lsm::{Db, LogPiece};
+use esker_lsm::{Db, KeyspaceInfo, LogPiece};
 
 /// A shipment is ended once it has so many bytes.
 const SHIPMENT_BYTES: usize = 32 << 20;
@@ -30,7 +30,8 @@ impl Repository {
     /// The first call makes a backup, and registers a change consumer of `db`, which keeps at most
     /// `bound_bytes` of its logs between two calls. A call makes another backup if logs that it needs are
     /// gone, and after an ingest, whose entries are in no log: the writes from the ingest to that backup can be
-    /// restored together only.
+    /// restored together only. It does so, too, after [`Keyspace::set_ttl`](esker_lsm::Keyspace::set_ttl) and after
+    /// [`Db::set`] of stored settings: a point in time from before that backup has the earlier settings.
     ///
     /// # Errors
     /// The errors of [`Repository::back_up`] and [`Db::change_consumer`]. After an error the repository has what it had,
@@ -51,7 +52,7 @@ impl Repository {
             }
             shipped => shipped?,
         };
-        if ingest {
+        if ingest || self.lacks_settings(db)? {
             self.base(db, &mut report)?;
         }
         report.seqno = last;
@@ -112,6 +113,19 @@ impl Repository {
         }
         let Some(newest) = self.backups()?.pop() else { return Ok(None) };
         Ok(Some(self.flushed_through(&newest)?).filter(|&end| end >= acknowledged))
+    }
+
+    /// Whether settings of keyspaces, such as the time to live, have changed since the newest backup. They are
+    /// in no log.
+    fn lacks_settings(&self, db: &Db) -> Result<bool> {
+        let Some(newest) = self.backups()?.pop() else { return Ok(true) };
+        let had = self.settings_of(&newest)?;
+        // The log has those that a keyspace was created with, except its time to live.
+        let differ = |now: &KeyspaceInfo| match had.get(&now.id) {
+            Some(settings) => *settings != now.settings,
+            None => now.settings.ttl.is_some(),
+        };
+        Ok(db.keyspaces().iter().any(differ))
     }
 
     fn last_shipped(&self) -> Result<Option<Seqno>> {

@@ -55,6 +55,10 @@ fn refusal(repository: &Repository, point: PointInTime) -> String {
     }
 }
 
+fn date(milliseconds: u64) -> String {
+    jiff::Timestamp::from_millisecond(milliseconds as i64).unwrap().to_string()
+}
+
 /// A database and its history.
 struct World {
     rng: Rng,
@@ -131,7 +135,9 @@ fn every_tenth_seqno_of_a_history_is_restored_as_it_was() {
             }
         }
         assert_eq!(world.ship().seqno, world.seqno);
-        assert_eq!(world.repository.restorable().unwrap(), [0..=world.seqno]);
+        let [whole] = world.repository.restorable().unwrap()[..] else { panic!("more than one") };
+        assert_eq!((whole.first, whole.last), (0, world.seqno));
+        assert!(whole.from <= whole.to);
         for seqno in (0..=world.seqno).step_by(10).chain([world.seqno]) {
             let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
             assert!(found == *world.at(seqno), "seed {seed}, seqno {seqno}");
@@ -157,7 +163,8 @@ fn a_time_restores_what_was_shipped_by_then() {
         assert_eq!(then, *world.at(first.0));
     }
     let before = refusal(&world.repository, PointInTime::Time(first.1 - 1));
-    assert!(before.contains("it can restore seqnos"), "{before}");
+    assert!(before.contains(&format!("cannot restore {}", date(first.1 - 1))), "{before}");
+    assert!(before.contains(&format!("it can restore {} and later", date(first.1))), "{before}");
 }
 
 #[test]
@@ -200,6 +207,33 @@ fn an_ingest_makes_a_backup_and_what_is_before_it_stays_possible() {
     }
     let told = refusal(&world.repository, PointInTime::Seqno(before + 1));
     assert!(told.contains(&format!("the ingest at {}", before + 1)), "{told}");
+}
+
+#[test]
+fn settings_that_were_changed_are_restored() {
+    let mut world = World::new(6);
+    (0..10).for_each(|_| world.write());
+    world.ship();
+    let day = std::time::Duration::from_secs(86_400);
+    let fresh = world.db.keyspace("fresh", KeyspaceSettings::default().ttl(day)).unwrap();
+    fresh.put("a", "1").unwrap();
+    world.seqno += 1;
+    assert!(world.ship().backup.is_some(), "it has a time to live");
+    let before = world.seqno;
+    fresh.set_ttl(Some(2 * day)).unwrap();
+    fresh.put("b", "2").unwrap();
+    world.seqno += 1;
+    assert!(world.ship().backup.is_some(), "another");
+    fresh.put("c", "3").unwrap();
+    assert_eq!(world.ship().backup, None, "nothing was changed since");
+    for (seqno, ttl) in [(before, day), (world.seqno + 1, 2 * day)] {
+        let target: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        world.repository.restore_to_into(PointInTime::Seqno(seqno), target.clone()).unwrap();
+        let db = Db::open_with(Env::over(target), synced()).unwrap();
+        let fresh = db.open_keyspace("fresh").unwrap();
+        assert_eq!(fresh.settings().unwrap().ttl, Some(ttl), "{seqno}");
+        assert_eq!(fresh.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    }
 }
 
 #[test]
@@ -256,7 +290,7 @@ fn a_power_loss_in_a_shipment_leaves_what_was_there_and_the_next_goes_on() {
         shipped.unwrap_err();
         world.repository = repository(Arc::new(disk.crash()));
         for range in world.repository.restorable().unwrap() {
-            for seqno in [*range.start(), *range.end()] {
+            for seqno in [range.first, range.last] {
                 let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
                 assert!(found == *world.at(seqno), "call {calls}, seqno {seqno}");
             }

@@ -6,8 +6,10 @@ use crate::manifest::feed_changes::{FeedChange, KeyspaceEvent};
 use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name, read_manifest};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{LogEnd, VersionChange, VersionEdit};
-use esker_base::{Error, FileKind, Result, Seqno, WriteHint};
+use crate::options::settings::KeyspaceSettings;
+use esker_base::{Error, FileKind, KeyspaceId, Result, Seqno, WriteHint};
 use esker_storage::Storage;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a copy's manifest says of the log that continues it.
@@ -61,6 +63,18 @@ impl LogSegments {
     pub fn copy_end(storage: &Arc<dyn Storage>, name: &str) -> Result<CopyEnd> {
         let (identity, state) = replay::load_state(storage, name)?;
         Ok(CopyEnd { identity, flushed_through: state.version.flushed_through })
+    }
+
+    /// Returns the settings of the keyspaces of a copy with the manifest `name` in `storage`.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if the manifest is damaged.
+    pub fn settings(
+        storage: &Arc<dyn Storage>,
+        name: &str,
+    ) -> Result<BTreeMap<KeyspaceId, KeyspaceSettings>> {
+        let (_, state) = replay::load_state(storage, name)?;
+        Ok(state.version.keyspaces.values().map(|it| (it.id, it.settings)).collect())
     }
 
     /// Whether a copy with the manifest `name` in `storage` lacks a keyspace that was dropped after the write
