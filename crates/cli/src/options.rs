@@ -105,9 +105,17 @@ pub fn parse_ttl(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a number with ms, s, m, h or d, such as 10m"))
 }
 
-/// `leveled`, `tiered`, each with a number after a colon or without.
+/// `leveled`, `tiered`, each with a number after a colon or without. Or `windowed` with the length of
+/// a window, and with the most bytes or without.
 pub fn parse_shape(text: &str) -> Result<Shape, String> {
-    let wrong = || format!("{text:?} is not a shape such as leveled:10 or tiered:8");
+    let wrong = || format!("{text:?} is not a shape such as leveled:10, tiered:8 or windowed:1h");
+    if let Some(windows) = text.strip_prefix("windowed:") {
+        let (window, max_bytes) = match windows.split_once(':') {
+            Some((window, bytes)) => (window, Some(bytes.parse().map_err(|_| wrong())?)),
+            None => (windows, None),
+        };
+        return Ok(Shape::Windowed { window: parse_ttl(window)?, max_bytes });
+    }
     let (name, number) = match text.split_once(':') {
         Some((name, number)) => (name, Some(number.parse().map_err(|_| wrong())?)),
         None => (text, None),
@@ -154,10 +162,13 @@ mod tests {
 
     #[test]
     fn shapes_are_read_as_they_are_shown() {
-        for shape in [Shape::Leveled { ratio: 4 }, Shape::Tiered { runs: 12 }] {
+        let window = Duration::from_secs(86_400);
+        let windowed = |max_bytes| Shape::Windowed { window, max_bytes };
+        let others = [Shape::Leveled { ratio: 4 }, Shape::Tiered { runs: 12 }];
+        for shape in others.into_iter().chain([None, Some(9 << 20)].map(windowed)) {
             assert_eq!(parse_shape(&shape.to_string()), Ok(shape));
         }
-        for bad in ["", "flat", "leveled:", "tiered:x", "tiered:-1"] {
+        for bad in ["", "flat", "leveled:", "tiered:x", "windowed:1", "windowed:1h:", "windowed"] {
             assert!(parse_shape(bad).is_err(), "{bad}");
         }
     }

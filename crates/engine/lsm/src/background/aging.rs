@@ -4,8 +4,11 @@
 //! writes are old enough gets an edit, at most 64 times in its time to live. Without writes there is
 //! no edit.
 //!
+//! The oldest runs of a keyspace with windows expire if it is larger than it may be.
+//!
 //! Only writes that survive power loss expire so. Otherwise later writes might get their seqnos.
 
+use crate::compaction::pick::windowed;
 use crate::engine::Engine;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::scheduler::state::{Job, SchedulerState};
@@ -32,12 +35,16 @@ pub(super) fn next(inner: &Engine, jobs: &mut SchedulerState, now: Duration) -> 
     let ages = jobs.ages.get_or_insert_with(|| Ages::of(&view.version.dates));
     ages.note(inner.commit.visible(), time);
     let mut expired: Vec<(KeyspaceId, Seqno)> = Vec::new();
-    for (keyspace, aging, millis) in view.version.aging() {
-        let through = ages.aged(millis, time);
+    for (keyspace, aging) in view.version.aging() {
         let since =
             jobs.expired_at.get(&keyspace.id).map_or(u64::MAX, |at| time.saturating_sub(*at));
-        if through > aging.expired_through && since >= millis / STEPS {
+        let by_age = aging.millis.filter(|millis| since >= millis / STEPS);
+        let by_age = by_age.map_or(0, |millis| ages.aged(millis, time));
+        if by_age > aging.expired_through {
             jobs.expired_at.insert(keyspace.id, time);
+        }
+        let through = by_age.max(windowed::beyond_size(keyspace));
+        if through > aging.expired_through {
             expired.push((keyspace.id, through));
         }
     }

@@ -134,6 +134,7 @@ fn next_flush(inner: &Engine, jobs: &SchedulerState) -> Option<Job> {
 }
 
 /// An active MemTable that was begun an eighth of the age of deletes ago: only in tables do deletes age.
+/// Or a quarter of the shortest window ago, so that few of its writes are of an earlier window.
 fn next_seal(inner: &Engine, jobs: &mut SchedulerState) -> Option<Job> {
     let view = inner.tree.view.pin();
     let active = view.memtables.first()?;
@@ -143,7 +144,9 @@ fn next_seal(inner: &Engine, jobs: &mut SchedulerState) -> Option<Job> {
     let now = inner.tree.clock.calendar().as_secs();
     match jobs.active_since {
         Some((epoch, since)) if epoch == active.epoch() && since <= now => {
-            let is_due = now - since >= inner.tree.settings.delete_age_max.as_secs() / 8;
+            let for_deletes = inner.tree.settings.delete_age_max.as_secs() / 8;
+            let for_windows = view.version.shortest_window().map(|window| window.as_secs() / 4);
+            let is_due = now - since >= for_windows.unwrap_or(u64::MAX).min(for_deletes);
             is_due.then(|| Job::Seal(active.clone()))
         }
         _ => {

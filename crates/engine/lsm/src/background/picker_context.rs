@@ -25,10 +25,15 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
     let expired_before = expired_before(now, age);
     let named = |it: &Arc<KeyspaceVersion>| (it.id, it.settings.compaction_filter);
     let filtered = inner.tree.filters.given(view.version.keyspaces.values().map(named));
+    let over = |it: &Arc<KeyspaceVersion>| {
+        let (window, _) = it.settings.shape.windows()?;
+        Some((it.id, view.version.dates.aged(window, today)))
+    };
+    let windows_over = view.version.keyspaces.values().filter_map(over).collect();
     if !view.version.has_space_goal() {
         let snapshots = inner.tree.snapshots.list();
         let rest = PickerContext { snapshots, arrival, ..PickerContext::default() };
-        return PickerContext { aged_through, now, expired_before, filtered, ..rest };
+        return PickerContext { aged_through, now, expired_before, filtered, windows_over, ..rest };
     }
     // Once its tables are there it is in no view any more.
     let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
@@ -45,6 +50,7 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
         now,
         filtered,
         expired_before,
+        windows_over,
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! * Leveled: the tables join the run of that level.
 //! * Tiered: an empty keyspace gets one run in the last level.
-//! * Otherwise, and with a space-amplification limit: a new run of level 0, as a flush makes it.
+//! * Otherwise, and with a space-amplification limit or windows: a new run of level 0, as a flush makes it.
 
 use crate::compaction::in_progress::{ArrivingTables, InProgressCompactions};
 use crate::options::settings::Shape;
@@ -39,6 +39,7 @@ pub(crate) fn place(
             let goes_deep = is_empty && !keyspace.settings.has_space_goal();
             (if goes_deep { LEVELS - 1 } else { 0 }, fresh)
         }
+        Shape::Windowed { .. } => (0, fresh),
     };
     let tables = tables.iter().map(|table| table.id).collect();
     ArrivingTables { keyspace: keyspace.id, span, level, run, tables }

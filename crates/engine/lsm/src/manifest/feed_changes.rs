@@ -155,7 +155,7 @@ fn take_name(input: &mut &[u8]) -> Option<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::manifest::manifest_file::tests::{Writer, reads};
+    use crate::manifest::golden::{Writer, reads};
     use crate::manifest::version_edit::{VersionChange, VersionEdit};
 
     pub(crate) fn sample_changes() -> Vec<FeedChange> {

@@ -16,6 +16,8 @@
 mod encrypted_current;
 pub mod feed_changes;
 pub(crate) mod feed_state;
+#[cfg(test)]
+mod golden;
 pub mod invariants;
 mod lifetimes_code;
 pub mod manifest_file;

@@ -4,8 +4,11 @@ use crate::fold::operators::OperatorName;
 use crate::options::settings::{KeyspaceSettings, Shape};
 use crate::options::space_policy::{Dedup, Ratio};
 use crate::user_keys::KeyFormat;
-use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint32};
+use esker_base::coding::{
+    put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
+};
 use esker_table::Compression;
+use std::time::Duration;
 
 const KEYS_AS_GIVEN: u8 = 0;
 const KEYS_MAPPED: u8 = 1;
@@ -15,6 +18,8 @@ const TIERED: u8 = 2;
 // What these go by follows as one more number.
 const TIERED_PER_LEVEL: u8 = 3;
 const TIERED_SPACE_GOAL: u8 = 4;
+// The length of a window in seconds, and the most bytes, 0 if there is no limit.
+const WINDOWED: u8 = 5;
 
 pub(super) fn key_format_byte(format: KeyFormat) -> u8 {
     match format {
@@ -82,11 +87,16 @@ pub(super) fn encode_settings(settings: &KeyspaceSettings, out: &mut Vec<u8>) {
         (Shape::Tiered { runs }, Dedup::None) => (TIERED, runs),
         (Shape::Tiered { runs }, Dedup::PerLevel { .. }) => (TIERED_PER_LEVEL, runs),
         (Shape::Tiered { runs }, Dedup::SpaceGoal { .. }) => (TIERED_SPACE_GOAL, runs),
+        // Validation rejects windows that are longer.
+        (Shape::Windowed { window, .. }, _) => (WINDOWED, window.as_secs() as u32),
     };
     out.push(shape);
     put_varint64(out, u64::from(parameter));
     if let Some(ratio) = settings.dedup.ratio() {
         put_varint64(out, u64::from(ratio.hundredths()));
+    }
+    if let Shape::Windowed { max_bytes, .. } = settings.shape {
+        put_varint64(out, max_bytes.unwrap_or(0));
     }
     out.push(settings.compression as u8);
     out.push(settings.filter_bits);
@@ -106,6 +116,10 @@ pub(super) fn decode_settings(input: &mut &[u8]) -> Option<KeyspaceSettings> {
         .shape(match shape {
             LEVELED => Shape::Leveled { ratio: parameter },
             TIERED | TIERED_PER_LEVEL | TIERED_SPACE_GOAL => Shape::Tiered { runs: parameter },
+            WINDOWED => Shape::Windowed {
+                window: Duration::from_secs(u64::from(parameter)),
+                max_bytes: Some(take_varint64(input)?).filter(|bytes| *bytes > 0),
+            },
             _ => return None,
         })
         .dedup(dedup)

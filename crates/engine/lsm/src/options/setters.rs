@@ -150,6 +150,28 @@ impl KeyspaceSettings {
         self
     }
 
+    /// Keeps the writes of each `window` of time in tables of their own: sets [`Shape::Windowed`].
+    ///
+    /// Windows go whole: after [`KeyspaceSettings::ttl`], and the oldest first if all have more than
+    /// `max_bytes` together.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// use esker::KeyspaceSettings;
+    /// use std::time::Duration;
+    ///
+    /// const HOUR: Duration = Duration::from_secs(3600);
+    /// let samples = KeyspaceSettings::default().window(HOUR, 100 << 30).ttl(30 * 24 * HOUR);
+    /// assert!(samples.validate().is_ok());
+    /// ```
+    #[must_use]
+    pub fn window(mut self, window: Duration, max_bytes: impl Into<Option<u64>>) -> Self {
+        self.shape = Shape::Windowed { window, max_bytes: max_bytes.into() };
+        self
+    }
+
     /// Sets how a tiered keyspace removes obsolete versions. Default: [`Dedup::None`].
     #[must_use]
     pub const fn dedup(mut self, dedup: Dedup) -> Self {
@@ -238,6 +260,9 @@ mod tests {
             ttl: Some(Duration::from_secs(60)),
         };
         assert_eq!(default_keyspace, keyspace);
+        let (window, max_bytes) = (Duration::from_secs(60), Some(1 << 20));
+        let shape = KeyspaceSettings::default().window(window, 1 << 20).shape;
+        assert_eq!(shape, Shape::Windowed { window, max_bytes });
 
         let resources = Resources::new(32 << 20, 1).unwrap();
         let encryption = Encryption::new(NoKeys);

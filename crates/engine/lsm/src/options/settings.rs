@@ -4,6 +4,7 @@
 use super::change::ChangedSettings;
 use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
+use super::windows::check_window;
 use super::write_rate::BackgroundWriteRate;
 use crate::fold::compaction_filters::CompactionFilters;
 use crate::fold::operators::{MergeOperators, OperatorName};
@@ -147,14 +148,28 @@ pub enum Shape {
         /// The most runs per level, 2 to 100.
         runs: u32,
     },
+    /// Tables hold the writes of one window of time each, and leave whole, the oldest first.
+    ///
+    /// For time series. Compaction never merges tables of different windows. A window goes when the
+    /// keyspace's time to live ends, or when the keyspace is larger than `max_bytes`.
+    Windowed {
+        /// The length of a window: a minute or more, in whole seconds.
+        window: Duration,
+        /// The most bytes that tables may have, at least a mebibyte. `None`: no limit.
+        max_bytes: Option<u64>,
+    },
 }
 
-/// Formats as `leveled:10` or `tiered:8`.
+/// Formats as `leveled:10`, `tiered:8`, `windowed:3600s` or, with the most bytes, `windowed:3600s:1000000`.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Shape::Leveled { ratio } => write!(f, "leveled:{ratio}"),
             Shape::Tiered { runs } => write!(f, "tiered:{runs}"),
+            Shape::Windowed { window, max_bytes } => {
+                write!(f, "windowed:{}s", window.as_secs())?;
+                max_bytes.map_or(Ok(()), |bytes| write!(f, ":{bytes}"))
+            }
         }
     }
 }
@@ -544,6 +559,7 @@ impl KeyspaceSettings {
         match self.shape {
             Shape::Leveled { ratio } => within("ratio", ratio as usize, 2, 100)?,
             Shape::Tiered { runs } => within("runs", runs as usize, 2, 100)?,
+            Shape::Windowed { window, max_bytes } => check_window(window, max_bytes, self.merge)?,
         }
         if self.dedup != Dedup::None && !matches!(self.shape, Shape::Tiered { .. }) {
             return Err(Error::InvalidSetting {

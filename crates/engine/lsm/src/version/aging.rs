@@ -19,7 +19,7 @@ pub struct Expired {
     pub(crate) below: Seqno,
     /// But those have not that have lost their seqno.
     pub(crate) spares_zeroed: bool,
-    /// Whether the keyspace has, or had, a time to live, so that seqnos must be kept.
+    /// Whether the keyspace has windows, or has or had a time to live, so that seqnos must be kept.
     pub(crate) keeps_seqnos: bool,
 }
 
@@ -32,7 +32,7 @@ impl Expired {
 }
 
 /// The time to live of a keyspace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Aging {
     /// The time to live, in milliseconds. `None`: nothing expires any more.
     pub millis: Option<u64>,

@@ -14,6 +14,7 @@ use esker_base::{Background, KeyspaceId, Result, Seqno};
 use esker_table::BlockCache;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Opens the reader of a table, if no part of it that an open needs is lost.
 fn open_unless_lost(table: &TableHandle, cache: &Arc<BlockCache>) -> Result<()> {
@@ -51,7 +52,9 @@ impl KeyspaceVersion {
     pub fn new(id: KeyspaceId, name: String, settings: KeyspaceSettings) -> Self {
         let levels = vec![Level::default(); LEVELS];
         let (derived, lives, changed) = Default::default();
-        let (retention_seqno, aging) = (None, None);
+        // Windows need seqnos.
+        let aging = settings.shape.windows().map(|_| Aging::default());
+        let retention_seqno = None;
         KeyspaceVersion {
             id,
             name,
@@ -69,6 +72,11 @@ impl KeyspaceVersion {
     #[inline]
     pub(crate) fn expired(&self) -> Expired {
         self.aging.map_or_else(Expired::default, |aging| aging.expired())
+    }
+
+    /// The most bytes that tables may have, if the keyspace has windows.
+    pub(crate) fn max_bytes(&self) -> Option<u64> {
+        self.settings.shape.windows().and_then(|(_, max_bytes)| max_bytes)
     }
 
     /// All tables with their level and run id.
@@ -175,10 +183,16 @@ impl Version {
         opened.map(|table| table.memory_bytes() as u64).sum()
     }
 
-    /// The keyspaces with a time to live, and that, in milliseconds.
-    pub(crate) fn aging(&self) -> impl Iterator<Item = (&KeyspaceVersion, Aging, u64)> {
-        let keyspaces = self.keyspaces.values();
-        keyspaces.filter_map(|it| Some((&**it, it.aging?, it.aging?.millis?)))
+    /// The keyspaces of which entries expire by their age or by the size of the keyspace.
+    pub(crate) fn aging(&self) -> impl Iterator<Item = (&KeyspaceVersion, Aging)> {
+        let aging = self.keyspaces.values().filter_map(|it| Some((&**it, it.aging?)));
+        aging.filter(|(keyspace, aging)| aging.millis.is_some() || keyspace.max_bytes().is_some())
+    }
+
+    /// The length of the shortest window of a keyspace.
+    pub(crate) fn shortest_window(&self) -> Option<Duration> {
+        let windows = self.keyspaces.values().filter_map(|it| it.settings.shape.windows());
+        windows.map(|(window, _)| window).min()
     }
 
     /// Whether a keyspace has a space-amplification limit.

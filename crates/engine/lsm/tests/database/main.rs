@@ -36,4 +36,5 @@ mod settings;
 mod small;
 mod visibility;
 mod wide_reads;
+mod windows;
 mod write_rate;

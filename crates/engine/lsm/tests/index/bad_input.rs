@@ -173,11 +173,14 @@ fn rows_that_expire_fail_a_build_and_are_refused_from_then_on() {
 }
 
 #[test]
-fn a_keyspace_with_a_time_to_live_has_no_index() {
+fn a_keyspace_whose_rows_expire_has_no_index() {
     let db = open(&disk());
     let hour = std::time::Duration::from_secs(3_600);
     let users = db.keyspace("short", KeyspaceSettings::default().ttl(hour)).unwrap();
     assert!(users.index("by_word", words).is_err());
+    let samples = db.keyspace("samples", KeyspaceSettings::default().window(hour, None)).unwrap();
+    let error = samples.index("by_word", words).unwrap_err();
+    assert!(error.to_string().contains("windows"), "{error}");
     let others = db.keyspace("others", KeyspaceSettings::default()).unwrap();
     let index = others.index("by_word", words).unwrap();
     index.wait_ready().unwrap();

@@ -7,13 +7,15 @@
 //! * a leveled keyspace is compacted level by level, one range of tables at a time;
 //! * a tiered one by groups of overlapping tables;
 //! * one with a space-amplification limit by the compactions of its own picker, a little at a time
-//!   and within its limit.
+//!   and within its limit;
+//! * one with windows by the end of the open window. It keeps a run per window.
 //!
 //! If the keyspace has a compaction filter, every table is rewritten, so that all entries pass it.
 //!
 //! An unreadable table stays, and so does everything above it within its bounds.
 
 use super::leveled::{LevelTargets, into_base, level_0_detour, move_down, output_run};
+use super::windowed;
 use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
 use crate::compaction::space::budget::{PickerContext, SpaceBudget};
@@ -53,6 +55,13 @@ pub fn full(
             let (snapshots, now) = (&around.snapshots, around.now);
             let search = SpaceSearch { keyspace: &older, busy, sizes, snapshots, now };
             return within_goal(&search, room, rewrites);
+        }
+        (Shape::Windowed { .. }, _) => {
+            let is_due = |meta: &TableMeta| {
+                let has_expired = || older.expired().share(meta, around.now) > 0.0;
+                meta.id.file < before_file && (all || has_expired())
+            };
+            return windowed::full(&older, busy, sizes, is_due);
         }
         _ => merge_group(&older, last.max(1), busy, sizes),
     };
@@ -159,7 +168,7 @@ fn merge_group(
         inputs.into_iter().map(|((level, run), tables)| CompactionInput { level, run, tables });
     let output_run = match keyspace.settings.shape {
         Shape::Leveled { .. } => output_run(keyspace, last, busy, newest),
-        Shape::Tiered { .. } => target.unwrap_or(newest),
+        Shape::Tiered { .. } | Shape::Windowed { .. } => target.unwrap_or(newest),
     };
     CompactionPlan::new(
         keyspace,

@@ -1,7 +1,7 @@
 //! Picks the next compaction of a keyspace, without I/O and without a lock.
 //!
 //! [`pick`] asks `droppable_tables` first, then the policy of the keyspace's shape: `leveled`,
-//! `tiered`, `per_level` or `space::space_limit`. Only if no keyspace has a due compaction,
+//! `tiered`, `per_level`, `windowed` or `space::space_limit`. Only if no keyspace has a due compaction,
 //! [`pick_aged`] and [`pick_idle`] ask `tombstones` for one that frees what deletes hide, and
 //! `expired` for one that frees what has expired. `manual` is for callers who wait. `intra_level` and `l0_delay` serve several policies.
 //!
@@ -21,6 +21,7 @@ pub mod manual;
 pub(crate) mod per_level;
 pub(crate) mod tiered;
 pub(crate) mod tombstones;
+pub(crate) mod windowed;
 
 pub use super::debt::{CompactionDebt, PendingMoves};
 
@@ -31,7 +32,7 @@ use super::space::space_limit;
 use crate::options::settings::Shape;
 use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Dedup;
-use crate::version::KeyspaceVersion;
+use crate::version::{KeyspaceVersion, LEVELS};
 use l0_delay::FlushCadence;
 use tombstones::Which;
 
@@ -60,6 +61,10 @@ pub fn pick(
                 Dedup::None => tiered::pick(keyspace, runs, busy, sizes),
             }
         }
+        Shape::Windowed { .. } => {
+            let over = around.windows_over.get(&keyspace.id).copied();
+            windowed::pick(keyspace, over.unwrap_or(0), busy, sizes)
+        }
     }
 }
 
@@ -72,6 +77,8 @@ pub fn pick_idle(
     around: &PickerContext,
 ) -> Option<CompactionPlan> {
     match keyspace.settings.dedup {
+        // What is not rewritten goes with its window.
+        _ if keyspace.settings.shape.windows().is_some() => None,
         Dedup::SpaceGoal { amp } => space_limit::pick_idle(keyspace, amp, busy, sizes, around),
         _ => {
             let which = expired::Which::Worthwhile(around.now);
@@ -117,6 +124,7 @@ fn pick_deletes(
             tombstones::pick_leveled(keyspace, ratio, busy, sizes, snapshots, which)
         }
         Shape::Tiered { .. } => tombstones::pick_tiered(keyspace, busy, sizes, snapshots, which),
+        Shape::Windowed { .. } => None,
     };
     // The picker is asked several times a second. Nothing is in the way of what it looked for.
     if plan.is_none() && busy.is_idle(keyspace.id) && keyspace.is_readable() {
@@ -138,7 +146,7 @@ pub fn is_due(
 ) -> bool {
     match keyspace.settings.shape {
         Shape::Leveled { ratio } => leveled::is_due(keyspace, ratio, sizes, arrival, moved),
-        Shape::Tiered { .. } => false,
+        Shape::Tiered { .. } | Shape::Windowed { .. } => false,
     }
 }
 
@@ -153,8 +161,9 @@ pub fn debt(
         Shape::Tiered { runs } => match keyspace.settings.dedup {
             Dedup::PerLevel { threshold } => per_level::debt(keyspace, runs as usize, threshold),
             Dedup::SpaceGoal { .. } => space_limit::debt(keyspace, runs as usize),
-            Dedup::None => tiered::debt(keyspace, runs as usize),
+            Dedup::None => tiered::debt(keyspace, LEVELS, runs as usize),
         },
+        Shape::Windowed { .. } => windowed::debt(keyspace),
     }
 }
 

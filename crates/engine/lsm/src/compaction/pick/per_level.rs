@@ -70,7 +70,7 @@ pub(in crate::compaction) fn debt(
     runs: usize,
     threshold: Ratio,
 ) -> CompactionDebt {
-    let by_size = tiered::debt(keyspace, runs);
+    let by_size = tiered::debt(keyspace, LEVELS, runs);
     let repeating = (0..LEVELS).filter(|&level| {
         keyspace.levels[level].runs.len() < runs && repeats(keyspace, level, threshold)
     });

@@ -28,7 +28,7 @@ pub(in crate::compaction) fn pick(
 
 /// Merges the runs of `level` that can go on, if there are `most` of them or of those that wait for
 /// them. Else merges those that are alike of as many that can't.
-fn merge_level(
+pub(in crate::compaction) fn merge_level(
     keyspace: &KeyspaceVersion,
     level: usize,
     most: usize,
@@ -91,12 +91,17 @@ pub(in crate::compaction) fn has_obstacle(runs: &[Arc<Run>]) -> bool {
     runs.iter().any(|run| run.has_unreadable())
 }
 
-pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> CompactionDebt {
+/// The compaction debt of the first `levels` levels.
+pub(in crate::compaction) fn debt(
+    keyspace: &KeyspaceVersion,
+    levels: usize,
+    runs: usize,
+) -> CompactionDebt {
     let mut bytes = 0;
     let mut arriving = (0, 0);
     let mut level_0_runs = keyspace.levels[0].runs.len();
     let bytes_of = |runs: &[Arc<Run>]| runs.iter().map(|run| run.bytes()).sum::<u64>();
-    for (at, level) in keyspace.levels.iter().enumerate() {
+    for (at, level) in keyspace.levels[..levels].iter().enumerate() {
         let mut moving = &level.runs[..];
         let mut waiting = 0;
         if has_obstacle(&level.runs) {

@@ -33,6 +33,8 @@ pub struct PickerContext {
     pub filtered: BTreeSet<KeyspaceId>,
     /// What expired before this time has stayed for too long.
     pub expired_before: u64,
+    /// By keyspace with windows, the last write that was flushed a window ago. 0 if none was.
+    pub windows_over: BTreeMap<KeyspaceId, Seqno>,
 }
 
 impl PickerContext {

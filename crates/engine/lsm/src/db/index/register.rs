@@ -135,12 +135,13 @@ fn describe(engine: &Engine, slot: &IndexSlot) -> Result<IndexInfo> {
     Ok(IndexInfo { name, version, is_unique, status: slot.status() })
 }
 
-/// The error of an index on a keyspace with a time to live: its entries would outlive their rows.
+/// The error of an index on a keyspace whose rows expire: its entries would outlive them.
 fn expires_without_entries(keyspace: &str) -> Error {
     Error::InvalidSetting {
         setting: "index",
         value: format!("of keyspace {keyspace:?}"),
-        reason: "a keyspace that has, or had, a time to live cannot have indexes".into(),
+        reason: "a keyspace with windows, or that has or had a time to live, cannot have indexes"
+            .into(),
     }
 }
 
