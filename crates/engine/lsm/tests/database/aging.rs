@@ -289,6 +289,35 @@ fn no_entry_expires_early_and_none_late() {
 }
 
 #[test]
+fn what_has_expired_stays_so_over_power_losses_before_any_inspection() {
+    let (mut disk, clock) = (esker_storage::FaultStorage::new(Rng::new(4)), HandClock::new());
+    let open = |disk: &esker_storage::FaultStorage| {
+        let (background, clock) = (Arc::new(Stepped), clock.clone());
+        let env = Env::over(Arc::new(disk.clone())).background(background).clock(clock);
+        Db::open_with(env, small()).unwrap()
+    };
+    let db = open(&disk);
+    let keyspace = db.keyspace("k", settings()).unwrap();
+    keyspace.put("k", "v").unwrap();
+    for _ in 0..110 {
+        clock.pass(SECOND);
+        while db.run_background_job() {}
+    }
+    assert!(!found(&keyspace, b"k"));
+    disk = disk.crash();
+    drop(db);
+    for _ in 0..3 {
+        let db = open(&disk);
+        assert!(!found(&db.open_keyspace("k").unwrap(), b"k"));
+        // The manifest of this open begins with all that the one before had.
+        db.default_keyspace().put("more", "v").unwrap();
+        db.flush().unwrap();
+        // Before a drop closes it.
+        disk = disk.crash();
+    }
+}
+
+#[test]
 fn writes_that_a_power_loss_takes_leave_their_seqnos_unexpired() {
     let disk = esker_storage::FaultStorage::new(Rng::new(3));
     let clock = HandClock::new();

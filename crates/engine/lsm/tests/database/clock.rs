@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// In milliseconds.
+/// In milliseconds. The monotonic clock starts far below the calendar, as that of a machine does: otherwise
+/// it would make up for a calendar that is set back.
 pub struct HandClock {
     calendar: AtomicU64,
     now: AtomicU64,
@@ -15,7 +16,7 @@ pub const START: u64 = 1_700_000_000_000;
 
 impl HandClock {
     pub fn new() -> Arc<Self> {
-        Arc::new(HandClock { calendar: START.into(), now: START.into() })
+        Arc::new(HandClock { calendar: START.into(), now: 1_000_000.into() })
     }
 
     pub fn millis(&self) -> u64 {

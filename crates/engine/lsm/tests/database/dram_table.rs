@@ -245,6 +245,18 @@ fn every_read_is_right_while_puts_are_forwarded_that_are_read() {
 }
 
 #[test]
+fn a_value_that_expires_is_not_read_from_a_copy() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let db = open(memory.path(), Forwarding::Always);
+    let keyspace = db.default_keyspace();
+    let ttl = std::time::Duration::from_secs(3_600);
+    db.put_with_ttl(&keyspace, key(1), value(1, 1), ttl).unwrap();
+    assert_eq!(keyspace.get(key(1)).unwrap().as_deref(), Some(&value(1, 1)[..]));
+    let table = db.stats().dram_table;
+    assert_eq!((table.forwards, table.exact_hits), (0, 0));
+}
+
+#[test]
 fn each_put_of_a_batch_that_is_forwarded_is_read_from_its_copy() {
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let db = open(memory.path(), Forwarding::Always);

@@ -267,21 +267,28 @@ fn a_snapshot_does_not_keep_an_entry_alive_and_what_it_hid_stays_hidden() {
     assert!(db.levels().iter().all(is_empty), "nothing is left");
 }
 
+/// A database over `disk`. What ends it is a power loss: a close would write the time.
+fn open_over(disk: &FaultStorage, clock: &Arc<HandClock>) -> Db {
+    let env = Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped)).clock(clock.clone());
+    Db::open_with(env, small()).unwrap()
+}
+
 #[test]
 fn a_calendar_that_is_set_back_brings_nothing_back() {
-    let place = Place::new();
-    let db = place.open();
+    let (mut disk, clock) = (FaultStorage::new(Rng::new(1)), HandClock::new());
+    let db = open_over(&disk, &clock);
     db.default_keyspace().put_with_ttl("k", "v", ms(10)).unwrap();
     db.default_keyspace().put_with_ttl("later", "v", ms(100_000)).unwrap();
     // In a table, which no flush or compaction writes again.
     db.flush().unwrap();
-    place.clock.pass(50_000);
+    clock.pass(50_000);
     assert_eq!(db.get(&db.default_keyspace(), "k").unwrap(), None);
-    place.clock.set_back(50_000);
+    clock.set_back(50_000);
     assert_eq!(db.get(&db.default_keyspace(), "k").unwrap(), None, "while it is open");
-    db.close().unwrap();
+    disk = disk.crash();
+    drop(db);
     for way in 0..3 {
-        let db = place.open();
+        let db = open_over(&disk, &clock);
         let keyspace = db.default_keyspace();
         let found = match way {
             0 => keyspace.get("k").unwrap(),
@@ -290,7 +297,11 @@ fn a_calendar_that_is_set_back_brings_nothing_back() {
         };
         assert_eq!(found, None, "after it was opened again");
         assert!(keyspace.contains_key("later").unwrap());
-        db.close().unwrap();
+        // The manifest of this open begins with all that the one before had.
+        keyspace.put("more", "v").unwrap();
+        db.flush().unwrap();
+        // Before a drop closes it.
+        disk = disk.crash();
     }
 }
 
@@ -298,20 +309,18 @@ fn a_calendar_that_is_set_back_brings_nothing_back() {
 #[test]
 fn what_a_scan_found_expired_stays_so_after_the_calendar_is_set_back() {
     for is_forward in [true, false] {
-        let place = Place::new();
-        let db = place.open();
+        let (disk, clock) = (FaultStorage::new(Rng::new(2)), HandClock::new());
+        let db = open_over(&disk, &clock);
         for key in 0..100_u8 {
             db.put_with_ttl(&db.default_keyspace(), [key], "v", ms(10)).unwrap();
         }
         db.flush().unwrap();
-        place.clock.pass(50_000);
+        clock.pass(50_000);
         let keyspace = db.default_keyspace();
         let found = if is_forward { keyspace.first() } else { keyspace.last() };
         assert_eq!(found.unwrap(), None);
-        drop(keyspace);
-        db.close().unwrap();
-        place.clock.set_back(50_000);
-        let db = place.open();
+        clock.set_back(50_000);
+        let db = open_over(&disk.crash(), &clock);
         assert_eq!(db.default_keyspace().count(..).unwrap(), 0);
     }
 }
