@@ -2,7 +2,7 @@
 //!
 //! [`settings`]: the settings of a database and of a keyspace, and `setters`, their builder methods.
 //! [`space_policy`]: how obsolete versions are removed. [`sizes`]: target sizes of tables and levels.
-//! `memory` divides the memory budget. `windows` checks the windows of a keyspace. [`write_rate`]: the
+//! `memory` divides the memory budget. `shape`: how tables are arranged in levels. [`write_rate`]: the
 //! rate limit of background writes. [`change`]: changes while a database is open.
 //!
 //! Settings name the resources that databases share (`resources`) and use no other module, so
@@ -12,9 +12,9 @@ pub mod change;
 pub(crate) mod memory;
 mod setters;
 pub mod settings;
+mod shape;
 pub mod sizes;
 pub mod space_policy;
-mod windows;
 pub mod write_rate;
 
 pub use crate::resources::Resources;

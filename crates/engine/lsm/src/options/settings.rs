@@ -2,9 +2,10 @@
 //! constants.
 
 use super::change::ChangedSettings;
+pub use super::shape::Shape;
+use super::shape::check_window;
 use super::sizes::segments_ahead;
 use super::space_policy::Dedup;
-use super::windows::check_window;
 use super::write_rate::BackgroundWriteRate;
 use crate::fold::compaction_filters::CompactionFilters;
 use crate::fold::operators::{MergeOperators, OperatorName};
@@ -14,7 +15,6 @@ use esker_base::{Error, Result};
 use esker_memtable::{Forwarding, MemTable};
 use esker_storage::Encryption;
 use esker_table::Compression;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -124,54 +124,6 @@ pub enum Log {
     },
     /// No log. Writes that were not flushed to tables are lost when the process ends.
     None,
-}
-
-/// How a keyspace arranges its tables.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case")
-)]
-pub enum Shape {
-    /// One sorted run per level; each level is `ratio` times as large as the one above.
-    ///
-    /// Favors reads and space. Each byte is rewritten about `ratio` / 2 times per level.
-    Leveled {
-        /// The size ratio of adjacent levels, 2 to 100.
-        ratio: u32,
-    },
-    /// Up to `runs` sorted runs per level; a full level is compacted into one run of the next.
-    ///
-    /// Favors writes, at the cost of reads and space.
-    Tiered {
-        /// The most runs per level, 2 to 100.
-        runs: u32,
-    },
-    /// Tables hold the writes of one window of time each, and leave whole, the oldest first.
-    ///
-    /// For time series. Compaction never merges tables of different windows. A window goes when the
-    /// keyspace's time to live ends, or when the keyspace is larger than `max_bytes`.
-    Windowed {
-        /// The length of a window: a minute or more, in whole seconds.
-        window: Duration,
-        /// The most bytes that tables may have, at least a mebibyte. `None`: no limit.
-        max_bytes: Option<u64>,
-    },
-}
-
-/// Formats as `leveled:10`, `tiered:8`, `windowed:3600s` or, with the most bytes, `windowed:3600s:1000000`.
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Shape::Leveled { ratio } => write!(f, "leveled:{ratio}"),
-            Shape::Tiered { runs } => write!(f, "tiered:{runs}"),
-            Shape::Windowed { window, max_bytes } => {
-                write!(f, "windowed:{}s", window.as_secs())?;
-                max_bytes.map_or(Ok(()), |bytes| write!(f, ":{bytes}"))
-            }
-        }
-    }
 }
 
 /// Every read looks into all MemTables that wait for their flush.
