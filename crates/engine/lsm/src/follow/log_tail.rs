@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// How much is read at once. A frame may be longer.
 const CHUNK_BYTES: u64 = 256 << 10;
 
+/// By how much a MemTable grows at once. To touch more memory would delay the frames behind.
+const GROWTH: Room = Room { bytes: 1 << 20, entries: 16 << 10 };
+
 /// A log that is read as it grows.
 pub(super) struct LogTail {
     pub(super) epoch: u32,
@@ -37,16 +40,6 @@ pub(super) enum Unfit {
     Empty,
     /// Its first frame starts with this seqno.
     StartsAt(Seqno),
-}
-
-/// What a step found.
-pub(super) enum Step {
-    /// A frame, which is in the MemTable now.
-    Frame(ReadFrame),
-    /// No valid frame yet.
-    Nothing,
-    /// A frame that names a keyspace which the manifest did not have when it was read.
-    NewKeyspace,
 }
 
 /// A frame that was read.
@@ -81,31 +74,21 @@ impl LogTail {
     }
 
     /// Reads the next frame, which starts with the seqno `next` and belongs to the batch from `batch_from` on.
-    /// Keyspaces from `next_keyspace` on are unknown.
-    pub(super) fn step(
-        &mut self,
-        next: Seqno,
-        batch_from: Seqno,
-        next_keyspace: u32,
-    ) -> Result<Step> {
+    /// `None`: there is no valid one yet.
+    pub(super) fn step(&mut self, next: Seqno, batch_from: Seqno) -> Result<Option<ReadFrame>> {
         let LogTail { memtable, writer, path, reader, offset, end, .. } = self;
         let at = *offset;
-        let Some((info, entries)) = reader.frame(at, *end)? else { return Ok(Step::Nothing) };
+        let Some((info, entries)) = reader.frame(at, *end)? else { return Ok(None) };
         let damage = |what: String| Error::corruption(&*path, at, what);
         if info.first_seqno != next {
             let found = info.first_seqno;
             return Err(damage(format!("a frame starts at seqno {found}, not at {next}")));
         }
-        let mut rest = entries;
-        let mut is_ingest = false;
-        while let Some(entry) = Entry::decode(&mut rest) {
-            if entry.keyspace.0 >= next_keyspace {
-                return Ok(Step::NewKeyspace);
-            }
-            // Users delete no empty range.
-            is_ingest = entry.kind == Kind::RangeDelete && entry.key >= entry.value;
-        }
-        is_ingest &= info.count == 1;
+        // Users delete no empty range.
+        let is_mark =
+            |entry: Entry<'_>| entry.kind == Kind::RangeDelete && entry.key >= entry.value;
+        let first = Entry::decode(&mut &entries[..]).filter(|_| info.count == 1);
+        let is_ingest = first.is_some_and(is_mark);
         let continues = info.continues.then_some(batch_from);
         let writer = writer.as_mut().expect("a log is read up to its end once");
         let reserved = reserve(memtable, writer, entries.len(), info.count, continues);
@@ -113,7 +96,7 @@ impl LogTail {
             .ok_or_else(|| damage("the log holds more frames than its segment takes".to_owned()))?;
         memtable.insert(&memtable.fill(reserved, info.durable_through, entries).fence());
         *offset += u64::from(info.bytes);
-        Ok(Step::Frame(ReadFrame { info, is_ingest }))
+        Ok(Some(ReadFrame { info, is_ingest }))
     }
 
     /// Whether all frames up to the end are read that a recovery has decided. Where none has, it is not known.
@@ -154,8 +137,8 @@ fn reserve(
         }
         let needed = memtable.room_for(writer, bytes, count)?;
         let Room { bytes, entries } = memtable.room();
-        let doubled = Room { bytes: bytes.saturating_mul(2), entries: entries.saturating_mul(2) };
-        memtable.grow(doubled.and(memtable.whole_room()).or(needed));
+        let more = Room { bytes: bytes + GROWTH.bytes, entries: entries + GROWTH.entries };
+        memtable.grow(more.and(memtable.whole_room()).or(needed));
     }
 }
 

@@ -2,19 +2,21 @@
 //! logs.
 //!
 //! The manifest is read first, and then the logs that it lists. So the logs hold all that was
-//! acknowledged before the last edit that was read. What may be shown ends
+//! acknowledged before the last edit that was read. Then the manifest is read again: if keyspaces were created or
+//! dropped meanwhile, so are the logs. Otherwise writes could be shown without a change of keyspaces before them.
+//! What may be shown ends
 //!
 //! * with the last whole batch,
-//! * before an ingest whose tables no edit has added yet,
-//! * before a frame that names a keyspace which no edit has created yet: then the manifest is read again.
+//! * before an ingest whose tables no edit has added yet.
 //!
 //! It is shown only if it includes all that the tables of the version hold: compactions keep no versions of
 //! keys for an earlier reader.
 
-use super::log_tail::{LogTail, ReadFrame, Step, Unfit};
+use super::log_tail::{LogTail, ReadFrame, Unfit};
 use crate::manifest::manifest_file::read_current;
 use crate::manifest::manifest_state::{LogRecord, ManifestState};
 use crate::manifest::manifest_tail::ManifestTail;
+use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::version::Version;
 use crate::version::readers::super_version::SuperVersion;
 use esker_base::{ChangesError, Error, Result, Seqno};
@@ -52,7 +54,16 @@ pub(crate) struct Tail {
     bytes: u64,
     /// An edit of the manifest did not fit.
     is_broken: bool,
+    /// Edits that were read and not applied. None of them concerns what may be shown.
+    unapplied: Vec<VersionEdit>,
+    /// Whether no keyspace was created or dropped while the logs were read.
+    is_settled: bool,
+    /// Whether it does not go on from what an earlier call has read.
+    is_anew: bool,
 }
+
+/// How often the logs are read in a row because of changes of keyspaces.
+const ROUNDS: usize = 8;
 
 /// How far a step came.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,10 +87,16 @@ pub(crate) struct TailProgress {
 impl Tail {
     /// Reads the database as it is now.
     pub(crate) fn open(storage: &Arc<dyn Storage>, logs: &Arc<dyn Storage>) -> Result<Tail> {
+        let mut tail = Tail::begin(storage, logs)?;
+        tail.read_all()?;
+        Ok(tail)
+    }
+
+    fn begin(storage: &Arc<dyn Storage>, logs: &Arc<dyn Storage>) -> Result<Tail> {
         let name = read_current(&**storage)?;
         let (manifest, state) = ManifestTail::open(storage, &name)?;
         let flushed = state.version.flushed_through;
-        let mut tail = Tail {
+        Ok(Tail {
             storage: storage.clone(),
             logs: logs.clone(),
             manifest,
@@ -94,9 +111,10 @@ impl Tail {
             ingests: VecDeque::new(),
             bytes: 0,
             is_broken: false,
-        };
-        tail.read_logs()?;
-        Ok(tail)
+            unapplied: Vec::new(),
+            is_settled: false,
+            is_anew: false,
+        })
     }
 
     /// The state of the manifest, as far as it was read.
@@ -118,17 +136,36 @@ impl Tail {
         if self.storage.is_replaced() {
             return Err(self.replaced());
         }
+        self.read_all()
+    }
+
+    fn read_all(&mut self) -> Result<Advance> {
+        self.is_settled = false;
+        for _ in 0..ROUNDS {
+            self.read_manifest()?;
+            self.read_logs()?;
+            self.unapplied.extend(self.manifest.read()?);
+            let is_kept = read_current(&*self.storage)? == self.manifest.name;
+            if is_kept && !self.unapplied.iter().any(changes_keyspaces) {
+                self.is_settled = true;
+                break;
+            }
+        }
+        Ok(if std::mem::take(&mut self.is_anew) { Advance::Anew } else { Advance::On })
+    }
+
+    fn read_manifest(&mut self) -> Result<()> {
         let current = read_current(&*self.storage)?;
         if current != self.manifest.name || self.is_broken {
             return self.change_manifest(&current);
         }
-        self.read_edits()?;
-        self.read_logs()?;
-        Ok(Advance::On)
+        self.read_edits()
     }
 
     fn read_edits(&mut self) -> Result<()> {
-        let edits = self.manifest.read()?;
+        let read = self.manifest.read()?;
+        let mut edits = std::mem::take(&mut self.unapplied);
+        edits.extend(read);
         if edits.is_empty() {
             return Ok(());
         }
@@ -143,19 +180,20 @@ impl Tail {
         Ok(())
     }
 
-    fn change_manifest(&mut self, current: &str) -> Result<Advance> {
+    fn change_manifest(&mut self, current: &str) -> Result<()> {
         let (manifest, state) = ManifestTail::open(&self.storage, current)?;
         if manifest.identity != self.manifest.identity {
             return Err(self.replaced());
         }
         if self.is_broken || !self.is_continued_by(&state) {
-            *self = Tail::open(&self.storage, &self.logs)?;
-            return Ok(Advance::Anew);
+            let begun = Tail::begin(&self.storage, &self.logs)?;
+            *self = Tail { is_anew: true, ..begun };
+            return Ok(());
         }
         self.manifest = manifest;
+        self.unapplied.clear();
         self.take_state(state);
-        self.read_logs()?;
-        Ok(Advance::On)
+        Ok(())
     }
 
     fn replaced(&self) -> Error {
@@ -185,17 +223,7 @@ impl Tail {
     /// Reads the logs that the manifest lists, as far as there are whole frames.
     fn read_logs(&mut self) -> Result<()> {
         self.leave_flushed();
-        // The manifest is read again for each keyspace that is created meanwhile.
-        while self.read_frames()? {
-            let (edits, known) = (self.state.edits, self.state.next_keyspace);
-            self.read_edits()?;
-            if self.state.edits == edits || self.state.next_keyspace == known {
-                let what =
-                    format!("frames name keyspaces from {known} on, which were never created");
-                return Err(Error::corruption(&self.manifest.name, 0, what));
-            }
-            self.leave_flushed();
-        }
+        self.read_frames()?;
         let through = self.state.version.tables_through;
         if self.whole < through && self.are_logs_at_end() {
             // The mark of an ingest was lost with the end of the log.
@@ -238,23 +266,19 @@ impl Tail {
         }
     }
 
-    /// Reads frames of this log and of those after it. Whether it stopped at a frame of a keyspace that is not
-    /// known.
-    fn read_frames(&mut self) -> Result<bool> {
+    /// Reads frames of this log and of those after it.
+    fn read_frames(&mut self) -> Result<()> {
         loop {
             let mut has_read = false;
             while let Some(log) = &mut self.log {
                 let batch_from = self.batch_from.unwrap_or(self.next);
-                match log.step(self.next, batch_from, self.state.next_keyspace)? {
-                    Step::Frame(frame) => self.take(frame),
-                    Step::NewKeyspace => return Ok(true),
-                    Step::Nothing => break,
-                }
+                let Some(frame) = log.step(self.next, batch_from)? else { break };
+                self.take(frame);
                 has_read = true;
             }
             // A log that goes on elsewhere is complete: the writer began the next one after its last frame.
             if !has_read && !self.begin_next_log()? {
-                return Ok(false);
+                return Ok(());
             }
         }
     }
@@ -283,7 +307,7 @@ impl Tail {
         for listed in later {
             let found = match LogTail::open(&*self.logs, listed, self.next)? {
                 Ok(log) => {
-                    self.begin(log);
+                    self.begin_log(log);
                     return Ok(true);
                 }
                 Err(Unfit::Empty) => continue,
@@ -303,7 +327,7 @@ impl Tail {
         Ok(false)
     }
 
-    fn begin(&mut self, log: LogTail) {
+    fn begin_log(&mut self, log: LogTail) {
         self.seal();
         self.memtables.insert(0, log.memtable.clone());
         self.log = Some(log);
@@ -316,13 +340,12 @@ impl Tail {
             return Err(Error::corruption(&self.manifest.name, 0, what));
         };
         let batch_from = self.batch_from.unwrap_or(self.next);
-        match log.step(self.next, batch_from, self.state.next_keyspace)? {
-            Step::Frame(frame) => {
+        match log.step(self.next, batch_from)? {
+            Some(frame) => {
                 self.take(frame);
                 Ok(true)
             }
-            Step::NewKeyspace => Ok(true),
-            Step::Nothing => Err(log.gap(found, self.next)),
+            None => Err(log.gap(found, self.next)),
         }
     }
 
@@ -341,10 +364,19 @@ impl Tail {
     /// The view that may be shown now, if it includes all that is in tables.
     pub(crate) fn view(&self) -> Option<SuperVersion> {
         let TailProgress { shown, .. } = self.progress();
-        (shown >= self.state.version.tables_through).then(|| SuperVersion {
+        let has_all = shown >= self.state.version.tables_through;
+        (has_all && self.is_settled).then(|| SuperVersion {
             memtables: self.memtables.clone(),
             shown_through: Some(shown),
             ..SuperVersion::of(self.version.clone())
         })
     }
+}
+
+fn changes_keyspaces(edit: &VersionEdit) -> bool {
+    let is_one = |change: &VersionChange| {
+        use VersionChange::{CreateKeyspace, DropKeyspace, Ttl};
+        matches!(change, CreateKeyspace { .. } | DropKeyspace(_) | Ttl { .. })
+    };
+    edit.changes.iter().any(is_one)
 }

@@ -62,7 +62,7 @@ fn open_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandle>> {
     let state = tail.state().clone();
     env.check_logs_place(&**env.logs(), &state)?;
     let Some(view) = tail.view() else {
-        let what = "the logs end before the tables do";
+        let what = "the logs end before the tables do, or keyspaces change all the time";
         return Err(Error::corruption(env.storage.describe(), 0, what));
     };
     let share = settings.resources_or_own().share(env.wide_reader(settings))?;

@@ -144,7 +144,7 @@ impl World {
         for (through, mirror) in seen {
             let states = self.expected.get(&through);
             let states = states.unwrap_or_else(|| panic!("{through} is inside a batch"));
-            assert!(states.contains(&mirror), "at {through}: {mirror:?}");
+            assert!(states.contains(&mirror), "at {through}: {:?}", mirror.0.keys());
         }
         count
     }
