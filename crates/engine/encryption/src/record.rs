@@ -53,7 +53,7 @@ pub(crate) fn may_begin(key: &FileKey, bytes: &[u8]) -> bool {
 }
 
 /// Decrypts the record that `bytes` begins with, in place. `None`: they begin with none of this file that was
-/// written to this position, and stay as they are.
+/// written to this position, and may have changed.
 pub(crate) fn open<'a>(key: &FileKey, position: u64, bytes: &'a mut [u8]) -> Option<Record<'a>> {
     if !may_begin(key, bytes) {
         return None;
