@@ -152,6 +152,21 @@ fn compaction_rotates_keys() {
 }
 
 #[test]
+fn an_open_rotates_the_key_of_a_log_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, logs) = (dir.path().join("db"), dir.path().join("logs"));
+    let log = Log::File { dir: Some(logs.clone()), sync: esker_lsm::SyncPolicy::Os };
+    for numbers in [&[1][..], &[2, 1], &[2]] {
+        closed(&db, small().log(log.clone()).encryption(keys(numbers)));
+        let current = esker_encryption::Key::new([numbers[0]; 32]).id();
+        assert_eq!(usage(&logs).files.into_keys().collect::<Vec<_>>(), [current]);
+        let settings = small().log(log.clone()).encryption(keys(numbers));
+        Db::open(&db, settings.clone()).unwrap().compact().unwrap();
+        expect(&Db::open(&db, settings).unwrap(), 1);
+    }
+}
+
+#[test]
 fn a_storage_that_is_encrypted_already_is_not_encrypted_twice() {
     let memory = MemoryStorage::new();
     let storage = crate::over(memory.clone());

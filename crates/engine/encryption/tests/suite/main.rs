@@ -3,6 +3,7 @@
 mod backups;
 mod files;
 mod followers;
+mod golden;
 mod keys;
 mod logs;
 mod nonces;

@@ -159,7 +159,12 @@ impl WalFiles {
 pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64, has_logs: bool) -> Result<()> {
     let claim = claim_of(identity);
     match read_claim(storage)? {
-        Some(found) if found == claim.as_bytes() => return Ok(()),
+        Some(found) if found == claim.as_bytes() => {
+            if !storage.has_old_key(OWNER)? {
+                return Ok(());
+            }
+            // It is written again, with the key of new files.
+        }
         None if has_logs => {
             return Err(unfit(
                 storage,
