@@ -69,7 +69,9 @@ impl Storage for EncryptedStorage {
     }
 
     fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
-        let stride = if hint.kind == FileKind::Table { STRIDE } else { 0 };
+        // Tables are read at any place. Other files are kept in memory while they are read.
+        let is_table = matches!(hint.kind, FileKind::Table | FileKind::Scratch);
+        let stride = if is_table { STRIDE } else { 0 };
         let (header, encoded) = Header::new(&self.keys, stride, 0)?;
         let mut below = self.below.create(name, hint)?;
         below.append(&encoded)?;

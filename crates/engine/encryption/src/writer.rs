@@ -82,11 +82,18 @@ impl EncryptedWriter {
         Ok(())
     }
 
+    fn write_rest(&mut self) -> Result<()> {
+        if self.buffer.is_empty() { Ok(()) } else { self.write_buffer() }
+    }
+
     fn sync_records(&mut self) -> Result<()> {
-        if !self.buffer.is_empty() {
-            self.write_buffer()?;
-        }
+        self.write_rest()?;
         self.below.sync()
+    }
+
+    fn publish_records(&mut self) -> Result<()> {
+        self.write_rest()?;
+        self.below.publish()
     }
 
     /// Does `work`, unless something failed before.
@@ -115,5 +122,9 @@ impl WritableFile for EncryptedWriter {
 
     fn start_writeback(&mut self) -> Result<()> {
         self.unless_failed(|writer| writer.below.start_writeback())
+    }
+
+    fn publish(&mut self) -> Result<()> {
+        self.unless_failed(Self::publish_records)
     }
 }

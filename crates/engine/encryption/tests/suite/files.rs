@@ -6,7 +6,7 @@ use esker_encryption::EncryptedStorage;
 use esker_storage::{FaultStorage, MemoryStorage, ReadableFile, Storage};
 use std::sync::Arc;
 
-const KINDS: [FileKind; 2] = [FileKind::Table, FileKind::Manifest];
+const KINDS: [FileKind; 3] = [FileKind::Table, FileKind::Scratch, FileKind::Manifest];
 
 fn write(storage: &dyn Storage, name: &str, kind: FileKind, bytes: &[u8]) {
     let mut file = storage.create(name, WriteHint::of(kind)).unwrap();
@@ -51,7 +51,7 @@ fn what_was_appended_is_read_back_while_the_file_grows() {
             expected.extend_from_slice(&bytes);
             assert_eq!(file.len(), expected.len() as u64);
             if round % 7 == 0 {
-                file.sync().unwrap();
+                if round % 2 == 0 { file.sync() } else { file.publish() }.unwrap();
                 expect_reads(&*growing, &expected, &mut rng);
                 expect_reads(&*storage.open("a").unwrap(), &expected, &mut rng);
             }

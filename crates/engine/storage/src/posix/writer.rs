@@ -153,7 +153,9 @@ mod tests {
         writer.append(b"still in the buffer").unwrap();
         let first = writer.sync().unwrap_err().to_string();
         assert!(first.contains("write to"), "{first}");
-        for again in [writer.append(b"x"), writer.sync(), writer.start_writeback()] {
+        for again in
+            [writer.append(b"x"), writer.sync(), writer.start_writeback(), writer.publish()]
+        {
             assert_eq!(again.unwrap_err().to_string(), first);
         }
         let mut writer = refused(directory.path());
@@ -171,6 +173,9 @@ mod tests {
         assert_eq!(found(), 0);
         writer.append(&[1; 3 * BUFFER_BYTES]).unwrap();
         assert_eq!(found(), 3 * BUFFER_BYTES as u64);
+        writer.publish().unwrap();
+        assert_eq!(found(), writer.len());
+        writer.append(&[1]).unwrap();
         writer.sync().unwrap();
         assert_eq!(found(), writer.len());
     }
