@@ -289,6 +289,14 @@ fn the_book_lists_every_page() {
     expect_none(prose::unlisted(&contents, &pages));
 }
 
+/// mdBook makes `index.html` of `README.md`.
+#[test]
+fn no_page_replaces_the_first_one_of_its_folder() {
+    let paths = pages().into_iter().map(|(path, _)| path);
+    let wrong = paths.filter(|path| path.ends_with("/index.md"));
+    expect_none(wrong.map(|path| format!("{path}: name it by its subject")).collect());
+}
+
 #[test]
 fn the_five_tasks_are_compiled_and_counted() {
     let page = read(&root().join("docs/guide/migrating.md"));

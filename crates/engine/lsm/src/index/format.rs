@@ -1,4 +1,4 @@
-//! The keyspace of an index, byte by byte: see `docs/formats/index.md`.
+//! The keyspace of an index, byte by byte: see `docs/formats/indexes.md`.
 //!
 //! Inside an index key the bytes 0 and 1 are written as two (`01 01` and `01 02`), and a 0 ends it. So
 //! entries sort by index key, then by the key of the row, and a prefix of an index key is a prefix of
