@@ -16,24 +16,25 @@ pub(super) fn check(storage: &dyn Storage) -> Result<()> {
             || parse_log_file_name(name).is_some()
     };
     let stored = storage.encrypted().unwrap_or(storage);
-    let mut names = stored.list()?.into_iter().filter(is_ours).peekable();
-    let has_files = names.peek().is_some();
-    let mut are_encrypted = names.map(|name| is_encrypted(stored, &name));
-    let is_any_encrypted = are_encrypted.try_fold(false, |any, it| it.map(|it| any || it))?;
+    let ours = stored.list()?.into_iter().filter(is_ours);
+    let are_encrypted: Vec<bool> = ours.filter_map(|name| is_encrypted(stored, &name)).collect();
     let place = storage.describe();
-    match (storage.encryption(), is_any_encrypted) {
+    match (storage.encryption(), are_encrypted.contains(&true)) {
         (None, true) => Err(EncryptionError::KeyNeeded { place }.into()),
-        (Some(_), false) if has_files => Err(EncryptionError::NotEncrypted { place }.into()),
+        (Some(_), false) if !are_encrypted.is_empty() => {
+            Err(EncryptionError::NotEncrypted { place }.into())
+        }
         _ => Ok(()),
     }
 }
 
-fn is_encrypted(storage: &dyn Storage, name: &str) -> Result<bool> {
-    let file = storage.open(name)?;
+/// `None`: the file cannot be read, and may be either.
+fn is_encrypted(storage: &dyn Storage, name: &str) -> Option<bool> {
+    let file = storage.open(name).ok()?;
     let mut magic = [0; ENCRYPTED_MAGIC.len()];
-    if file.len()? < magic.len() as u64 {
-        return Ok(false);
+    if file.len().ok()? < magic.len() as u64 {
+        return Some(false);
     }
-    file.read_exact_at(0, &mut magic)?;
-    Ok(magic == ENCRYPTED_MAGIC)
+    file.read_exact_at(0, &mut magic).ok()?;
+    Some(magic == ENCRYPTED_MAGIC)
 }
