@@ -1,11 +1,12 @@
 //! `Db::wait_for_compactions` leaves a small leveled keyspace in one run, if that rewrites little.
 
-use esker_base::Rng;
 use esker_base::background::Stepped;
+use esker_base::{Clock, Rng};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::MemoryStorage;
 use esker_table::Compression;
 use std::sync::Arc;
+use std::time::Duration;
 
 const SEGMENT_BYTES: usize = 64 << 10;
 const VALUE_BYTES: usize = 400;
@@ -14,8 +15,22 @@ const SEGMENT: u64 = (SEGMENT_BYTES / (VALUE_BYTES + 20)) as u64;
 
 const LEVELED: Shape = Shape::Leveled { ratio: 10 };
 
+/// No time passes, as the picker also asks how often flushes come.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Duration {
+        Duration::from_secs(1_000)
+    }
+    fn sleep(&self, _: Duration) {}
+    fn calendar(&self) -> Duration {
+        Duration::from_secs(1_700_000_000)
+    }
+}
+
 fn open() -> Db {
     let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
+    let env = env.clock(Arc::new(Still));
     let settings = Settings::default().log(Log::None).segment_bytes(SEGMENT_BYTES);
     Db::open_with(env, settings).unwrap()
 }
