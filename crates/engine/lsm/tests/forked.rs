@@ -424,12 +424,13 @@ fn a_child_cannot_open_a_database_with_resources_of_its_parent() {
                 assert_eq!((resources.databases(), resources.charged_bytes()), (0, 0));
                 let opened = Db::open(&new, shared());
                 assert!(matches!(opened.err(), Some(Error::Forked { .. })));
-                // It can have resources of its own.
-                drop(Db::open(&new, settings()).unwrap());
             };
             in_child(try_all, || ());
-            std::fs::remove_dir_all(&new).unwrap();
         }
     });
     assert_eq!(resources.databases(), 4);
+    // It can have resources of its own. A fork in the middle of a wait of the parent's writers could leave the
+    // table of waiting threads locked, which all locks of a process share, so these have ended.
+    let new = place.path().join("own");
+    in_child(|| drop(Db::open(&new, settings()).unwrap()), || ());
 }
