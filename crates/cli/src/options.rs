@@ -13,7 +13,7 @@ use std::time::Duration;
 #[command(next_help_heading = "Settings of the keyspace, if it is new")]
 pub struct KeyspaceOptions {
     /// How tables are arranged [default: leveled:10]
-    #[arg(long, value_name = "leveled[:RATIO]|tiered[:RUNS]", value_parser = parse_shape)]
+    #[arg(long, value_name = "leveled[:RATIO]|tiered[:RUNS]|windowed:TIME[:BYTES]", value_parser = parse_shape)]
     pub shape: Option<Shape>,
     /// How a tiered keyspace removes obsolete versions [default: none]
     #[arg(long, value_name = "none|per-level[:THRESHOLD]|space-goal[:AMP]", value_parser = parse_dedup)]
