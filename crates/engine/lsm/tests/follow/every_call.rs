@@ -68,9 +68,9 @@ impl LogFile for WatchedLog {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         // In parts, so that a frame is seen in the middle.
         const PART_BYTES: usize = 40 << 10;
-        for (at, part) in (0..).zip(bytes.chunks(PART_BYTES.min(bytes.len().div_ceil(2).max(1)))) {
-            let start = PART_BYTES.min(bytes.len().div_ceil(2).max(1)) as u64 * at;
-            self.watch.around(|| self.file.write_at(offset + start, part))?;
+        let part_bytes = bytes.len().div_ceil(2).clamp(1, PART_BYTES);
+        for (start, part) in (offset..).step_by(part_bytes).zip(bytes.chunks(part_bytes)) {
+            self.watch.around(|| self.file.write_at(start, part))?;
         }
         Ok(())
     }

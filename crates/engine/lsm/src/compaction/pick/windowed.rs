@@ -218,7 +218,11 @@ mod tests {
         assert_eq!(next(&limited, 9), Some((vec![3, 2, 1], 1, 3)));
         assert_eq!(next(&limited, 10), Some((vec![3, 2, 1], CLOSED, 3)), "the rest stays open");
         let narrow = keyspace(Some(8 * MIB), &runs);
-        assert_eq!(next(&narrow, 9), Some((vec![1], 1, 1)), "a full level goes on all the same");
+        assert_eq!(
+            next(&narrow, 9),
+            Some((vec![1], 1, 1)),
+            "a full level is merged, although its run is too large"
+        );
     }
 
     #[test]
