@@ -49,7 +49,10 @@ fn what_a_power_loss_took_back_is_not_shown_any_more() {
 #[test]
 fn a_power_loss_in_any_call_leaves_a_follower_of_what_recovery_keeps() {
     let run = |machine: &Arc<Machine>, follower: Option<&Db>| {
-        let Ok(writer) = Db::open_with(env_of(machine.clone()), seldom_synced()) else { return };
+        let writer = match Db::open_with(env_of(machine.clone()), seldom_synced()) {
+            Ok(writer) => writer,
+            Err(error) => return assert!(machine.disk().has_lost_power(), "{error}"),
+        };
         let mut changes = Changes::new(3);
         for _ in 0..25 {
             if changes.any(&writer).is_err() {
