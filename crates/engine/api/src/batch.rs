@@ -2,6 +2,7 @@
 
 use crate::{KeyRange, KeyspaceRef, StoreId};
 use esker_base::{EXPIRY_BYTES, Entry, KeyspaceId, Kind, is_edge_key, split_expiry};
+use smallvec::SmallVec;
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub struct WriteBatch {
     longest_value: usize,
     /// Each keyspace as it first comes after another, so that a check of all is short.
     first_keyspace: Option<KeyspaceId>,
-    more_keyspaces: Vec<KeyspaceId>,
+    more_keyspaces: SmallVec<[KeyspaceId; 4]>,
     has_empty_range: bool,
     range_deletes: u32,
     merges: u32,
@@ -244,7 +245,7 @@ impl WriteBatch {
         BatchMark {
             bytes: self.encoded.len(),
             more_keyspaces: self.more_keyspaces.len(),
-            before: WriteBatch { encoded: Vec::new(), more_keyspaces: Vec::new(), ..*self },
+            before: WriteBatch { encoded: Vec::new(), more_keyspaces: SmallVec::new(), ..*self },
         }
     }
 

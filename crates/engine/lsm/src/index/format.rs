@@ -29,6 +29,10 @@ const READY: u8 = 1;
 /// Appends `index_key` so that it keeps its order and prefixes.
 fn put_escaped(mut index_key: &[u8], out: &mut EntryKey) {
     out.push(ENTRY);
+    // Most have no such byte, which takes a few instructions to see.
+    if index_key.iter().fold(u8::MAX, |least, &byte| least.min(byte)) > ESCAPE {
+        return out.extend_from_slice(index_key);
+    }
     while let Some(plain) = index_key.iter().position(|&byte| byte <= ESCAPE) {
         out.extend_from_slice(&index_key[..plain]);
         out.extend_from_slice(&[ESCAPE, index_key[plain] + 1]);

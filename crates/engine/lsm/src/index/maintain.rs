@@ -1,12 +1,16 @@
 //! Adds index entries to a batch.
 //!
 //! ```text
-//! lock rows ─► read old values ─► run functions ─► lock unique keys ─► check ─► one batch
+//! lock rows ─► run functions on new values ─► read old values ─► run functions on them
+//!           ─► lock unique keys ─► check ─► one batch
 //! ```
 //!
 //! Only the value before the batch and the value after it count: of several writes of a row in a
 //! batch, the last decides. A range delete counts as deletes of the rows in it, which are read under
 //! the locks of all rows; if it deletes all rows of a keyspace, it deletes all entries.
+//!
+//! Where a row and its entries go in the active MemTable is known before the old value is: the
+//! processor is asked for those cache lines at once, so that they arrive together.
 
 use super::format;
 use super::index_keys::IndexKeys;
@@ -16,10 +20,12 @@ use crate::read::db_iter::DbIter;
 use crate::read::get::{ReadTier, get};
 use crate::read::multi_get::multi_get;
 use crate::tree::Tree;
-use crate::version::readers::super_version::pin_present;
+use crate::version::readers::super_version::{SuperVersion, pin_present};
 use crate::write::CommitPipeline;
 use esker_api::{KeyRange, Value, WriteBatch};
-use esker_base::{Entry, Error, IndexError, KeyspaceId, Kind, MAX_KEY_BYTES, Result};
+use esker_base::{
+    Entry, Error, IndexError, KeyspaceId, Kind, MAX_KEY_BYTES, Result, Seqno, hash64,
+};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +41,9 @@ pub(crate) struct Indexing<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) commit: &'a CommitPipeline,
 }
+
+/// Rows of a batch whose places are asked for ahead. More would not stay in the cache.
+const PREFETCHED: usize = 16;
 
 /// Capacity that a batch gets for the entry of a row. A longer entry costs another allocation.
 const ENTRY_CAPACITY_BYTES: usize = 64;
@@ -88,26 +97,28 @@ impl<'a> Indexing<'a> {
     /// an index.
     pub(crate) fn prepare(self, batch: &WriteBatch) -> Result<Option<IndexedBatch<'a>>> {
         loop {
+            let epoch = self.registry.epoch();
             let map = self.registry.load();
             if !batch.keyspaces().any(|keyspace| map.contains_key(&keyspace)) {
                 return Ok(None);
             }
-            let locks = &self.registry.stripes().rows;
-            let has_ranges = batch.has_range_delete();
-            let rows = match has_ranges {
-                true => locks.lock_all(),
-                false => {
-                    let entries = batch.iter().filter(|entry| map.contains_key(&entry.keyspace));
-                    let stripes = entries.map(|entry| Stripes::of(entry.keyspace, entry.key));
-                    locks.lock(stripes.collect())
+            if batch.has_range_delete() {
+                let rows = self.registry.stripes().rows.lock_all();
+                // A drop of an index takes all locks first.
+                if self.registry.epoch() == epoch {
+                    let changes = self.changes_with_ranges(batch, &map)?;
+                    return self.with_entries(batch, &map, &changes, rows).map(Some);
                 }
+                continue;
+            }
+            let changes = changes(batch, &map)?;
+            let locks = &self.registry.stripes().rows;
+            let stripe = |row: &RowChange<'_>| Stripes::of(row.keyspace, &row.key);
+            let rows = match &changes.rows[..] {
+                [row] => locks.lock_one(stripe(row)),
+                rows => locks.lock(rows.iter().map(stripe).collect()),
             };
-            // A drop of an index takes all locks first.
-            if self.registry.is_current(&map) {
-                let changes = match has_ranges {
-                    true => self.changes_with_ranges(batch, &map)?,
-                    false => changes(batch, &map)?,
-                };
+            if self.registry.epoch() == epoch {
                 return self.with_entries(batch, &map, &changes, rows).map(Some);
             }
         }
@@ -120,6 +131,7 @@ impl<'a> Indexing<'a> {
         changes: &RowChanges<'_>,
         rows: HeldStripes<'a>,
     ) -> Result<IndexedBatch<'a>> {
+        self.prefetch_rows(&changes.rows);
         let mut indexed = batch.clone_with_capacity(changes.rows.len() * ENTRY_CAPACITY_BYTES);
         for keyspace in &changes.cleared {
             for slot in &map[keyspace] {
@@ -135,14 +147,20 @@ impl<'a> Indexing<'a> {
                 slot.registered()?;
             }
             for rows in rows.chunks(CHUNK_ROWS) {
-                let keys: SmallVec<[_; 1]> =
-                    rows.iter().map(|row| self.tree.keys.user(&row.key)).collect();
+                let mut keys: SmallVec<[_; 1]> = SmallVec::with_capacity(rows.len());
+                for row in rows {
+                    keys.push(self.tree.keys.user(&row.key));
+                }
+                let after = keys_after(slots, rows, &keys)?;
+                let (view, now) = pin_present(|| self.tree.view.pin(), || self.commit.visible());
+                self.prefetch_entries(&view, slots, &keys, &after);
                 let before = match changes.cleared.contains(&keyspace) {
                     true => smallvec![None; keys.len()],
-                    false => self.values(keyspace, &keys)?,
+                    false => self.values_at(&view, keyspace, &keys, now)?,
                 };
-                for slot in slots {
-                    self.add_differences(slot, rows, &keys, &before, &mut indexed, &mut unique)?;
+                drop(view);
+                for (slot, after) in slots.iter().zip(after.chunks(keys.len())) {
+                    add_differences(slot, &keys, &before, after, &mut indexed, &mut unique)?;
                 }
             }
         }
@@ -224,11 +242,21 @@ impl<'a> Indexing<'a> {
         keys: &[K],
     ) -> Result<SmallVec<[Option<Value>; 1]>> {
         let (view, now) = pin_present(|| self.tree.view.pin(), || self.commit.visible());
+        self.values_at(&view, keyspace, keys, now)
+    }
+
+    fn values_at<K: AsRef<[u8]>>(
+        self,
+        view: &SuperVersion,
+        keyspace: KeyspaceId,
+        keys: &[K],
+        now: Seqno,
+    ) -> Result<SmallVec<[Option<Value>; 1]>> {
         if let [key] = keys {
-            let value = get(self.tree, &view, keyspace, key.as_ref(), now, ReadTier::MayBlock)?;
+            let value = get(self.tree, view, keyspace, key.as_ref(), now, ReadTier::MayBlock)?;
             return Ok(smallvec![value]);
         }
-        multi_get(self.tree, &view, keyspace, keys, now).map(SmallVec::from_vec)
+        multi_get(self.tree, view, keyspace, keys, now).map(SmallVec::from_vec)
     }
 
     /// The row that has `index_key` in the unique index `slot` now.
@@ -239,52 +267,34 @@ impl<'a> Indexing<'a> {
         get(self.tree, &view, slot.entries, &entry, now, ReadTier::MayBlock)
     }
 
-    /// Adds what distinguishes the entries of the old values from those of the new ones.
-    fn add_differences(
+    /// Asks for the places of `rows` in the active MemTable.
+    fn prefetch_rows(self, rows: &[RowChange<'_>]) {
+        let view = self.tree.view.pin();
+        let Some(active) = view.memtables.first() else { return };
+        for row in rows.iter().take(PREFETCHED) {
+            active.prefetch(row.keyspace, hash64(&row.key));
+        }
+    }
+
+    /// Asks for the places in the active MemTable of the entries that the rows `keys` have `after` the
+    /// batch, which are probably new.
+    fn prefetch_entries(
         self,
-        slot: &Arc<IndexSlot>,
-        rows: &[RowChange<'_>],
+        view: &SuperVersion,
+        slots: &[Arc<IndexSlot>],
         keys: &[Cow<'_, [u8]>],
-        before: &[Option<Value>],
-        batch: &mut WriteBatch,
-        unique: &mut Vec<UniqueChange>,
-    ) -> Result<()> {
-        let is_unique = slot.registered()?.is_unique;
-        let (mut old, mut new) = (IndexKeys::default(), IndexKeys::default());
+        after: &[IndexKeys],
+    ) {
+        let Some(active) = view.memtables.first() else { return };
         let mut entry = format::EntryKey::new();
-        for ((row, key), before) in rows.iter().zip(keys).zip(before) {
-            old.clear();
-            new.clear();
-            if let Some(value) = before {
-                slot.keys_of(key, value, &mut old)?;
-            }
-            if let Some(value) = row.value {
-                slot.keys_of(key, value, &mut new)?;
-            }
-            let removed = old.iter().filter(|index_key| !new.contains(index_key));
-            let added = new.iter().filter(|index_key| !old.contains(index_key));
-            if is_unique {
-                let change = |index_key: &[u8], is_added| UniqueChange {
-                    slot: slot.clone(),
-                    index_key: index_key.to_vec(),
-                    row: key.to_vec(),
-                    is_added,
-                };
-                unique.extend(removed.map(|index_key| change(index_key, false)));
-                unique.extend(added.map(|index_key| change(index_key, true)));
-                continue;
-            }
-            for index_key in removed {
-                format::entry_key(index_key, key, &mut entry);
-                batch.delete(slot.entries, &entry);
-            }
-            for index_key in added {
-                format::entry_key(index_key, key, &mut entry);
-                check_entry(slot, &entry, key)?;
-                batch.put(slot.entries, &entry, b"");
+        for (slot, after) in slots.iter().zip(after.chunks(keys.len())) {
+            for (key, after) in keys.iter().zip(after).take(PREFETCHED) {
+                for index_key in after.iter() {
+                    format::entry_key(index_key, key, &mut entry);
+                    active.prefetch(slot.entries, hash64(&self.tree.keys.stored(&entry)));
+                }
             }
         }
-        Ok(())
     }
 
     /// Locks the keys of unique indexes that change hands, and adds their entries unless a row outside
@@ -332,6 +342,70 @@ impl<'a> Indexing<'a> {
         }
         Ok(held)
     }
+}
+
+/// The keys that the rows `keys` have afterwards in each of `slots`: those of the first slot, then those
+/// of the next.
+fn keys_after(
+    slots: &[Arc<IndexSlot>],
+    rows: &[RowChange<'_>],
+    keys: &[Cow<'_, [u8]>],
+) -> Result<SmallVec<[IndexKeys; 1]>> {
+    let mut after = SmallVec::with_capacity(slots.len() * rows.len());
+    for slot in slots {
+        for (row, key) in rows.iter().zip(keys) {
+            let mut index_keys = IndexKeys::default();
+            if let Some(value) = row.value {
+                slot.keys_of(key, value, &mut index_keys)?;
+            }
+            after.push(index_keys);
+        }
+    }
+    Ok(after)
+}
+
+/// Adds what distinguishes the entries of the old values from those of the new ones. `keys` are the rows,
+/// `before` their old values, and `after` their new keys in the index.
+fn add_differences(
+    slot: &Arc<IndexSlot>,
+    keys: &[Cow<'_, [u8]>],
+    before: &[Option<Value>],
+    after: &[IndexKeys],
+    batch: &mut WriteBatch,
+    unique: &mut Vec<UniqueChange>,
+) -> Result<()> {
+    let is_unique = slot.registered()?.is_unique;
+    let mut old = IndexKeys::default();
+    let mut entry = format::EntryKey::new();
+    for ((key, before), new) in keys.iter().zip(before).zip(after) {
+        old.clear();
+        if let Some(value) = before {
+            slot.keys_of(key, value, &mut old)?;
+        }
+        let removed = old.iter().filter(|index_key| !new.contains(index_key));
+        let added = new.iter().filter(|index_key| !old.contains(index_key));
+        if is_unique {
+            let change = |index_key: &[u8], is_added| UniqueChange {
+                slot: slot.clone(),
+                index_key: index_key.to_vec(),
+                row: key.to_vec(),
+                is_added,
+            };
+            unique.extend(removed.map(|index_key| change(index_key, false)));
+            unique.extend(added.map(|index_key| change(index_key, true)));
+            continue;
+        }
+        for index_key in removed {
+            format::entry_key(index_key, key, &mut entry);
+            batch.delete(slot.entries, &entry);
+        }
+        for index_key in added {
+            format::entry_key(index_key, key, &mut entry);
+            check_entry(slot, &entry, key)?;
+            batch.put(slot.entries, &entry, b"");
+        }
+    }
+    Ok(())
 }
 
 /// What `batch`, which has no range delete, makes of rows.

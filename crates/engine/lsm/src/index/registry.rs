@@ -10,7 +10,7 @@ use super::settings::IndexStatus;
 use super::stripes::Stripes;
 use crate::reserved::parse_index_keyspace;
 use crate::version::Version;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use esker_base::background::Running;
 use esker_base::{Background, Error, IndexError, KeyspaceId, Result, Seqno};
 use parking_lot::{Condvar, Mutex};
@@ -109,13 +109,9 @@ impl IndexRegistry {
         self.epoch.load(Ordering::Acquire)
     }
 
-    pub(crate) fn load(&self) -> Arc<IndexMap> {
-        self.map.load_full()
-    }
-
-    /// Whether `map` is what there is now.
-    pub(crate) fn is_current(&self, map: &Arc<IndexMap>) -> bool {
-        Arc::ptr_eq(&*self.map.load(), map)
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<Arc<IndexMap>> {
+        self.map.load()
     }
 
     pub(crate) fn stripes(&self) -> &LockTables {

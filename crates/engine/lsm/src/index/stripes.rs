@@ -38,6 +38,13 @@ impl Stripes {
         wanted.into_iter().map(|stripe| self.locks[usize::from(stripe)].lock()).collect()
     }
 
+    /// Takes the lock `stripe`.
+    pub(crate) fn lock_one(&self, stripe: u16) -> HeldStripes<'_> {
+        let mut held = HeldStripes::new();
+        held.push(self.locks[usize::from(stripe)].lock());
+        held
+    }
+
     /// Whether a caller has the lock `stripe`.
     #[cfg(test)]
     pub(crate) fn is_locked(&self, stripe: u16) -> bool {
