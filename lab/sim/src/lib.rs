@@ -4,7 +4,8 @@
 //! crashes at any I/O, failing and full disks. The [harness] runs it against the engine
 //! on a simulated [machine], next to a [model] that knows what must be there. A history
 //! that fails is [shrunk](mod@shrink) and printed. [`tpcc`] and [`linkbench`]
-//! are loads of transactions on the same machine, and [`prepared`] is two-phase commits.
+//! are loads of transactions on the same machine, [`prepared`] is two-phase commits, and [`derived`]
+//! is indexes and compaction filters.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ pub mod content;
 pub mod damage;
 pub mod damaged;
 pub mod decoders;
+pub mod derived;
 mod encryption;
 pub mod harness;
 pub mod kill;

@@ -4,6 +4,7 @@ mod bit_flips;
 mod common;
 mod damage;
 mod decoders;
+mod derived_crash;
 mod disk_full;
 mod histories;
 mod linkbench_crash;
