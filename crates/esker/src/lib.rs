@@ -256,11 +256,33 @@ pub mod options {
 }
 
 /// Statistics and reports of an open database: the types in [`Stats`] and in the answers of [`Db`].
+///
+/// # Examples
+///
+/// [`OperationCost`](stats::OperationCost) is what single calls cost:
+///
+/// ```
+/// # fn main() -> esker::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker::stats::OperationCost;
+/// use esker::{Db, Settings};
+///
+/// let db = Db::open(dir.path(), Settings::default())?;
+/// let keyspace = db.default_keyspace();
+/// keyspace.put("ada", "analyst")?;
+/// let (value, cost) = OperationCost::measure(|| keyspace.get("ada"));
+/// assert!(value?.is_some());
+/// // The MemTable had it: no table was searched, and no block was read.
+/// assert_eq!((cost.memtables, cost.runs, cost.blocks_read), (1, 0, 0));
+/// # Ok(())
+/// # }
+/// ```
 pub mod stats {
     /// Statistics as a page for Prometheus.
     pub mod prometheus {
         pub use crate::prometheus::{METRICS, Metric, page};
     }
+    pub use esker_base::OperationCost;
     pub use esker_lsm::compaction::plan::CompactionReason;
     pub use esker_lsm::stats::{Event, EventKind, JobTimes, TimeHistogram};
     pub use esker_lsm::version::{TableId, TableMeta};

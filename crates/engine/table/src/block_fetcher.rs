@@ -5,6 +5,7 @@ use crate::block::Block;
 use crate::compression::decompress;
 use crate::format::{BlockKind, TRAILER_BYTES, block_checksum};
 use esker_base::coding::u32_at;
+use esker_base::operation_cost::count;
 use esker_base::{Error, Result};
 use esker_storage::ReadableFile;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ impl BlockFetcher {
     pub(crate) fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
         let mut out = vec![0; bytes];
         self.file.read_exact_at(offset, &mut out)?;
+        count(|cost| cost.bytes_read += bytes as u64);
         Ok(out)
     }
 

@@ -130,6 +130,7 @@ impl Filter {
     }
 
     /// Bits of a fingerprint, 0 without a filter.
+    #[inline]
     pub(crate) fn fingerprint_bits(&self) -> u8 {
         self.fingerprint_bits
     }

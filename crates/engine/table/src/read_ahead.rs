@@ -14,7 +14,7 @@
 //! last one before the damage.
 
 use crate::block::Block;
-use crate::reader::Table;
+use crate::reader::{Table, count_read};
 use crate::table_iter::ReadPurpose;
 use esker_base::Result;
 use esker_storage::{PendingRead, ReadBytes, ReadRequest};
@@ -142,6 +142,7 @@ impl Pieces {
         match self.purpose {
             ReadPurpose::Read => {
                 let Some(read) = reader.start(&request(table, &range)) else { return };
+                count_read(last - number + 1, &range);
                 self.bytes = (self.bytes * 2).min(LARGEST_BYTES);
                 self.next = Some((range, read));
             }

@@ -11,6 +11,7 @@ use crate::index::Index;
 use crate::sketch::Sketches;
 use crate::table_iter::{PinnedValue, ReadPurpose, TableIter};
 use crate::{Properties, range_del_block};
+use esker_base::operation_cost::count;
 use esker_base::{Error, FragmentedTombstones, Kind, MAX_SEQNO, Result, Seqno};
 use esker_storage::ReadableFile;
 use std::ops::Range;
@@ -211,8 +212,10 @@ impl Table {
     ) -> Result<Option<Found>> {
         self.lookup(key, snapshot, |table, n| {
             if let Some(block) = table.cache.get(table.block_key(n)) {
+                count(|cost| cost.cache_hits += 1);
                 return Ok(block);
             }
+            count(|cost| cost.cache_misses += 1);
             let place = table.block_place(n);
             loaded.blocks += 1;
             loaded.bytes += place.end - place.start;
@@ -226,7 +229,9 @@ impl Table {
     #[inline]
     pub fn try_find(&self, key: &[u8], snapshot: Seqno) -> Result<Option<Found>> {
         self.lookup(key, snapshot, |table, n| {
-            table.cache.get(table.block_key(n)).ok_or(Error::WouldBlock)
+            let block = table.cache.get(table.block_key(n)).ok_or(Error::WouldBlock)?;
+            count(|cost| cost.cache_hits += 1);
+            Ok(block)
         })
     }
 
@@ -306,6 +311,12 @@ impl Table {
         TableIter::new(self.clone(), purpose)
     }
 
+    /// Whether a filter answers [`Table::may_contain`].
+    #[inline]
+    pub fn has_filter(&self) -> bool {
+        self.filter.fingerprint_bits() > 0
+    }
+
     /// Bits of a filter fingerprint, 0 without a filter.
     pub(crate) fn fingerprint_bits(&self) -> u8 {
         self.filter.fingerprint_bits()
@@ -331,8 +342,10 @@ impl Table {
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Block> {
         if let Some(block) = self.cache.get(self.block_key(n)) {
+            count(|cost| cost.cache_hits += 1);
             return Ok(block);
         }
+        count(|cost| cost.cache_misses += 1);
         let block = load()?;
         self.cache.insert(self.block_key(n), block.clone());
         Ok(block)
@@ -356,6 +369,7 @@ impl Table {
         let mut stored = zeroed((place.end - place.start) as usize);
         let target = Arc::get_mut(&mut stored).expect("no other thread has it yet");
         self.source.file.read_exact_at(place.start, target)?;
+        count_read(1, &place);
         self.source.data_block(place.start, &stored, || stored.clone())
     }
 
@@ -368,6 +382,14 @@ impl Table {
         );
         self.source.damaged(self.block_place(n).start, what)
     }
+}
+
+/// Counts data blocks that are read from this place of a file.
+pub(crate) fn count_read(blocks: usize, place: &Range<u64>) {
+    count(|cost| {
+        cost.blocks_read += blocks as u64;
+        cost.bytes_read += place.end - place.start;
+    });
 }
 
 /// Where a table of `bytes` bytes ends in its file.

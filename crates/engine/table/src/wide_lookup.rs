@@ -5,7 +5,8 @@
 //! piece. The same lookups, asked again, find their blocks here, whatever the cache has kept.
 
 use crate::block::Block;
-use crate::reader::{BlockReadStats, Found, Table};
+use crate::reader::{BlockReadStats, Found, Table, count_read};
+use esker_base::operation_cost::count;
 use esker_base::{Error, Result, Seqno};
 use esker_storage::{ReadBytes, ReadRequest, WideReader};
 use std::collections::BTreeMap;
@@ -79,11 +80,13 @@ impl WideLookup {
             return Err(Error::WouldBlock);
         }
         if let Some(block) = table.cache.get(key) {
+            count(|cost| cost.cache_hits += 1);
             return Ok(block);
         }
         let place = table.block_place(number);
         let bytes = place.end - place.start;
         if self.noted.is_empty() || self.noted_bytes + bytes <= NOTED_BYTES_MAX {
+            count(|cost| cost.cache_misses += 1);
             self.noted_bytes += bytes;
             self.noted.insert(at, Noted { table: table.clone(), number, place });
         }
@@ -99,6 +102,9 @@ impl WideLookup {
         let pieces: Vec<_> = blocks.chunk_by(|(_, one), (_, next)| one.goes_on_in(next)).collect();
         let pieces: Vec<_> = pieces.into_iter().flat_map(split).collect();
         let requests: Vec<_> = pieces.iter().map(|piece| request(piece)).collect();
+        for (piece, request) in pieces.iter().zip(&requests) {
+            count_read(piece.len(), &(request.offset..request.offset + request.bytes as u64));
+        }
         for (piece, read) in pieces.iter().zip(reader.read_all(&requests)) {
             for (place, noted) in *piece {
                 let block = noted.block_in(piece, &read);

@@ -9,6 +9,7 @@ use crate::read::{get, merged_get, multi_get};
 use crate::recovery::close::Upkeep;
 use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
+use esker_base::operation_cost::count;
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, MemTable};
 use std::sync::Arc;
@@ -265,6 +266,7 @@ impl Engine {
     /// Writes `batch`, which has what indexes need at `epoch`. `None` if there is another epoch.
     #[inline]
     pub(super) fn commit_batch(&self, batch: &WriteBatch, epoch: u64) -> Result<Option<Seqno>> {
+        count(|cost| cost.bytes_written += batch.encoded().len() as u64);
         match self.fits_frame(batch) {
             true => self.commit.write(batch, epoch, self),
             false => {

@@ -6,14 +6,16 @@
 //! MemTables that end before the snapshot are not searched. Nor are tables if everything flushed is
 //! older than the snapshot, which is so unless a flush has happened since.
 
+use super::get::may_contain;
 use super::level_iter::LevelIter;
 use crate::tree::Tree;
 use crate::version::TableHandle;
 use crate::version::readers::super_version::{SuperVersion, pin_present};
 use esker_api::KeyRange;
+use esker_base::operation_cost::count;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, MAX_SEQNO, Result, Seqno, hash64};
 use esker_memtable::MemTable;
-use esker_table::ReadPurpose;
+use esker_table::{BlockReadStats, ReadPurpose};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ pub(crate) fn key_written_since(
     let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
     let hash = hash64(key);
     for memtable in newer_memtables(&view, since) {
+        count(|cost| cost.memtables += 1);
         let tombstones = memtable.range_tombstones(keyspace);
         if tombstones.is_some_and(|list| list.covering(key, visible) > since) {
             return Ok(true);
@@ -52,7 +55,9 @@ pub(crate) fn key_written_since(
         if table.tombstones().covering(key, visible) > since {
             return Ok(true);
         }
-        if let Some(found) = table.get(key, hash, visible)? {
+        if may_contain(table, hash)
+            && let Some(found) = table.find(key, visible, &mut BlockReadStats::default())?
+        {
             return Ok(found.seqno > since);
         }
     }

@@ -19,6 +19,7 @@ use crate::tree::Tree;
 use crate::version::readers::super_version::SuperVersion;
 use crate::version::{KeyspaceVersion, Run};
 use esker_api::Value;
+use esker_base::operation_cost::count;
 use esker_base::{EntryCursor, Error, KeyspaceId, Result, Seqno, hash64};
 use esker_memtable::{DramTable, LookupOutcome, MemTable};
 use esker_table::{BlockReadStats, Found, PinnedValue, Table};
@@ -80,6 +81,7 @@ pub(super) fn get_from_memory(
     // Each is a cache miss; so they are waited for together.
     memtables().for_each(|memtable| memtable.prefetch(keyspace, hash));
     for memtable in memtables() {
+        count(|cost| cost.memtables += 1);
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
         }
@@ -94,6 +96,7 @@ pub(super) fn get_from_memory(
     match dram_table.get(keyspace, key, hash, snapshot, |value| Value::from(value)) {
         // R4.
         Some(hit) => {
+            count(|cost| cost.dram_table_hits += 1);
             let lives = hit.seqno >= deleted_below.max(expired.below);
             Ok(InMemory::Decided(lives.then_some(hit.value)))
         }
@@ -208,6 +211,18 @@ fn get_from_tables(
     Ok(InTables::Decided(None))
 }
 
+/// Whether a key with this hash may be in `table`, a run's table whose bounds include the key.
+#[inline]
+pub(super) fn may_contain(table: &Table, hash: u64) -> bool {
+    let may_contain = table.may_contain(hash);
+    count(|cost| {
+        cost.runs += 1;
+        cost.filters += u64::from(table.has_filter());
+        cost.filters_excluded += u64::from(!may_contain);
+    });
+    may_contain
+}
+
 /// What tables say of a key.
 pub(super) enum InTables {
     /// Its newest version, or `None` if it has no value.
@@ -256,13 +271,14 @@ impl TableSearch {
             let newest = table.tombstones().covering(key, snapshot);
             self.deleted_below = self.deleted_below.max(newest);
         }
+        self.cost.filters += u64::from(table.has_filter());
         if !table.may_contain(hash) {
             return Ok(None);
         }
         let found = find(table, &mut self.cost.loaded)?;
         self.cost.reads += 1;
         let Some(found) = found else { return Ok(None) };
-        tree.counters.table_gets.count(true, self.cost);
+        self.count(tree, true);
         let is_covered = || found.seqno < self.deleted_below || expired.has(found.seqno);
         Ok(Some(match verdict(found.kind, is_covered) {
             Verdict::Value => InTables::Decided(Some((found.seqno, value_of(found.value)))),
@@ -279,7 +295,19 @@ impl TableSearch {
 
     /// Notes that no run decided.
     pub(super) fn end(self, tree: &Tree) {
-        tree.counters.table_gets.count(false, self.cost);
+        self.count(tree, false);
+    }
+
+    /// Counts the search, which may have begun anew in a run: what it searched twice counts once.
+    #[inline]
+    fn count(&self, tree: &Tree, was_found: bool) {
+        tree.counters.table_gets.count(was_found, self.cost);
+        let ReadCost { runs, filters, reads, .. } = self.cost;
+        count(|cost| {
+            cost.runs += runs;
+            cost.filters += filters;
+            cost.filters_excluded += runs - reads;
+        });
     }
 }
 

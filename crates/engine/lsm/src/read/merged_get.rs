@@ -4,6 +4,7 @@
 //! ends the search in MemTables.
 
 use super::expiring::keep_expiries;
+use super::get::may_contain;
 use super::lookup::{LookupKey, ReadTier};
 use crate::fold::expiry::ExpiryClock;
 use crate::fold::hot::{HotValue, MANY, looks};
@@ -13,6 +14,7 @@ use crate::tree::Tree;
 use crate::version::readers::super_version::SuperVersion;
 use crate::version::{KeyspaceVersion, Run};
 use esker_api::{Value, WriteBatch};
+use esker_base::operation_cost::count;
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_table::BlockReadStats;
 use std::ops::ControlFlow;
@@ -61,6 +63,7 @@ fn fold_memtables(
 ) -> Result<()> {
     let LookupKey { keyspace, key, hash, snapshot, .. } = sought;
     for memtable in &view.memtables {
+        count(|cost| cost.memtables += 1);
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             fold.delete_below(tombstones.covering(key, snapshot));
         }
@@ -112,7 +115,7 @@ fn fold_run(
     if handle.meta.range_tombstones > 0 {
         fold.delete_below(table.tombstones().covering(key, snapshot));
     }
-    if !table.may_contain(hash) {
+    if !may_contain(table, hash) {
         return Ok(());
     }
     let mut through = snapshot;

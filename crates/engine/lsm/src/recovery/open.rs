@@ -35,6 +35,7 @@ use crate::parallel;
 use crate::resources::Share;
 use crate::scheduler::Scheduler;
 use crate::stats::Counters;
+use crate::stats::call_watch::CallWatch;
 use crate::stats::cumulative::UnpersistedStats;
 use crate::stats::disk_usage::DiskUsageTracker;
 use crate::stats::events::EventLog;

@@ -105,6 +105,8 @@ struct Stripe {
 pub(crate) struct ReadCost {
     /// Runs visited.
     pub(crate) runs: u64,
+    /// Filters asked.
+    pub(crate) filters: u64,
     /// Tables read.
     pub(crate) reads: u64,
     pub(crate) loaded: BlockReadStats,

@@ -21,6 +21,7 @@
 
 use super::stall_inputs::{DEBT_FREE_SEGMENTS, INDEX_FREE, L0_SLOWDOWN_FREE_RUNS, StallInputs};
 use esker_base::Clock;
+use esker_base::operation_cost::count;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -167,10 +168,11 @@ impl WriteController {
         self.drains.lock().is_paced
     }
 
-    /// Counts time that a writer waited, until then.
+    /// Counts time that the calling writer waited, until then.
     pub(crate) fn note_stalled(&self, duration: Duration, until: Duration) {
         self.held_until.fetch_max(until.as_nanos() as u64, Ordering::Relaxed);
         self.stalled_ns.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+        count(|cost| cost.stalled += duration);
     }
 
     /// The time that writers have waited in all.

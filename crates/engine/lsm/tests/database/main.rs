@@ -25,6 +25,7 @@ mod foreign_handles;
 mod indexed_batches;
 mod large_batches;
 mod merges;
+mod operation_cost;
 mod pool;
 mod pool_full;
 mod prepared;
