@@ -108,6 +108,7 @@
 //! None is on by default.
 //!
 //! * `encryption`: encryption at rest, `esker::encryption`.
+//! * `metrics`: statistics for the recorder of the crate `metrics`, `esker::stats::metrics`.
 //! * `serde`: [`Settings`] and [`KeyspaceSettings`] serialize and deserialize; [`Stats`] and reports
 //!   serialize.
 //! * `tracing`: what [`Db::events`] lists are also events of the crate `tracing`.
@@ -280,7 +281,12 @@ pub mod options {
 pub mod stats {
     /// Statistics as a page for Prometheus.
     pub mod prometheus {
-        pub use crate::prometheus::{METRICS, Metric, page};
+        pub use crate::prometheus::{METRICS, Metric, MetricValue, page};
+    }
+    /// Statistics for the recorder of the crate `metrics`. It needs the feature `metrics`.
+    #[cfg(feature = "metrics")]
+    pub mod metrics {
+        pub use esker_lsm::MetricsPublisher;
     }
     pub use esker_base::OperationCost;
     pub use esker_lsm::compaction::plan::CompactionReason;

@@ -60,6 +60,8 @@ pub use db::index::rows::{IndexEntries, IndexRow, IndexRows};
 pub use db::indexed_batch::IndexedBatch;
 pub use db::keyspace::{Keyspace, KeyspaceInfo};
 pub use db::kv_adapter::Store;
+#[cfg(feature = "metrics")]
+pub use db::metrics::MetricsPublisher;
 pub use db::range::Range;
 pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};

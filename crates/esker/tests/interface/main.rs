@@ -1,5 +1,6 @@
 //! What the public types can do in every program: be shared, be sent, be printed, iterate.
 
+mod metrics;
 mod serialized;
 mod transact;
 mod typed;

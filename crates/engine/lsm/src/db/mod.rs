@@ -32,6 +32,9 @@ mod upkeep;
 
 mod introspection;
 
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
+
 mod change;
 
 pub(crate) mod index;

@@ -120,8 +120,13 @@ impl TimeHistogram {
         self.counts.iter().sum()
     }
 
+    /// The index of the class that counts such a time.
+    pub(crate) fn class_of(took: Duration) -> usize {
+        Self::BOUNDS.partition_point(|bound| *bound < took)
+    }
+
     fn note(&mut self, took: Duration) {
-        self.counts[Self::BOUNDS.partition_point(|bound| *bound < took)] += 1;
+        self.counts[Self::class_of(took)] += 1;
         self.sum += took;
     }
 }

@@ -12,6 +12,7 @@ mod display;
 pub mod events;
 pub(crate) mod filter_stats;
 pub(crate) mod follower;
+pub mod metric_table;
 pub(crate) mod reclaim_accuracy;
 pub(crate) mod table_reads;
 pub(crate) mod write_histories;
