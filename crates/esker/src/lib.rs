@@ -290,7 +290,7 @@ pub mod stats {
     }
     pub use esker_base::OperationCost;
     pub use esker_lsm::compaction::plan::CompactionReason;
-    pub use esker_lsm::stats::{Event, EventKind, JobTimes, TimeHistogram};
+    pub use esker_lsm::stats::{CallKind, Event, EventKind, JobTimes, TimeHistogram};
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_lsm::{
         CompactionCounts, CumulativeStats, DramTableStats, FilterStats, FramesBehind,

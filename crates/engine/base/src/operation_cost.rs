@@ -59,7 +59,7 @@ thread_local! {
 /// Adds to what the calling thread measures, if it measures.
 #[inline]
 pub fn count(add: impl FnOnce(&mut OperationCost)) {
-    if MEASURING.0.load(Ordering::Relaxed) > 0 {
+    if is_measuring() {
         count_in_thread(add);
     }
 }
@@ -73,7 +73,21 @@ fn count_in_thread(add: impl FnOnce(&mut OperationCost)) {
     }
 }
 
-/// While it lives, measuring is on: [`Measuring::measure`] then writes nothing that threads share.
+/// Whether any thread measures.
+#[inline]
+pub fn is_measuring() -> bool {
+    MEASURING.0.load(Ordering::Relaxed) > 0
+}
+
+/// As [`OperationCost::measure`], and writes nothing that threads share. It counts only while a
+/// [`Measuring`] lives somewhere.
+pub fn measure_held<T>(call: impl FnOnce() -> T) -> (T, OperationCost) {
+    let scope = Scope { around: COST.replace(Some(OperationCost::default())) };
+    let value = call();
+    (value, scope.end())
+}
+
+/// While it lives, places count what a thread measures.
 #[derive(Debug)]
 pub struct Measuring(());
 
@@ -82,13 +96,6 @@ impl Measuring {
     pub fn start() -> Measuring {
         MEASURING.0.fetch_add(1, Ordering::Relaxed);
         Measuring(())
-    }
-
-    /// As [`OperationCost::measure`].
-    pub fn measure<T>(&self, call: impl FnOnce() -> T) -> (T, OperationCost) {
-        let scope = Scope { around: COST.replace(Some(OperationCost::default())) };
-        let value = call();
-        (value, scope.end())
     }
 }
 
@@ -134,7 +141,8 @@ impl OperationCost {
     /// assert_eq!((sum, cost), (4, OperationCost::default()));
     /// ```
     pub fn measure<T>(call: impl FnOnce() -> T) -> (T, OperationCost) {
-        Measuring::start().measure(call)
+        let _measuring = Measuring::start();
+        measure_held(call)
     }
 }
 

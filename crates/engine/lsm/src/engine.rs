@@ -13,6 +13,7 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::state::SchedulerState;
 use crate::scheduler::table_opening::OpenScope;
 use crate::stats;
+use crate::stats::call_watch::CallWatch;
 use crate::stats::cumulative::SpaceAmpSamples;
 use crate::tree::Tree;
 use crate::version::readers::super_version::{SuperVersion, pin_present};
@@ -45,6 +46,7 @@ pub(crate) struct Engine {
     pub(crate) commit: CommitPipeline,
     pub(crate) schedule: Scheduler,
     pub(crate) stall: WriteController,
+    pub(crate) calls: CallWatch,
     pub(crate) under_way: L0CompactionProgress,
     pub(crate) gate: IoThrottle,
     /// Held while an ingest is installed.

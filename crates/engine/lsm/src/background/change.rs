@@ -6,6 +6,7 @@ use crate::limits::within;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::change::{CurrentSetting, KeyspaceChange, SettingChange};
 use crate::options::settings::{Log, SyncPolicy};
+use crate::options::slow_call::validate_slow_call;
 use crate::reserved::is_reserved;
 use crate::stats::events::EventKind;
 use esker_base::{Error, Result};
@@ -27,6 +28,10 @@ pub(crate) fn apply(inner: &Engine, change: &SettingChange) -> Result<()> {
         SettingChange::MemoryBytes(bytes) => {
             refuse_shared(inner, "memory_bytes", bytes.to_string())?;
             inner.share.resources().set_memory_bytes(*bytes)?;
+        }
+        SettingChange::SlowCall(limit) => {
+            validate_slow_call(*limit)?;
+            inner.calls.set_slow(*limit);
         }
         SettingChange::Sync(sync) => set_sync(inner, *sync)?,
         SettingChange::Keyspace { name, change } => change_keyspace(inner, name, *change)?,
@@ -50,6 +55,7 @@ pub(crate) fn settings(inner: &Engine) -> Vec<CurrentSetting> {
         SettingChange::BackgroundThreads(resources.background_threads()),
         SettingChange::BackgroundWriteRate(inner.gate.limiter.setting()),
         SettingChange::MemoryBytes(resources.memory_bytes()),
+        SettingChange::SlowCall(inner.calls.slow()),
     ];
     let version = inner.tree.view.load().version.clone();
     let keyspaces = version.keyspaces.values().filter(|it| !is_reserved(&it.name));

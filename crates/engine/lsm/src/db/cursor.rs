@@ -23,13 +23,16 @@ use crate::read::block_merge::{BlockMerge, Moved, Refill};
 use crate::read::db_iter::{DbIter, IterValue, KEPT_BYTES};
 use crate::read::expiring::keep_expiries;
 use crate::read::get::ReadTier;
+use crate::stats::events::CallKind;
 use crate::user_keys::KeyFormat;
 use crate::version::readers::pin_registry::RevocablePin;
 use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, Value};
+use esker_base::operation_cost::is_measuring;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::OwnerProcess;
 use esker_table::PinnedValue;
+use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 /// A position in the entries of a keyspace, movable in both directions by the methods of
@@ -143,6 +146,32 @@ enum From {
     HereBack,
 }
 
+/// A move of a cursor, as [`Engine::watched`] reports it.
+struct Scan<'a> {
+    inner: &'a Weak<Engine>,
+    keyspace: KeyspaceId,
+    range: &'a KeyRange,
+}
+
+impl Scan<'_> {
+    #[inline]
+    fn run<T>(&self, step: impl FnOnce() -> T) -> T {
+        if is_measuring() { self.run_watched(step) } else { step() }
+    }
+
+    #[cold]
+    fn run_watched<T>(&self, step: impl FnOnce() -> T) -> T {
+        let engine = self.inner.upgrade().filter(|engine| engine.calls.is_on());
+        let Some(engine) = engine else { return step() };
+        let start = match &self.range.start {
+            Bound::Included(start) | Bound::Excluded(start) => &start[..],
+            Bound::Unbounded => b"",
+        };
+        let start = engine.tree.keys.user(start);
+        engine.watched(CallKind::Scan, self.keyspace, &start, step)
+    }
+}
+
 impl DbCursor {
     pub(crate) fn new(
         inner: &Arc<Engine>,
@@ -207,11 +236,14 @@ impl DbCursor {
     /// Goes on from an entry of `blocks`, with the walk if a block ends.
     #[inline(never)]
     fn next_in_blocks(&mut self) -> Result<()> {
-        let DbCursor { walk, blocks, .. } = self;
+        let DbCursor { walk, blocks, inner, keyspace, range, .. } = self;
+        let watch = Scan { inner, keyspace: *keyspace, range };
         let moved = blocks.advance(|source, scan, end| {
-            walk.with(|walk| match walk {
-                Some(walk) => walk.refill(source, scan, end),
-                None => Ok(Refill::Lost),
+            watch.run(|| {
+                walk.with(|walk| match walk {
+                    Some(walk) => walk.refill(source, scan, end),
+                    None => Ok(Refill::Lost),
+                })
             })
         });
         match moved {
@@ -238,24 +270,27 @@ impl DbCursor {
         }
         let DbCursor { walk, blocks, pair, keys, is_in_blocks, .. } = self;
         let (mut passed, mut has_expired) = (None, false);
-        let moved = walk.with(|walk| {
-            let walk = match walk {
-                Some(walk) => walk,
-                none => none.insert(Box::new(Self::walk_anew(
-                    &self.inner,
-                    self.keyspace,
-                    &self.range,
-                    &self.snapshot,
-                )?)),
-            };
-            step(walk, blocks, pair)?;
-            let is_lent = walk.lend(blocks)?;
-            (passed, has_expired) = (walk.take_passed(), walk.take_expired());
-            match is_lent {
-                true => pair.held.release(),
-                false => pair.set(walk, *keys),
-            }
-            Ok(is_lent)
+        let scan = Scan { inner: &self.inner, keyspace: self.keyspace, range: &self.range };
+        let moved = scan.run(|| {
+            walk.with(|walk| {
+                let walk = match walk {
+                    Some(walk) => walk,
+                    none => none.insert(Box::new(Self::walk_anew(
+                        &self.inner,
+                        self.keyspace,
+                        &self.range,
+                        &self.snapshot,
+                    )?)),
+                };
+                step(walk, blocks, pair)?;
+                let is_lent = walk.lend(blocks)?;
+                (passed, has_expired) = (walk.take_passed(), walk.take_expired());
+                match is_lent {
+                    true => pair.held.release(),
+                    false => pair.set(walk, *keys),
+                }
+                Ok(is_lent)
+            })
         });
         let was_in_blocks = std::mem::replace(is_in_blocks, matches!(moved, Ok(true)));
         if was_in_blocks && !*is_in_blocks {

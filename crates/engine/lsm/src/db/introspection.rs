@@ -112,6 +112,7 @@ impl Db {
             stalled: inner.stall.stalled(),
             background_write_rate: inner.gate.limiter.rate(),
             background_write_waits: inner.gate.limiter.waited(),
+            slow_calls: inner.calls.slow_calls(),
             job_times: inner.tree.events.times(),
             filters: filter_stats(inner, &view.version),
             dram_table: self.dram_table(),
@@ -144,10 +145,10 @@ impl Db {
         }
     }
 
-    /// Returns what happened in the background after the event with the number `after`: flushes,
-    /// compactions, stalls, checkpoints, errors and changes of settings.
+    /// Returns what happened after the event with the number `after`: flushes, compactions, stalls,
+    /// checkpoints, errors, changes of settings, and slow calls.
     ///
-    /// The latest 256 events are kept. With the feature `tracing`, each is also an event of the crate
+    /// The latest 256 events are kept, and in addition the latest 64 slow calls. With the feature `tracing`, each is also an event of the crate
     /// `tracing`, and flushes, compactions and checkpoints are spans.
     ///
     /// # Examples

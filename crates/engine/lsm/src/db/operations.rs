@@ -7,6 +7,8 @@ use crate::options::settings::Log;
 use crate::read::get::ReadTier;
 use crate::read::{get, merged_get, multi_get};
 use crate::recovery::close::Upkeep;
+use crate::stats::call_watch::shown_key;
+use crate::stats::events::{CallKind, EventKind};
 use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
 use esker_base::operation_cost::count;
@@ -49,6 +51,22 @@ impl Engine {
         key: &[u8],
         patience: ReadTier,
     ) -> Result<Option<Value>> {
+        let keyspace = keyspace.into();
+        if self.calls.is_on() {
+            return self.watched(CallKind::Get, keyspace.id, key, || {
+                self.get_now(keyspace, key, patience)
+            });
+        }
+        self.get_now(keyspace, key, patience)
+    }
+
+    #[inline]
+    fn get_now(
+        &self,
+        keyspace: KeyspaceRef,
+        key: &[u8],
+        patience: ReadTier,
+    ) -> Result<Option<Value>> {
         self.tree.check_usable()?;
         let keyspace = self.tree.resolve(keyspace)?;
         let (view, visible) = self.pin_present();
@@ -58,6 +76,22 @@ impl Engine {
     pub(crate) fn get_at(
         &self,
         keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+        snapshot: &Snapshot,
+    ) -> Result<Option<Value>> {
+        let keyspace = keyspace.into();
+        if self.calls.is_on() {
+            return self.watched(CallKind::Get, keyspace.id, key, || {
+                self.get_at_now(keyspace, key, snapshot)
+            });
+        }
+        self.get_at_now(keyspace, key, snapshot)
+    }
+
+    #[inline]
+    fn get_at_now(
+        &self,
+        keyspace: KeyspaceRef,
         key: &[u8],
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
@@ -82,13 +116,43 @@ impl Engine {
         let seqno = snapshot.map(|at| self.tree.resolve_snapshot(at)).transpose()?;
         // The caller's iterator may wait, or write: not while a view is pinned.
         let keys: Vec<K> = keys.into_iter().collect();
-        let (view, visible) = self.pin_present();
-        let own = snapshot.and_then(Snapshot::view);
-        let seqno = seqno.unwrap_or(visible);
-        let found = multi_get::multi_get(&self.tree, own.unwrap_or(&view), keyspace, &keys, seqno);
-        drop(view);
+        let search = || {
+            let (view, visible) = self.pin_present();
+            let own = snapshot.and_then(Snapshot::view);
+            let (view, seqno) = (own.unwrap_or(&view), seqno.unwrap_or(visible));
+            multi_get::multi_get(&self.tree, view, keyspace, &keys, seqno)
+        };
+        let found = match self.calls.is_on() {
+            true => {
+                let first = keys.first().map_or(&b""[..], AsRef::as_ref);
+                self.watched(CallKind::MultiGet, keyspace, first, search)
+            }
+            false => search(),
+        };
         self.charge_wide_reads();
         found
+    }
+
+    /// Runs `call`, and notes an event if it is slow. `key` is the first of its keys, as the user knows
+    /// it.
+    #[cold]
+    pub(super) fn watched<T>(
+        &self,
+        call: CallKind,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        run: impl FnOnce() -> T,
+    ) -> T {
+        self.calls.run(&*self.tree.clock, run, |took, cost| {
+            if !self.tree.owner.is_current() {
+                return;
+            }
+            let view = self.tree.view.pin();
+            let name = view.version.keyspaces.get(&keyspace).map(|found| found.name.clone());
+            let (keyspace, key) = (name.unwrap_or_default(), shown_key(key));
+            drop(view);
+            self.tree.note_event(EventKind::SlowCall { call, keyspace, key, took, cost });
+        })
     }
 
     /// Counts the keys in `range` at `snapshot`.
@@ -205,6 +269,17 @@ impl Engine {
 
     #[inline]
     pub(crate) fn write(&self, batch: &WriteBatch) -> Result<()> {
+        if self.calls.is_on()
+            && let Some(first) = batch.iter().next()
+        {
+            return self
+                .watched(CallKind::Write, first.keyspace, first.key, || self.write_now(batch));
+        }
+        self.write_now(batch)
+    }
+
+    #[inline]
+    fn write_now(&self, batch: &WriteBatch) -> Result<()> {
         self.check_writable()?;
         if batch.is_empty() {
             return Ok(());

@@ -4,6 +4,7 @@
 //! others belong to the program that opens the database, and a change lasts until it closes.
 
 use super::settings::{KeyspaceSettings, SyncPolicy};
+use super::slow_call;
 use super::space_policy::Dedup;
 use super::write_rate::BackgroundWriteRate;
 use esker_base::ByteSize;
@@ -44,6 +45,8 @@ pub enum SettingChange {
     /// The block cache grows or shrinks. MemTables, the DRAMTable and the largest batch keep the sizes
     /// of the open.
     MemoryBytes(usize),
+    /// [`Settings::slow_call`](crate::Settings::slow_call), until the database closes.
+    SlowCall(Duration),
     /// When the log is synced, until the database closes.
     ///
     /// Between [`SyncPolicy::Every`] and [`SyncPolicy::Os`] only: with [`SyncPolicy::Always`], readers
@@ -90,8 +93,8 @@ pub struct CurrentSetting {
 }
 
 /// The names of the settings of a database.
-const OF_DATABASES: [&str; 4] =
-    ["background_threads", "background_write_rate", "memory_bytes", "sync"];
+const OF_DATABASES: [&str; 5] =
+    ["background_threads", "background_write_rate", "memory_bytes", "slow_call", "sync"];
 /// The names of the settings of a keyspace.
 const OF_KEYSPACES: [&str; 3] = ["compression", "dedup", "filter_bits"];
 
@@ -194,6 +197,7 @@ impl fmt::Display for SettingChange {
             SettingChange::MemoryBytes(bytes) => {
                 write!(f, "memory_bytes={}", ByteSize(*bytes as u64))
             }
+            SettingChange::SlowCall(limit) => write!(f, "slow_call={}", slow_call::text_of(*limit)),
             SettingChange::Sync(sync) => write!(f, "sync={sync}"),
             SettingChange::Keyspace { name, change } => write!(f, "{name}.{change}"),
         }
@@ -244,6 +248,7 @@ impl FromStr for SettingChange {
                 let bytes = bytes.try_into();
                 SettingChange::MemoryBytes(bytes.map_err(|_| bad(format!("{value} is too much")))?)
             }
+            "slow_call" => SettingChange::SlowCall(slow_call::parse(value).map_err(bad)?),
             "sync" => SettingChange::Sync(value.parse().map_err(bad)?),
             name if OF_KEYSPACES.contains(&name) => {
                 return Err(format!(
@@ -323,6 +328,8 @@ mod tests {
             }),
             SettingChange::MemoryBytes(3 << 30),
             SettingChange::MemoryBytes(1_000_000_001),
+            SettingChange::SlowCall(Duration::MAX),
+            SettingChange::SlowCall(Duration::from_micros(1_500)),
             SettingChange::Sync(SyncPolicy::Always),
             SettingChange::Sync(SyncPolicy::Os),
             SettingChange::Sync(SyncPolicy::Every(Duration::from_millis(250))),
@@ -343,12 +350,16 @@ mod tests {
             ("backgroundthreads=2", "did you mean \"background_threads\"?"),
             ("bakground_write_rate=2M", "did you mean \"background_write_rate\"?"),
             ("Sync=os", "did you mean \"sync\"?"),
-            ("zzzzzzzz=1", "it has background_threads, background_write_rate, memory_bytes, sync"),
+            (
+                "zzzzzzzz=1",
+                "it has background_threads, background_write_rate, memory_bytes, slow_call",
+            ),
             ("users.filters=1", "did you mean \"filter_bits\"?"),
             ("users.zzzzzzzz=1", "it has compression, dedup, filter_bits"),
             ("compression=zstd", "write KEYSPACE.compression=zstd"),
             ("background_threads=two", "background_threads: \"two\" is no number"),
             ("memory_bytes=big", "memory_bytes: \"big\" is not a size"),
+            ("slow_call=10", "slow_call: \"10\" is neither off"),
             ("sync=soon", "sync: \"soon\" is neither"),
             ("users.compression=gzip", "users.compression: \"gzip\" is neither"),
             ("users.filter_bits=300", "300 is above 32"),

@@ -2,8 +2,9 @@
 //!
 //! [`settings`]: the settings of a database and of a keyspace, and `setters`, their builder methods.
 //! [`space_policy`]: how obsolete versions are removed. [`sizes`]: target sizes of tables and levels.
-//! `memory` divides the memory budget. `shape`: how tables are arranged in levels. [`write_rate`]: the
-//! rate limit of background writes. [`change`]: changes while a database is open.
+//! `memory` divides the memory budget. `shape`: how tables are arranged in levels. `slow_call`: the
+//! limit for slow calls. [`write_rate`]: the rate limit of background writes. [`change`]: changes while
+//! a database is open.
 //!
 //! Settings name the resources that databases share (`resources`) and use no other module, so
 //! every module may use them.
@@ -14,6 +15,7 @@ mod setters;
 pub mod settings;
 mod shape;
 pub mod sizes;
+pub(crate) mod slow_call;
 pub mod space_policy;
 pub mod write_rate;
 

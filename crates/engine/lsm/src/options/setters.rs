@@ -89,6 +89,14 @@ impl Settings {
         self
     }
 
+    /// Sets the time from which on calls are events: [`Settings::slow_call`]. Default:
+    /// [`Duration::MAX`], no limit.
+    #[must_use]
+    pub fn slow_call(mut self, slow_call: Duration) -> Self {
+        self.slow_call = slow_call;
+        self
+    }
+
     /// Sets whether tables are read past the page cache of the operating system. Default: false.
     #[must_use]
     pub fn direct_reads(mut self, direct_reads: bool) -> Self {
@@ -277,6 +285,7 @@ mod tests {
             .background_threads(3)
             .background_write_rate(BackgroundWriteRate::Fixed(1 << 20))
             .delete_age_max(Duration::from_secs(9))
+            .slow_call(Duration::from_millis(8))
             .direct_reads(true)
             .answers_requests(true)
             .default_keyspace(keyspace)
@@ -297,6 +306,7 @@ mod tests {
             background_threads: 3,
             background_write_rate: BackgroundWriteRate::Fixed(1 << 20),
             delete_age_max: Duration::from_secs(9),
+            slow_call: Duration::from_millis(8),
             direct_reads: true,
             answers_requests: true,
             default_keyspace: keyspace,

@@ -5,6 +5,7 @@ use super::change::ChangedSettings;
 pub use super::shape::Shape;
 use super::shape::check_window;
 use super::sizes::segments_ahead;
+use super::slow_call::validate_slow_call;
 use super::space_policy::Dedup;
 use super::write_rate::BackgroundWriteRate;
 use crate::fold::compaction_filters::CompactionFilters;
@@ -207,6 +208,13 @@ pub struct Settings {
     /// suits laws and contracts that demand erasure within about a month. A delete is rewritten at
     /// most once per level in that time.
     pub delete_age_max: Duration,
+    /// Calls that take this time or longer are events: see [`EventKind::SlowCall`]. Default:
+    /// [`Duration::MAX`], no limit; at least 1 us.
+    ///
+    /// With a limit, each call reads the clock twice and counts its cost. Without, it does neither.
+    ///
+    /// [`EventKind::SlowCall`]: crate::stats::EventKind::SlowCall
+    pub slow_call: Duration,
     /// Whether tables are read past the page cache of the operating system. Default: false.
     ///
     /// The block cache then is the only cache: give it memory. The page cache is left to others, and
@@ -262,6 +270,7 @@ impl Default for Settings {
             background_threads: 2,
             background_write_rate: BackgroundWriteRate::Unlimited,
             delete_age_max: Duration::from_secs(30 * 24 * 3600),
+            slow_call: Duration::MAX,
             direct_reads: false,
             answers_requests: false,
             default_keyspace: KeyspaceSettings::default(),
@@ -363,6 +372,7 @@ impl Settings {
             sync.validate()?;
         }
         self.background_write_rate.validate()?;
+        validate_slow_call(self.slow_call)?;
         if self.delete_age_max < Duration::from_secs(1) {
             return Err(Error::InvalidSetting {
                 setting: "delete_age_max",

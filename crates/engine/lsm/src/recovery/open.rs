@@ -209,6 +209,7 @@ pub(super) fn assemble(
             indexes.epoch(),
         ),
         gate: IoThrottle::new(tree.settings.background_write_rate),
+        calls: CallWatch::new(tree.settings.slow_call),
         tree,
         salt,
         schedule: Scheduler::announcing(share.resources().crew().signal.clone()),

@@ -1,16 +1,18 @@
-//! What happens in the background of an open database: a list of the latest events, histograms of how
-//! long they took, and events of the crate `tracing`, if its feature is on.
+//! What happens in an open database: a list of the latest events, histograms of how long they took, and
+//! events of the crate `tracing`, if its feature is on.
 //!
-//! An event is noted once per background job, or when a writer stalled: never per read or write.
+//! An event is noted once per background job, or when a writer stalled or a call was slow: never per
+//! read or write. Slow calls have a list of their own, because they may be many.
 
 use super::compaction_counts::CompactionReason;
-use esker_base::Clock;
+use esker_base::{Clock, OperationCost};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// So many of the latest events are kept.
+/// So many of the latest events are kept, and so many slow calls.
 const KEPT: usize = 256;
+const SLOW_KEPT: usize = 64;
 
 /// A writer that stalled for less is no event.
 pub(crate) const STALL_LEAST: Duration = Duration::from_millis(1);
@@ -67,9 +69,38 @@ pub enum EventKind {
         /// The change, as text.
         change: String,
     },
+    /// A call took as long as [`Settings::slow_call`](crate::Settings::slow_call) or longer.
+    SlowCall {
+        /// The call.
+        call: CallKind,
+        /// The name of the keyspace, of a batch that of its first entry; empty if it was dropped.
+        keyspace: String,
+        /// The first key of the call, of a scan the start of its range: escaped, and cut after 64
+        /// bytes.
+        key: String,
+        /// How long it took.
+        took: Duration,
+        /// What it cost.
+        cost: OperationCost,
+    },
 }
 
-/// An event in the background of a database: see [`Db::events`](crate::Db::events).
+/// A kind of call that [`EventKind::SlowCall`] reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A get of one key.
+    Get,
+    /// A get of several keys.
+    MultiGet,
+    /// A write of a batch: a put, a delete, a merge, the commit of a transaction.
+    Write,
+    /// A move of a cursor or a range that searched the tree, or read a block.
+    Scan,
+}
+
+/// An event of a database: see [`Db::events`](crate::Db::events).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -151,6 +182,7 @@ pub(crate) struct EventLog(Mutex<Noted>);
 #[derive(Default)]
 struct Noted {
     latest: VecDeque<Event>,
+    slow: VecDeque<Event>,
     number: u64,
     times: JobTimes,
 }
@@ -182,10 +214,14 @@ impl EventLog {
         }
         noted.number += 1;
         let event = Event { number: noted.number, at: clock.calendar(), kind };
-        if noted.latest.len() == KEPT {
-            noted.latest.pop_front();
+        let (list, kept) = match &event.kind {
+            EventKind::SlowCall { .. } => (&mut noted.slow, SLOW_KEPT),
+            _ => (&mut noted.latest, KEPT),
+        };
+        if list.len() == kept {
+            list.pop_front();
         }
-        noted.latest.push_back(event.clone());
+        list.push_back(event.clone());
         drop(noted);
         trace(&event);
     }
@@ -193,7 +229,11 @@ impl EventLog {
     /// The events after the one with this number that are kept.
     pub(crate) fn after(&self, number: u64) -> Vec<Event> {
         let noted = self.0.lock();
-        noted.latest.iter().filter(|event| event.number > number).cloned().collect()
+        let all = noted.latest.iter().chain(&noted.slow);
+        let mut events: Vec<_> = all.filter(|event| event.number > number).cloned().collect();
+        drop(noted);
+        events.sort_unstable_by_key(|event| event.number);
+        events
     }
 
     pub(crate) fn times(&self) -> JobTimes {
@@ -239,6 +279,25 @@ fn trace(event: &Event) {
         }
         EventKind::SettingChanged { change } => {
             tracing::info!(target: "esker::settings", change = &change[..], "setting changed");
+        }
+        EventKind::SlowCall { call, keyspace, key, took, cost } => {
+            tracing::warn!(
+                target: "esker::slow",
+                %call,
+                keyspace = &keyspace[..],
+                key = &key[..],
+                took_us = micros(took),
+                memtables = cost.memtables,
+                runs = cost.runs,
+                filters = cost.filters,
+                cache_hits = cost.cache_hits,
+                cache_misses = cost.cache_misses,
+                blocks_read = cost.blocks_read,
+                bytes_read = cost.bytes_read,
+                bytes_written = cost.bytes_written,
+                stalled_us = micros(&cost.stalled),
+                "a call was slow"
+            );
         }
     }
 }
@@ -303,6 +362,25 @@ mod tests {
         assert_eq!(log.after(298).iter().map(|event| event.number).collect::<Vec<_>>(), [299, 300]);
         assert!(log.after(300).is_empty());
         assert_eq!(log.times().stalls.count(), 300, "also those that are not kept");
+    }
+
+    #[test]
+    fn slow_calls_push_out_no_other_event() {
+        let log = EventLog::default();
+        let slow = |key: String| EventKind::SlowCall {
+            call: CallKind::Get,
+            keyspace: "default".to_owned(),
+            key,
+            took: Duration::from_secs(1),
+            cost: OperationCost::default(),
+        };
+        log.note(&Calendar, stall(1));
+        (0..1000).for_each(|n| log.note(&Calendar, slow(n.to_string())));
+        log.note(&Calendar, stall(2));
+        let events = log.after(0);
+        assert_eq!((events.len(), events[0].number, events[65].number), (66, 1, 1002));
+        assert_eq!((&events[0].kind, &events[65].kind), (&stall(1), &stall(2)));
+        assert_eq!((events[1].number, &events[1].kind), (938, &slow("936".to_owned())));
     }
 
     #[test]

@@ -78,6 +78,9 @@ pub const METRICS: &[Metric] = &[
         "The most bytes per second that flushes and compactions may write; 0 is no limit.",
         |it| it.background_write_rate.unwrap_or(0) as f64,
     ),
+    counter("esker_slow_calls_total", "Calls that took as long as the limit or longer.", |it| {
+        it.slow_calls as f64
+    }),
     counter("esker_cache_hits_total", "Hits of the block cache.", |it| it.cache_hits as f64),
     counter("esker_cache_misses_total", "Misses of the block cache.", |it| it.cache_misses as f64),
     gauge("esker_cache_bytes", "Bytes in the block cache.", |it| it.cache_bytes as f64),

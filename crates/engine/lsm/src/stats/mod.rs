@@ -5,6 +5,7 @@
 //! each measure one thing; `events` keeps what happened last. No decision of the engine depends on a count, except on `write_histories`
 //! (the age of deletes) and `disk_usage` (space limits).
 
+pub(crate) mod call_watch;
 pub(crate) mod compaction_counts;
 pub(crate) mod cumulative;
 pub(crate) mod disk_usage;
@@ -18,7 +19,7 @@ pub(crate) mod table_reads;
 pub(crate) mod write_histories;
 pub mod write_history;
 
-pub use events::{Event, EventKind, JobTimes, TimeHistogram};
+pub use events::{CallKind, Event, EventKind, JobTimes, TimeHistogram};
 
 use crate::options::settings::KeyspaceSettings;
 use crate::options::space_policy::Ratio;
@@ -96,6 +97,8 @@ pub struct Stats {
     pub background_write_rate: Option<u64>,
     /// Time that flushes and compactions waited for that limit, summed over both.
     pub background_write_waits: Duration,
+    /// Calls that took as long as [`Settings::slow_call`](crate::Settings::slow_call) or longer.
+    pub slow_calls: u64,
     /// How long flushes, compactions and stalls took.
     pub job_times: JobTimes,
     /// What compaction filters did since the database was opened.

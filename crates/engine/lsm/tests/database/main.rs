@@ -34,6 +34,7 @@ mod reads_of_many_runs;
 mod requests;
 mod resources;
 mod settings;
+mod slow_calls;
 mod small;
 mod visibility;
 mod wide_reads;
