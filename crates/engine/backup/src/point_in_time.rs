@@ -5,8 +5,8 @@ use crate::repository::{Progress, Repository};
 use crate::restore::RestoreReport;
 use crate::shipment::{Piece, Shipment, unhex};
 use esker_base::checksum::crc32c;
-use esker_base::{BackupError, Error, KeyspaceId, Result, Seqno};
-use esker_lsm::{KeyspaceSettings, LogSegments};
+use esker_base::{BackupError, Error, FileKind, KeyspaceId, Result, Seqno, WriteHint};
+use esker_lsm::{KeyspaceSettings, LogSegments, log_file_name};
 use esker_storage::{MemoryStorage, PosixStorage, Storage, encrypted_as};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -47,12 +47,24 @@ struct Chain {
 /// A log to restore.
 struct Log {
     epoch: u32,
-    /// The header of the segment, and frames.
-    bytes: Vec<u8>,
+    /// The header of the segment, and zeros up to the first frame.
+    start: Vec<u8>,
+    pieces: Vec<Wanted>,
+    /// The length of all of it.
+    bytes: u64,
     /// The last seqno.
     last: Seqno,
     /// Where the last batch ends that is wanted, and its last seqno.
     end: Option<(u64, Seqno)>,
+}
+
+/// Frames of a shipment.
+struct Wanted {
+    /// The shipment, and where the frames are in its file.
+    name: String,
+    from: u64,
+    bytes: u64,
+    crc32c: u32,
 }
 
 impl Repository {
@@ -191,7 +203,6 @@ impl Repository {
         let manifest = self.manifest_name(&backup)?;
         let copy = self.manifest_of(&backup, &manifest)?;
         let end = LogSegments::copy_end(&copy, &manifest)?.flushed_through;
-        let mut segments = LogSegments::new();
         let mut logs: Vec<Log> = Vec::new();
         let (mut last, mut keyspaces) = (backup.seqno, Vec::new());
         for (shipment, start) in &shipments {
@@ -229,26 +240,30 @@ impl Repository {
             let reason = format!("backup {number} was made while a keyspace was dropped");
             return Err(self.no_such(PointInTime::Seqno(through), reason));
         }
+        let mut segments = LogSegments::new();
         segments.add_events(&keyspaces, last, &place)?;
         // What comes after the last end is a part of a batch that ends later. Before it, a batch may go on
         // from log to log.
         let newest = logs.iter().rposition(|log| log.end.is_some());
         logs.truncate(newest.map_or(0, |newest| newest + 1));
-        let newest = logs.len().saturating_sub(1);
-        for (at, Log { epoch, mut bytes, last, end }) in logs.into_iter().enumerate() {
-            let (offset, seqno) = match end {
-                Some(end) if at == newest => end,
-                _ => (bytes.len() as u64, last),
-            };
-            bytes.truncate(offset as usize);
-            segments.add(epoch, bytes, seqno);
+        if let Some(newest) = logs.last_mut()
+            && let Some((bytes, seqno)) = newest.end
+        {
+            (newest.bytes, newest.last) = (bytes, seqno);
         }
-        let mut finish = || std::mem::take(&mut segments).make_database(&target, &manifest);
+        let mut finish = || {
+            let mut segments = std::mem::take(&mut segments);
+            for log in &logs {
+                self.write_log(log, &*target)?;
+                segments.add(log.epoch, log.bytes, log.last);
+            }
+            segments.make_database(&target, &manifest)
+        };
         let report = self.restore_using(&backup, &*target, goes_on, Some(&mut finish))?;
         Ok(RestoreReport { seqno: last, ..report })
     }
 
-    /// Appends the frames of a piece up to the offset `cut` in the segment.
+    /// Adds the frames of a piece up to the offset `cut` in the segment.
     fn extend(
         &self,
         logs: &mut Vec<Log>,
@@ -257,34 +272,47 @@ impl Repository {
         from: u64,
         cut: u64,
     ) -> Result<()> {
-        let file = self.storage.open(name)?;
-        let mut bytes = vec![0; piece.bytes as usize];
-        file.read_exact_at(from, &mut bytes)?;
-        if crc32c(&bytes) != piece.crc32c {
-            return Err(
-                self.damaged(name, format!("the checksum of its frames at {from} does not match"))
-            );
-        }
         let wanted = cut.checked_sub(piece.offset).filter(|&wanted| wanted <= piece.bytes);
         let wanted =
             wanted.ok_or_else(|| self.damaged(name, "a batch ends outside of its frames"))?;
-        bytes.truncate(wanted as usize);
         if logs.last().is_none_or(|log| log.epoch != piece.epoch) {
-            let mut header =
+            let mut start =
                 unhex(&piece.header).ok_or_else(|| self.damaged(name, "a header is no digits"))?;
-            if header.len() as u64 > piece.offset {
+            if start.len() as u64 > piece.offset {
                 return Err(self.damaged(name, "frames start inside the header"));
             }
-            header.resize(header.len().max(first_frame(&header)), 0);
-            logs.push(Log { epoch: piece.epoch, bytes: header, last: 0, end: None });
+            start.resize(start.len().max(first_frame(&start)), 0);
+            let (epoch, bytes) = (piece.epoch, start.len() as u64);
+            logs.push(Log { epoch, start, pieces: Vec::new(), bytes, last: 0, end: None });
         }
         let log = logs.last_mut().expect("it was just added");
-        if log.bytes.len() as u64 != piece.offset {
+        if log.bytes != piece.offset {
             return Err(self.damaged(name, format!("frames of log {} are missing", piece.epoch)));
         }
-        log.bytes.extend_from_slice(&bytes);
+        let Piece { bytes, crc32c, .. } = *piece;
+        log.pieces.push(Wanted { name: name.to_owned(), from, bytes, crc32c });
+        log.bytes += wanted;
         log.last = piece.last;
         Ok(())
+    }
+
+    /// Writes a log, a piece at once.
+    fn write_log(&self, log: &Log, target: &dyn Storage) -> Result<()> {
+        let mut file = target.create(&log_file_name(log.epoch), WriteHint::of(FileKind::Log))?;
+        file.append(&log.start)?;
+        let mut left = log.bytes - log.start.len() as u64;
+        for Wanted { name, from, bytes, crc32c: expected } in &log.pieces {
+            let mut frames = vec![0; *bytes as usize];
+            self.storage.open(name)?.read_exact_at(*from, &mut frames)?;
+            if crc32c(&frames) != *expected {
+                let what = format!("the checksum of its frames at {from} does not match");
+                return Err(self.damaged(name, what));
+            }
+            frames.truncate(left.min(*bytes) as usize);
+            file.append(&frames)?;
+            left -= frames.len() as u64;
+        }
+        file.sync()
     }
 
     /// All writes up to this seqno are in the tables of `backup`. The log goes on with a segment.

@@ -1,9 +1,10 @@
 //! Power losses at every call of a backup, a prune and a restore.
 
 use crate::{Model, contents, database, in_memory, repository, restored, write};
+use esker_backup::PointInTime;
 use esker_base::Rng;
 use esker_lsm::Db;
-use esker_storage::FaultStorage;
+use esker_storage::{FaultStorage, Storage};
 use std::sync::Arc;
 
 /// A database and its contents.
@@ -116,4 +117,45 @@ fn a_power_loss_in_a_restore_leaves_a_whole_database_or_none_and_a_restore_goes_
         assert_eq!(contents(&crate::over(Arc::new(disk))), model, "cut at {calls}");
     }
     assert!(seen[0] > 5 && seen[1] > 0, "{seen:?}");
+}
+
+#[test]
+fn a_power_loss_in_a_restore_to_a_point_in_time_leaves_a_whole_database_or_none() {
+    let (db, mut model) = (database(), Model::new());
+    let (_, repository) = in_memory();
+    let ship = || {
+        db.sync().unwrap();
+        repository.ship(&db, 1 << 30).unwrap()
+    };
+    write(&db, &mut model, 0);
+    ship();
+    // Several segments of the log, and several shipments.
+    for round in 1..6 {
+        write(&db, &mut model, round);
+        ship();
+    }
+    let (point, expected) = (PointInTime::Seqno(ship().seqno), model.clone());
+    write(&db, &mut model, 6);
+    ship();
+    let run = |disk: &FaultStorage| repository.restore_to_into(point, Arc::new(disk.clone()));
+    let whole = FaultStorage::new(Rng::new(1));
+    run(&whole).unwrap();
+    let logs = whole.list().unwrap().iter().filter(|name| name.ends_with(".log")).count();
+    assert!(logs > 1, "{logs}");
+    let mut seen = [0; 2];
+    for calls in 0..whole.operations() {
+        let disk = FaultStorage::new(Rng::new(calls));
+        disk.crash_after(calls);
+        let cut = run(&disk);
+        let disk = disk.crash();
+        let is_database = disk.read_all("CURRENT").is_some();
+        assert!(cut.is_err() || is_database);
+        seen[usize::from(is_database)] += 1;
+        if !is_database {
+            run(&disk).unwrap();
+        }
+        let db = crate::over(Arc::new(disk));
+        assert_eq!(contents(&db), expected, "cut at {calls}");
+    }
+    assert!(seen[0] > 10 && seen[1] > 0, "{seen:?}");
 }

@@ -1,13 +1,12 @@
 //! Makes a database of the tables of one time and the log of a later one.
 
 use super::replay;
-use crate::log::wal_files::log_file_name;
 use crate::manifest::feed_changes::{FeedChange, KeyspaceEvent};
 use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name, read_manifest};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{LogEnd, VersionChange, VersionEdit};
 use crate::options::settings::KeyspaceSettings;
-use esker_base::{Error, FileKind, KeyspaceId, Result, Seqno, WriteHint};
+use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ pub struct CopyEnd {
 /// A log that continues the tables of a copy.
 #[derive(Default, Debug)]
 pub struct LogSegments {
-    logs: Vec<(u32, Vec<u8>, LogEnd)>,
+    logs: Vec<(u32, LogEnd)>,
     events: Vec<KeyspaceEvent>,
 }
 
@@ -35,10 +34,10 @@ impl LogSegments {
         LogSegments::default()
     }
 
-    /// Adds the log of `epoch`: the header and frames of a segment, which end at `offset` with `last_seqno`.
-    pub fn add(&mut self, epoch: u32, bytes: Vec<u8>, last_seqno: Seqno) {
-        let offset = bytes.len() as u64;
-        self.logs.push((epoch, bytes, LogEnd { offset, last_seqno }));
+    /// Adds the log of `epoch`: a file called [`log_file_name`](crate::log_file_name) with the header and frames of a
+    /// segment, which end after so many `bytes` with `last_seqno`. The file is durable.
+    pub fn add(&mut self, epoch: u32, bytes: u64, last_seqno: Seqno) {
+        self.logs.push((epoch, LogEnd { offset: bytes, last_seqno }));
     }
 
     /// Adds keyspaces that were created and dropped meanwhile: those of an encoded edit from before the write
@@ -105,8 +104,8 @@ impl LogSegments {
             .any(|event| !is_created(event)))
     }
 
-    /// Writes the logs to `target`, which has the tables of a copy and its manifest `name`, durably, and then a manifest
-    /// and `CURRENT`, which make it a database.
+    /// Writes a manifest and `CURRENT` to `target`, which make it a database: it has the tables of a copy, its manifest
+    /// `name`, and the files of the logs.
     ///
     /// # Errors
     /// [`Error::Corruption`] if the manifest is damaged or what was added does not fit it; [`Error::Io`] if a
@@ -114,11 +113,7 @@ impl LogSegments {
     pub fn make_database(self, target: &Arc<dyn Storage>, name: &str) -> Result<()> {
         let (identity, _) = read_manifest(&**target, name)?;
         let (_, mut state) = replay::load_state(target, name)?;
-        for (epoch, bytes, _) in &self.logs {
-            let mut file = target.create(&log_file_name(*epoch), WriteHint::of(FileKind::Log))?;
-            file.append(bytes)?;
-            file.sync()?;
-        }
+        // The names of the logs.
         target.sync_names()?;
         let edit = self.edit(&state);
         let misfit = |what| Error::corruption(name, 0, what);
@@ -153,8 +148,7 @@ impl LogSegments {
             }
         }
         let logs = self.logs.iter();
-        changes
-            .extend(logs.map(|&(epoch, _, end)| VersionChange::AddLog { epoch, end: Some(end) }));
+        changes.extend(logs.map(|&(epoch, end)| VersionChange::AddLog { epoch, end: Some(end) }));
         VersionEdit::of(changes)
     }
 }
