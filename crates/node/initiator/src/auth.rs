@@ -45,18 +45,13 @@ fn authenticate(
 ) -> Result<(), RemoteError> {
     let secret = settings.secret.as_ref();
     let secret = secret.ok_or(failed("the node asks for a secret, and none was given"))?;
-    let offer = Negotiate {
-        transaction: queue,
-        channel: 0,
-        hashes: vec![Hash::Sha512, Hash::Sha384, Hash::Sha256],
-        groups: vec![Group::Ffdhe2048, Group::Ffdhe3072, Group::Ffdhe4096, Group::Null],
-    };
-    send(link, &Message::Negotiate(offer))?;
+    send(link, &Message::Negotiate(offer(queue)))?;
     let challenge = match fetch(link)? {
         Message::Challenge(challenge) if challenge.transaction == queue => challenge,
         _ => return Err(failed("the node did not ask a challenge")),
     };
-    let (reply, proof) = answer(settings, secret, subsystem, &challenge, entropy)?;
+    let node = settings.controller_secret.as_ref();
+    let (reply, proof) = answer(&settings.host, secret, node, subsystem, &challenge, entropy)?;
     send(link, &Message::Reply(reply))?;
     let success = match fetch(link)? {
         Message::Success1(success) => success,
@@ -69,10 +64,21 @@ fn authenticate(
     send(link, &Message::Success2(queue))
 }
 
-/// The reply, and what the node must answer to the challenge in it, if there is one.
-fn answer(
-    settings: &Settings,
+/// What a host offers.
+pub fn offer(transaction: u16) -> Negotiate {
+    Negotiate {
+        transaction,
+        channel: 0,
+        hashes: vec![Hash::Sha512, Hash::Sha384, Hash::Sha256],
+        groups: vec![Group::Ffdhe2048, Group::Ffdhe3072, Group::Ffdhe4096, Group::Null],
+    }
+}
+
+/// The reply, and what the node must answer to the challenge in it, if it must have the secret `node`.
+pub fn answer(
+    host: &Nqn,
     secret: &Secret,
+    node: Option<&Secret>,
     subsystem: &Nqn,
     challenge: &Challenge,
     entropy: &dyn Entropy,
@@ -91,17 +97,14 @@ fn answer(
         hash: challenge.hash,
         id: challenge.transaction,
         channel: 0,
-        host: &settings.host,
+        host,
         subsystem,
         session: session.as_deref(),
     };
     let response =
         transaction.response(Role::Host, secret, &challenge.challenge, challenge.sequence);
     let sequence = u32::from_le_bytes(sequence).max(1);
-    let proof = settings
-        .controller_secret
-        .as_ref()
-        .map(|secret| transaction.response(Role::Controller, secret, &own, sequence));
+    let proof = node.map(|node| transaction.response(Role::Controller, node, &own, sequence));
     let reply = Reply {
         transaction: challenge.transaction,
         sequence: if proof.is_some() { sequence } else { 0 },

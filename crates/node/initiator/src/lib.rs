@@ -41,6 +41,12 @@ mod split_command;
 mod sync_connection;
 mod wire;
 
+/// DH-HMAC-CHAP for hosts of other protocols.
+#[doc(hidden)]
+pub mod chap {
+    pub use crate::auth::{answer, offer};
+}
+
 pub use blocks::BlockClient;
 pub use discovery::discover;
 pub use error::RemoteError;

@@ -3,20 +3,34 @@
 use esker_nvme::auth::{Group, KeyPair};
 
 /// What is to be computed.
-pub(crate) enum Step {
-    Pair { group: Group, private: Box<[u8; Group::PRIVATE_BYTES]> },
-    Session { pair: Box<KeyPair>, theirs: Vec<u8> },
+pub enum Step {
+    /// A key pair.
+    Pair {
+        /// The group.
+        group: Group,
+        /// The private key.
+        private: Box<[u8; Group::PRIVATE_BYTES]>,
+    },
+    /// What both sides share.
+    Session {
+        /// The own key pair.
+        pair: Box<KeyPair>,
+        /// The public key of the other side.
+        theirs: Vec<u8>,
+    },
 }
 
 /// What came of it.
-pub(crate) enum DhResult {
+pub enum DhResult {
+    /// The key pair.
     Pair(Box<KeyPair>),
     /// None if the other side's key is none.
     Session(Option<Vec<u8>>),
 }
 
 impl Step {
-    pub(crate) fn compute(self) -> DhResult {
+    /// Computes it, which takes a millisecond or more.
+    pub fn compute(self) -> DhResult {
         match self {
             Step::Pair { group, private } => {
                 DhResult::Pair(Box::new(KeyPair::new(group, &private)))

@@ -51,6 +51,10 @@ mod target;
 mod target_state;
 mod workers;
 
+#[doc(hidden)]
+pub use connection::authenticator::{AuthResult, Authenticator};
+#[doc(hidden)]
+pub use dh_step::{DhResult, Step as DhStep};
 pub use namespace::{
     Answer, Description, DeviceBlocks, FailedNamespace, GroupCommit, LongKeys, MemoryBlocks,
     MemoryKeys, Namespace, NamespaceHealth, OperationSink, OrderedKeys, PerCoreNamespace, Request,

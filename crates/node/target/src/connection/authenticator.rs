@@ -12,7 +12,8 @@ use esker_nvme::auth::{Group, Hash, KeyPair, Role, Secret, Transaction};
 const HASHES: [Hash; 3] = [Hash::Sha512, Hash::Sha384, Hash::Sha256];
 const GROUPS: [Group; 4] = [Group::Ffdhe2048, Group::Ffdhe3072, Group::Ffdhe4096, Group::Null];
 
-pub(super) struct Authenticator {
+/// The controller's part of an exchange.
+pub struct Authenticator {
     // Constant after construction.
     secret: Secret,
     controller_secret: Option<Secret>,
@@ -51,16 +52,20 @@ struct PendingChallenge {
 }
 
 /// What is left to do after a message.
-pub(super) enum AuthResult {
+pub enum AuthResult {
+    /// Another message is to be fetched or taken.
     Pending,
     /// This is to be computed first.
     Computes(dh_step::Step),
+    /// The host is who it says.
     Proved,
+    /// It is not, or ended the exchange.
     Refused,
 }
 
 impl Authenticator {
-    pub(super) fn new(
+    /// Awaits the first message of `host`, which must prove that it has `secret`.
+    pub fn new(
         secret: Secret,
         controller_secret: Option<Secret>,
         host: Nqn,
@@ -71,7 +76,7 @@ impl Authenticator {
     }
 
     /// A message from the host.
-    pub(super) fn take(&mut self, data: &[u8], entropy: &dyn Entropy) -> AuthResult {
+    pub fn take(&mut self, data: &[u8], entropy: &dyn Entropy) -> AuthResult {
         let transaction = self.transaction().unwrap_or(0);
         let outcome = match (Message::parse(data), &self.step) {
             (Ok(Message::Negotiate(offer)), Step::AwaitsNegotiate) => {
@@ -104,7 +109,7 @@ impl Authenticator {
     }
 
     /// What was to be computed is there.
-    pub(super) fn computed(&mut self, computed: DhResult) {
+    pub fn computed(&mut self, computed: DhResult) {
         let transaction = self.transaction().unwrap_or(0);
         match (std::mem::replace(&mut self.step, Step::Failed), computed) {
             (Step::AwaitsPair(challenge), DhResult::Pair(pair)) => self.challenge(*challenge, pair),
@@ -232,7 +237,7 @@ impl Authenticator {
     }
 
     /// The message for the host, and what follows once it has it.
-    pub(super) fn fetch(&mut self) -> Option<(Vec<u8>, AuthResult)> {
+    pub fn fetch(&mut self) -> Option<(Vec<u8>, AuthResult)> {
         let message = self.outbox.take()?;
         let verdict = match &self.step {
             Step::Succeeded => AuthResult::Proved,

@@ -20,7 +20,7 @@
 
 mod admin;
 mod auth;
-mod authenticator;
+pub(crate) mod authenticator;
 mod capsule;
 mod commands;
 mod fabrics;
