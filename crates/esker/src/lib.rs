@@ -153,9 +153,10 @@ pub mod changes {
     };
 }
 
-/// Following a database that another process writes: see [`Db::open_follower`].
+/// Following a database that another process writes: see [`Db::open_follower`]; and, for the crate
+/// `esker-replication`, copies of a database to which its writes are applied.
 pub mod follower {
-    pub use esker_lsm::{CaughtUp, FollowerStats};
+    pub use esker_lsm::{CaughtUp, FollowerStats, Lineage, Opening, Origin, Replica, promote};
 }
 
 /// Incremental backups in a repository, and restores: see [`Repository`](backup::Repository).

@@ -84,7 +84,7 @@ const LSM: [(&str, &[&str]); 24] = [
         ],
     ),
     ("follow", &["engine", "log", "manifest", "stats", "version"]),
-    ("feed", &["engine", "history", "log", "manifest", "options", "stats"]),
+    ("feed", &["engine", "history", "log", "manifest", "options", "stats", "version"]),
     (
         "background",
         &[
@@ -140,7 +140,10 @@ const LSM: [(&str, &[&str]); 24] = [
             "write",
         ],
     ),
-    ("inspect", &["fold", "log", "manifest", "options", "output", "recovery", "version"]),
+    (
+        "inspect",
+        &["fold", "history", "log", "manifest", "options", "output", "recovery", "version"],
+    ),
     (
         "db",
         &[
@@ -148,6 +151,7 @@ const LSM: [(&str, &[&str]); 24] = [
             "compaction",
             "engine",
             "feed",
+            "history",
             "index",
             "ingest",
             "log",

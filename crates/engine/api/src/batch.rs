@@ -1,7 +1,7 @@
 //! Batches of writes that are applied atomically.
 
 use crate::{KeyRange, KeyspaceRef, StoreId};
-use esker_base::{EXPIRY_BYTES, Entry, KeyspaceId, Kind, is_edge_key, split_expiry};
+use esker_base::{EXPIRY_BYTES, Entry, KeyspaceId, Kind, MAX_KEY_BYTES, is_edge_key, split_expiry};
 use smallvec::SmallVec;
 use std::ops::Bound;
 use std::time::Duration;
@@ -194,6 +194,18 @@ impl WriteBatch {
     /// Adds a write that deletes all keys of `keyspace`.
     pub fn clear_keyspace(&mut self, keyspace: impl Into<KeyspaceRef>) {
         self.delete_range(keyspace, ..);
+    }
+
+    /// Adds an entry with a stored key, as a log has it.
+    #[doc(hidden)]
+    pub fn push_stored(&mut self, entry: Entry<'_>) {
+        // A stored key may be a byte longer than the user's.
+        self.longest_key = self.longest_key.max(entry.key.len().min(MAX_KEY_BYTES));
+        self.longest_value = self.longest_value.max(entry.value.len());
+        self.range_deletes += u32::from(entry.kind == Kind::RangeDelete);
+        self.merges += u32::from(entry.kind == Kind::Merge);
+        self.expiring += u32::from(entry.kind == Kind::ExpiringPut);
+        self.push(entry);
     }
 
     /// Whether the batch survives power loss once the write returns, whatever the sync mode of the

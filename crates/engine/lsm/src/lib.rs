@@ -63,6 +63,7 @@ pub use db::kv_adapter::Store;
 #[cfg(feature = "metrics")]
 pub use db::metrics::MetricsPublisher;
 pub use db::range::Range;
+pub use db::replica::Replica;
 pub use db::transaction::{Transaction, TransactionRange};
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
@@ -71,9 +72,12 @@ pub use feed::LogPiece;
 pub use feed::batch::{Change, ChangeBatch, ChangeEvent, Operation};
 pub use feed::changes::Changes;
 pub use feed::consumer::{ChangeConsumer, ChangeConsumerInfo};
+#[doc(hidden)]
+pub use feed::received::fuzz_received;
 pub use feed::shipping::LogPieces;
 pub use fold::compaction_filters::CompactionFilters;
 pub use fold::operators::{MergeOperators, OperatorName};
+pub use history::lineage::{FOLLOWS, Lineage, Opening, Origin, promote};
 pub use index::index_keys::IndexKeys;
 pub use index::settings::{IndexInfo, IndexSettings, IndexStatus};
 pub use ingest::{BulkLoader, Ingested, SortedWriter};

@@ -52,6 +52,8 @@ pub(crate) struct Tree {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) dram_table: Option<DramTable>,
     pub(crate) read_only: bool,
+    /// Whether the writes of another database are applied, and users change nothing.
+    pub(crate) is_replica: bool,
     /// Of a database that another process writes and this one follows: how often what was read before has
     /// ceased to count.
     pub(crate) follows: Option<AtomicU64>,

@@ -65,6 +65,36 @@ pub enum ChangesError {
         dir: String,
     },
 
+    /// The database follows another one over a network, whose writes are applied to it. Nothing else writes
+    /// to it.
+    #[error(
+        "{dir} follows another database, whose writes are applied to it; open it for reading, or make it \
+         a database of its own (`esker promote`)"
+    )]
+    Follows {
+        /// The directory.
+        dir: String,
+    },
+
+    /// The database follows no other one: it never did, or it was promoted.
+    #[error(
+        "{dir} follows no other database: it was promoted, or never did; to follow one, give a new or an empty \
+         directory"
+    )]
+    NoCopy {
+        /// The directory.
+        dir: String,
+    },
+
+    /// What another database sent cannot be applied to the one that follows it. Nothing of it was.
+    #[error("what {source_name} sent cannot be applied: {what}")]
+    Misfit {
+        /// The other database.
+        source_name: String,
+        /// What is wrong.
+        what: String,
+    },
+
     /// The database was not opened as a follower.
     #[error("the database does not follow another process: open it as a follower")]
     NotAFollower,

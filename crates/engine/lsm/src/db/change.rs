@@ -42,6 +42,9 @@ impl Db {
     ///   [`Error::ReadOnly`](esker_base::Error::ReadOnly), [`Error::Closed`](esker_base::Error::Closed)
     ///   and [`Error::Forked`](esker_base::Error::Forked) as for every change.
     pub fn set(&self, change: &SettingChange) -> Result<()> {
+        if change.is_persisted() {
+            self.inner().check_writable()?;
+        }
         change::apply(&*self.upkeep()?, change)
     }
 

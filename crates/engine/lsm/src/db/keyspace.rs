@@ -127,6 +127,7 @@ impl Keyspace {
     /// [`Error::InvalidSetting`] if `ttl` is below a second or the keyspace has a merge operator, the errors of [`Keyspace::settings`], and
     /// those of the storage.
     pub fn set_ttl(&self, ttl: Option<Duration>) -> Result<()> {
+        self.inner.check_writable()?;
         let upkeep = self.inner.begin_upkeep()?;
         let (tree, id) = (&upkeep.tree, self.id);
         let millis = ttl.map(millis_of);

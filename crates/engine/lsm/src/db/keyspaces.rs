@@ -59,6 +59,7 @@ impl Db {
 
     /// Creates the keyspace `name`, unless it exists.
     pub(super) fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<()> {
+        self.inner().check_writable()?;
         let inner = self.upkeep()?;
         let notes = KeyspaceNotes::of(&inner);
         inner.tree.installer.install(
@@ -151,6 +152,7 @@ impl Db {
     /// next open may find the keyspace dropped. Until it is restored, each write to the keyspace
     /// tries again, and fails with [`Error::DropUndecided`] if it cannot.
     pub fn drop_keyspace(&self, keyspace: &Keyspace) -> Result<()> {
+        self.inner().check_writable()?;
         let inner = self.upkeep()?;
         let id = inner.tree.resolve(keyspace)?;
         let name = || keyspace.name().to_owned();

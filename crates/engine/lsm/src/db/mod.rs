@@ -28,6 +28,8 @@ mod changes;
 
 mod follow;
 
+pub(crate) mod replica;
+
 mod upkeep;
 
 mod introspection;

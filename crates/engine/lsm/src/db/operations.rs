@@ -12,7 +12,7 @@ use crate::stats::events::{CallKind, EventKind};
 use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
 use esker_base::operation_cost::count;
-use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
+use esker_base::{ChangesError, Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, MemTable};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,20 @@ impl Engine {
     pub(crate) fn begin_upkeep(&self) -> Result<Upkeep<'_>> {
         self.tree.check_usable()?;
         let upkeep = Upkeep::begin(self);
-        self.check_writable()?;
+        self.check_upkeep()?;
         Ok(upkeep)
     }
 
+    /// Fails unless users may change what is in the database.
+    #[inline]
     pub(crate) fn check_writable(&self) -> Result<()> {
+        match self.tree.is_replica {
+            false => self.check_upkeep(),
+            true => Err(ChangesError::Follows { dir: self.tree.storage.describe() }.into()),
+        }
+    }
+
+    fn check_upkeep(&self) -> Result<()> {
         self.tree.check_usable()?;
         if self.tree.read_only {
             Err(Error::ReadOnly)

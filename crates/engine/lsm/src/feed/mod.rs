@@ -4,6 +4,7 @@
 //! * `changes` is the reader; `batch` is what it yields.
 //! * `frames` copies frames out of MemTables, and out of logs that are kept after their flush.
 //! * `consumer` registers names. What is registered keeps logs: `history` decides which.
+//! * `received` checks frames that another process sent.
 //! * `shipping` yields the bytes of the log, for copies that are kept elsewhere.
 //! * `keyspace_notes` notes which keyspaces are created and dropped.
 //!
@@ -15,6 +16,7 @@ pub(crate) mod changes;
 pub(crate) mod consumer;
 mod frames;
 pub(crate) mod keyspace_notes;
+pub(crate) mod received;
 pub(crate) mod shipping;
 
 pub use frames::LogPiece;

@@ -101,6 +101,11 @@ impl VersionSet {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The number of the last edit that is durable.
+    pub(crate) fn edits(&self) -> u64 {
+        self.edits.load(Ordering::Acquire)
+    }
+
     /// The database's identity.
     pub(crate) fn identity(&self) -> u64 {
         self.identity
@@ -152,6 +157,11 @@ impl VersionSet {
     /// A copy of the current state.
     pub(crate) fn state(&self) -> ManifestState {
         self.manifest.lock().state.clone()
+    }
+
+    /// Keyspace ids below this one are in use or were used.
+    pub(crate) fn next_keyspace(&self) -> u32 {
+        self.manifest.lock().state.next_keyspace
     }
 
     /// What `look` finds in the state of change feeds.

@@ -16,6 +16,7 @@ use crate::fold::Merges;
 use crate::fold::expiry::ExpiryClock;
 use crate::fold::filtering::Filters;
 use crate::history::keyspaces::KeyspaceHistory;
+use crate::history::lineage::{self, FOLLOWS};
 use crate::index::registry::IndexRegistry;
 use crate::log::pmem_wal;
 use crate::log::segment_provider::{PoolLogs, SegmentProvider};
@@ -48,7 +49,7 @@ use crate::version::readers::super_version::{SuperVersion, SuperVersionCell};
 use crate::write::CommitPipeline;
 use crate::write::write_controller::WriteController;
 use esker_api::StoreId;
-use esker_base::{Error, KeyspaceId, MAX_SEQNO, Priority, Result};
+use esker_base::{ChangesError, Error, KeyspaceId, MAX_SEQNO, Priority, Result};
 use esker_memtable::DramTable;
 use esker_pmem::OwnerProcess;
 use esker_storage::{PosixStorage, Storage};
@@ -64,6 +65,8 @@ use std::time::Duration;
 pub(crate) enum CreateMode {
     IfMissing,
     Never,
+    /// It must follow another database, whose writes are applied to it.
+    Replica,
 }
 
 /// Opens the database of `env`, or creates it if `create` says so.
@@ -72,7 +75,7 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
     // Before the lock: a directory that is not ours is not to be written to at all.
     let found = replay::look(&*env.storage)?;
     if matches!(found, DirectoryState::Nothing) {
-        if create == CreateMode::Never {
+        if create != CreateMode::IfMissing {
             return Err(nothing_there(&env.storage.describe()));
         }
         check_logs_unclaimed(&env)?;
@@ -81,6 +84,7 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
     if let Some(logs) = &env.log_storage {
         locks.push(logs.lock()?);
     }
+    let is_replica = check_follows(&*env.storage, create)?;
     let meter = Arc::new(DiskUsageTracker::new(env.storage)?);
     let env = Env { storage: meter.clone(), ..env };
     // Again, now that nobody else changes it.
@@ -91,6 +95,8 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
         }
         DirectoryState::Nothing => create_new(&env, settings.default_keyspace)?,
     };
+    lineage::note_opening(&*env.storage, env.draw(b"openings"), opened.recovered.last_seqno)?;
+    let opened = OpenResult { is_replica, ..opened };
     let table_memory = opened.table_memory;
     let handle = assemble(env.clone(), settings, opened, share, locks, Some(meter));
     open_tables::start(&handle, &env, table_memory);
@@ -102,6 +108,17 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
         Some(_) => drop(handle.inner.ask_for_first_segment()),
     }
     Ok(handle)
+}
+
+/// Whether the database follows another one, if `create` allows that.
+fn check_follows(storage: &dyn Storage, create: CreateMode) -> Result<bool> {
+    let dir = || storage.describe();
+    match (storage.exists(FOLLOWS)?, create) {
+        (true, CreateMode::Replica) => Ok(true),
+        (true, _) => Err(ChangesError::Follows { dir: dir() }.into()),
+        (false, CreateMode::Replica) => Err(ChangesError::NoCopy { dir: dir() }.into()),
+        (false, _) => Ok(false),
+    }
 }
 
 /// Opens the database of `env` for reading. Another process may write to it meanwhile.
@@ -139,7 +156,7 @@ pub(super) fn assemble(
     locks: Vec<Box<dyn Send + Sync>>,
     meter: Option<Arc<DiskUsageTracker>>,
 ) -> Arc<EngineHandle> {
-    let OpenResult { installer, version, recovered, set_aside, table_memory: _, follows } = opened;
+    let OpenResult { installer, version, recovered, set_aside, follows, is_replica, .. } = opened;
     // What a follower sees, its views say.
     let visible = if follows { MAX_SEQNO } else { recovered.last_seqno };
     let salt = env.draw(b"segments");
@@ -180,6 +197,7 @@ pub(super) fn assemble(
         cache: share.cache.clone(),
         dram_table,
         read_only: meter.is_none(),
+        is_replica,
         follows: follows.then(AtomicU64::default),
         meter,
         view: SuperVersionCell::new(view),
@@ -259,6 +277,8 @@ pub(super) struct OpenResult {
     pub(super) set_aside: Vec<String>,
     /// Whether it follows another process that writes the database.
     pub(super) follows: bool,
+    /// Whether the writes of another database are applied to it, and no others.
+    pub(super) is_replica: bool,
 }
 
 fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
@@ -277,7 +297,9 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
     let version = state.version.clone();
     let installer = VersionSet::new(env.storage.clone(), identity, Some(manifest), state);
     let set_aside = Vec::new();
-    Ok(OpenResult { installer, version, recovered, table_memory: 0, set_aside, follows: false })
+    let (follows, is_replica) = (false, false);
+    let table_memory = 0;
+    Ok(OpenResult { installer, version, recovered, table_memory, set_aside, follows, is_replica })
 }
 
 /// Removes what an interrupted creation left: manifests that `CURRENT` never named.
@@ -361,7 +383,8 @@ fn reopen(
     // The fresh manifest has no closing record.
     state.closed = false;
     let installer = VersionSet::new(env.storage.clone(), identity, Some(manifest), state);
-    Ok(OpenResult { installer, version, recovered, table_memory, set_aside, follows: false })
+    let (follows, is_replica) = (false, false);
+    Ok(OpenResult { installer, version, recovered, table_memory, set_aside, follows, is_replica })
 }
 
 /// Reads the logs, unless they show that the manifest is not the one that belongs to them.
@@ -445,8 +468,9 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
     let version = state.version.clone();
     let installer = VersionSet::new(env.storage.clone(), identity, None, state);
     let (table_memory, set_aside) = (0, Vec::new());
+    let (follows, is_replica) = (false, false);
     let opened =
-        OpenResult { installer, version, recovered, table_memory, set_aside, follows: false };
+        OpenResult { installer, version, recovered, table_memory, set_aside, follows, is_replica };
     let share = settings.resources_or_own().share(env.wide_reader(settings))?;
     let handle = assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     let inner = &handle.inner;

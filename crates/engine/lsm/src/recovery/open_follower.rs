@@ -72,8 +72,10 @@ fn open_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandle>> {
     let version = Version::clone(&view.version);
     let recovered = RecoveredState::nothing_after(view.last_seqno());
     let installer = VersionSet::new(env.storage.clone(), tail.identity(), None, state);
-    let (table_memory, set_aside, follows) = (0, Vec::new(), true);
-    let opened = OpenResult { installer, version, recovered, table_memory, set_aside, follows };
+    let (table_memory, set_aside) = (0, Vec::new());
+    let (follows, is_replica) = (true, false);
+    let opened =
+        OpenResult { installer, version, recovered, table_memory, set_aside, follows, is_replica };
     let handle = assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     handle.inner.tree.view.change(|present| *present = view);
     handle.inner.share_memory();

@@ -102,6 +102,7 @@ impl Keyspace {
     /// written, and then the index still exists.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         let engine = self.engine();
+        engine.check_writable()?;
         let engine = engine.begin_upkeep()?;
         let _turn = engine.indexes.changes.lock();
         let Some(slot) = engine.indexes.find(self.id(), name) else {
@@ -110,10 +111,11 @@ impl Keyspace {
         };
         // No writer may find the index in the map and its keyspace gone.
         let _rows = engine.indexes.stripes().rows.lock_all();
+        let notes = KeyspaceNotes::of(&engine);
         engine.tree.install(
             CumulativeStats::default(),
-            |state| Ok(VersionEdit::of(drop_of(state, &slot))),
-            |_| {},
+            |state| Ok(notes.add_to(state, VersionEdit::of(drop_of(state, &slot)))),
+            |_| notes.publish(),
         )?;
         engine.replace_slot(self.id(), Some(&slot), None);
         Ok(())
@@ -223,6 +225,7 @@ impl Engine {
         registered: Registered,
         replaced: Option<&Arc<IndexSlot>>,
     ) -> Result<Arc<IndexSlot>> {
+        self.check_writable()?;
         let upkeep = self.begin_upkeep()?;
         let rows = keyspace.id();
         // An ingest that has begun adds rows without their entries.

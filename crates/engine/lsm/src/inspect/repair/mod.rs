@@ -32,6 +32,7 @@
 mod kept_files;
 mod manifest_choice;
 
+use crate::history::lineage;
 use crate::inspect::salvage::{DroppedTable, Rewrite};
 use crate::inspect::{Inspector, path};
 use crate::log::torn_tail::TornTail;
@@ -295,6 +296,8 @@ impl Inspector {
             PreparedManifest::write(&*self.storage, id, identity, &state.snapshot())
         };
         let manifest = prepare().inspect_err(|_| self.remove_new_tables(first_file))?;
+        // What follows the database over a network may have what is dropped here.
+        lineage::forget(&*self.storage)?;
         // If this is interrupted, the next repair finds the prepared manifest.
         let (manifests, tables): (Vec<_>, Vec<_>) =
             aside.into_iter().partition(|name| parse_manifest_file_name(name).is_some());
