@@ -55,6 +55,8 @@ pub enum Command {
     Hash(hash::Hash),
     Flash(flash::Flash),
     Serve(serve::Serve),
+    Follow(follow::Follow),
+    Promote(promote::Promote),
     Nvme(nvme::Nvme),
     Bench(bench::Bench),
     #[command(hide = true)]
@@ -103,6 +105,8 @@ impl Command {
             Command::Hash(command) => command.run(),
             Command::Flash(command) => command.run(),
             Command::Serve(command) => command.run(),
+            Command::Follow(command) => command.run(),
+            Command::Promote(command) => command.run(),
             Command::Nvme(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::Experiment(command) => command.run(),

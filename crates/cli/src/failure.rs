@@ -2,6 +2,7 @@
 
 use crate::units;
 use esker_initiator::RemoteError;
+use esker_replication::ReplicationError;
 use std::fmt::Display;
 
 /// A command's result.
@@ -189,6 +190,15 @@ fn flag(setting: &'static str) -> &'static str {
         "batch-size" => "--batch",
         "size" => "--bytes",
         other => other,
+    }
+}
+
+impl From<ReplicationError> for Failure {
+    fn from(error: ReplicationError) -> Self {
+        match error {
+            ReplicationError::Database(error) => error.into(),
+            error => Failure::Failed(error.to_string()),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ pub const BUILDINGS: [&str; 2] = ["crates", "lab"];
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 27] = [
+pub const LAYERS: [&str; 28] = [
     "base",
     "api",
     "uring",
@@ -28,6 +28,7 @@ pub const LAYERS: [&str; 27] = [
     "target",
     "initiator",
     "node",
+    "replication",
     "esker",
     "tokio",
     "workload",

@@ -9,6 +9,7 @@ mod encrypting;
 mod expiring;
 mod exporting;
 mod flashing;
+mod following;
 mod importing;
 mod indexes;
 mod keyspace_ttl;

@@ -30,7 +30,7 @@ impl Serving {
     }
 
     /// The next line that it says.
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line

@@ -88,19 +88,28 @@ struct Node {
 }
 
 /// An address, or one that a name stands for: of IPv4 if there is one, as `esker serve` listens there by default.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let wrong = |why: String| format!("{why}; it is a host and a port, such as localhost:4420");
     let found = text.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
     let preferred = found.min_by_key(SocketAddr::is_ipv6);
     preferred.ok_or_else(|| wrong("the name has no address".to_owned()))
 }
 
+/// A name, as a flag has it.
+pub fn parse_nqn(name: &str) -> Outcome<Nqn> {
+    Nqn::new(name).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// The name of this host: the one that is given, or that of the system.
+pub fn host_of(given: Option<&str>) -> Outcome<Nqn> {
+    let of_system = std::fs::read_to_string(HOST_FILE).ok();
+    parse_nqn(given.or(of_system.as_deref().map(str::trim)).unwrap_or(HOST))
+}
+
 impl Node {
     fn settings(&self) -> Outcome<Settings> {
-        let nqn = |name: &str| Nqn::new(name).map_err(|error| Failure::Usage(error.to_string()));
-        let of_system = std::fs::read_to_string(HOST_FILE).ok();
-        let host = self.host.as_deref().or(of_system.as_deref().map(str::trim)).unwrap_or(HOST);
-        let mut settings = Settings::new(self.address, nqn(host)?, nqn(&self.nqn)?);
+        let host = host_of(self.host.as_deref())?;
+        let mut settings = Settings::new(self.address, host, parse_nqn(&self.nqn)?);
         settings.namespace = self.namespace;
         settings.deadline = Duration::from_secs(self.timeout);
         if let Some(file) = &self.secret {
@@ -116,7 +125,8 @@ impl Node {
     }
 }
 
-fn secrets(path: &Path) -> Outcome<(Option<Secret>, Option<Secret>)> {
+/// This host's secret and the node's, of a file.
+pub fn secrets(path: &Path) -> Outcome<(Option<Secret>, Option<Secret>)> {
     let name = path.display().to_string();
     let text = secret_file::read("--secret", path)?;
     let mut words = text.split_whitespace().map(|word| {
@@ -130,7 +140,8 @@ fn secrets(path: &Path) -> Outcome<(Option<Secret>, Option<Secret>)> {
     }
 }
 
-fn tls_key(path: &Path) -> Outcome<TlsKey> {
+/// This host's TLS key, of a file.
+pub fn tls_key(path: &Path) -> Outcome<TlsKey> {
     let name = path.display().to_string();
     let text = secret_file::read("--tls-key", path)?;
     TlsKey::parse(&text).map_err(|error| Failure::Usage(format!("{name}: {error}")))

@@ -10,13 +10,16 @@ use serde_json::{Value as Json, json};
 use std::io::Write;
 use std::net::SocketAddr;
 
+/// Where a node listens.
+pub struct Addresses {
+    pub node: SocketAddr,
+    pub metrics: Option<SocketAddr>,
+    pub followers: Option<SocketAddr>,
+}
+
 /// The same as JSON.
-pub fn facts(
-    nqn: &Nqn,
-    address: SocketAddr,
-    metrics: Option<SocketAddr>,
-    served: &[Served],
-) -> Json {
+pub fn facts(nqn: &Nqn, addresses: &Addresses, served: &[Served]) -> Json {
+    let text = |address: SocketAddr| address.to_string();
     let namespaces = (1..).zip(served).map(|(number, served): (u32, _)| {
         json!({
             "namespace": number,
@@ -26,25 +29,25 @@ pub fn facts(
         })
     });
     json!({
-        "address": address.to_string(),
+        "address": text(addresses.node),
         "subsystem": nqn.to_string(),
-        "metrics": metrics.map(|address| address.to_string()),
+        "metrics": addresses.metrics.map(text),
+        "followers": addresses.followers.map(text),
         "namespaces": namespaces.collect::<Vec<_>>(),
     })
 }
 
 /// Says it.
-pub fn announce(
-    nqn: &Nqn,
-    address: SocketAddr,
-    metrics: Option<SocketAddr>,
-    served: &[Served],
-) -> Outcome {
+pub fn announce(nqn: &Nqn, addresses: &Addresses, served: &[Served]) -> Outcome {
+    let Addresses { node: address, metrics, followers } = *addresses;
     let (ip, port) = (address.ip(), address.port());
     let mut out = stdout();
     writeln!(out, "listening on {address}, subsystem {nqn}")?;
     if let Some(metrics) = metrics {
         writeln!(out, "metrics on http://{metrics}/metrics, health on http://{metrics}/health")?;
+    }
+    if let Some(followers) = followers {
+        writeln!(out, "followers on {followers}: esker follow {followers} DIRECTORY")?;
     }
     for (number, served) in (1..).zip(served) {
         writeln!(out, "namespace {number}: {}", served.what)?;

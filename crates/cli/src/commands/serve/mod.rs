@@ -10,11 +10,12 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{is_json, show, tell};
 use crate::units;
-use announce::{announce, facts};
+use announce::{Addresses, announce, facts};
 use config::{Config, Kind};
 use esker::Db;
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
+use esker_replication::{Primary, PrimarySettings};
 use esker_target::{Access, Settings, Subsystem, Target, limits};
 use metrics::Metrics;
 use namespace::Served;
@@ -54,7 +55,7 @@ pub struct Serve {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["db", "memory", "listen", "nqn", "capacity", "reactors", "hosts", "metrics"]
+        conflicts_with_all = ["db", "memory", "listen", "nqn", "capacity", "reactors", "hosts", "metrics", "followers"]
     )]
     config: Option<PathBuf>,
     /// Serve keys from memory of this size instead; they are lost when this ends
@@ -82,12 +83,19 @@ pub struct Serve {
     /// Serve metrics and health over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
+    /// Serve followers of the database at this address (`esker follow`), to the same hosts
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "db")]
+    followers: Option<SocketAddr>,
+    /// The most bytes of flushed logs to keep for each follower
+    #[arg(long, value_name = "SIZE", requires = "followers", default_value = "1GiB", value_parser = units::parse_bytes)]
+    followers_keep: usize,
 }
 
 impl Serve {
     pub fn run(self) -> Outcome {
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::io("listen to", "signals", error))?;
+        let (followers, keep) = (self.followers, self.followers_keep as u64);
         let config = self.config()?;
         let nqn = Nqn::new(&config.nqn).map_err(|error| Failure::Usage(error.to_string()))?;
         let access = match &config.hosts {
@@ -100,20 +108,35 @@ impl Serve {
             .map(|(number, kind)| namespace::open_or_fail(kind, &nqn, number))
             .collect::<Outcome<_>>()?;
         check_any_is_ready(&served)?;
+        let primary = match (followers, served.first().and_then(|first| first.db.clone())) {
+            (Some(listen), Some(db)) => {
+                let settings = PrimarySettings::new(listen).access(access.clone());
+                let settings = settings.subsystem(nqn.clone()).bound_bytes(keep);
+                Some(Primary::start(db, settings)?)
+            }
+            _ => None,
+        };
         let target = start(&config, &nqn, &served, access)?;
         let metrics_address = metrics.as_ref().map(Metrics::address).transpose();
         let metrics_address =
             metrics_address.map_err(|error| Failure::io("ask for", "the metrics' port", error))?;
         let address = target.address();
-        if config.hosts.is_none() && !address.ip().is_loopback() {
+        let addresses = Addresses {
+            node: address,
+            metrics: metrics_address,
+            followers: primary.as_ref().map(Primary::address),
+        };
+        let is_open = |address: &SocketAddr| !address.ip().is_loopback();
+        if config.hosts.is_none() && (is_open(&address) || followers.as_ref().is_some_and(is_open))
+        {
             tell(
                 "no access control: any host that reaches this address can read and write; limit access with --hosts, or \
                  with `hosts` in the configuration",
             );
         }
         match is_json() {
-            true => show(|| facts(&nqn, address, metrics_address, &served), String::new)?,
-            false => announce(&nqn, address, metrics_address, &served)?,
+            true => show(|| facts(&nqn, &addresses, &served), String::new)?,
+            false => announce(&nqn, &addresses, &served)?,
         }
         let clock = SystemClock::new();
         while !interrupt.is_set() {
@@ -123,6 +146,7 @@ impl Serve {
             }
         }
         tell("finishing the requests in progress; Ctrl-C again ends at once");
+        drop(primary);
         target.drain();
         close(served)
     }

@@ -1,0 +1,75 @@
+//! Why a follower, or what serves followers, cannot go on.
+
+use std::sync::Arc;
+
+/// Why a follower, or what serves followers, cannot go on.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplicationError {
+    /// The primary cannot be reached, or the address to listen at not be used.
+    #[error("could not {action} {address}: {source}")]
+    Unreachable {
+        /// The operation, as a verb phrase.
+        action: &'static str,
+        /// The address.
+        address: String,
+        /// The error of the system.
+        #[source]
+        source: Arc<std::io::Error>,
+    },
+
+    /// The connection ended.
+    #[error("the connection to {address} was lost: {why}")]
+    Lost {
+        /// The address of the peer.
+        address: String,
+        /// Why.
+        why: String,
+    },
+
+    /// The peer sent what it must not send here. Nothing of it was applied.
+    #[error("{address} broke the protocol: {what}")]
+    Protocol {
+        /// The address of the peer.
+        address: String,
+        /// What it sent.
+        what: String,
+    },
+
+    /// The peer refuses to go on.
+    #[error("{address} refused: {why}")]
+    Refused {
+        /// The address of the peer.
+        address: String,
+        /// Its reason.
+        why: String,
+    },
+
+    /// One side could not prove who it is.
+    #[error("authentication failed: {why}")]
+    Authentication {
+        /// Why.
+        why: String,
+    },
+
+    /// A call of the database failed.
+    #[error(transparent)]
+    Database(#[from] esker_base::Error),
+}
+
+impl ReplicationError {
+    /// Whether another connection may do better. Otherwise an operator has to act.
+    pub fn is_passing(&self) -> bool {
+        use esker_base::{ChangesError, Error};
+        match self {
+            ReplicationError::Database(Error::Changes(error)) => {
+                matches!(**error, ChangesError::Misfit { .. })
+            }
+            ReplicationError::Database(_) => false,
+            _ => true,
+        }
+    }
+}
+
+/// A result whose error is [`ReplicationError`] by default.
+pub type Result<T, E = ReplicationError> = std::result::Result<T, E>;

@@ -1,0 +1,241 @@
+//! The primary: listens for followers and serves each by a thread of its own.
+
+use crate::error::{ReplicationError, Result};
+use crate::serving::{self, Served};
+use crate::wire::{Stop, Wire};
+use esker_base::background::Running;
+use esker_base::{
+    Background, Clock, Entropy, Priority, Seqno, SystemClock, SystemEntropy, Threads,
+};
+use esker_lsm::Db;
+use esker_nvme::Nqn;
+use esker_target::Access;
+use parking_lot::Mutex;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The name of a primary, unless its settings say another one.
+pub const PRIMARY_NQN: &str = "nqn.2024-01.io.esker:node";
+
+/// How often it is looked whether a follower connects.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Connections at once, those that are still to say who they are included.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How a primary serves its followers. Start from [`PrimarySettings::new`]; a method per field changes it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PrimarySettings {
+    /// The address to listen at. With port 0, the system chooses the port.
+    pub listen: SocketAddr,
+    /// The hosts that may follow. Default: any, without authentication.
+    pub access: Access,
+    /// The name of the primary, which is a part of what is authenticated. Default: [`PRIMARY_NQN`].
+    pub subsystem: Nqn,
+    /// The most bytes of flushed logs that are kept for each follower, connected or not. Default: 1 GiB.
+    pub bound_bytes: u64,
+}
+
+impl PrimarySettings {
+    /// Returns the default settings: any host may follow.
+    pub fn new(listen: SocketAddr) -> Self {
+        let subsystem = Nqn::new(PRIMARY_NQN).expect("it is a name");
+        PrimarySettings { listen, access: Access::Anyone, subsystem, bound_bytes: 1 << 30 }
+    }
+
+    /// Sets the hosts that may follow.
+    #[must_use]
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Sets the name of the primary.
+    #[must_use]
+    pub fn subsystem(mut self, subsystem: Nqn) -> Self {
+        self.subsystem = subsystem;
+        self
+    }
+
+    /// Sets the most bytes of flushed logs that are kept for each follower.
+    #[must_use]
+    pub fn bound_bytes(mut self, bound_bytes: u64) -> Self {
+        self.bound_bytes = bound_bytes;
+        self
+    }
+}
+
+/// A follower that is connected, as the primary sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct FollowerInfo {
+    /// Its name.
+    pub name: String,
+    /// The address that it connects from.
+    pub address: String,
+    /// The last write that was sent to it.
+    pub sent: Seqno,
+    /// The last write that it has applied, as durably as its log is.
+    pub applied: Seqno,
+    /// How many writes it is behind the last one of the primary.
+    pub behind: u64,
+    /// Bytes that were sent to it by this connection.
+    pub bytes: u64,
+    /// How often it got a base by this connection.
+    pub bases: u64,
+}
+
+/// What the threads of a primary share.
+pub(crate) struct Shared {
+    // Constant after the start.
+    pub(crate) db: Db,
+    pub(crate) settings: PrimarySettings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) stop: Stop,
+
+    pub(crate) connections: Mutex<Vec<Connection>>,
+}
+
+pub(crate) struct Connection {
+    pub(crate) served: Arc<Served>,
+    pub(crate) stop: Stop,
+    thread: Option<Box<dyn Running>>,
+}
+
+/// Serves the followers of a database until it is stopped or dropped.
+///
+/// It keeps the database open.
+pub struct Primary {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    thread: Option<Box<dyn Running>>,
+}
+
+impl Primary {
+    /// Listens for followers of `db`.
+    ///
+    /// # Errors
+    /// [`ReplicationError::Unreachable`] if the address cannot be listened at, and
+    /// [`ReplicationError::Database`] if the database is read-only or follows another one itself.
+    pub fn start(db: Db, settings: PrimarySettings) -> Result<Primary> {
+        db.lineage()?;
+        let failed = |source| ReplicationError::Unreachable {
+            action: "listen at",
+            address: settings.listen.to_string(),
+            source: Arc::new(source),
+        };
+        let listener = TcpListener::bind(settings.listen).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let shared = Arc::new(Shared {
+            db,
+            settings: settings.clone(),
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+            stop: Stop::default(),
+            connections: Mutex::default(),
+        });
+        let listening = shared.clone();
+        let body = Box::new(move || listening.listen(&listener));
+        let thread = Threads.spawn("esker-followers", Priority::Normal, body)?;
+        Ok(Primary { shared, address, thread })
+    }
+
+    /// Returns the address that it listens at.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the followers that are connected, by name.
+    pub fn followers(&self) -> Vec<FollowerInfo> {
+        let last = self.shared.db.snapshot().seqno();
+        let connections = self.shared.connections.lock();
+        let mut infos: Vec<_> = connections.iter().filter_map(|it| it.served.info(last)).collect();
+        infos.sort_by(|a, b| a.name.cmp(&b.name));
+        infos
+    }
+
+    /// Ends all connections and stops listening. A drop does so, too.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Primary {
+    fn drop(&mut self) {
+        self.shared.stop.set();
+        if let Some(thread) = self.thread.take() {
+            thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Primary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Primary").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn listen(self: &Arc<Self>, listener: &TcpListener) {
+        while !self.stop.is_set() {
+            match listener.accept() {
+                Ok((socket, peer)) => {
+                    let stop = Stop::default();
+                    let wire = Wire::new(socket, peer, self.clock.clone(), stop.clone());
+                    if let Ok(wire) = wire {
+                        self.begin(wire, peer, stop);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.clock.sleep(LOOK),
+                // The peer went away, or descriptors are short for now.
+                Err(_) => self.clock.sleep(LOOK),
+            }
+            self.reap();
+        }
+        let connections = std::mem::take(&mut *self.connections.lock());
+        connections.iter().for_each(|connection| connection.stop.set());
+        for connection in connections {
+            connection.thread.map(|thread| thread.join());
+        }
+    }
+
+    fn begin(self: &Arc<Self>, mut wire: Wire, peer: SocketAddr, stop: Stop) {
+        let mut connections = self.connections.lock();
+        if connections.len() >= CONNECTIONS_MAX {
+            drop(connections);
+            return wire.refuse("there are too many followers");
+        }
+        let served = Arc::new(Served::new(peer));
+        let (shared, serving) = (self.clone(), served.clone());
+        let body = Box::new(move || serving::serve(&shared, wire, &serving));
+        // Without a thread, the follower sees the connection end and tries again.
+        let Ok(thread) = Threads.spawn("esker-follower", Priority::Normal, body) else { return };
+        connections.push(Connection { served, stop, thread });
+    }
+
+    /// Lets go of connections that have ended.
+    fn reap(&self) {
+        let is_over = |it: &Connection| it.thread.as_ref().is_none_or(|thread| thread.is_over());
+        let mut connections = self.connections.lock();
+        let over: Vec<_> = connections.extract_if(.., |it| is_over(it)).collect();
+        drop(connections);
+        for connection in over {
+            connection.thread.map(|thread| thread.join());
+        }
+    }
+
+    /// Ends the other connections of a follower: they are half dead, or it was started twice.
+    pub(crate) fn displace(&self, name: &str, by: &Arc<Served>) {
+        let connections = self.connections.lock();
+        for other in connections.iter().filter(|other| !Arc::ptr_eq(&other.served, by)) {
+            if other.served.is_of(name) {
+                other.stop.set();
+            }
+        }
+    }
+}

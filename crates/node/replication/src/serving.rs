@@ -1,0 +1,285 @@
+//! One connection of a follower, at the primary.
+//!
+//! ```text
+//! Hello ─► Welcome ─► (Auth …) ─► Follow ─► GoOn ─► Keyspaces, Log, Alive …
+//!                                    ▲  └─► Base, files, BaseEnd ─┐
+//!                                    └─────────────────────────────┘
+//! ```
+//!
+//! Frames are sent once they survive a power loss of the primary. So no follower ever has a write that the primary has
+//! lost. If the log is not synced for each write, it is synced here while a follower waits.
+
+use crate::auth;
+use crate::base;
+use crate::error::{ReplicationError, Result};
+use crate::message::{Message, VERSION};
+use crate::primary::{FollowerInfo, PrimarySettings, Shared};
+use crate::wire::Wire;
+use esker_base::{ChangesError, EncryptionError, Error, Seqno};
+use esker_lsm::{ChangeConsumer, LogPieces, Origin};
+use esker_nvme::Nqn;
+use esker_target::{Access, HostAccess};
+use esker_tls::HostKeys;
+use parking_lot::Mutex;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a wait for writes lasts before it is looked for messages.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// The pause between syncs of the log for followers. What is written meanwhile is synced at once.
+const SYNC_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often a follower is notified that the primary is there.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// How often it is noted durably how far a follower is. Logs are kept until then.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+
+/// The pause before another base if the last one was not enough.
+const BASE_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a follower may take to begin, also after a base.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The start of the names of followers' consumers.
+const CONSUMER: &str = "follower ";
+
+/// What a primary knows of a connection.
+pub(crate) struct Served(Mutex<FollowerInfo>);
+
+impl Served {
+    pub(crate) fn new(peer: SocketAddr) -> Self {
+        Served(Mutex::new(FollowerInfo { address: peer.to_string(), ..FollowerInfo::default() }))
+    }
+
+    /// `None` until the follower has said its name.
+    pub(crate) fn info(&self, last: Seqno) -> Option<FollowerInfo> {
+        let info = self.0.lock().clone();
+        let behind = last.saturating_sub(info.applied);
+        (!info.name.is_empty()).then_some(FollowerInfo { behind, ..info })
+    }
+
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        self.0.lock().name == name
+    }
+}
+
+/// Serves a connection until it ends.
+pub(crate) fn serve(shared: &Shared, mut wire: Wire, served: &Arc<Served>) {
+    match run(shared, &mut wire, served) {
+        Ok(()) => wire.refuse("it was stopped, or another follower of this name connected"),
+        // The peer is gone, or has said itself why it does not go on.
+        Err(ReplicationError::Lost { .. } | ReplicationError::Refused { .. }) => {}
+        Err(error) => wire.refuse(error),
+    }
+    // A connection that has ended is no follower.
+    served.0.lock().name.clear();
+}
+
+fn run(shared: &Shared, wire: &mut Wire, served: &Arc<Served>) -> Result<()> {
+    greet(shared, wire)?;
+    wire.trust();
+    loop {
+        let (origin, next, name) = match wire.receive(PATIENCE)? {
+            Message::Follow { origin, next, name, encrypts } => {
+                expect_encrypted(shared, encrypts)?;
+                (origin, next.max(1), name)
+            }
+            // Sent before it saw the base.
+            Message::Applied { .. } => continue,
+            other => return Err(wire.unexpected(&other, "Follow")),
+        };
+        shared.displace(&name, served);
+        served.0.lock().name.clone_from(&name);
+        let consumer = format!("{CONSUMER}{name}");
+        let consumer = shared.db.change_consumer(&consumer, shared.settings.bound_bytes)?;
+        let lineage = shared.db.lineage()?;
+        let last = shared.db.snapshot().seqno();
+        let present = lineage.origin();
+        if lineage.continues(&origin, next - 1) && next <= last + 1 {
+            let mut stream = Stream { shared, wire, served, consumer, next, applied: next - 1 };
+            stream.note()?;
+            match stream.run(present) {
+                Err(ReplicationError::Database(Error::Changes(error))) if is_gap(&error) => {}
+                ended => return ended,
+            }
+        }
+        if wire.is_stopped() {
+            return Ok(());
+        }
+        shared.clock.sleep(BASE_PAUSE);
+        // Its consumer is registered, so the log after the files is kept.
+        let files = shared.db.live_files()?;
+        base::send(wire, &files, present)?;
+        served.0.lock().bases += 1;
+    }
+}
+
+/// Whether the log lacks what a follower needs next, so that it needs a base.
+fn is_gap(error: &ChangesError) -> bool {
+    matches!(
+        error,
+        ChangesError::Gone { .. } | ChangesError::InsideBatch { .. } | ChangesError::NotYet { .. }
+    )
+}
+
+/// Agrees on the version, and has the follower prove who it is.
+fn greet(shared: &Shared, wire: &mut Wire) -> Result<()> {
+    wire.accept_tls(tls_keys(&shared.settings), auth::PATIENCE)?;
+    let (version, host) = match wire.receive(auth::PATIENCE)? {
+        Message::Hello { version, host } => (version, host),
+        other => return Err(wire.unexpected(&other, "Hello")),
+    };
+    if version != VERSION {
+        let what = format!("it speaks version {version} of the protocol, and this is {VERSION}");
+        return Err(wire.broken(what));
+    }
+    let host = Nqn::new(&host).map_err(|error| wire.broken(error.to_string()))?;
+    let access = access_of(&shared.settings.access, &host);
+    let access = access.map_err(|why| ReplicationError::Authentication { why })?;
+    if wire.peer().is_some_and(|peer| peer.host != host) {
+        let why = format!("{} is not the host of the TLS key", host.as_str());
+        return Err(ReplicationError::Authentication { why });
+    }
+    if !wire.is_secure() && access.is_some_and(|access| !access.tls_keys.is_empty()) {
+        let why = format!("{} has a TLS key, and connects by TLS only", host.as_str());
+        return Err(ReplicationError::Authentication { why });
+    }
+    let authenticates = access.is_some_and(|access| access.secret.is_some());
+    wire.send(&Message::Welcome { version: VERSION, authenticates })?;
+    match access {
+        Some(access) => auth::demand(wire, access, &shared.settings.subsystem, &*shared.entropy),
+        None => Ok(()),
+    }
+}
+
+/// The TLS keys of the hosts that may follow.
+fn tls_keys(settings: &PrimarySettings) -> HostKeys {
+    let Access::Listed(hosts) = &settings.access else { return HostKeys::default() };
+    let keys_of = |host: &HostAccess| {
+        let keys = host.tls_keys.iter().cloned();
+        keys.map(|key| (host.host.clone(), key)).collect::<Vec<_>>()
+    };
+    HostKeys::new(vec![(settings.subsystem.clone(), hosts.iter().flat_map(keys_of).collect())])
+}
+
+/// The entry of `host`, or `None` if any may follow.
+fn access_of<'a>(access: &'a Access, host: &Nqn) -> Result<Option<&'a HostAccess>, String> {
+    let Access::Listed(hosts) = access else { return Ok(None) };
+    let found = hosts.iter().find(|entry| entry.host == *host);
+    found
+        .map(Some)
+        .ok_or_else(|| format!("{} is not among the hosts that may follow", host.as_str()))
+}
+
+/// Fails if an encrypted database would be copied to files that are not.
+fn expect_encrypted(shared: &Shared, encrypts: bool) -> Result<()> {
+    match shared.db.encryption() {
+        Some(_) if !encrypts => {
+            let what = "a follower";
+            let target = "its directory".to_owned();
+            let instead = "give the follower a key, too";
+            Err(Error::from(EncryptionError::Exposed { what, target, instead }).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A follower that goes on.
+struct Stream<'a> {
+    shared: &'a Shared,
+    wire: &'a mut Wire,
+    served: &'a Served,
+    consumer: ChangeConsumer,
+    /// The first write that was not sent.
+    next: Seqno,
+    /// The last write that the follower has.
+    applied: Seqno,
+}
+
+impl Stream<'_> {
+    /// Sends what is written, until it is stopped.
+    fn run(&mut self, origin: Origin) -> Result<()> {
+        let db = &self.shared.db;
+        let clock = self.shared.clock.clone();
+        let mut pieces = db.log_pieces(self.next)?;
+        self.wire.send(&Message::GoOn { origin })?;
+        let (mut noted, mut noted_at) = (self.applied, clock.now());
+        let mut alive_at = None;
+        while !self.wire.is_stopped() {
+            while let Some(message) = self.wire.try_receive()? {
+                self.take(&message)?;
+            }
+            if self.applied > noted && clock.now().saturating_sub(noted_at) >= NOTE_EVERY {
+                self.note()?;
+                (noted, noted_at) = (self.applied, clock.now());
+            }
+            if self.send_piece(&mut pieces)? {
+                alive_at = None;
+                continue;
+            }
+            let last = db.snapshot().seqno();
+            let is_due = |at| clock.now().saturating_sub(at) >= ALIVE_EVERY;
+            if alive_at.is_none_or(is_due) {
+                self.wire.send(&Message::Alive { last })?;
+                alive_at = Some(clock.now());
+            }
+            if last >= self.next {
+                // Written, and not synced.
+                db.sync()?;
+                clock.sleep(SYNC_PAUSE);
+            } else {
+                pieces.wait(WAIT);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the next piece of the log, if there is one, and the keyspaces before it. Returns whether anything was sent.
+    fn send_piece(&mut self, pieces: &mut LogPieces) -> Result<bool> {
+        let piece = pieces.try_next()?;
+        let keyspaces = pieces.keyspace_events()?;
+        let has_keyspaces = !keyspaces.is_empty();
+        if has_keyspaces {
+            self.wire.send(&Message::Keyspaces(keyspaces))?;
+        }
+        let settings = pieces.settings()?;
+        let has_news = has_keyspaces || settings.is_some();
+        if let Some(settings) = settings {
+            self.wire.send(&Message::Settings(settings))?;
+        }
+        let Some(piece) = piece else { return Ok(has_news) };
+        if let Some(&ingest) = piece.ingests.first() {
+            // Its entries are in no log.
+            let gone = ChangesError::Gone { consumer: None, wanted: ingest, oldest: ingest + 1 };
+            return Err(Error::from(gone).into());
+        }
+        self.wire.send(&Message::Log { header: piece.header, frames: piece.bytes })?;
+        self.next = piece.last_seqno + 1;
+        let mut info = self.served.0.lock();
+        (info.sent, info.bytes) = (piece.last_seqno, self.wire.sent);
+        Ok(true)
+    }
+
+    fn take(&mut self, message: &Message) -> Result<()> {
+        match *message {
+            Message::Applied { through } if (self.applied..self.next).contains(&through) => {
+                self.applied = through;
+                self.served.0.lock().applied = through;
+                Ok(())
+            }
+            Message::Applied { through } => {
+                Err(self.wire.broken(format!("it has applied {through}, which was not sent")))
+            }
+            ref other => Err(self.wire.unexpected(other, "Applied")),
+        }
+    }
+
+    /// Notes durably how far the follower is, so that older logs are not kept.
+    fn note(&mut self) -> Result<()> {
+        self.served.0.lock().applied = self.applied;
+        Ok(self.consumer.acknowledge(self.applied)?)
+    }
+}

@@ -1,0 +1,15 @@
+//! Followers of a database over loopback connections.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the peers of what is tested have threads of their own"
+)]
+
+mod authentication;
+mod cuts;
+mod damage;
+mod following;
+mod killed;
+mod model;
+mod promotion;
+mod proxy;
+mod support;

@@ -1,0 +1,100 @@
+//! A primary and a follower in temporary directories.
+
+use esker_lsm::{Db, Log, Settings, SyncPolicy};
+use esker_replication::{Follower, FollowerSettings, Primary, PrimarySettings};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Whatever is waited for comes sooner, also on a machine that is busy.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Small segments, so that there are many.
+pub fn settings() -> Settings {
+    Settings::default()
+        .segment_bytes(64 << 10)
+        .memory_bytes(16 << 20)
+        .log(Log::File { dir: None, sync: SyncPolicy::Os })
+}
+
+pub fn any() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// Where a primary and its followers are.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    pub fn dir(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn db(&self) -> Db {
+        Db::open(self.dir("primary"), settings()).unwrap()
+    }
+}
+
+pub fn serve(db: &Db) -> Primary {
+    let settings = PrimarySettings::new(any()).bound_bytes(64 << 20);
+    Primary::start(db.clone(), settings).unwrap()
+}
+
+/// A follower that tries again at once.
+pub fn follow(dir: &Path, primary: SocketAddr) -> Follower {
+    Follower::start(dir, follower(primary)).unwrap()
+}
+
+pub fn follower(primary: SocketAddr) -> FollowerSettings {
+    FollowerSettings::new(primary, "a").database(settings()).retry(Duration::from_millis(1))
+}
+
+pub fn last(db: &Db) -> u64 {
+    db.snapshot().seqno()
+}
+
+/// Waits until the follower has all writes of `db`.
+#[track_caller]
+pub fn catch_up(follower: &Follower, db: &Db) {
+    let last = last(db);
+    assert!(follower.wait_for(last, PATIENCE), "{last}: {:?}", follower.stats());
+}
+
+/// All entries, by keyspace.
+pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// All keyspaces with all that is in them.
+pub fn contents(db: &Db) -> Contents {
+    let entries = |name: &str| {
+        let keyspace = db.open_keyspace(name).unwrap();
+        db.iter(&keyspace).map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
+    };
+    let all = db.keyspaces().into_iter().map(|info| {
+        let entries: Result<_, _> = entries(&info.name).collect();
+        (info.name, entries.unwrap())
+    });
+    all.collect()
+}
+
+/// Waits until the follower has what `db` has, keyspaces included.
+#[track_caller]
+pub fn expect_same(follower: &Follower, db: &Db) {
+    catch_up(follower, db);
+    let expected = contents(db);
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        // A base may replace it meanwhile.
+        let copy = follower.db();
+        let found = copy.as_ref().map(|copy| (last(copy), contents(copy)));
+        if found.as_ref().is_some_and(|(seqno, found)| *seqno == last(db) && *found == expected) {
+            return;
+        }
+        let is_late = std::time::Instant::now() > until;
+        assert!(!is_late, "{expected:?} and {found:?}: {:?}", follower.stats());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
