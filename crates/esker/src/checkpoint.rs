@@ -1,7 +1,8 @@
-//! Checkpoints, and changes of settings, of a database that another process has open.
+//! Checkpoints, changes of settings, and the status, of a database that another process has open.
 
 use crate::Result;
 use crate::options::SettingChange;
+use crate::stats::LiveStatus;
 use esker_base::{SystemClock, seed_from_os};
 use std::path::Path;
 
@@ -74,4 +75,36 @@ pub fn request_change(
 ) -> Result<Requested> {
     let (clock, seed) = (SystemClock::new(), seed_from_os());
     esker_lsm::request_change(dir.as_ref(), change, &clock, seed, &goes_on)
+}
+
+/// Asks the process that has the database in `dir` open for its status, as
+/// [`Db::status`](crate::Db::status) returns it there. Returns `None` if no process has it open.
+///
+/// Waits until it is there, as long as `goes_on` returns true: about a tenth of a second, longer if that
+/// process carries out another request.
+///
+/// # Errors
+/// As for [`request`].
+///
+/// # Examples
+///
+/// ```
+/// use esker::checkpoint::request_status;
+/// use esker::{Db, Settings};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path().join("data");
+/// let db = Db::open(&dir, Settings::default().answers_requests(true))?;
+/// db.put(&db.default_keyspace(), "key", "value")?;
+/// // In another process:
+/// let status = request_status(&dir, || true)?.expect("it is open");
+/// assert_eq!(status.metric("esker_writes_total"), 1.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn request_status(
+    dir: impl AsRef<Path>,
+    goes_on: impl Fn() -> bool,
+) -> Result<Option<LiveStatus>> {
+    let (clock, seed) = (SystemClock::new(), seed_from_os());
+    esker_lsm::request_status(dir.as_ref(), &clock, seed, &goes_on)
 }

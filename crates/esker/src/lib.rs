@@ -291,7 +291,10 @@ pub mod stats {
     }
     pub use esker_base::OperationCost;
     pub use esker_lsm::compaction::plan::CompactionReason;
-    pub use esker_lsm::stats::{CallKind, Event, EventKind, JobTimes, TimeHistogram};
+    pub use esker_lsm::stats::{
+        CallKind, CallTimes, CompactionStatus, Event, EventKind, JobTimes, LatencyHistogram,
+        LevelStatus, LiveStatus, TimeHistogram,
+    };
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_lsm::{
         CompactionCounts, CumulativeStats, DramTableStats, FilterStats, FramesBehind,

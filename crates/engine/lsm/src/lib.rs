@@ -91,7 +91,9 @@ pub use options::settings::{
 pub use options::space_policy::{Dedup, Ratio};
 pub use options::write_rate::BackgroundWriteRate;
 pub use recovery::checkpoint::live_files::LiveFiles;
-pub use recovery::checkpoint::request::{Requested, request_change, request_checkpoint};
+pub use recovery::checkpoint::request::{
+    Requested, request_change, request_checkpoint, request_status,
+};
 pub use recovery::env::Env;
 pub use recovery::point_in_time::{CopyEnd, LogSegments};
 pub use recovery::replay::RESTORING;

@@ -192,6 +192,17 @@ impl InProgressCompactions {
         self.claims.iter().filter(move |claim| claim.keyspace == keyspace)
     }
 
+    /// Each running plan: its keyspace, its reason, the level of its newest input, that of its output
+    /// unless it only drops tables, and about how many bytes it writes.
+    pub(crate) fn running(
+        &self,
+    ) -> impl Iterator<Item = (KeyspaceId, CompactionReason, usize, Option<usize>, u64)> {
+        self.claims.iter().map(|claim| {
+            let output = claim.output.map(|(level, _)| level);
+            (claim.keyspace, claim.reason, claim.newest.level, output, claim.expected_bytes)
+        })
+    }
+
     /// The number of running plans.
     pub fn len(&self) -> usize {
         self.claims.len()

@@ -5,30 +5,15 @@ use crate::compaction::space::budget;
 use crate::compaction::space::budget::PickerContext;
 use crate::engine::Engine;
 use crate::log::torn_tail::TornTail;
+use crate::recovery::report;
 use crate::recovery::unlisted_files;
 use crate::stats;
 use crate::stats::events::Event;
-use crate::stats::filter_stats::FilterStats;
-use crate::stats::{KeyspaceLevels, LiveData, SpaceAmpStatus, Stats};
-use crate::version::Version;
+use crate::stats::{KeyspaceLevels, LiveData, LiveStatus, SpaceAmpStatus, Stats};
 use crate::version::unreadable::UnreadableTable;
 use esker_base::{Error, Result};
-use esker_memtable::{DramTable, DramTableStats};
+use esker_memtable::DramTableStats;
 use esker_storage::{Encryption, ReadPath};
-
-fn filter_stats(engine: &Engine, version: &Version) -> FilterStats {
-    let filters = &engine.tree.filters;
-    let (did, repeated) = filters.did();
-    let keyspaces = version.keyspaces.values();
-    let missing = keyspaces.filter(|keyspace| filters.lacks(keyspace.settings.compaction_filter));
-    FilterStats {
-        dropped: did.dropped,
-        replaced: did.replaced,
-        failed: did.failed,
-        repeated,
-        missing: missing.map(|keyspace| keyspace.name.clone()).collect(),
-    }
-}
 
 impl Db {
     /// Returns the error that stops or limits background work now, or `None`.
@@ -44,8 +29,7 @@ impl Db {
         }
         let of_tables = || inner.tree.unreadable_error();
         let of_follower = || self.handle.follower.get().and_then(|follower| follower.error());
-        let of_background = inner.commit.failure().or_else(|| inner.schedule.error());
-        of_background.or_else(of_follower).or_else(of_tables)
+        report::failure(inner).or_else(of_follower).or_else(of_tables)
     }
 
     /// Returns the tables that compaction skips because a read of them failed. Empty in a forked
@@ -70,79 +54,42 @@ impl Db {
             let background_error = self.background_error().map(|error| error.to_string());
             return Stats { background_error, ..Stats::default() };
         }
-        // These wait for a sync of the manifest: before the view is taken, for merged files stay while it is held.
-        let (logs, account) =
-            (inner.tree.installer.state().logs.len() as u64, inner.tree.account());
         let background_error = self.background_error().map(|error| error.to_string());
-        let resources = inner.share.resources();
-        let cache_own_bytes = match resources.is_shared() {
-            true => inner.tree.cache.own_bytes(),
-            false => inner.tree.cache.used_bytes(),
-        };
-        let view = inner.tree.view.load();
-        let (user_bytes, writes) = inner.commit.written();
-        let traffic = inner.commit.log_traffic();
-        let pool = inner.tree.logs.pool().map(|pool| pool.traffic()).unwrap_or_default();
-        let (counters, space) = (&inner.tree.counters, inner.tree.table_space());
-        let tables = || view.version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-        let opened = || tables().filter_map(|(_, _, table)| table.opened());
-        let (read, rewritten) =
-            (counters.compaction_read_bytes.get(), counters.compaction_bytes.get());
-        Stats {
-            writes,
-            user_bytes,
-            pool_domain: inner.tree.logs.pool().map(|pool| pool.domain()),
-            log_bytes: traffic.bytes + pool.bytes,
-            log_appends: traffic.appends,
-            log_syncs: traffic.syncs,
-            log_flushes: pool.flushes,
-            log_fences: pool.fences,
-            flushes: counters.flushes.get(),
-            flush_bytes: counters.flush_bytes.get(),
-            compactions: counters.compactions.get(),
-            trivial_moves: counters.trivial_moves.get(),
-            compactions_done: *counters.compactions_done.lock(),
-            deferrals: counters.deferrals.get(),
-            compactions_deferred: inner.schedule.jobs.lock().deferred.len() as u64,
-            compaction_read_bytes: read,
-            compaction_bytes: rewritten,
-            reclaimed_bytes: read.saturating_sub(rewritten),
-            predicted_reclaim_bytes: counters.predicted_reclaim_bytes.get(),
-            reclaims_within_tenth: counters.reclaims_within_tenth.get(),
-            stalled: inner.stall.stalled(),
-            background_write_rate: inner.gate.limiter.rate(),
-            background_write_waits: inner.gate.limiter.waited(),
-            slow_calls: inner.calls.slow_calls(),
-            job_times: inner.tree.events.times(),
-            filters: filter_stats(inner, &view.version),
-            dram_table: self.dram_table(),
-            cache_hits: inner.tree.cache.hits(),
-            cache_misses: inner.tree.cache.misses(),
-            cache_bytes: inner.tree.cache.used_bytes() as u64,
-            cache_capacity_bytes: inner.tree.cache.capacity_bytes() as u64,
-            table_gets: counters.table_gets.sum(),
-            table_memory_bytes: view.version.table_memory(),
-            filter_bytes: opened().map(|table| table.filter_bytes() as u64).sum(),
-            memtable_bytes: view.memtables.iter().map(|m| m.memory_bytes() as u64).sum(),
-            memtables: view.memtables.len() as u64,
-            tables: tables().count() as u64,
-            table_bytes: tables().map(|(_, _, table)| table.meta.bytes).sum(),
-            table_file_bytes: space.bytes,
-            table_file_bytes_peak: space.peak_bytes,
-            logs,
-            snapshots: inner.tree.snapshots.len() as u64,
-            visible_seqno: inner.visible(),
-            flushed_seqno: view.version.flushed_through,
-            unreadable_tables: view.version.unreadable_tables(inner.tree.keys),
-            background_error,
-            follower: self.follower_stats(),
-            databases: resources.databases() as u64,
-            memory_budget_bytes: resources.memory_bytes() as u64,
-            memory_charged_bytes: resources.charged_bytes() as u64,
-            memory_own_bytes: inner.share.charged_bytes() as u64,
-            cache_own_bytes: cache_own_bytes as u64,
-            account,
-        }
+        report::stats(inner, background_error, self.follower_stats())
+    }
+
+    /// Returns the status of the database, as `esker top` shows it in another process.
+    ///
+    /// Calls are counted, and a sample of them timed, for ten seconds after each status. So rates and
+    /// latencies are the difference of two statuses. Most calls then read no clock: about 10,000 a second
+    /// are timed. [`Settings::answers_requests`](crate::Settings::answers_requests) has a thread answer
+    /// other processes that ask for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::stats::CallKind;
+    /// use esker::{Db, Settings};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let before = db.status()?;
+    /// db.default_keyspace().put("key", "value")?;
+    /// let after = db.status()?;
+    /// let writes = |status: &esker::stats::LiveStatus| {
+    ///     status.calls.iter().find(|it| it.call == CallKind::Write).map_or(0, |it| it.count)
+    /// };
+    /// assert_eq!(writes(&after) - writes(&before), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`] once the database is closed, [`Error::Forked`] in a forked child.
+    pub fn status(&self) -> Result<LiveStatus> {
+        self.usable().map(report::status)
     }
 
     /// Returns what happened after the event with the number `after`: flushes, compactions, stalls,
@@ -203,8 +150,10 @@ impl Db {
     /// itself.
     pub fn dram_table(&self) -> DramTableStats {
         let inner = self.inner();
-        let dram_table = inner.tree.dram_table.as_ref().filter(|_| inner.tree.owner.is_current());
-        dram_table.map(DramTable::stats).unwrap_or_default()
+        match inner.tree.owner.is_current() {
+            true => report::dram_table(inner),
+            false => DramTableStats::default(),
+        }
     }
 
     /// Returns what the open rejected at the end of the log, or `None` if the log ended cleanly.

@@ -152,7 +152,7 @@ impl Engine {
         key: &[u8],
         run: impl FnOnce() -> T,
     ) -> T {
-        self.calls.run(&*self.tree.clock, run, |took, cost| {
+        self.calls.run(call, &*self.tree.clock, run, |took, cost| {
             if !self.tree.owner.is_current() {
                 return;
             }

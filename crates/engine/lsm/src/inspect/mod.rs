@@ -98,6 +98,8 @@ pub struct ManifestDump {
 pub struct TablePlace {
     /// The keyspace.
     pub keyspace: KeyspaceId,
+    /// The name by which statistics show the keyspace.
+    pub keyspace_name: String,
     /// The level.
     pub level: usize,
     /// The id of the run.
@@ -170,7 +172,9 @@ impl Inspector {
         let (_, state) = self.state()?;
         let mut tables = Vec::new();
         for (keyspace, level, run, table) in places(&state) {
-            tables.push(TablePlace { keyspace, level, run, meta: table.meta.clone() });
+            let named = &state.version.keyspaces[&keyspace];
+            let (keyspace_name, meta) = (state.version.shown_name(named), table.meta.clone());
+            tables.push(TablePlace { keyspace, keyspace_name, level, run, meta });
         }
         Ok(tables)
     }

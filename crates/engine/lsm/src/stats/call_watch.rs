@@ -1,11 +1,21 @@
-//! Times the calls of users while there is a limit for slow calls.
+//! Times the calls of users while there is a reason: a limit for slow calls, or an observer.
 //!
-//! Without a limit, a call reads one flag, and no clock.
+//! ```text
+//! off ──(limit set)────────────────────► every call is timed, and its cost counted
+//!  └───(a status is asked for)─► watched: every call is counted, a sample of them is timed
+//!            ▲                      │
+//!            └── WATCHED_FOR after the last status
+//! ```
+//!
+//! While it is off, a call reads one flag, and no clock.
 
 use super::events::CallKind;
+use super::latency::{LatencyHistogram, LatencyRecorder};
+use super::table_reads::{STRIPES, own_stripe};
 use esker_base::operation_cost::{Measuring, measure_held};
 use esker_base::{Clock, OperationCost};
 use parking_lot::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -15,15 +25,87 @@ const NO_LIMIT: u64 = u64::MAX;
 /// A key in a report has at most so many bytes before it is escaped.
 const KEY_BYTES_MAX: usize = 64;
 
+/// Calls are counted and timed for so long after a status was asked for.
+const WATCHED_FOR: Duration = Duration::from_secs(10);
+
+/// So many timed calls a second are enough for quantiles.
+const SAMPLES_A_SECOND: u64 = 10_000;
+/// At least one of so many calls is timed.
+const SAMPLED_MOST: u64 = 256;
+
 /// See the file's head.
 pub(crate) struct CallWatch {
-    /// Whether there is a limit.
+    /// Whether there is a limit, or an observer.
     is_on: AtomicBool,
     /// The limit in nanoseconds.
     slow_ns: AtomicU64,
     slow_calls: AtomicU64,
-    /// There while there is a limit, so that costs are counted.
-    measuring: Mutex<Option<Measuring>>,
+    /// Until when calls are counted and timed, in nanoseconds of the clock. 0: not.
+    watched_until: AtomicU64,
+    /// Made by the first observer.
+    timers: OnceLock<Box<CallTimers>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// There while it is on, so that costs are counted and cursors ask.
+    measuring: Option<Measuring>,
+    /// When the last status was asked for, and how many calls there were by then.
+    last: Option<(Duration, u64)>,
+}
+
+/// Counts of calls, and times of some of them.
+struct CallTimers {
+    counts: [Stripe; STRIPES],
+    times: [LatencyRecorder; CallKind::ALL.len()],
+    /// One of so many calls is timed: a power of two, less one.
+    mask: AtomicU64,
+}
+
+/// Two cache lines, because processors fetch them two at once.
+#[derive(Default)]
+#[repr(align(128))]
+struct Stripe([AtomicU64; CallKind::ALL.len()]);
+
+impl CallTimers {
+    fn new() -> Box<CallTimers> {
+        Box::new(CallTimers {
+            counts: Default::default(),
+            times: Default::default(),
+            mask: AtomicU64::new(0),
+        })
+    }
+
+    /// Counts a call. Returns whether it is to be timed.
+    fn count(&self, kind: CallKind) -> bool {
+        let count = self.counts[own_stripe()].0[kind as usize].fetch_add(1, Ordering::Relaxed);
+        count & self.mask.load(Ordering::Relaxed) == 0
+    }
+
+    fn calls(&self, kind: CallKind) -> u64 {
+        self.counts.iter().map(|stripe| stripe.0[kind as usize].load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Calls of one kind, counted and timed while statuses are asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CallTimes {
+    /// The kind.
+    pub call: CallKind,
+    /// How many there were.
+    pub count: u64,
+    /// How long a sample of them took.
+    pub times: LatencyHistogram,
+}
+
+impl CallTimes {
+    /// Returns these figures.
+    pub fn new(call: CallKind, count: u64, times: LatencyHistogram) -> Self {
+        CallTimes { call, count, times }
+    }
 }
 
 impl CallWatch {
@@ -33,13 +115,15 @@ impl CallWatch {
             is_on: AtomicBool::new(false),
             slow_ns: AtomicU64::new(NO_LIMIT),
             slow_calls: AtomicU64::new(0),
-            measuring: Mutex::default(),
+            watched_until: AtomicU64::new(0),
+            timers: OnceLock::new(),
+            state: Mutex::default(),
         };
         watch.set_slow(slow);
         watch
     }
 
-    /// Whether calls are timed.
+    /// Whether calls are counted or timed.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
@@ -47,10 +131,20 @@ impl CallWatch {
 
     /// Calls of this time or more are slow. [`Duration::MAX`] is no limit.
     pub(crate) fn set_slow(&self, slow: Duration) {
-        let mut measuring = self.measuring.lock();
+        let mut state = self.state.lock();
         self.slow_ns.store(slow.as_nanos().try_into().unwrap_or(NO_LIMIT), Ordering::Relaxed);
-        let is_on = slow != Duration::MAX;
-        *measuring = is_on.then(Measuring::start);
+        self.switch(&mut state);
+    }
+
+    /// Turns it on or off, as there is a reason or none.
+    fn switch(&self, state: &mut State) {
+        let is_watched = self.watched_until.load(Ordering::Relaxed) > 0;
+        let is_on = is_watched || self.slow_ns.load(Ordering::Relaxed) != NO_LIMIT;
+        match (is_on, &state.measuring) {
+            (true, None) => state.measuring = Some(Measuring::start()),
+            (false, _) => state.measuring = None,
+            (true, Some(_)) => {}
+        }
         self.is_on.store(is_on, Ordering::Relaxed);
     }
 
@@ -67,17 +161,66 @@ impl CallWatch {
         self.slow_calls.load(Ordering::Relaxed)
     }
 
+    /// Calls while statuses were asked for. Counts for [`WATCHED_FOR`] from `now` on.
+    pub(crate) fn observe(&self, now: Duration) -> Vec<CallTimes> {
+        let timers = self.timers.get_or_init(CallTimers::new);
+        let mut state = self.state.lock();
+        let times = CallKind::ALL.map(|call| {
+            let times = timers.times[call as usize].histogram();
+            CallTimes { call, count: timers.calls(call), times }
+        });
+        let calls = times.iter().map(|times| times.count).sum();
+        if let Some((before, counted)) = state.last.replace((now, calls)) {
+            let nanos = now.saturating_sub(before).as_nanos().max(1);
+            let a_second = u128::from(calls - counted) * 1_000_000_000 / nanos;
+            let each = a_second / u128::from(SAMPLES_A_SECOND) + 1;
+            let each = each.min(u128::from(SAMPLED_MOST)).next_power_of_two();
+            timers.mask.store(each as u64 - 1, Ordering::Relaxed);
+        }
+        self.watched_until.store((now + WATCHED_FOR).as_nanos() as u64, Ordering::Relaxed);
+        self.switch(&mut state);
+        times.into()
+    }
+
+    /// Ends the watch if no status was asked for until `now`.
+    #[cold]
+    fn end_watch(&self, now: Duration) {
+        let mut state = self.state.lock();
+        if (now.as_nanos() as u64) > self.watched_until.load(Ordering::Relaxed) {
+            self.watched_until.store(0, Ordering::Relaxed);
+            state.last = None;
+            self.switch(&mut state);
+        }
+    }
+
     /// Runs `call`, and gives `report` its time and cost if it is slow.
     pub(crate) fn run<T>(
         &self,
+        kind: CallKind,
         clock: &dyn Clock,
         call: impl FnOnce() -> T,
         report: impl FnOnce(Duration, OperationCost),
     ) -> T {
+        let until = self.watched_until.load(Ordering::Relaxed);
+        let timers = self.timers.get().filter(|timers| until > 0 && timers.count(kind));
+        let slow_ns = self.slow_ns.load(Ordering::Relaxed);
+        if timers.is_none() && slow_ns == NO_LIMIT {
+            return call();
+        }
         let started = clock.now();
-        let (value, cost) = measure_held(call);
-        let took = clock.now().saturating_sub(started);
-        if took.as_nanos() >= u128::from(self.slow_ns.load(Ordering::Relaxed)) {
+        let (value, cost) = match slow_ns {
+            NO_LIMIT => (call(), OperationCost::default()),
+            _ => measure_held(call),
+        };
+        let ended = clock.now();
+        let took = ended.saturating_sub(started);
+        if let Some(timers) = timers {
+            timers.times[kind as usize].record(took);
+            if (ended.as_nanos() as u64) > until {
+                self.end_watch(ended);
+            }
+        }
+        if slow_ns != NO_LIMIT && took.as_nanos() >= u128::from(slow_ns) {
             self.slow_calls.fetch_add(1, Ordering::Relaxed);
             report(took, cost);
         }
@@ -94,6 +237,10 @@ pub(crate) fn shown_key(key: &[u8]) -> String {
 }
 
 impl CallKind {
+    /// All kinds, in the order of declaration.
+    pub const ALL: [CallKind; 4] =
+        [CallKind::Get, CallKind::MultiGet, CallKind::Write, CallKind::Scan];
+
     /// Returns `get`, `multi_get`, `write` or `scan`.
     pub fn name(self) -> &'static str {
         match self {
@@ -116,7 +263,7 @@ impl std::fmt::Display for CallKind {
 mod tests {
     use super::*;
 
-    /// Counts how often it is read, and each time is a millisecond after the last.
+    /// Each reading is a millisecond after the last.
     #[derive(Default)]
     struct Ticking(AtomicU64);
 
@@ -132,7 +279,8 @@ mod tests {
         let (clock, watch) = (Ticking::default(), CallWatch::new(Duration::from_millis(1)));
         let mut reported = Vec::new();
         let mut run = |watch: &CallWatch| {
-            watch.run(&clock, || (), |took, cost| reported.push((took, cost)));
+            let report = |took, cost| reported.push((took, cost));
+            watch.run(CallKind::Get, &clock, || (), report);
         };
         run(&watch);
         watch.set_slow(Duration::from_millis(2));
@@ -142,14 +290,58 @@ mod tests {
         assert_eq!(watch.slow(), Duration::from_millis(2));
     }
 
+    fn is_on(watch: &CallWatch) -> bool {
+        assert_eq!(watch.is_on(), watch.state.lock().measuring.is_some());
+        watch.is_on()
+    }
+
     #[test]
-    fn it_is_on_while_there_is_a_limit() {
+    fn it_is_on_while_there_is_a_limit_or_an_observer() {
         let watch = CallWatch::new(Duration::MAX);
-        assert_eq!((watch.is_on(), watch.slow()), (false, Duration::MAX));
+        assert_eq!((is_on(&watch), watch.slow()), (false, Duration::MAX));
         watch.set_slow(Duration::from_secs(1));
-        assert!(watch.is_on() && watch.measuring.lock().is_some());
+        assert!(is_on(&watch));
+        watch.observe(Duration::ZERO);
         watch.set_slow(Duration::MAX);
-        assert!(!watch.is_on() && watch.measuring.lock().is_none());
+        assert!(is_on(&watch), "it is observed");
+        watch.end_watch(WATCHED_FOR);
+        assert!(is_on(&watch), "not for long enough");
+        watch.end_watch(WATCHED_FOR + Duration::from_nanos(1));
+        assert!(!is_on(&watch));
+    }
+
+    #[test]
+    fn an_observer_gets_counts_and_times_until_it_asks_no_more() {
+        let (clock, watch) = (Ticking::default(), CallWatch::new(Duration::MAX));
+        let run = |kind| watch.run(kind, &clock, || (), |_, _| panic!("none is slow"));
+        watch.observe(Duration::ZERO);
+        (0..5).for_each(|_| run(CallKind::Get));
+        run(CallKind::Scan);
+        let seen = watch.observe(Duration::from_secs(1));
+        assert_eq!(seen.iter().map(|it| it.count).collect::<Vec<_>>(), [5, 0, 0, 1]);
+        let [get, _, _, scan] = &seen[..] else { panic!() };
+        assert_eq!((get.times.count(), scan.times.count()), (5, 1), "few calls are all timed");
+        let median = get.times.quantile(0.5).unwrap();
+        assert!(median >= Duration::from_millis(1) && median < Duration::from_micros(1_125));
+        // Until 11 s, and each reading of the clock is a millisecond.
+        clock.0.store(11_000, Ordering::Relaxed);
+        run(CallKind::Write);
+        assert!(!is_on(&watch), "the call after the end ends it");
+    }
+
+    #[test]
+    fn of_many_calls_a_sample_is_timed() {
+        let (clock, watch) = (Ticking::default(), CallWatch::new(Duration::MAX));
+        let run = || watch.run(CallKind::Get, &clock, || (), |_, _| {});
+        watch.observe(Duration::ZERO);
+        (0..4_000).for_each(|_| run());
+        // 40,000 a second: one of eight is enough.
+        watch.observe(Duration::from_millis(100));
+        let before = clock.0.load(Ordering::Relaxed);
+        (0..4_000).for_each(|_| run());
+        assert_eq!(clock.0.load(Ordering::Relaxed) - before, 2 * 4_000 / 8);
+        let seen = watch.observe(Duration::from_secs(1));
+        assert_eq!((seen[0].count, seen[0].times.count()), (8_000, 4_500));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::compaction_counts::CompactionReason;
 use esker_base::{Clock, OperationCost};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 /// So many of the latest events are kept, and so many slow calls.
@@ -116,6 +117,46 @@ pub struct Event {
 #[cfg(feature = "serde")]
 fn as_text<S: serde::Serializer>(reason: &CompactionReason, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(reason)
+}
+
+/// Formats as one line for people, such as `flush of 12.5 MiB, 35ms`.
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: &u64| format!("{:.1} MiB", *bytes as f64 / f64::from(1 << 20));
+        let time =
+            |took: &Duration| format!("{:?}", Duration::from_micros(took.as_micros() as u64));
+        match self {
+            EventKind::Flush { bytes, took } => {
+                write!(f, "flush of {}, {}", mib(bytes), time(took))
+            }
+            EventKind::Compaction {
+                keyspace,
+                reason,
+                output_level,
+                read_bytes,
+                written_bytes,
+                took,
+            } => write!(
+                f,
+                "compaction of {keyspace} into L{output_level} ({reason}): {} to {}, {}",
+                mib(read_bytes),
+                mib(written_bytes),
+                time(took)
+            ),
+            EventKind::Stall { took } => write!(f, "a writer stalled for {}", time(took)),
+            EventKind::Checkpoint { took } => write!(f, "checkpoint, {}", time(took)),
+            EventKind::BackgroundError { job, error } => write!(f, "{job} failed: {error}"),
+            EventKind::SettingChanged { change } => write!(f, "set {change}"),
+            EventKind::SlowCall { call, keyspace, key, took, cost } => write!(
+                f,
+                "slow {call} of {keyspace} {key:?}, {}: {} runs, {} blocks read, stalled {}",
+                time(took),
+                cost.runs,
+                cost.blocks_read,
+                time(&cost.stalled)
+            ),
+        }
+    }
 }
 
 /// How often something took how long.

@@ -13,13 +13,19 @@ mod display;
 pub mod events;
 pub(crate) mod filter_stats;
 pub(crate) mod follower;
+mod latency;
+pub(crate) mod live_status;
 pub mod metric_table;
 pub(crate) mod reclaim_accuracy;
 pub(crate) mod table_reads;
 pub(crate) mod write_histories;
 pub mod write_history;
 
+pub use call_watch::CallTimes;
 pub use events::{CallKind, Event, EventKind, JobTimes, TimeHistogram};
+
+pub use latency::LatencyHistogram;
+pub use live_status::{CompactionStatus, LevelStatus, LiveStatus};
 
 use crate::options::settings::KeyspaceSettings;
 use crate::options::space_policy::Ratio;

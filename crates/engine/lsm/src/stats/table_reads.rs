@@ -77,7 +77,7 @@ impl TableReadStats {
 }
 
 /// More than threads that read at once on most machines.
-const STRIPES: usize = 16;
+pub(super) const STRIPES: usize = 16;
 
 /// Counts them, in stripes: readers that share a cache line would wait for each other.
 #[derive(Default)]
@@ -159,7 +159,7 @@ impl GetCounters {
 
 /// A stripe that few other threads have: by where a variable of the thread's own is.
 #[inline]
-fn own_stripe() -> usize {
+pub(super) fn own_stripe() -> usize {
     thread_local! {
         static OWN: u8 = const { 0 };
     }

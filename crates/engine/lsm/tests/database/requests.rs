@@ -1,7 +1,8 @@
 //! Checkpoints that another process asks for while this one has the database open.
 
 use esker_base::{Clock, Error, Rng, SystemClock};
-use esker_lsm::{Db, Log, Requested, Settings, SyncPolicy, request_checkpoint};
+use esker_lsm::stats::{CallKind, LiveStatus};
+use esker_lsm::{Db, Log, Requested, Settings, SyncPolicy, request_checkpoint, request_status};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -305,4 +306,59 @@ fn a_checkpoint_that_ends_early_leaves_nothing_behind() {
     assert!(matches!(refused, Error::DatabaseExists { .. }), "{refused}");
     assert_eq!(count(&empty), 2_000);
     db.close().unwrap();
+}
+
+#[test]
+fn the_process_that_has_it_open_gives_its_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = filled(dir.path(), true);
+    let ask = |seed| request_status(dir.path(), &SystemClock::new(), seed, &|| true).unwrap();
+    let first = ask(1).unwrap();
+    assert_eq!(first.pid, std::process::id());
+    assert_eq!(first.metric("esker_writes_total"), 2_000.0);
+    let keyspace = db.default_keyspace();
+    (0..30_u32).for_each(|n| assert!(keyspace.get(n.to_be_bytes()).unwrap().is_some()));
+    db.flush().unwrap();
+    let second = ask(2).unwrap();
+    assert!(second.at > first.at);
+    let gets = |status: &LiveStatus| {
+        let found = status.calls.iter().find(|it| it.call == CallKind::Get).unwrap();
+        (found.count, found.times.count())
+    };
+    // The first status was the reason to count, and so few calls are all timed.
+    assert_eq!((gets(&first), gets(&second)), ((0, 0), (30, 30)));
+    let level = &second.levels[0];
+    assert_eq!(
+        (&level.keyspace[..], level.tables > 0, level.fill.is_some()),
+        ("default", true, true)
+    );
+    assert!(second.events.iter().any(|event| event.starts_with("flush of ")), "{second:?}");
+    db.close().unwrap();
+    assert_eq!(ask(3), None);
+    assert_eq!(request_files(dir.path()), [""; 0]);
+}
+
+#[test]
+fn a_status_that_is_not_understood_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let _db = filled(dir.path(), false);
+    // An older version leaves an unknown request unanswered; another one answers in words of its own.
+    for answer in ["status\nsomething else\nend\n", "status\n"] {
+        let path = dir.path().to_owned();
+        let act: Act = Box::new(move |_| {
+            let requests = request_files(&path);
+            let Some(number) = requests.iter().find_map(|name| name.strip_prefix("REQUEST."))
+            else {
+                return;
+            };
+            let text = format!("{}\n{answer}", answer.len());
+            std::fs::write(path.join(format!("ANSWER.{number}")), text).unwrap();
+        });
+        let clock = Acting { waits: AtomicU32::new(0), act };
+        let error = request_status(dir.path(), &clock, 1, &|| true).unwrap_err();
+        assert!(matches!(error, Error::RequestFailed { .. }), "{error}");
+        request_files(dir.path()).iter().for_each(|name| {
+            std::fs::remove_file(dir.path().join(name)).unwrap();
+        });
+    }
 }

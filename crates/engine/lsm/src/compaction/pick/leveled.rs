@@ -60,6 +60,20 @@ impl LevelTargets {
     }
 }
 
+/// How full `level` is: 1 and above is due for a compaction. `None` if it has no bound.
+pub(crate) fn fill(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    sizes: SizeTargets,
+    level: usize,
+) -> Option<f64> {
+    if level == 0 {
+        return Some(keyspace.levels[0].runs.len() as f64 / LEVEL_0_RUNS as f64);
+    }
+    let target = LevelTargets::of(keyspace, ratio, sizes).bytes[level];
+    (target < u64::MAX).then(|| keyspace.levels[level].bytes() as f64 / target as f64)
+}
+
 pub(in crate::compaction) fn pick(
     keyspace: &KeyspaceVersion,
     ratio: u32,

@@ -1,5 +1,5 @@
-//! Requests of other processes: a checkpoint of a database that this process has open, or a change of
-//! its settings.
+//! Requests of other processes: a checkpoint of a database that this process has open, a change of its
+//! settings, or its status.
 //!
 //! ```text
 //! requester                         directory                 the process that has it open
@@ -23,6 +23,8 @@ use super::checkpoint_into;
 use crate::background::change;
 use crate::engine::Engine;
 use crate::options::change::SettingChange;
+use crate::recovery::report;
+use crate::stats::LiveStatus;
 use esker_base::{Clock, Error, FileKind, Result, Rng, WriteHint};
 use esker_storage::{PosixStorage, Storage};
 use std::ffi::OsString;
@@ -43,6 +45,9 @@ const ANSWER: &str = "ANSWER.";
 const CHECKPOINT: &[u8] = b"checkpoint\n";
 /// What a request for a change of a setting begins with; the change follows.
 const SET: &[u8] = b"set\n";
+
+/// A request for a status. Its answer is this, and the status.
+const STATUS: &[u8] = b"status\n";
 
 /// The answer to a request that was done.
 const DONE: &[u8] = b"done";
@@ -122,13 +127,63 @@ pub fn request_change(
     request(dir, ("change of a setting", &body), (clock, seed), goes_on)
 }
 
-/// Asks for `what`, which the request file says as `body`.
+/// Asks the process that has the database in `dir` open for its status, as
+/// [`Db::status`](crate::Db::status) returns it. `None`: no process has it open.
+///
+/// That process answers one request after another, so one for a checkpoint delays this one. `goes_on`,
+/// `seed` and `clock` are as for [`request_checkpoint`].
+///
+/// # Errors
+/// As for [`request_checkpoint`], and [`Error::RequestFailed`] if that process is of a version that
+/// has no status.
+pub fn request_status(
+    dir: &Path,
+    clock: &dyn Clock,
+    seed: u64,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Option<LiveStatus>> {
+    let what = "request for the status";
+    match ask(dir, (what, STATUS), (clock, seed), goes_on)? {
+        Asked::Done(said) => {
+            let text = said.strip_prefix(STATUS).and_then(|text| std::str::from_utf8(text).ok());
+            let status = text.and_then(LiveStatus::decode);
+            let cause = || "it gave a status that is not understood here".to_owned();
+            let failed = || Error::RequestFailed { dir: dir.display().to_string(), cause: cause() };
+            status.map(Some).ok_or_else(failed)
+        }
+        Asked::NotOpen => Ok(None),
+        Asked::Abandoned => Err(Error::Cancelled { what }),
+    }
+}
+
+/// The outcome of a request, with what was answered.
+enum Asked {
+    Done(Vec<u8>),
+    NotOpen,
+    Abandoned,
+}
+
+/// Asks for `what`, which the request file says as `body`, and which is answered with no more than that
+/// it was done.
 fn request(
+    dir: &Path,
+    request: (&'static str, &[u8]),
+    around: (&dyn Clock, u64),
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Requested> {
+    Ok(match ask(dir, request, around, goes_on)? {
+        Asked::Done(_) => Requested::Done,
+        Asked::NotOpen => Requested::NotOpen,
+        Asked::Abandoned => Requested::Abandoned,
+    })
+}
+
+fn ask(
     dir: &Path,
     (what, body): (&'static str, &[u8]),
     (clock, seed): (&dyn Clock, u64),
     goes_on: &dyn Fn() -> bool,
-) -> Result<Requested> {
+) -> Result<Asked> {
     let storage = PosixStorage::open(dir)?;
     let number = format!("{:016x}", Rng::new(seed).next_u64());
     let (request, answer) = (format!("{REQUEST}{number}"), format!("{ANSWER}{number}"));
@@ -161,17 +216,18 @@ struct Requester<'a> {
 }
 
 impl Requester<'_> {
-    fn wait(&mut self) -> Result<Requested> {
+    fn wait(&mut self) -> Result<Asked> {
         loop {
             // The answer comes before the taken request goes, so this order misses none.
             let is_pending = self.is_pending()?;
             if let Some(said) = read_whole(self.storage, &self.answer)? {
                 let _ = self.storage.remove(&self.answer);
-                return if said == DONE { Ok(Requested::Done) } else { Err(self.failed(&said)) };
+                let is_done = said == DONE || said.starts_with(STATUS);
+                return if is_done { Ok(Asked::Done(said)) } else { Err(self.failed(&said)) };
             }
             if !is_pending {
                 if self.is_closed()? {
-                    return Ok(Requested::NotOpen);
+                    return Ok(Asked::NotOpen);
                 }
                 // Half of an answer, if anything.
                 let _ = self.storage.remove(&self.answer);
@@ -181,12 +237,12 @@ impl Requester<'_> {
                 // A taken request is carried out.
                 return match self.withdraw()? {
                     true => Err(Error::Cancelled { what: self.what }),
-                    false => Ok(Requested::Abandoned),
+                    false => Ok(Asked::Abandoned),
                 };
             }
             self.looks += 1;
             if self.looks.is_multiple_of(LOCK_TRIED_EVERY) && self.is_closed()? {
-                return Ok(Requested::NotOpen);
+                return Ok(Asked::NotOpen);
             }
             if self.is_late()? && self.withdraw()? {
                 return Err(Error::Unanswered { dir: self.storage.describe() });
@@ -287,8 +343,12 @@ fn answer_to(inner: &Engine, name: &str, number: &str) -> Result<bool> {
 
 fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
     let made = match parse(body) {
-        Some(Asked::Checkpoint(target)) => checkpoint_into(inner, &target, &|| true),
-        Some(Asked::Change(change)) => change::apply(inner, &change),
+        Some(Wanted::Checkpoint(target)) => checkpoint_into(inner, &target, &|| true),
+        Some(Wanted::Change(change)) => change::apply(inner, &change),
+        Some(Wanted::Status) => {
+            let said = [STATUS, report::status(inner).encode().as_bytes()].concat();
+            return write_whole(place(inner), &format!("{ANSWER}{number}"), &said);
+        }
         None => return Ok(()),
     };
     let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
@@ -321,25 +381,33 @@ fn is_number(text: &str) -> bool {
 }
 
 /// What a request asks for.
-enum Asked {
+enum Wanted {
     /// A checkpoint in this directory.
     Checkpoint(PathBuf),
     Change(SettingChange),
+    Status,
 }
 
-fn parse(body: &[u8]) -> Option<Asked> {
+fn parse(body: &[u8]) -> Option<Wanted> {
+    if body == STATUS {
+        return Some(Wanted::Status);
+    }
     if let Some(change) = body.strip_prefix(SET) {
-        return Some(Asked::Change(std::str::from_utf8(change).ok()?.parse().ok()?));
+        return Some(Wanted::Change(std::str::from_utf8(change).ok()?.parse().ok()?));
     }
     let target = PathBuf::from(OsString::from_vec(body.strip_prefix(CHECKPOINT)?.to_vec()));
-    target.is_absolute().then_some(Asked::Checkpoint(target))
+    target.is_absolute().then_some(Wanted::Checkpoint(target))
 }
 
 /// Creates a file that begins with its length. Removes it if that fails halfway.
 fn write_whole(storage: &dyn Storage, name: &str, body: &[u8]) -> Result<()> {
     let mut file = storage.create(name, WriteHint::of(FileKind::Meta))?;
     let head = format!("{}\n", body.len());
-    let written = file.append(&[head.as_bytes(), body].concat()).and_then(|()| file.sync());
+    let written = file.append(&[head.as_bytes(), body].concat()).and_then(|()| match body {
+        // Asked for every second, and worth nothing after a crash.
+        body if body.starts_with(STATUS) => file.publish(),
+        _ => file.sync(),
+    });
     if written.is_err() {
         let _ = storage.remove(name);
     }
