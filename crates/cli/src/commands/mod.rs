@@ -34,3 +34,4 @@ pub mod set;
 pub mod shell;
 pub mod stats;
 pub mod tail;
+pub mod top;

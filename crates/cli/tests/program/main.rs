@@ -29,6 +29,7 @@ mod setting;
 mod shell;
 mod showing;
 mod tailing;
+mod topping;
 
 use scratch::{Done, Scratch, names};
 

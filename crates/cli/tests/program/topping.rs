@@ -1,0 +1,48 @@
+//! `esker top`, of a database that this process has open.
+
+use super::scratch::Scratch;
+use esker::{Db, Settings};
+use serde_json::Value as Json;
+
+fn open(scratch: &Scratch, answers: bool) -> Db {
+    Db::open(scratch.path("db"), Settings::default().answers_requests(answers)).unwrap()
+}
+
+#[test]
+fn samples_are_lines_of_json() {
+    let scratch = Scratch::new();
+    let db = open(&scratch, true);
+    let keyspace = db.default_keyspace();
+    (0..50_u32).for_each(|n| keyspace.put(n.to_be_bytes(), "value").unwrap());
+    db.flush().unwrap();
+    let arguments = ["--json", "top", "db", "--interval", "0.2", "--samples", "2"];
+    let done = scratch.run(&arguments).expect_status(0);
+    let samples: Vec<Json> =
+        done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(samples.len(), 2);
+    for sample in &samples {
+        assert_eq!(sample["pid"], std::process::id());
+        assert!(sample["seconds"].as_f64().unwrap() >= 0.2, "{sample}");
+        assert_eq!(sample["metrics"]["esker_writes_total"], 50.0);
+        assert_eq!(sample["per_second"]["esker_writes_total"], 0.0);
+        assert_eq!(sample["calls"]["get"]["per_second"], 0.0);
+        assert_eq!(sample["calls"]["get"]["p99_9_us"], Json::Null);
+        assert_eq!(sample["levels"][0]["keyspace"], "default");
+        assert_eq!(sample["compactions"], Json::Array(Vec::new()));
+        // A writer may have waited for the first segment.
+        let mut events = sample["events"].as_array().unwrap().iter();
+        assert!(events.any(|it| it.as_str().unwrap().starts_with("flush of ")), "{sample}");
+    }
+}
+
+#[test]
+fn a_database_that_is_closed_or_does_not_exist_is_named() {
+    let scratch = Scratch::new();
+    open(&scratch, false).close().unwrap();
+    let closed = scratch.run(&["top", "db", "--json"]).expect_status(2);
+    assert!(closed.err.contains("no process has the database"), "{closed:?}");
+    scratch.run(&["top", "nodb"]).expect_failure(2, "no database at");
+    assert!(!scratch.path("nodb").exists());
+    scratch.run(&["top", "db"]).expect_failure(2, "standard output is no terminal");
+    scratch.run(&["top", "db", "--interval", "0"]).expect_failure(2, "0.2 to 60 seconds");
+}
