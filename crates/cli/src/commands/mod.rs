@@ -35,3 +35,4 @@ pub mod shell;
 pub mod stats;
 pub mod tail;
 pub mod top;
+pub mod ui;

@@ -28,6 +28,7 @@ mod serving;
 mod setting;
 mod shell;
 mod showing;
+mod showing_pages;
 mod tailing;
 mod topping;
 

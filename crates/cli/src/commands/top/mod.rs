@@ -3,7 +3,7 @@
 //! The process that has it open answers requests for its status: a file in the directory of the
 //! database, once an interval. While it does, it counts all calls and times some of them.
 
-mod sample;
+pub mod sample;
 mod screen;
 mod terminal;
 
