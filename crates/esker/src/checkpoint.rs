@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::options::SettingChange;
 use crate::stats::LiveStatus;
-use esker_base::{SystemClock, seed_from_os};
+use esker_base::{Seqno, SystemClock, seed_from_os};
 use std::path::Path;
 
 pub use esker_lsm::Requested;
@@ -107,4 +107,40 @@ pub fn request_status(
 ) -> Result<Option<LiveStatus>> {
     let (clock, seed) = (SystemClock::new(), seed_from_os());
     esker_lsm::request_status(dir.as_ref(), &clock, seed, &goes_on)
+}
+
+/// Asks the process that has the database in `dir` open to keep logs for the change consumer `name`, up to
+/// `bound_bytes`, and to sync its log. The consumer has processed all writes up to `acknowledged`.
+///
+/// Returns the sequence number up to which the log survives a power loss, or `None` if no process has the database
+/// open. Waits as long as `goes_on` returns true. A backup of the log is made so:
+/// [`Repository::ship_beside`](crate::backup::Repository::ship_beside).
+///
+/// # Errors
+/// As for [`request`]. [`Error::Cancelled`](crate::Error::Cancelled) if `goes_on` returned false.
+///
+/// # Examples
+///
+/// ```
+/// use esker::checkpoint::request_log;
+/// use esker::{Db, Settings};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path().join("data");
+/// let db = Db::open(&dir, Settings::default().answers_requests(true))?;
+/// db.default_keyspace().put("ada", "analyst")?;
+/// assert_eq!(request_log(&dir, "mirror", 1 << 30, 0, || true)?, Some(1));
+/// assert_eq!(db.change_consumers()[0].name, "mirror");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn request_log(
+    dir: impl AsRef<Path>,
+    name: &str,
+    bound_bytes: u64,
+    acknowledged: Seqno,
+    goes_on: impl Fn() -> bool,
+) -> Result<Option<Seqno>> {
+    let (clock, seed) = (SystemClock::new(), seed_from_os());
+    let consumer = (name, bound_bytes, acknowledged);
+    esker_lsm::request_log(dir.as_ref(), consumer, &clock, seed, &goes_on)
 }

@@ -1,9 +1,12 @@
 //! `esker backup`, `backups` and `restore`: a repository of backups of one database.
 
+mod shipping;
+
 use crate::database_options::DatabaseOptions;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::keys::KeyPlace;
+use crate::options::parse_ttl;
 use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
@@ -19,6 +22,7 @@ use esker_storage::Encryption;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Back up the database into a repository
 ///
@@ -36,6 +40,13 @@ pub struct Backup {
     /// Afterwards remove all backups but the newest N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
+    /// Go on until Ctrl-C: add what was written to the log, each time after this time, such as 10s, so that `esker
+    /// restore --to` restores what was in between
+    #[arg(long, value_name = "TIME", value_parser = parse_ttl, conflicts_with = "keep")]
+    every: Option<Duration>,
+    /// The most bytes of flushed logs to keep for the repository between two times
+    #[arg(long, value_name = "SIZE", requires = "every", default_value = "1GiB", value_parser = units::parse_bytes)]
+    log_keep: usize,
     #[command(flatten)]
     database: DatabaseOptions,
 }
@@ -81,6 +92,9 @@ pub struct Restore {
 impl Backup {
     pub fn run(self) -> Outcome {
         let interrupt = listen()?;
+        if let Some(every) = self.every {
+            return shipping::run(&self, every, &interrupt);
+        }
         let progress = Progress::of_bytes(None);
         let mut goes_on = |done: backup::Progress| {
             progress.total(done.total);
@@ -120,6 +134,15 @@ impl Backup {
         repository: &Repository,
         goes_on: &mut dyn FnMut(backup::Progress) -> bool,
     ) -> Outcome<BackupReport> {
+        let goes_on = &std::cell::RefCell::new(goes_on);
+        let is_wanted = || (goes_on.borrow_mut())(backup::Progress::default());
+        let (_staging, files) = self.checkpoint(&is_wanted)?;
+        let mut goes_on = goes_on.borrow_mut();
+        Ok(repository.back_up_files(&files, &mut **goes_on)?)
+    }
+
+    /// A checkpoint that the process makes which has the database open, in a directory that is removed with it.
+    fn checkpoint(&self, is_wanted: &dyn Fn() -> bool) -> Outcome<(tempfile::TempDir, LiveFiles)> {
         let db = &self.home.db;
         let failed = |source| Failure::io("find", db.display().to_string(), source);
         let db = db.canonicalize().map_err(failed)?;
@@ -134,12 +157,7 @@ impl Backup {
         };
         let staging = made.map_err(failed)?;
         let copy = staging.path().join("checkpoint");
-        let requested = {
-            let goes_on = std::cell::RefCell::new(&mut *goes_on);
-            let is_wanted = || (goes_on.borrow_mut())(backup::Progress::default());
-            checkpoint::request(&db, &copy, is_wanted)?
-        };
-        match requested {
+        match checkpoint::request(&db, &copy, is_wanted)? {
             Requested::Done => {}
             Requested::Abandoned => {
                 // The other process is still to fill it.
@@ -160,7 +178,7 @@ impl Backup {
             None => storage,
         };
         let files = LiveFiles::of_checkpoint_in(storage, identity(&db, encryption.as_ref())?)?;
-        Ok(repository.back_up_files(&files, goes_on)?)
+        Ok((staging, files))
     }
 }
 

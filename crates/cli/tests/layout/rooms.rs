@@ -108,6 +108,7 @@ const LSM: [(&str, &[&str]); 24] = [
             "background",
             "compaction",
             "engine",
+            "feed",
             "fold",
             "follow",
             "history",

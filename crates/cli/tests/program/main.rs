@@ -27,6 +27,7 @@ mod scratch;
 mod serving;
 mod setting;
 mod shell;
+mod shipping;
 mod showing;
 mod showing_pages;
 mod tailing;

@@ -4,7 +4,7 @@ use crate::repository::{PARTIAL, Repository};
 use crate::shipment::{HEAD_BYTES_MAX, Piece, Shipment, hex};
 use esker_base::checksum::crc32c;
 use esker_base::{ChangesError, Error, FileKind, Result, Seqno, WriteHint};
-use esker_lsm::{Db, KeyspaceInfo, LogPiece};
+use esker_lsm::{Db, KeyspaceInfo, LiveFiles, LogPiece};
 
 /// A shipment is ended once it has so many bytes.
 const SHIPMENT_BYTES: usize = 32 << 20;
@@ -23,6 +23,14 @@ pub struct ShipReport {
     pub backup: Option<u64>,
 }
 
+/// Where the log is read.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    db: &'a Db,
+    /// Beyond this write it may not survive a power loss.
+    through: Seqno,
+}
+
 impl Repository {
     /// Ships what was written to the log of `db` since the last call, so that
     /// [`Repository::restore_to`] restores each point in time of it. Call it at an interval.
@@ -38,26 +46,78 @@ impl Repository {
     /// and the next call goes on.
     pub fn ship(&self, db: &Db, bound_bytes: u64) -> Result<ShipReport> {
         Repository::expect_encrypted(db.encryption(), &*self.storage)?;
-        let name = format!("repository {}", self.storage.describe());
-        let consumer = db.change_consumer(&name, bound_bytes)?;
+        let consumer = db.change_consumer(&self.consumer(), bound_bytes)?;
         let mut report = ShipReport::default();
+        let source = Source { db, through: Seqno::MAX };
+        let mut files = || db.live_files();
         let start = match self.end_of_chain(consumer.next_seqno() - 1)? {
             Some(end) => end + 1,
-            None => self.base(db, &mut report)?,
+            None => self.base(&mut files, &mut report)?,
         };
-        let (last, ingest) = match self.ship_from(db, start, &mut report) {
+        let (last, ingest) = match self.ship_from(source, start, &mut report) {
             Err(Error::Changes(error)) if is_gap(&error) => {
-                let start = self.base(db, &mut report)?;
-                self.ship_from(db, start, &mut report)?
+                let start = self.base(&mut files, &mut report)?;
+                self.ship_from(source, start, &mut report)?
             }
             shipped => shipped?,
         };
         if ingest || self.lacks_settings(db)? {
-            self.base(db, &mut report)?;
+            self.base(&mut files, &mut report)?;
         }
         report.seqno = last;
         // What was shipped is durable.
         consumer.acknowledge(last)?;
+        Ok(report)
+    }
+
+    /// Returns the name of the change consumer that keeps logs for the repository.
+    pub fn consumer(&self) -> String {
+        format!("repository {}", self.storage.describe())
+    }
+
+    /// Returns the sequence number up to which the repository has all writes, if it can go on from there.
+    ///
+    /// # Errors
+    /// [`BackupError::Damaged`](crate::BackupError::Damaged) if a record or a shipment is damaged.
+    pub fn shipped_through(&self) -> Result<Option<Seqno>> {
+        self.end_of_chain(0)
+    }
+
+    /// Ships as [`Repository::ship`] does, from a database that another process writes.
+    ///
+    /// `reader` was opened for reading after that process has registered the consumer
+    /// [`Repository::consumer`] and made its log durable up to `through`: see
+    /// [`request_log`](esker_lsm::request_log). `files` makes a checkpoint of the database. Acknowledge what the
+    /// report says with the next request. If a backup was made, more may be shipped with another reader.
+    ///
+    /// # Errors
+    /// The errors of [`Repository::ship`].
+    pub fn ship_beside(
+        &self,
+        reader: &Db,
+        through: Seqno,
+        files: &mut dyn FnMut() -> Result<LiveFiles>,
+    ) -> Result<ShipReport> {
+        Repository::expect_encrypted(reader.encryption(), &*self.storage)?;
+        let mut report = ShipReport::default();
+        let source = Source { db: reader, through };
+        let shipped = match self.end_of_chain(0)? {
+            Some(end) => self.ship_from(source, end + 1, &mut report).map(Some),
+            None => Ok(None),
+        };
+        let needs_base = match shipped {
+            Err(Error::Changes(error)) if is_gap(&error) => true,
+            Err(error) => return Err(error),
+            Ok(None) => true,
+            Ok(Some((last, ingest))) => {
+                report.seqno = last;
+                ingest || self.lacks_settings(reader)?
+            }
+        };
+        if needs_base {
+            let start = self.base(files, &mut report)?;
+            report.seqno = report.seqno.max(start - 1);
+        }
         Ok(report)
     }
 
@@ -138,19 +198,28 @@ impl Repository {
     }
 
     /// Makes a backup. Returns the first seqno that its tables may lack, with which a log starts.
-    fn base(&self, db: &Db, report: &mut ShipReport) -> Result<Seqno> {
-        let files = db.live_files()?;
+    fn base(
+        &self,
+        files: &mut dyn FnMut() -> Result<LiveFiles>,
+        report: &mut ShipReport,
+    ) -> Result<Seqno> {
+        let files = files()?;
         let made = self.back_up_files(&files, &mut |_| true)?;
         report.backup = Some(made.number);
         Ok(files.flushed_through() + 1)
     }
 
     /// Ships all from the seqno `start` on. Returns the last seqno that the repository has then, and whether there was an ingest.
-    fn ship_from(&self, db: &Db, start: Seqno, report: &mut ShipReport) -> Result<(Seqno, bool)> {
+    fn ship_from(
+        &self,
+        Source { db, through }: Source<'_>,
+        start: Seqno,
+        report: &mut ShipReport,
+    ) -> Result<(Seqno, bool)> {
         let _lock = self.storage.lock()?;
         self.claim(db.identity())?;
         self.remove_partial_files()?;
-        let mut pieces = db.log_pieces(start)?;
+        let mut pieces = db.log_pieces(start)?.through(through);
         let (mut last, mut has_ingest) = (start - 1, false);
         loop {
             let mut batch: Vec<LogPiece> = Vec::new();

@@ -92,7 +92,7 @@ pub use options::space_policy::{Dedup, Ratio};
 pub use options::write_rate::BackgroundWriteRate;
 pub use recovery::checkpoint::live_files::LiveFiles;
 pub use recovery::checkpoint::request::{
-    Requested, request_change, request_checkpoint, request_status,
+    Requested, request_change, request_checkpoint, request_log, request_status,
 };
 pub use recovery::env::Env;
 pub use recovery::point_in_time::{CopyEnd, LogSegments};

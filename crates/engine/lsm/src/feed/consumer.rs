@@ -65,22 +65,7 @@ impl ChangeConsumer {
     /// * [`Error::ReadOnly`], [`Error::Closed`], [`Error::Forked`] if the handle cannot write;
     ///   [`Error::Io`] if the manifest cannot be written.
     pub fn acknowledge(&self, seqno: Seqno) -> Result<()> {
-        let last = self.engine.commit.visible();
-        if seqno > last {
-            return Err(ChangesError::NotYet { wanted: seqno, last }.into());
-        }
-        let _upkeep = self.engine.begin_upkeep()?;
-        let known =
-            self.engine.tree.installer.feed(|feed| feed.consumers.get(&*self.name).copied());
-        if known.is_some_and(|record| record.acknowledged >= seqno) {
-            return Ok(());
-        }
-        change(&self.engine, |state| {
-            let known = known_consumer(&state.feed, &self.name)?;
-            let acknowledged = known.acknowledged.max(seqno);
-            let record = ConsumerRecord { acknowledged, ..known };
-            Ok(Some(FeedChange::Consumer { name: self.name.to_string(), record }))
-        })
+        acknowledge(&self.engine, &self.name, seqno)
     }
 }
 
@@ -116,6 +101,31 @@ pub(crate) fn register(
     name: &str,
     bound_bytes: u64,
 ) -> Result<ChangeConsumer> {
+    ensure(engine, name, bound_bytes)?;
+    open(engine, name)
+}
+
+/// Notes that the consumer `name` has processed all changes up to `seqno`.
+pub(crate) fn acknowledge(engine: &Engine, name: &str, seqno: Seqno) -> Result<()> {
+    let last = engine.commit.visible();
+    if seqno > last {
+        return Err(ChangesError::NotYet { wanted: seqno, last }.into());
+    }
+    let _upkeep = engine.begin_upkeep()?;
+    let known = engine.tree.installer.feed(|feed| feed.consumers.get(name).copied());
+    if known.is_some_and(|record| record.acknowledged >= seqno) {
+        return Ok(());
+    }
+    change(engine, |state| {
+        let known = known_consumer(&state.feed, name)?;
+        let acknowledged = known.acknowledged.max(seqno);
+        let record = ConsumerRecord { acknowledged, ..known };
+        Ok(Some(FeedChange::Consumer { name: name.to_owned(), record }))
+    })
+}
+
+/// Registers the consumer `name` with this bound, if it is not.
+pub(crate) fn ensure(engine: &Engine, name: &str, bound_bytes: u64) -> Result<()> {
     check_name(name)?;
     expect_log(engine, || format!("the change consumer {name:?}"))?;
     expect_files(engine, name)?;
@@ -139,7 +149,7 @@ pub(crate) fn register(
             Ok(Some(FeedChange::Consumer { name: name.to_owned(), record }))
         })?;
     }
-    open(engine, name)
+    Ok(())
 }
 
 /// Opens the consumer `name`, which is registered.

@@ -17,6 +17,8 @@ use std::time::Duration;
 pub struct LogPieces {
     engine: Arc<Engine>,
     next: Seqno,
+    /// The last seqno that may be returned.
+    through: Seqno,
     cursor: Option<Cursor>,
     /// The number of the next event of keyspaces.
     event: u64,
@@ -42,12 +44,20 @@ impl LogPieces {
         Ok(LogPieces {
             engine,
             next: from,
+            through: Seqno::MAX,
             cursor,
             event,
             knows_keyspaces,
             settings,
             settings_as_of,
         })
+    }
+
+    /// Returns no piece beyond the write `through`, with which a batch ends, of logs that are not flushed.
+    #[must_use]
+    pub fn through(mut self, through: Seqno) -> Self {
+        self.through = through;
+        self
     }
 
     /// Returns the settings of keyspaces that can be changed, encoded for
@@ -118,7 +128,7 @@ impl LogPieces {
     /// The errors of [`Changes::try_next`](crate::Changes::try_next).
     pub fn try_next(&mut self) -> Result<Option<LogPiece>> {
         let commit = &self.engine.commit;
-        let limit = commit.visible().min(commit.synced());
+        let limit = commit.visible().min(commit.synced()).min(self.through);
         const TRIES: usize = 3;
         let mut tries = 0;
         while self.next <= limit {

@@ -22,10 +22,11 @@
 use super::checkpoint_into;
 use crate::background::change;
 use crate::engine::Engine;
+use crate::feed::consumer;
 use crate::options::change::SettingChange;
 use crate::recovery::report;
 use crate::stats::LiveStatus;
-use esker_base::{Clock, Error, FileKind, Result, Rng, WriteHint};
+use esker_base::{Clock, Error, FileKind, Result, Rng, Seqno, WriteHint};
 use esker_storage::{PosixStorage, Storage};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -48,6 +49,10 @@ const SET: &[u8] = b"set\n";
 
 /// A request for a status. Its answer is this, and the status.
 const STATUS: &[u8] = b"status\n";
+
+/// What a request for the log begins with; the bound in bytes, what is acknowledged, and the name of the consumer
+/// follow, each on a line. Its answer is this, and a sequence number.
+const LOG: &[u8] = b"log\n";
 
 /// The answer to a request that was done.
 const DONE: &[u8] = b"done";
@@ -156,6 +161,37 @@ pub fn request_status(
     }
 }
 
+/// Asks the process that has the database in `dir` open to keep logs for the change consumer `name`, as
+/// [`Db::change_consumer`](crate::Db::change_consumer) does, which has processed all writes up to `acknowledged`; and to
+/// sync its log. Returns the sequence number up to which the log survives a power loss, or `None` if no process has the
+/// database open.
+///
+/// `goes_on`, `seed` and `clock` are as for [`request_checkpoint`].
+///
+/// # Errors
+/// As for [`request_checkpoint`]; [`Error::Cancelled`] if `goes_on` returned false.
+pub fn request_log(
+    dir: &Path,
+    (name, bound_bytes, acknowledged): (&str, u64, Seqno),
+    clock: &dyn Clock,
+    seed: u64,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Option<Seqno>> {
+    let what = "request for the log";
+    let body = [LOG, format!("{bound_bytes}\n{acknowledged}\n{name}").as_bytes()].concat();
+    match ask(dir, (what, &body), (clock, seed), goes_on)? {
+        Asked::Done(said) => {
+            let text = said.strip_prefix(LOG).and_then(|text| std::str::from_utf8(text).ok());
+            let through = text.and_then(|text| text.parse().ok());
+            let cause = || "its answer is not understood here".to_owned();
+            let failed = || Error::RequestFailed { dir: dir.display().to_string(), cause: cause() };
+            through.map(Some).ok_or_else(failed)
+        }
+        Asked::NotOpen => Ok(None),
+        Asked::Abandoned => Err(Error::Cancelled { what }),
+    }
+}
+
 /// The outcome of a request, with what was answered.
 enum Asked {
     Done(Vec<u8>),
@@ -222,7 +258,8 @@ impl Requester<'_> {
             let is_pending = self.is_pending()?;
             if let Some(said) = read_whole(self.storage, &self.answer)? {
                 let _ = self.storage.remove(&self.answer);
-                let is_done = said == DONE || said.starts_with(STATUS);
+                let has_answer = [STATUS, LOG].iter().any(|start| said.starts_with(start));
+                let is_done = said == DONE || has_answer;
                 return if is_done { Ok(Asked::Done(said)) } else { Err(self.failed(&said)) };
             }
             if !is_pending {
@@ -342,17 +379,30 @@ fn answer_to(inner: &Engine, name: &str, number: &str) -> Result<bool> {
 }
 
 fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
+    let done = |made: Result<()>| made.map(|()| DONE.to_vec());
     let made = match parse(body) {
-        Some(Wanted::Checkpoint(target)) => checkpoint_into(inner, &target, &|| true),
-        Some(Wanted::Change(change)) => change::apply(inner, &change),
+        Some(Wanted::Checkpoint(target)) => done(checkpoint_into(inner, &target, &|| true)),
+        Some(Wanted::Change(change)) => done(change::apply(inner, &change)),
+        Some(Wanted::Log { name, bound_bytes, acknowledged }) => {
+            let kept = keep_log(inner, &name, bound_bytes, acknowledged);
+            kept.map(|through| [LOG, through.to_string().as_bytes()].concat())
+        }
         Some(Wanted::Status) => {
             let said = [STATUS, report::status(inner).encode().as_bytes()].concat();
             return write_whole(place(inner), &format!("{ANSWER}{number}"), &said);
         }
         None => return Ok(()),
     };
-    let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
+    let said = made.unwrap_or_else(|error| error.to_string().into_bytes());
     write_whole(place(inner), &format!("{ANSWER}{number}"), &said)
+}
+
+/// Keeps logs for a consumer, and syncs the log. Returns up to where it survives a power loss.
+fn keep_log(inner: &Engine, name: &str, bound_bytes: u64, acknowledged: Seqno) -> Result<Seqno> {
+    consumer::ensure(inner, name, bound_bytes)?;
+    consumer::acknowledge(inner, name, acknowledged)?;
+    inner.commit.sync()?;
+    Ok(inner.commit.visible().min(inner.commit.synced()))
 }
 
 /// Where requests and answers are. They are not encrypted: a requester needs no key.
@@ -386,6 +436,12 @@ enum Wanted {
     Checkpoint(PathBuf),
     Change(SettingChange),
     Status,
+    /// The log for a consumer.
+    Log {
+        name: String,
+        bound_bytes: u64,
+        acknowledged: Seqno,
+    },
 }
 
 fn parse(body: &[u8]) -> Option<Wanted> {
@@ -394,6 +450,12 @@ fn parse(body: &[u8]) -> Option<Wanted> {
     }
     if let Some(change) = body.strip_prefix(SET) {
         return Some(Wanted::Change(std::str::from_utf8(change).ok()?.parse().ok()?));
+    }
+    if let Some(log) = body.strip_prefix(LOG) {
+        let mut lines = std::str::from_utf8(log).ok()?.splitn(3, '\n');
+        let (bound, acknowledged) = (lines.next()?.parse().ok()?, lines.next()?.parse().ok()?);
+        let name = lines.next()?.to_owned();
+        return Some(Wanted::Log { name, bound_bytes: bound, acknowledged });
     }
     let target = PathBuf::from(OsString::from_vec(body.strip_prefix(CHECKPOINT)?.to_vec()));
     target.is_absolute().then_some(Wanted::Checkpoint(target))
