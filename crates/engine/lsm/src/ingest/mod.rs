@@ -25,6 +25,7 @@ mod install;
 mod placement;
 mod sort_buffer;
 mod sorted_writer;
+mod write_behind;
 
 pub use bulk_loader::BulkLoader;
 pub(crate) use sorted_writer::ingest_all;

@@ -3,6 +3,7 @@
 use super::files::IngestFiles;
 use super::install;
 use super::install::IngestPart;
+use super::write_behind::WriteBehind;
 use crate::engine::Engine;
 use crate::output::filter_allocation;
 use crate::output::output_files::table_meta;
@@ -90,6 +91,8 @@ pub struct SortedWriter {
     /// The files are read once and removed, so that nothing has to reach the device.
     is_scratch: bool,
     files: IngestFiles,
+    /// From the second file on, if there are threads. Dropped after its files.
+    behind: Option<WriteBehind>,
     /// The last key, as it is stored.
     last: Vec<u8>,
     entries: u64,
@@ -126,6 +129,7 @@ impl SortedWriter {
             unsynced: VecDeque::new(),
             is_scratch: false,
             files: IngestFiles::new(inner.clone()),
+            behind: None,
             last: Vec::new(),
             entries: 0,
             bytes: 0,
@@ -204,6 +208,14 @@ impl SortedWriter {
             Some(writer) => writer,
             none => {
                 let (file_id, file) = self.files.create(self.is_scratch)?;
+                // A short ingest needs no thread. Bulk loads have several writers.
+                if self.behind.is_none() && !self.tables.is_empty() && !self.is_scratch {
+                    self.behind = WriteBehind::start(&*self.inner.indexes.background)?;
+                }
+                let file = match &self.behind {
+                    Some(behind) => behind.file(file),
+                    None => file,
+                };
                 let writer = TableWriter::owning(file, TableOptions { file_id, ..self.options });
                 let writer = writer.with_origin(Some(self.origin.clone()));
                 none.insert(writer.with_ingested_after(self.after))

@@ -1,0 +1,320 @@
+//! Hands the bytes of files to another thread, which writes them, so that the caller builds blocks
+//! meanwhile.
+//!
+//! An error of a write is that of the next call. A file is synced by the caller, after all of its bytes
+//! were written.
+
+use esker_base::background::{Background, Running};
+use esker_base::{Error, Priority, Result};
+use esker_pmem::OwnerProcess;
+use esker_storage::WritableFile;
+use parking_lot::{Condvar, Mutex};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
+
+/// Bytes that are handed over at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Pieces that may wait, of all files of a writer.
+const PIECES: usize = 4;
+
+/// A thread that writes files. It ends when this is dropped, and its files take nothing more then.
+pub(super) struct WriteBehind {
+    pieces: Option<Arc<SyncSender<Piece>>>,
+    thread: Option<Box<dyn Running>>,
+    /// A forked child has no such thread to wait for.
+    owner: OwnerProcess,
+}
+
+/// A file that the caller appends to, and the thread writes.
+struct BehindFile {
+    shared: Arc<Shared>,
+    pieces: Weak<SyncSender<Piece>>,
+    owner: OwnerProcess,
+    /// Appended and not handed over.
+    buffer: Vec<u8>,
+    /// Appended in all.
+    len: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// `None` while the thread writes to it.
+    file: Option<Box<dyn WritableFile>>,
+    /// Pieces handed over and not written.
+    pending: usize,
+    failed: Option<Error>,
+    /// Memory for the next piece.
+    spare: Option<Vec<u8>>,
+}
+
+/// Bytes on their way to a file.
+struct Piece {
+    shared: Arc<Shared>,
+    bytes: Vec<u8>,
+    written: Option<Result<()>>,
+}
+
+impl WriteBehind {
+    /// `None` if `background` has no threads.
+    pub(super) fn start(background: &dyn Background) -> Result<Option<Self>> {
+        let (pieces, received): (_, Receiver<Piece>) = sync_channel(PIECES);
+        let body = Box::new(move || received.into_iter().for_each(Piece::write));
+        let thread = background.spawn("esker-ingest", Priority::Normal, body)?;
+        let owner = OwnerProcess::current();
+        let pieces = Some(Arc::new(pieces));
+        Ok(thread.map(|thread| WriteBehind { pieces, thread: Some(thread), owner }))
+    }
+
+    /// `file`, to be written by the thread.
+    pub(super) fn file(&self, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+        let len = file.len();
+        let state = State { file: Some(file), pending: 0, failed: None, spare: None };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let pieces = self.pieces.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let buffer = Vec::with_capacity(PIECE_BYTES);
+        Box::new(BehindFile { shared, pieces, owner: OwnerProcess::current(), buffer, len })
+    }
+}
+
+impl Drop for WriteBehind {
+    fn drop(&mut self) {
+        self.pieces = None;
+        match self.thread.take() {
+            Some(thread) if self.owner.is_current() => _ = thread.join(),
+            thread => std::mem::forget(thread),
+        }
+    }
+}
+
+/// What was handed over is written before the file is closed.
+impl Drop for BehindFile {
+    fn drop(&mut self) {
+        if self.owner.is_current() {
+            let mut state = self.shared.state.lock();
+            while state.pending > 0 {
+                self.shared.changed.wait(&mut state);
+            }
+            state.file = None;
+        }
+    }
+}
+
+impl Piece {
+    fn write(mut self) {
+        let file = {
+            let mut state = self.shared.state.lock();
+            if state.failed.is_none() { state.file.take() } else { None }
+        };
+        let Some(mut file) = file else { return };
+        let written = file.append(&self.bytes);
+        self.shared.state.lock().file = Some(file);
+        self.written = Some(written);
+    }
+}
+
+/// Whatever became of the piece, no caller waits for it any longer.
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        match self.written.take() {
+            Some(Ok(())) => {
+                self.bytes.clear();
+                state.spare = Some(std::mem::take(&mut self.bytes));
+            }
+            Some(Err(error)) => _ = state.failed.get_or_insert(error),
+            // After a failure, or the thread has panicked.
+            None => _ = state.failed.get_or_insert_with(thread_ended),
+        }
+        state.pending -= 1;
+        self.shared.changed.notify_all();
+    }
+}
+
+#[cold]
+fn thread_ended() -> Error {
+    let source = Arc::new(std::io::Error::other("the thread that writes it has ended"));
+    Error::Io { action: "write to", path: "a file of an ingest".to_owned(), source }
+}
+
+impl BehindFile {
+    /// Hands over what was appended.
+    fn hand_over(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let spare = {
+            let mut state = self.shared.state.lock();
+            if let Some(failed) = &state.failed {
+                return Err(failed.clone());
+            }
+            state.pending += 1;
+            state.spare.take()
+        };
+        let next = spare.unwrap_or_else(|| Vec::with_capacity(PIECE_BYTES));
+        let bytes = std::mem::replace(&mut self.buffer, next);
+        let piece = Piece { shared: self.shared.clone(), bytes, written: None };
+        // A piece that is not taken is dropped, which the next call reports.
+        if let Some(pieces) = self.pieces.upgrade() {
+            let _ = pieces.send(piece);
+        }
+        Ok(())
+    }
+
+    /// Calls `work` with the file once all is written.
+    fn when_written(
+        &mut self,
+        work: impl FnOnce(&mut dyn WritableFile) -> Result<()>,
+    ) -> Result<()> {
+        self.hand_over()?;
+        let mut state = self.shared.state.lock();
+        while state.pending > 0 {
+            self.shared.changed.wait(&mut state);
+        }
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        match &mut state.file {
+            Some(file) => work(&mut **file),
+            None => Err(thread_ended()),
+        }
+    }
+}
+
+impl WritableFile for BehindFile {
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.len += bytes.len() as u64;
+        while self.buffer.len() + bytes.len() > PIECE_BYTES {
+            let (head, rest) = bytes.split_at(PIECE_BYTES - self.buffer.len());
+            self.buffer.extend_from_slice(head);
+            self.hand_over()?;
+            bytes = rest;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.when_written(|file| file.sync())
+    }
+
+    /// The file asks for most of it by itself, as it is written.
+    fn start_writeback(&mut self) -> Result<()> {
+        self.hand_over()
+    }
+
+    fn publish(&mut self) -> Result<()> {
+        self.when_written(|file| file.publish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::background::{Stepped, Threads};
+    use esker_base::{FileKind, Rng, WriteHint};
+    use esker_storage::fault::FaultKind;
+    use esker_storage::{FaultStorage, Storage};
+
+    fn create(storage: &FaultStorage, name: &str) -> Box<dyn WritableFile> {
+        storage.create(name, WriteHint::of(FileKind::Table)).unwrap()
+    }
+
+    fn started() -> WriteBehind {
+        WriteBehind::start(&Threads).unwrap().unwrap()
+    }
+
+    #[test]
+    fn files_have_what_was_appended_to_each_in_order() {
+        let storage = FaultStorage::new(Rng::new(1));
+        let behind = started();
+        let mut rng = Rng::new(2);
+        let mut files: Vec<_> =
+            ["a", "b"].map(|name| (behind.file(create(&storage, name)), Vec::new())).into();
+        for _ in 0..300 {
+            let (file, all) = &mut files[rng.below(2) as usize];
+            let mut bytes = vec![0; rng.below(PIECE_BYTES as u64 * 5 / 2) as usize >> rng.below(8)];
+            rng.fill(&mut bytes);
+            file.append(&bytes).unwrap();
+            all.extend_from_slice(&bytes);
+            assert_eq!(file.len(), all.len() as u64);
+        }
+        for ((mut file, all), name) in files.into_iter().zip(["a", "b"]) {
+            file.sync().unwrap();
+            storage.sync_names().unwrap();
+            let read = storage.crash().open(name).unwrap();
+            let mut bytes = vec![0; read.len().unwrap() as usize];
+            read.read_exact_at(0, &mut bytes).unwrap();
+            assert!(bytes == all, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_that_of_the_next_call_and_of_all_that_follow() {
+        let storage = FaultStorage::new(Rng::new(1));
+        let behind = started();
+        let mut file = behind.file(create(&storage, "a"));
+        storage.fail_after(0, FaultKind::NoSpace);
+        file.append(&[1; PIECE_BYTES + 1]).unwrap();
+        let error = file.sync().unwrap_err();
+        assert!(error.is_out_of_space(), "{error}");
+        assert_eq!(file.sync().unwrap_err().to_string(), error.to_string());
+        let error = file.append(&[1; PIECE_BYTES + 1]).unwrap_err();
+        assert!(error.is_out_of_space(), "{error}");
+    }
+
+    /// A file whose first write panics.
+    struct Panics;
+
+    impl WritableFile for Panics {
+        fn append(&mut self, _: &[u8]) -> Result<()> {
+            std::panic::resume_unwind(Box::new("a bug"))
+        }
+
+        fn len(&self) -> u64 {
+            0
+        }
+
+        fn sync(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_fails_its_files_and_nobody_waits_for_it() {
+        let behind = started();
+        let storage = FaultStorage::new(Rng::new(1));
+        let mut other = behind.file(create(&storage, "a"));
+        let mut file = behind.file(Box::new(Panics));
+        file.append(&[1; PIECE_BYTES + 1]).unwrap();
+        let error = file.sync().unwrap_err();
+        assert!(error.to_string().contains("has ended"), "{error}");
+        other.append(&[1; 10]).unwrap();
+        let error = other.sync().unwrap_err();
+        assert!(error.to_string().contains("has ended"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_outlives_the_thread_takes_nothing_more() {
+        let storage = FaultStorage::new(Rng::new(1));
+        let behind = started();
+        let mut file = behind.file(create(&storage, "a"));
+        drop(behind);
+        file.append(&[1; 10]).unwrap();
+        let error = file.sync().unwrap_err();
+        assert!(error.to_string().contains("has ended"), "{error}");
+    }
+
+    #[test]
+    fn a_background_without_threads_writes_nothing_behind() {
+        assert!(WriteBehind::start(&Stepped).unwrap().is_none());
+    }
+}
