@@ -1,6 +1,6 @@
 //! Indexes and compaction filters on a machine that loses power.
 //!
-//! One client writes rows of a keyspace with two indexes, and pairs of a keyspace with a filter. It
+//! One client writes rows of a keyspace with two indexes, and entries of a keyspace with a filter. It
 //! drops indexes and builds them again, flushes, and compacts. A power loss strikes at some call of a
 //! disk, or at some store or fence in persistent memory: in a write, a build, a drop, a compaction, or
 //! while the database is opened. Whatever the next process finds:
@@ -40,9 +40,9 @@ pub struct Outcome {
     pub compared: u64,
     /// Indexes that a process found not ready.
     pub unready: u64,
-    /// Pairs that the filter had dropped when they were compared.
+    /// Entries that the filter had dropped when they were compared.
     pub filtered_out: u64,
-    /// Pairs that it had replaced.
+    /// Entries that it had replaced.
     pub replaced: u64,
     /// Calls that a power loss struck, and that were done.
     pub done: u64,
@@ -65,7 +65,7 @@ enum Write {
     DeleteRange(u16, u16),
 }
 
-/// A write whose end is not known, in rows or in pairs with a filter.
+/// A write whose end is not known, in rows or in entries with a filter.
 #[derive(Clone)]
 struct Call {
     of_rows: bool,
@@ -115,9 +115,9 @@ struct Opened {
     pairs: Keyspace,
     by_stamp: Index,
     by_remainders: Index,
-    /// Pairs that were seen as the filter makes them, and have not been written since.
+    /// Entries that were seen as the filter makes them, and have not been written since.
     seen: BTreeSet<u16>,
-    /// With what it shows of the pairs.
+    /// With what it shows of the entries.
     snapshot: Option<(Snapshot, Vec<Option<Vec<u8>>>)>,
 }
 
@@ -375,7 +375,7 @@ impl Client {
         let remainders = self.version;
         let by_stamp = |stamp: u32| vec![stamp.to_be_bytes().to_vec()];
         let by_remainders = |stamp| remainders_of(stamp, remainders);
-        let indexes: [(&Index, &dyn Fn(u32) -> Vec<Vec<u8>>); 2] =
+        let indexes: [(&Index, &KeysOf<'_>); 2] =
             [(&opened.by_stamp, &by_stamp), (&opened.by_remainders, &by_remainders)];
         for (index, keys_of) in indexes {
             if !index.is_ready() {
@@ -400,6 +400,9 @@ impl Client {
         Ok(None)
     }
 }
+
+/// The keys of a row in an index, by its stamp.
+type KeysOf<'a> = dyn Fn(u32) -> Vec<Vec<u8>> + 'a;
 
 /// The index of the remainders of stamps, with the function of `version`.
 fn by_remainders(rows: &Keyspace, version: u32) -> Result<Index, Error> {

@@ -3,7 +3,7 @@
 //! An operation is plain data that means the same whatever came before it, so that a failing history
 //! can be shrunk by leaving operations out.
 
-use crate::settings::{OpenSettings, draw_keyspace};
+use crate::settings::{OpenSettings, WINDOW, draw_keyspace, like};
 use esker_base::{Rng, hash64};
 use esker_lsm::{Dedup, KeyspaceSettings, Ratio, Shape};
 
@@ -223,6 +223,13 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Lets time pass as windows need it: up to a minute.
+    fn lengthen(&mut self) {
+        if let Operation::Sleep(milliseconds) = self {
+            *milliseconds *= 90;
+        }
+    }
+
     /// Whether it puts something that expires.
     pub fn expires(&self) -> bool {
         let expires = |change: &Change| matches!(change, Change::PutTtl(..));
@@ -271,11 +278,15 @@ impl History {
         (drawer.merges, drawer.expires) = (merges(seed), expires(seed));
         let count = 40 + drawer.rng.below(220);
         let operations = (0..count).map(|_| drawer.operation()).collect();
-        let operations = drawer.with_ingests(seed, operations);
+        let mut operations = drawer.with_ingests(seed, operations);
+        if has_windows(seed) {
+            operations.iter_mut().for_each(Operation::lengthen);
+        }
         let mut rng = drawer.rng;
         let drawn = draw_keyspace(&mut rng);
         let default_keyspace = if rng.one_in(3) { KeyspaceSettings::default() } else { drawn };
-        let default_keyspace = with_operator(default_keyspace, merges(seed));
+        let window = has_windows(seed).then_some(WINDOW);
+        let default_keyspace = like(default_keyspace, merges(seed), window);
         let settles_after = [0, 0, 30, 300][rng.below(4) as usize];
         History {
             seed,
@@ -305,7 +316,7 @@ impl History {
             history.default_keyspace.shape = Shape::Tiered { runs: 6 };
         }
         history.settles_after = [100, 300, 1000, 3000][rng.below(4) as usize];
-        history.default_keyspace = with_operator(history.default_keyspace, merges(seed));
+        history.default_keyspace = like(history.default_keyspace, merges(seed), None);
         let count = 400 + rng.below(600);
         let mut drawer = Drawer::deep(rng);
         (drawer.merges, drawer.expires) = (merges(seed), expires(seed));
@@ -355,9 +366,9 @@ pub fn expires(seed: u64) -> bool {
     seed % 3 == 1
 }
 
-/// The settings of a keyspace of a history that appends by merges, or not.
-pub fn with_operator(settings: KeyspaceSettings, merges: bool) -> KeyspaceSettings {
-    if merges { settings.merge("append") } else { settings }
+/// Whether the keyspaces of a history have windows of time: of one in eight. They have no merges.
+fn has_windows(seed: u64) -> bool {
+    seed % 8 == 4
 }
 
 /// Draws operations in the mood of one history.

@@ -112,3 +112,19 @@ pub fn draw_keyspace(rng: &mut Rng) -> KeyspaceSettings {
         })
         .filter_bits([0, 4, 10, 20][rng.below(4) as usize])
 }
+
+/// The window of keyspaces that have one: as short as it may be.
+pub const WINDOW: Duration = Duration::from_secs(60);
+
+/// `settings` for a keyspace that appends by merges, or that has a window.
+pub fn like(
+    settings: KeyspaceSettings,
+    merges: bool,
+    window: Option<Duration>,
+) -> KeyspaceSettings {
+    let settings = if merges { settings.merge("append") } else { settings };
+    match window {
+        Some(window) => settings.dedup(Dedup::None).window(window, None),
+        None => settings,
+    }
+}

@@ -3,10 +3,10 @@
 use super::check::{Mismatch, check_pairs};
 use super::{Check, Halt, Harness};
 use crate::model::{Existence, World};
-use crate::operations::{SPACES, with_operator};
-use crate::settings::draw_keyspace;
+use crate::operations::SPACES;
+use crate::settings::{WINDOW, draw_keyspace, like};
 use esker_base::{Error, Result, Rng};
-use esker_lsm::Db;
+use esker_lsm::{Db, Shape};
 
 impl Harness {
     pub(super) fn upkeep(
@@ -34,7 +34,9 @@ impl Harness {
     pub(super) fn create_space(&mut self, space: u8, seed: u64) -> Check {
         let name = SPACES[usize::from(space)];
         let merges = self.default_keyspace.merge.is_some();
-        let settings = with_operator(draw_keyspace(&mut Rng::new(seed)), merges);
+        let has_windows = matches!(self.default_keyspace.shape, Shape::Windowed { .. });
+        let settings = draw_keyspace(&mut Rng::new(seed));
+        let settings = like(settings, merges, has_windows.then_some(WINDOW));
         let calls = self.machine.calls();
         let known = self.model.space(name);
         let opened = match self.db().keyspace(name, settings) {

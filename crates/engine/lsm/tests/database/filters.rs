@@ -9,6 +9,7 @@ use esker_lsm::version::TableMeta;
 use esker_lsm::{Db, Env, Forwarding, Keyspace, KeyspaceSettings, Log, Settings, Shape, Snapshot};
 use esker_pmem::{Accept, Pool};
 use esker_storage::{FaultStorage, MemoryStorage};
+use esker_table::Compression;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -286,6 +287,22 @@ fn no_copy_of_a_value_outlives_the_filter() {
             assert_eq!(value(&other, &n.to_string()), some("drop"));
         }
     }
+}
+
+/// Tables that overlap nothing could move down as they are.
+#[test]
+fn tables_are_read_when_they_leave_level_0() {
+    let (_, db, _) = fresh();
+    let keyspace = db.keyspace("large", filtered().compression(Compression::None)).unwrap();
+    let large = format!("drop{}", "x".repeat(20 << 10));
+    for n in 0..80 {
+        keyspace.put(format!("{n:02}"), &large).unwrap();
+        if n % 8 == 7 {
+            db.flush().unwrap();
+        }
+    }
+    db.wait_for_compactions().unwrap();
+    assert_eq!(keyspace.count(..).unwrap(), 0);
 }
 
 #[test]
