@@ -298,3 +298,41 @@ fn changed_settings_of_keyspaces_arrive() {
     }
     assert_eq!(follower.stats().bases, 1);
 }
+
+#[test]
+fn a_dropped_index_does_not_come_back_by_a_promotion() {
+    let place = Place::new();
+    let db = place.db();
+    let users = db.default_keyspace();
+    users.put("ada", "1815").unwrap();
+    for name in ["kept", "dropped"] {
+        let index = users.index(name, |_, value, keys| keys.add(value)).unwrap();
+        index.wait_ready().unwrap();
+    }
+    let primary = serve(&db);
+    let follower = follow(&place.dir("copy"), primary.address());
+    catch_up(&follower, &db);
+    users.drop_index("dropped").unwrap();
+    users.put("grace", "1906").unwrap();
+    expect_same(&follower, &db);
+    assert_eq!(follower.stats().bases, 1);
+    let promoted = follower.promote().unwrap();
+    let users = promoted.default_keyspace();
+    let names: Vec<_> = users.indexes().unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["kept"]);
+    let kept = users.index("kept", |_, value, keys| keys.add(value)).unwrap();
+    kept.wait_ready().unwrap();
+    assert_eq!(kept.get("1906").count(), 1, "its entries arrived, too");
+}
+
+/// A power loss of the primary may take other writes back, and give their seqnos to others.
+#[test]
+fn only_durable_frames_are_sent() {
+    let place = Place::new();
+    let db = place.db();
+    db.default_keyspace().put("a", "1").unwrap();
+    let mut pieces = db.log_pieces(1).unwrap();
+    assert!(pieces.try_next().unwrap().is_none());
+    db.sync().unwrap();
+    assert_eq!(pieces.try_next().unwrap().map(|piece| piece.last_seqno), Some(1));
+}
