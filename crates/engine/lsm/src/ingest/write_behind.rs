@@ -247,10 +247,11 @@ mod tests {
             all.extend_from_slice(&bytes);
             assert_eq!(file.len(), all.len() as u64);
         }
-        for ((mut file, all), name) in files.into_iter().zip(["a", "b"]) {
-            file.sync().unwrap();
-            storage.sync_names().unwrap();
-            let read = storage.crash().open(name).unwrap();
+        files.iter_mut().for_each(|(file, _)| file.sync().unwrap());
+        storage.sync_names().unwrap();
+        let left = storage.crash();
+        for ((_, all), name) in files.into_iter().zip(["a", "b"]) {
+            let read = left.open(name).unwrap();
             let mut bytes = vec![0; read.len().unwrap() as usize];
             read.read_exact_at(0, &mut bytes).unwrap();
             assert!(bytes == all, "{name}");
