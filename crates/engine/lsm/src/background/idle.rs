@@ -11,6 +11,8 @@ use crate::engine::Engine;
 use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::ForceInstallGuard;
+use crate::scheduler::state::SchedulerState;
+use crate::version::readers::super_version::SuperVersion;
 use crate::version::table_file_name;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::MemTable;
@@ -30,13 +32,14 @@ impl Engine {
         self.await_flushed(through)
     }
 
-    /// Waits until all MemTables with a write up to `through`, which are sealed, are in tables.
+    /// Waits until all MemTables with a write up to `through`, which are sealed, are in tables, and the
+    /// statistics and the events tell of it.
     pub(crate) fn await_flushed(&self, through: Seqno) -> Result<()> {
         let failed = || self.commit.failure();
-        let flushed = self.wait_until(|_, view| {
+        let flushed = self.wait_until(|jobs, view| {
             let flushed = |memtable: &Arc<MemTable>| memtable.first_seqno() > through;
-            let over = view.memtables.iter().all(flushed) || failed().is_some();
-            if over { WaitFor::Over } else { WaitFor::For(JobClass::Flush) }
+            let over = view.memtables.iter().all(flushed) && !ends_flush(jobs, view);
+            if over || failed().is_some() { WaitFor::Over } else { WaitFor::For(JobClass::Flush) }
         });
         match failed() {
             Some(cause) => Err(Error::LogFailed { cause: Arc::new(cause) }),
@@ -168,5 +171,46 @@ impl Engine {
         let files: BTreeSet<u64> = tables.map(|(_, _, table)| table.meta.id.file).collect();
         let mut names = files.into_iter().map(table_file_name);
         names.try_fold(false, |old, name| Ok(old || storage.has_old_key(&name)?))
+    }
+}
+
+/// Whether a flush has installed its tables and is yet to be counted. Without threads, whoever did it
+/// has counted it.
+fn ends_flush(jobs: &SchedulerState, view: &SuperVersion) -> bool {
+    let is_in_view = |epoch| view.memtables.iter().any(|memtable| memtable.epoch() == epoch);
+    jobs.has_threads && jobs.flushing.is_some_and(|epoch| !is_in_view(epoch))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Env, Settings};
+    use esker_base::{Clock, SystemClock};
+    use esker_storage::MemoryStorage;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn a_flush_ends_when_it_was_counted() {
+        let env = Env::over(Arc::new(MemoryStorage::new()));
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let schedule = &db.inner().schedule;
+        // No MemTable has this epoch: a flush that was installed has it.
+        schedule.jobs.lock().flushing = Some(u32::MAX);
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                db.flush().unwrap();
+                has_ended.store(true, Ordering::Release);
+            });
+            let ended_early = (0..20).any(|_| {
+                SystemClock::new().sleep(Duration::from_millis(1));
+                schedule.progress.notify_all();
+                has_ended.load(Ordering::Acquire)
+            });
+            schedule.jobs.lock().flushing = None;
+            schedule.progress.notify_all();
+            assert!(!ended_early);
+        });
     }
 }
