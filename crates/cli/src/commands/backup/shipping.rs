@@ -76,8 +76,11 @@ impl Shipping<'_> {
         match self.backup.home.try_open_existing(settings)? {
             Ok(db) => {
                 let report = repository.ship(&db, keep)?;
+                // Once it is closed, another process may open it and write, and its file would be read here. A
+                // close begins no file.
+                let at_close = current();
                 self.backup.home.close(db)?;
-                self.idle_at = current();
+                self.idle_at = at_close;
                 Ok(Some(report))
             }
             Err(Error::Locked { .. }) if !self.backup.home.is_on_flash() => {

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// How long a client may take to ask and to take its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest request.
 const REQUEST_BYTES: usize = 8 << 10;
 /// Clients at once; more wait to be accepted.

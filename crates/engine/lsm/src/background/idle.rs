@@ -32,8 +32,8 @@ impl Engine {
         self.await_flushed(through)
     }
 
-    /// Waits until all MemTables with a write up to `through`, which are sealed, are in tables, and the
-    /// statistics and the events tell of it.
+    /// Waits until all MemTables with a write up to `through`, which are sealed, are in tables, and
+    /// statistics and events include that.
     pub(crate) fn await_flushed(&self, through: Seqno) -> Result<()> {
         let failed = || self.commit.failure();
         let flushed = self.wait_until(|jobs, view| {
@@ -174,8 +174,8 @@ impl Engine {
     }
 }
 
-/// Whether a flush has installed its tables and is yet to be counted. Without threads, whoever did it
-/// has counted it.
+/// Whether a flush has installed its tables and is yet to be counted. Without threads, the caller that
+/// flushed has counted it.
 fn ends_flush(jobs: &SchedulerState, view: &SuperVersion) -> bool {
     let is_in_view = |epoch| view.memtables.iter().any(|memtable| memtable.epoch() == epoch);
     jobs.has_threads && jobs.flushing.is_some_and(|epoch| !is_in_view(epoch))

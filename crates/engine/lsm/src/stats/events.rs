@@ -480,12 +480,16 @@ mod tests {
             fn exit(&self, _: &tracing::span::Id) {}
         }
 
-        let seen = Seen::default();
-        tracing::subscriber::with_default(seen.clone(), || {
+        let emit = || {
             let _span = Span::flush();
             let took = Duration::from_micros(12);
             EventLog::default().note(&Calendar, EventKind::Flush { bytes: 5, took });
-        });
+        };
+        // First without a subscriber: a new one asks for all that was ever emitted. What is emitted for the
+        // first time may be asked for by the thread of another test, which has no subscriber.
+        emit();
+        let seen = Seen::default();
+        tracing::subscriber::with_default(seen.clone(), emit);
         let seen = seen.0.lock().join(" ");
         assert_eq!(seen, "span flush esker::flush message=flushed bytes=5 took_us=12");
     }

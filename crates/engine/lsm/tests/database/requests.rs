@@ -51,9 +51,10 @@ fn the_process_that_has_it_open_makes_the_checkpoint() {
     let refused = ask(dir.path(), &copy, 2).unwrap_err();
     assert!(matches!(refused, Error::RequestFailed { .. }), "{refused}");
     assert!(refused.to_string().contains("holds a database already"), "{refused}");
-    // The answer comes before the request goes.
+    // The answer comes before the request goes. The bell may be rung once more for nothing.
     db.close().unwrap();
-    assert_eq!(request_files(dir.path()), [""; 0]);
+    let left = request_files(dir.path());
+    assert!(left.iter().all(|name| name == "REQUEST"), "{left:?}");
 }
 
 #[test]

@@ -23,7 +23,8 @@ fn readers_beside_a_following_thread_see_whole_batches_in_order() {
                     let here = follower.default_keyspace();
                     let beyond = follower.open_keyspace("other").unwrap();
                     let (mut before, mut looks) = (None, 0_u64);
-                    while !is_over.load(Ordering::SeqCst) {
+                    // At least one look: the thread may begin late.
+                    loop {
                         let snapshot = follower.snapshot();
                         let one = snapshot.get(&here, "number").unwrap();
                         let two = snapshot.range(&beyond, "number"..).next().transpose().unwrap();
@@ -32,8 +33,10 @@ fn readers_beside_a_following_thread_see_whole_batches_in_order() {
                         assert!(number >= before);
                         before = number;
                         looks += 1;
+                        if is_over.load(Ordering::SeqCst) {
+                            break looks;
+                        }
                     }
-                    looks
                 })
             })
             .collect();

@@ -46,12 +46,13 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct World {
-    place: Place,
     db: Option<Db>,
     primary: Option<Primary>,
     follower: Option<Follower>,
     proxy: Option<Proxy>,
     cut: u64,
+    /// Last, as the others use it.
+    place: Place,
 }
 
 impl World {

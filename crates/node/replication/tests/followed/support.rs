@@ -69,13 +69,18 @@ pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// All keyspaces with all that is in them.
 pub fn contents(db: &Db) -> Contents {
-    let entries = |name: &str| {
-        let keyspace = db.open_keyspace(name).unwrap();
-        db.iter(&keyspace).map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
-    };
+    try_contents(db).unwrap()
+}
+
+/// Fails if a keyspace is dropped meanwhile, or the database is closed.
+fn try_contents(db: &Db) -> esker_base::Result<Contents> {
     let all = db.keyspaces().into_iter().map(|info| {
-        let entries: Result<_, _> = entries(&info.name).collect();
-        (info.name, entries.unwrap())
+        let keyspace = db.open_keyspace(&info.name)?;
+        let entries = db.iter(&keyspace).map(|entry| {
+            let (key, value) = entry?;
+            Ok((key.to_vec(), value.to_vec()))
+        });
+        Ok((info.name, entries.collect::<esker_base::Result<_>>()?))
     });
     all.collect()
 }
@@ -87,9 +92,8 @@ pub fn expect_same(follower: &Follower, db: &Db) {
     let expected = contents(db);
     let until = std::time::Instant::now() + PATIENCE;
     loop {
-        // A base may replace it meanwhile.
-        let copy = follower.db();
-        let found = copy.as_ref().map(|copy| (last(copy), contents(copy)));
+        // A base may replace it meanwhile, and a keyspace may be dropped from it.
+        let found = follower.db().and_then(|copy| Some((last(&copy), try_contents(&copy).ok()?)));
         if found.as_ref().is_some_and(|(seqno, found)| *seqno == last(db) && *found == expected) {
             return;
         }
