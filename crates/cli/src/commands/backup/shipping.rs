@@ -10,6 +10,9 @@ use esker::checkpoint;
 use esker::{Db, Error};
 use esker_base::{Clock, SystemClock};
 use serde_json::json;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 /// How often it is looked whether to stop.
@@ -74,13 +77,14 @@ impl Shipping<'_> {
         let repository = self.repository.insert(repository);
         let keep = self.backup.log_keep as u64;
         match self.backup.home.try_open_existing(settings)? {
-            Ok(db) => {
-                let report = repository.ship(&db, keep)?;
-                // Once it is closed, another process may open it and write, and its file would be read here. A
-                // close begins no file.
+            Ok(open) => {
+                let report = repository.ship(&open, keep)?;
+                let manifests = || manifests(db);
+                let own = manifests();
+                self.backup.home.close(open)?;
                 let at_close = current();
-                self.backup.home.close(db)?;
-                self.idle_at = at_close;
+                // Another process may have opened it since: then it has begun a manifest.
+                self.idle_at = at_close.filter(|_| own.is_some() && manifests() == own);
                 Ok(Some(report))
             }
             Err(Error::Locked { .. }) if !self.backup.home.is_on_flash() => {
@@ -89,6 +93,14 @@ impl Shipping<'_> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The names of the manifests in a database.
+fn manifests(db: &Path) -> Option<BTreeSet<OsString>> {
+    let names = db.read_dir().ok()?.map(|entry| entry.map(|entry| entry.file_name()));
+    let names: BTreeSet<_> = names.collect::<std::io::Result<_>>().ok()?;
+    let is_manifest = |name: &OsString| name.as_encoded_bytes().ends_with(b".manifest");
+    Some(names.into_iter().filter(is_manifest).collect())
 }
 
 /// Ships from a database that another process has open.
