@@ -20,7 +20,8 @@ use std::time::Duration;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OperationCost {
-    /// MemTables that point reads searched.
+    /// MemTables that point reads searched. A key that has merge operands is searched for again, and
+    /// that is counted, too; so it is in `runs`.
     pub memtables: u64,
     /// Point reads that the DRAMTable answered.
     pub dram_table_hits: u64,

@@ -71,6 +71,21 @@ fn a_recorder_gets_the_metrics_of_the_page() {
     assert_eq!(third["esker_writes_total"].2, DebugValue::Counter(14));
 }
 
+#[test]
+fn a_database_that_was_opened_again_is_published_from_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut publisher = MetricsPublisher::new("users");
+    let flushes = [3, 1].map(|flushes| {
+        let db = Db::open(dir.path(), Settings::default()).unwrap();
+        (0..flushes).for_each(|n| {
+            db.put(&db.default_keyspace(), format!("{n}"), "value").unwrap();
+            db.flush().unwrap();
+        });
+        times(&recorded(|| publisher.publish(&db)), "esker_flush_seconds")
+    });
+    assert_eq!(flushes, [3, 1]);
+}
+
 /// More than are kept as events.
 #[test]
 fn a_histogram_gets_as_many_times_as_there_were() {

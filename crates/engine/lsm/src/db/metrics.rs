@@ -44,7 +44,8 @@ impl MetricsPublisher {
         MetricsPublisher { database, is_described: false, published: JobTimes::default(), seen: 0 }
     }
 
-    /// Hands the statistics of `db` over: always the same database.
+    /// Hands the statistics of `db` over: always the same database. If it was closed and opened again, its
+    /// counters begin anew.
     ///
     /// Histograms get the time of each flush, compaction and stall since the last call. If more than 256
     /// events were noted since then, the oldest get the upper bound of their class in
@@ -63,6 +64,10 @@ impl MetricsPublisher {
                 "counter" => metrics::counter!(name, "database" => database).absolute(value as u64),
                 _ => metrics::gauge!(name, "database" => database).set(value),
             }
+        }
+        let begins_anew = is_before(&stats.job_times, &self.published);
+        if begins_anew {
+            (self.published, self.seen) = (JobTimes::default(), 0);
         }
         self.publish_times(stats.job_times, &db.events(self.seen));
     }
@@ -89,6 +94,13 @@ impl MetricsPublisher {
         due.iter_mut().for_each(|due| due.record_rest(&self.database));
         self.published = times;
     }
+}
+
+/// Whether `now` counts less than `before` in any class: then the database was opened since.
+fn is_before(now: &JobTimes, before: &JobTimes) -> bool {
+    let all = |it: &JobTimes| [it.flushes.counts, it.compactions.counts, it.stalls.counts];
+    let (now, before) = (all(now), all(before));
+    now.as_flattened().iter().zip(before.as_flattened()).any(|(now, before)| now < before)
 }
 
 /// What a histogram is yet to get, by class.

@@ -350,14 +350,17 @@ impl Engine {
     /// Writes `batch`, which has what indexes need at `epoch`. `None` if there is another epoch.
     #[inline]
     pub(super) fn commit_batch(&self, batch: &WriteBatch, epoch: u64) -> Result<Option<Seqno>> {
-        count(|cost| cost.bytes_written += batch.encoded().len() as u64);
-        match self.fits_frame(batch) {
+        let written = match self.fits_frame(batch) {
             true => self.commit.write(batch, epoch, self),
             false => {
                 let segment_bytes = self.tree.settings.segment_bytes;
                 self.commit.write_large(batch, segment_bytes, epoch, self)
             }
+        }?;
+        if written.is_some() {
+            count(|cost| cost.bytes_written += batch.encoded().len() as u64);
         }
+        Ok(written)
     }
 
     #[inline]

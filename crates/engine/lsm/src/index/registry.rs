@@ -129,15 +129,20 @@ impl IndexRegistry {
         map.get(&keyspace)?.iter().find(|slot| slot.name == name).cloned()
     }
 
-    /// Changes the map and begins an epoch, which it returns. The caller holds `changes`, and passes the epoch to the
-    /// write path.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut IndexMap)) -> u64 {
+    /// Changes the map and begins an epoch, which `begin` passes to the write path. The caller holds
+    /// `changes`.
+    ///
+    /// A writer loads the epoch, then the map, and the write path compares its epoch. So the write path
+    /// comes first: from there on it accepts no batch of the old epoch, whichever map the writer found.
+    /// The epoch here comes last: a reader of the new epoch finds the new map.
+    pub(crate) fn change(&self, begin: impl FnOnce(u64), change: impl FnOnce(&mut IndexMap)) {
         let mut map = IndexMap::clone(&self.map.load());
         change(&mut map);
         map.retain(|_, slots| !slots.is_empty());
+        let epoch = self.epoch() + 1;
+        begin(epoch);
         self.map.store(Arc::new(map));
-        // After the map: who loads the new epoch finds the new map.
-        self.epoch.fetch_add(1, Ordering::AcqRel) + 1
+        self.epoch.store(epoch, Ordering::Release);
     }
 }
 
@@ -259,5 +264,24 @@ impl IndexSlot {
                 Err(IndexError::NotReady { index: self.name.clone(), state }.into())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::background::Stepped;
+
+    #[test]
+    fn the_write_path_begins_an_epoch_before_a_writer_finds_the_change() {
+        let registry = IndexRegistry::new(Arc::new(Stepped), &Version::default());
+        let (rows, entries) = (KeyspaceId(1), KeyspaceId(2));
+        let slot = Arc::new(IndexSlot::new("by_name", rows, "users", entries));
+        let begin = |epoch| {
+            assert_eq!((epoch, registry.epoch()), (NO_INDEXES + 1, NO_INDEXES));
+            assert!(registry.load().is_empty());
+        };
+        registry.change(begin, |map| _ = map.insert(rows, vec![slot]));
+        assert_eq!((registry.epoch(), registry.of(rows).len()), (NO_INDEXES + 1, 1));
     }
 }

@@ -83,10 +83,14 @@ impl WriteBehind {
 
 impl Drop for WriteBehind {
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            // A fork has no such thread. To disconnect from it takes a lock that it may have held.
+            std::mem::forget((self.pieces.take(), self.thread.take()));
+            return;
+        }
         self.pieces = None;
-        match self.thread.take() {
-            Some(thread) if self.owner.is_current() => _ = thread.join(),
-            thread => std::mem::forget(thread),
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::feed::keyspace_notes::KeyspaceNotes;
 use crate::index::format::BuildProgress;
 use crate::index::index_keys::IndexKeys;
-use crate::index::registry::{BuildState, IndexSlot, Registered};
+use crate::index::registry::{BuildState, IndexMap, IndexSlot, Registered};
 use crate::index::settings::{IndexInfo, IndexSettings, IndexStatus};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
@@ -270,15 +270,18 @@ impl Engine {
         before: Option<&Arc<IndexSlot>>,
         slot: Option<&Arc<IndexSlot>>,
     ) {
-        let epoch = self.indexes.change(|map| {
+        self.change_indexes(|map| {
             let slots = map.entry(rows).or_default();
             slots.retain(|one| !before.is_some_and(|before| Arc::ptr_eq(one, before)));
             slots.extend(slot.cloned());
         });
-        self.commit.begin_index_epoch(epoch);
         if let Some(before) = before {
             self.forget_slot(before);
         }
+    }
+
+    fn change_indexes(&self, change: impl FnOnce(&mut IndexMap)) {
+        self.indexes.change(|epoch| self.commit.begin_index_epoch(epoch), change);
     }
 
     fn forget_slot(&self, slot: &IndexSlot) {
@@ -338,8 +341,7 @@ impl Engine {
             |_| notes.publish(),
         )?;
         if !slots.is_empty() {
-            let epoch = self.indexes.change(|map| _ = map.remove(&id));
-            self.commit.begin_index_epoch(epoch);
+            self.change_indexes(|map| _ = map.remove(&id));
         }
         slots.iter().for_each(|slot| self.forget_slot(slot));
         Ok(())
