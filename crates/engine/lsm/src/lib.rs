@@ -78,6 +78,7 @@ pub use feed::shipping::LogPieces;
 pub use fold::compaction_filters::CompactionFilters;
 pub use fold::operators::{MergeOperators, OperatorName};
 pub use history::lineage::{FOLLOWS, Lineage, Opening, Origin, promote};
+pub use history::staged_copy::{RESTORING, StagedCopy, settle as settle_staged_copy};
 pub use index::index_keys::IndexKeys;
 pub use index::settings::{IndexInfo, IndexSettings, IndexStatus};
 pub use ingest::{BulkLoader, Ingested, SortedWriter};
@@ -96,7 +97,6 @@ pub use recovery::checkpoint::request::{
 };
 pub use recovery::env::Env;
 pub use recovery::point_in_time::{CopyEnd, LogSegments};
-pub use recovery::replay::RESTORING;
 pub use resources::Resources;
 pub use stats::compaction_counts::{CompactionCounts, ReasonCount};
 pub use stats::cumulative::{CumulativeStats, SpaceAmpSamples};

@@ -1,21 +1,19 @@
 //! The base of a follower: the files of the primary's database, sent one after another.
 //!
-//! The directory of a follower has `FOLLOWS` from its first file on, and is no database until `CURRENT` is there,
-//! which comes last. So a base that was interrupted is neither opened nor promoted, and the next one replaces it.
+//! The directory of a follower has `FOLLOWS` from its first file on. The files arrive under names of their own, next to
+//! the copy that is there, which stays open. A base that is whole replaces it; one that was interrupted is removed.
 
 use crate::error::Result;
 use crate::message::{DATA_BYTES, Message};
 use crate::wire::Wire;
 use esker_base::checksum::crc32c_append;
 use esker_base::{Error, FileKind, WriteHint};
-use esker_lsm::{FOLLOWS, LiveFiles, Origin, RESTORING};
+use esker_lsm::{FOLLOWS, LiveFiles, Origin, StagedCopy, settle_staged_copy};
 use esker_storage::Storage;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 const CURRENT: &str = "CURRENT";
-/// The name of `CURRENT` before it is installed.
-const CURRENT_PARTIAL: &str = "CURRENT.new";
 
 /// How long the primary may be silent within a base.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,17 +25,23 @@ pub(crate) struct Begun {
     pub(crate) files: u32,
 }
 
-/// Sends `files`, which are a copy of `origin`.
+/// Sends `files`, which are a copy of `origin`. Nothing is sent of files with damage: the follower keeps what it has.
 pub(crate) fn send(wire: &mut Wire, files: &LiveFiles, origin: Origin) -> Result<()> {
     let tables = files.tables();
+    for name in &tables {
+        files.verify(name)?;
+        // A large database takes long, and the follower waits.
+        wire.send(&Message::Alive { last: files.flushed_through() })?;
+    }
     let names: Vec<&str> = tables.iter().map(String::as_str).chain(files.manifest()).collect();
-    let opened = names.iter().map(|name| Ok((*name, files.open(name)?)));
-    let opened = opened.collect::<Result<Vec<_>>>()?;
-    let lengths = opened.iter().map(|(_, file)| file.len()).collect::<Result<Vec<u64>, Error>>()?;
+    let lengths = names.iter().map(|name| files.open(name)?.len());
+    let lengths = lengths.collect::<Result<Vec<u64>, Error>>()?;
     let (count, bytes) = (names.len() as u32, lengths.iter().sum());
     wire.send(&Message::Base { origin, files: count, bytes })?;
-    for ((name, file), bytes) in opened.iter().zip(lengths) {
-        wire.send(&Message::File { name: (*name).to_owned(), bytes })?;
+    for (name, bytes) in names.into_iter().zip(lengths) {
+        // One at a time: there may be more of them than a process may have open.
+        let file = files.open(name)?;
+        wire.send(&Message::File { name: name.to_owned(), bytes })?;
         let (mut at, mut crc32c) = (0, 0);
         while at < bytes {
             let mut data = vec![0; (DATA_BYTES as u64).min(bytes - at) as usize];
@@ -70,17 +74,12 @@ pub(crate) fn expect_follower_or_nothing(storage: &dyn Storage) -> Result<()> {
     }
 }
 
-/// Receives the files of a base into `storage`, which holds a follower, or nothing. Nothing of what was there is left.
+/// Receives the files of a base into `storage`, which holds a follower, or nothing. What was there stays as it is until
+/// [`install`] is called. The caller has the lock of the storage.
 pub(crate) fn receive(wire: &mut Wire, storage: &dyn Storage, begun: Begun) -> Result<()> {
-    let _lock = storage.lock()?;
     expect_follower_or_nothing(storage)?;
     let Begun { origin, files } = begun;
-    Origin::new(origin.database, 0).write(storage)?;
-    if !storage.exists(RESTORING)? {
-        storage.create(RESTORING, WriteHint::of(FileKind::Meta))?.sync()?;
-        storage.sync_names()?;
-    }
-    clear(storage)?;
+    let staged = StagedCopy::begin(storage, origin.database)?;
     let mut names = BTreeSet::new();
     loop {
         match wire.receive(PATIENCE)? {
@@ -88,19 +87,24 @@ pub(crate) fn receive(wire: &mut Wire, storage: &dyn Storage, begun: Begun) -> R
                 if !is_of_database(&name) || !names.insert(name.clone()) {
                     return Err(wire.broken(format!("a base has a file {name:?}")));
                 }
-                let stored = if name == CURRENT { CURRENT_PARTIAL } else { &name };
-                receive_file(wire, storage, stored, bytes)?;
+                receive_file(wire, storage, &staged.name_of(&name), bytes)?;
             }
             Message::BaseEnd if names.len() == files as usize && names.contains(CURRENT) => break,
             Message::BaseEnd => return Err(wire.broken("a base lacks files")),
             other => return Err(wire.unexpected(&other, "a file")),
         }
     }
-    origin.write(storage)?;
-    storage.rename(CURRENT_PARTIAL, CURRENT)?;
-    storage.sync_names()?;
-    storage.remove(RESTORING)?;
-    Ok(storage.sync_names()?)
+    Ok(staged.commit(origin)?)
+}
+
+/// Puts a base that was received as a whole in the place of what was there, or removes one that was received in part.
+pub(crate) fn install(storage: &dyn Storage) -> Result<()> {
+    if storage.exists(FOLLOWS)? {
+        let _lock = storage.lock()?;
+        expect_follower_or_nothing(storage)?;
+        settle_staged_copy(storage)?;
+    }
+    Ok(())
 }
 
 fn receive_file(wire: &mut Wire, storage: &dyn Storage, name: &str, bytes: u64) -> Result<()> {
@@ -126,20 +130,6 @@ fn receive_file(wire: &mut Wire, storage: &dyn Storage, name: &str, bytes: u64) 
     Ok(file.sync()?)
 }
 
-/// Removes all files but the two that say what the directory is: first the one that makes it a database.
-fn clear(storage: &dyn Storage) -> Result<()> {
-    if storage.exists(CURRENT)? {
-        storage.remove(CURRENT)?;
-        storage.sync_names()?;
-    }
-    for name in storage.list()? {
-        if name != RESTORING && name != FOLLOWS {
-            storage.remove(&name)?;
-        }
-    }
-    Ok(storage.sync_names()?)
-}
-
 /// Whether a copy of a database may have a file of this name.
 fn is_of_database(name: &str) -> bool {
     let digits = name.strip_suffix(".tables").or_else(|| name.strip_suffix(".manifest"));
@@ -151,6 +141,111 @@ fn is_of_database(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Stop;
+    use esker_base::{Rng, SystemClock};
+    use esker_lsm::{Db, Env, Replica, Settings};
+    use esker_storage::{FaultStorage, MemoryStorage};
+    use std::io::Write;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    /// What `send` sends after `Base`, and what it is a copy of.
+    fn base_of(db: &Db) -> (Begun, Vec<Message>) {
+        let files = db.live_files().unwrap();
+        let (tables, mut messages) = (files.tables(), Vec::new());
+        let names: Vec<&str> = tables.iter().map(String::as_str).chain(files.manifest()).collect();
+        for name in &names {
+            let file = files.open(name).unwrap();
+            let mut data = vec![0; file.len().unwrap() as usize];
+            file.read_exact_at(0, &mut data).unwrap();
+            let crc32c = crc32c_append(0, &data);
+            messages.push(Message::File { name: (*name).to_owned(), bytes: data.len() as u64 });
+            messages.push(Message::Data(data));
+            messages.push(Message::FileEnd { crc32c });
+        }
+        messages.push(Message::BaseEnd);
+        let origin = db.lineage().unwrap().origin();
+        (Begun { origin, files: names.len() as u32 }, messages)
+    }
+
+    /// Receives a base as a follower does that has no copy open.
+    fn take(storage: &FaultStorage, (begun, messages): &(Begun, Vec<Message>)) -> Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut primary = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, peer) = listener.accept().unwrap();
+        let mut wire =
+            Wire::new(socket, peer, Arc::new(SystemClock::new()), Stop::default()).unwrap();
+        wire.trust();
+        // All of it fits what the system keeps of a connection.
+        let bytes: Vec<u8> = messages.iter().flat_map(Message::encode).collect();
+        assert!(bytes.len() < 32 << 10, "{}", bytes.len());
+        primary.write_all(&bytes).unwrap();
+        primary.shutdown(Shutdown::Write).unwrap();
+        receive(&mut wire, storage, *begun)?;
+        install(storage)
+    }
+
+    /// The value of the only key.
+    fn value(storage: &FaultStorage) -> Vec<u8> {
+        let env = Env::over(Arc::new(storage.clone()));
+        let replica = Replica::open_with(env, small()).unwrap();
+        let value = replica.db().default_keyspace().get("key").unwrap().unwrap().to_vec();
+        replica.close().unwrap();
+        value
+    }
+
+    fn small() -> Settings {
+        Settings::default().segment_bytes(64 << 10).memory_bytes(16 << 20)
+    }
+
+    /// Two bases of one primary, which has changed between them.
+    fn bases() -> [(Begun, Vec<Message>); 2] {
+        let db = Db::open_with(Env::over(Arc::new(MemoryStorage::new())), small()).unwrap();
+        ["old", "new"].map(|value| {
+            db.default_keyspace().put("key", value).unwrap();
+            base_of(&db)
+        })
+    }
+
+    /// The power fails at each call that changes a file while a base replaces a copy.
+    #[test]
+    fn a_base_that_a_power_loss_cuts_leaves_the_copy_or_replaces_it() {
+        let [old, new] = bases();
+        let (mut kept, mut replaced) = (0, 0);
+        for cut in 0.. {
+            let storage = FaultStorage::new(Rng::new(cut));
+            take(&storage, &old).unwrap();
+            storage.crash_after(cut);
+            if take(&storage, &new).is_ok() {
+                let storage = storage.crash();
+                assert_eq!(value(&storage), b"new");
+                assert!(kept > 0 && replaced > 0, "{kept} and {replaced}");
+                return;
+            }
+            let storage = storage.crash();
+            install(&storage).unwrap();
+            match &value(&storage)[..] {
+                b"old" => kept += 1,
+                b"new" => replaced += 1,
+                other => panic!("{other:?} after a cut at {cut}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_base_that_a_full_disk_cuts_leaves_the_copy() {
+        let [old, new] = bases();
+        for free in [0, 1, 100, 300] {
+            let storage = FaultStorage::new(Rng::new(free));
+            take(&storage, &old).unwrap();
+            storage.set_space_limit(Some(storage.used_bytes() + free));
+            assert!(take(&storage, &new).is_err(), "{free}");
+            storage.set_space_limit(None);
+            assert_eq!(value(&storage), b"old");
+            take(&storage, &new).unwrap();
+            assert_eq!(value(&storage), b"new");
+        }
+    }
 
     #[test]
     fn a_base_has_files_of_a_database_only() {

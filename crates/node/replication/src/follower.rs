@@ -239,19 +239,16 @@ impl Follower {
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        let replica = match shared.storage.exists(CURRENT)? {
-            true => Some(shared.open(0)?),
-            false => None,
-        };
+        let replica = shared.reopen()?;
         let following = shared.clone();
         let body = Box::new(move || following.run(replica));
         let thread = Threads.spawn("esker-following", Priority::Normal, body)?;
         Ok(Follower { shared, thread })
     }
 
-    /// Returns the database, for reading. `None` until the first base is there, and during another one.
+    /// Returns the database, for reading. `None` until the first base is there, and while another one is installed.
     ///
-    /// When a base replaces it, calls of this handle fail with [`Error::Closed`](esker_base::Error::Closed): then ask
+    /// While a base arrives, it shows what was there before. When the base replaces it, calls of this handle fail with [`Error::Closed`](esker_base::Error::Closed): then ask
     /// again.
     pub fn db(&self) -> Option<Db> {
         self.shared.state.lock().db.clone()
@@ -345,6 +342,15 @@ impl Shared {
         Ok(replica)
     }
 
+    /// Opens the database, if there is one.
+    fn reopen(&self) -> Result<Option<Replica>> {
+        base::install(&*self.storage)?;
+        match self.storage.exists(CURRENT)? {
+            true => Ok(Some(self.open(0)?)),
+            false => Ok(None),
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state.lock());
         self.changed.notify_all();
@@ -381,6 +387,9 @@ impl Shared {
 
     /// Follows by one connection, until it ends.
     fn follow(&self, replica: &mut Option<Replica>) -> Result<()> {
+        if replica.is_none() {
+            *replica = self.reopen()?;
+        }
         let mut wire = self.connect()?;
         self.greet(&mut wire)?;
         wire.trust();
@@ -390,17 +399,24 @@ impl Shared {
                 None => return Ok(()),
             };
             self.change(|state| {
-                state.db = None;
-                state.caught_up_at = None;
-                (state.stats.applied, state.stats.is_connected) = (0, true);
+                state.stats.is_connected = true;
                 state.stats.error = None;
                 state.stats.is_in_base = true;
             });
+            // A replica that is open has the lock.
+            let lock = replica.is_none().then(|| self.storage.lock()).transpose()?;
+            base::receive(&mut wire, &*self.storage, begun)?;
+            drop(lock);
+            self.change(|state| {
+                state.db = None;
+                state.caught_up_at = None;
+                state.stats.applied = 0;
+            });
             if let Some(replica) = replica.take() {
-                // Whatever is left of it is removed.
+                // The base replaces it.
                 let _ = replica.close();
             }
-            base::receive(&mut wire, &*self.storage, begun)?;
+            base::install(&*self.storage)?;
             *replica = Some(self.open(1)?);
         }
     }
@@ -467,7 +483,14 @@ impl Shared {
         };
         let (name, encrypts) = (self.settings.name.clone(), self.storage.encryption().is_some());
         wire.send(&Message::Follow { origin, next, name, encrypts })?;
-        let replica = match (wire.receive(PATIENCE)?, replica) {
+        let answer = loop {
+            match wire.receive(PATIENCE)? {
+                // It prepares a base.
+                Message::Alive { .. } => {}
+                answer => break answer,
+            }
+        };
+        let replica = match (answer, replica) {
             (Message::GoOn { origin: now }, Some(replica)) if now.database == origin.database => {
                 replica.go_on(now)?;
                 replica

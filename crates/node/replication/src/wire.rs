@@ -213,11 +213,12 @@ impl Wire {
     pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Message> {
         let mut since = self.clock.now();
         loop {
-            if let Some(message) = self.decoded()? {
-                return Ok(message);
-            }
+            // Before what has arrived: a peer that never stops sending would keep this side from ending.
             if self.stop.is_set() {
                 return Err(self.lost("it was stopped"));
+            }
+            if let Some(message) = self.decoded()? {
+                return Ok(message);
             }
             match self.fill()? {
                 true => since = self.clock.now(),

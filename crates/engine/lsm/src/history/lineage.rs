@@ -10,6 +10,7 @@
 //!
 //! Both begin with a line `NAME 1 CHECKSUM`. The checksum is of the lines that follow.
 
+use super::staged_copy;
 use crate::manifest::manifest_file::CURRENT;
 use esker_base::checksum::crc32c;
 use esker_base::{ChangesError, Error, FileKind, Result, Rng, Seqno, WriteHint};
@@ -102,8 +103,13 @@ impl Origin {
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.
     pub fn write(&self, storage: &dyn Storage) -> Result<()> {
+        self.write_as(storage, FOLLOWS)
+    }
+
+    /// Writes the file under another name, from which it is renamed.
+    pub(crate) fn write_as(&self, storage: &dyn Storage, name: &str) -> Result<()> {
         let Origin { database, opening } = self;
-        write(storage, FOLLOWS, FOLLOWS_MAGIC, &format!("{database:016x} {opening:016x}\n"))
+        write(storage, name, FOLLOWS_MAGIC, &format!("{database:016x} {opening:016x}\n"))
     }
 }
 
@@ -116,6 +122,11 @@ impl Origin {
 pub fn promote(storage: &dyn Storage) -> Result<Origin> {
     let dir = storage.describe();
     let _lock = storage.lock()?;
+    if !storage.exists(FOLLOWS)? {
+        return Err(ChangesError::NoCopy { dir }.into());
+    }
+    // A newer copy may have arrived.
+    staged_copy::settle(storage)?;
     let origin = Origin::read(storage)?.ok_or(ChangesError::NoCopy { dir: dir.clone() })?;
     if !storage.exists(CURRENT)? {
         let reason = "the copy in it is not complete; let it follow the original again".into();

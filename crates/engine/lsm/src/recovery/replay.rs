@@ -13,6 +13,7 @@
 //!    else is written. So what was rejected once stays rejected, however often recovery is interrupted.
 
 use super::unlisted_files::file_names::file_id_in;
+use crate::history::staged_copy::RESTORING;
 use crate::log::pmem_wal::POOL_ALIGNMENT;
 use crate::log::torn_tail::{FramesBehind, TornTail};
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
@@ -31,9 +32,6 @@ use esker_storage::{ReadableFile, Storage};
 use esker_table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A file that a restore of a backup creates first, and removes once there is a database.
-pub const RESTORING: &str = "RESTORING";
 
 /// What is on a storage before it is opened.
 pub(crate) enum DirectoryState {

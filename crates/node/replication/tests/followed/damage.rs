@@ -55,7 +55,24 @@ fn error_after(place: &Place, sent: &[Message]) -> ReplicationError {
     })
 }
 
+/// Greets a follower, goes on where it is, and sends this. Returns when the follower has ended the connection.
 fn play(socket: &TcpStream, sent: &[Message]) {
+    let origin = greet(socket);
+    send(socket, &[&[Message::GoOn { origin }], sent].concat());
+    let (mut socket, mut bytes) = (socket, [0; 4096]);
+    // Until it has ended the connection.
+    while socket.read(&mut bytes).is_ok_and(|count| count > 0) {}
+}
+
+/// Sends messages to a follower, which may end the connection at any of them.
+pub fn send(mut socket: &TcpStream, sent: &[Message]) {
+    for message in sent {
+        let _ = socket.write_all(&message.encode());
+    }
+}
+
+/// Takes what a follower says first, as a primary that asks for no secret. Returns what it is a copy of.
+pub fn greet(socket: &TcpStream) -> Origin {
     let mut decoder = Decoder::default();
     let mut next = || {
         let (mut from, mut bytes) = (socket, [0; 4096]);
@@ -68,18 +85,10 @@ fn play(socket: &TcpStream, sent: &[Message]) {
             decoder.feed(&bytes[..count]);
         }
     };
-    let (mut socket, mut bytes) = (socket, [0; 4096]);
     assert!(matches!(next(), Message::Hello { .. }));
-    let welcome = Message::Welcome { version: VERSION, authenticates: false };
-    socket.write_all(&welcome.encode()).unwrap();
+    send(socket, &[Message::Welcome { version: VERSION, authenticates: false }]);
     let Message::Follow { origin, .. } = next() else { panic!() };
-    socket.write_all(&Message::GoOn { origin }.encode()).unwrap();
-    for message in sent {
-        // It may end the connection at any of them.
-        let _ = socket.write_all(&message.encode());
-    }
-    // Until it has ended the connection.
-    while socket.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    origin
 }
 
 #[test]

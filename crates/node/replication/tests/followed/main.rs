@@ -5,6 +5,7 @@
 )]
 
 mod authentication;
+mod bases;
 mod cuts;
 mod damage;
 mod following;
