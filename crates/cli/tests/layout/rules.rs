@@ -2,14 +2,14 @@
 
 use crate::source::{code_of, lines_with_word};
 
-/// The folders that hold crates: the product, and the laboratory.
-pub const BUILDINGS: [&str; 2] = ["crates", "lab"];
+/// The folders that hold crates: the product, what carries it to other languages, and the laboratory.
+pub const BUILDINGS: [&str; 3] = ["crates", "bindings", "lab"];
 
 /// The most lines of a source.
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 28] = [
+pub const LAYERS: [&str; 29] = [
     "base",
     "api",
     "uring",
@@ -31,6 +31,7 @@ pub const LAYERS: [&str; 28] = [
     "replication",
     "esker",
     "tokio",
+    "rocksdb",
     "workload",
     "bench",
     "novelsm",
@@ -40,19 +41,22 @@ pub const LAYERS: [&str; 28] = [
     "lab",
 ];
 
-/// Crates that measure or serve any store, and so must not know ours.
-const KNOW_ONLY_TRAITS: [(&str, &[&str]); 4] = [
+/// Crates that measure or serve any store, and so must not know ours; and those that carry the product
+/// to other languages, which know its façade only.
+const KNOW_ONLY_TRAITS: [(&str, &[&str]); 5] = [
     ("api", &["base"]),
     ("workload", &["base", "api"]),
     ("bench", &["base", "api", "workload"]),
     ("target", &["base", "api", "nvme", "tls", "uring"]),
+    ("rocksdb", &["esker"]),
 ];
 
 /// Crates that may hold unsafe code somewhere.
-const MAY_HOLD_UNSAFE: [&str; 6] = ["pmem", "memtable", "uring", "flash", "tls", "peers"];
+const MAY_HOLD_UNSAFE: [&str; 7] =
+    ["pmem", "memtable", "uring", "flash", "tls", "rocksdb", "peers"];
 
 /// The places, as beginnings of paths.
-const UNSAFE_PLACES: [&str; 9] = [
+const UNSAFE_PLACES: [&str; 10] = [
     "crates/engine/pmem/",
     "crates/engine/memtable/src/segment.rs",
     "crates/engine/memtable/src/segment/",
@@ -62,6 +66,7 @@ const UNSAFE_PLACES: [&str; 9] = [
     "crates/node/tls/src/s2n/pipes.rs",
     // A test that sees system calls, which no safe interface offers.
     "crates/engine/lsm/tests/power_cut/ptrace.rs",
+    "bindings/",
     "lab/peers/",
 ];
 
@@ -116,6 +121,9 @@ pub fn unsafe_use(path: &str, text: &str) -> Vec<String> {
             continue;
         }
         let line = code.lines().nth(number - 1).unwrap_or_default();
+        if is_type_of_callback(line) {
+            continue;
+        }
         let declares = line.contains("unsafe fn") || line.contains("unsafe trait");
         let before = &lines[number.saturating_sub(1 + REASON_WITHIN_LINES)..number];
         let reason = if declares { "# Safety" } else { "SAFETY:" };
@@ -127,6 +135,11 @@ pub fn unsafe_use(path: &str, text: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Whether a line names the type of a function of C, and does nothing.
+fn is_type_of_callback(line: &str) -> bool {
+    line.split_once("unsafe extern ").is_some_and(|(_, rest)| rest.contains("fn("))
 }
 
 /// Whether the documentation above a declaration, however long, has its contract.
@@ -154,7 +167,7 @@ pub fn forbids_unsafe(name: &str, root: &str) -> Vec<String> {
     let level = if MAY_HOLD_UNSAFE.contains(&name) { "deny" } else { "forbid" };
     let code = code_of(root);
     let says = |level: &str| code.contains(&format!("#![{level}(unsafe_code)]"));
-    if says(level) || says("forbid") || name == "uring" || name == "peers" {
+    if says(level) || says("forbid") || ["uring", "rocksdb", "peers"].contains(&name) {
         return Vec::new();
     }
     vec![format!("crate {name} does not say #![{level}(unsafe_code)]")]
@@ -297,6 +310,8 @@ mod tests {
         let path = "crates/engine/pmem/src/map.rs";
         assert_eq!(unsafe_use(path, "unsafe { x() }").len(), 1);
         assert_eq!(unsafe_use(path, "unsafe impl Send for X {}").len(), 1);
+        assert!(unsafe_use(path, "type F = unsafe extern \"C\" fn(u8);").is_empty());
+        assert_eq!(unsafe_use(path, "unsafe extern \"C\" { fn x(); }").len(), 1);
         assert_eq!(unsafe_use(path, "/// Does.\nunsafe fn x() {}").len(), 1);
         assert!(unsafe_use(path, "/// # Safety\n/// Never.\nunsafe fn x() {}").is_empty());
         let method = "    unsafe fn x() {}";

@@ -1,0 +1,43 @@
+//! Write batches, and batches that are read before they are written.
+
+mod functions;
+pub mod indexed;
+pub mod indexed_functions;
+pub mod indexed_reads;
+mod iterate;
+pub mod wire;
+
+use crate::border::Result;
+use crate::database::Open;
+use crate::writes::Write;
+use esker::WriteBatch;
+use wire::{Record, Wire};
+
+pub(crate) use {
+    functions::FUNCTIONS, indexed_functions::FUNCTIONS as INDEXED,
+    indexed_reads::FUNCTIONS as INDEXED_READS, iterate::FUNCTIONS as ITERATE,
+};
+
+/// The records of a batch as Esker's batch.
+///
+/// # Errors
+/// If the bytes are damaged, or name an unknown column family.
+pub fn to_esker(open: &Open, batch: &Wire) -> Result<WriteBatch> {
+    let mut all = WriteBatch::new();
+    let mut last = open.default.clone();
+    for record in batch.records() {
+        let (id, record) = record?;
+        let write = match record {
+            Record::Put(key, value) => Write::Put(key, value),
+            Record::Delete(key) | Record::SingleDelete(key) => Write::Delete(key),
+            Record::Merge(key, operand) => Write::Merge(key, operand),
+            Record::DeleteRange(start, end) => Write::DeleteRange(start, end),
+            Record::LogData(_) => continue,
+        };
+        if last.id() != id {
+            last = open.family(id)?;
+        }
+        write.add_to(&mut all, &last)?;
+    }
+    Ok(all)
+}

@@ -1,0 +1,204 @@
+//! Open databases and their column families, as handles of C programs refer to them.
+
+use crate::border::{Result, Status};
+use crate::filter::Filter;
+use crate::logger::Logger;
+use crate::merge::Operator;
+use crate::options::Options;
+use crate::prefix::Prefix;
+use crate::slots::{Slots, slot_of};
+use crate::statistics::Statistics;
+use esker::backup::LiveFiles;
+use esker::{Db, Keyspace, KeyspaceId, Value};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+/// RocksDB's `rocksdb_t`, `rocksdb_transactiondb_t` and `rocksdb_optimistictransactiondb_t`.
+#[derive(Clone)]
+pub struct Database {
+    /// What all handles of the open database share.
+    pub open: Arc<Open>,
+}
+
+/// An open database. Column families, iterators and transactions keep it in memory, but not open:
+/// `rocksdb_close` closes it.
+pub struct Open {
+    /// The database.
+    pub db: Db,
+    /// Where it is.
+    pub path: String,
+    /// The default column family.
+    pub default: Arc<Family>,
+    /// The options of the open.
+    pub options: Options,
+    /// How long a write outside of transactions waits for a lock. `None` if it takes no lock.
+    pub lock_timeout: Option<Duration>,
+    /// What merges and filters call.
+    pub slots: Arc<Slots>,
+    /// All column families by id, those that were dropped included.
+    families: RwLock<BTreeMap<u32, Arc<Family>>>,
+    /// Names of transactions, each of which one transaction has.
+    names: Mutex<HashSet<Vec<u8>>>,
+    /// Files that stay while the program has disabled their deletion.
+    kept_files: Mutex<Option<LiveFiles>>,
+}
+
+/// A column family of an open database.
+pub struct Family {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// How long entries live after they were written.
+    pub ttl: Option<Duration>,
+    /// Which prefixes iterators keep to.
+    pub prefix: Option<Arc<Prefix>>,
+    /// The merge operator.
+    pub merge: Option<Arc<Operator>>,
+    /// The compaction filter.
+    pub filter: Option<Arc<Filter>>,
+}
+
+impl Family {
+    /// Returns the family of `keyspace` as `options` open it, and fills its slot.
+    pub fn new(
+        keyspace: Keyspace,
+        options: &Options,
+        ttl: Option<Duration>,
+        slots: &Slots,
+    ) -> Result<Self> {
+        let settings = keyspace.settings()?;
+        match slot_of(&settings) {
+            Some(slot) => slots.fill(slot, options.merge.clone(), options.filter.clone()),
+            None if options.merge.is_some() => {
+                return Err(Status::unsupported(format!(
+                    "column family {:?} cannot have a merge operator: it was created by another \
+                     program of Esker, or the database has too many column families",
+                    keyspace.name()
+                )));
+            }
+            None => {}
+        }
+        if let (Some(filter), None) = (&options.filter, settings.compaction_filter) {
+            return Err(Status::unsupported(format!(
+                "column family {:?} was created without a compaction filter, so it cannot be opened with \
+                 {:?}",
+                keyspace.name(),
+                filter.name()
+            )));
+        }
+        let (prefix, merge, filter) =
+            (options.prefix.clone(), options.merge.clone(), options.filter.clone());
+        Ok(Family { keyspace, ttl, prefix, merge, filter })
+    }
+
+    /// The id in write batches.
+    pub fn id(&self) -> u32 {
+        self.keyspace.id().0
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.keyspace.name()
+    }
+}
+
+impl Open {
+    /// Returns an open database with these families.
+    pub fn new(
+        db: Db,
+        path: &str,
+        options: &Options,
+        slots: Arc<Slots>,
+        families: Vec<Arc<Family>>,
+        lock_timeout: Option<Duration>,
+    ) -> Result<Self> {
+        let families: BTreeMap<_, _> =
+            families.into_iter().map(|family| (family.id(), family)).collect();
+        let default = families.get(&KeyspaceId::DEFAULT.0).cloned();
+        let missing = || Status::invalid("Default column family not specified");
+        Ok(Open {
+            db,
+            path: path.to_owned(),
+            default: default.ok_or_else(missing)?,
+            options: options.clone(),
+            lock_timeout,
+            slots,
+            families: RwLock::new(families),
+            names: Mutex::default(),
+            kept_files: Mutex::default(),
+        })
+    }
+
+    /// Adds a family.
+    pub fn add(&self, family: Arc<Family>) {
+        let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
+        families.insert(family.id(), family);
+    }
+
+    /// The family with an id of a write batch.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn family(&self, id: u32) -> Result<Arc<Family>> {
+        if id == KeyspaceId::DEFAULT.0 {
+            return Ok(self.default.clone());
+        }
+        let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
+        let unknown = || Status::invalid("Invalid column family specified in write batch");
+        families.get(&id).cloned().ok_or_else(unknown)
+    }
+
+    /// The families that are not dropped.
+    pub fn families(&self) -> Vec<Arc<Family>> {
+        let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
+        families.values().filter(|family| family.keyspace.settings().is_ok()).cloned().collect()
+    }
+
+    /// The names of transactions that are in use.
+    pub fn names(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Files that stay while the program has disabled their deletion.
+    pub fn kept_files(&self) -> MutexGuard<'_, Option<LiveFiles>> {
+        self.kept_files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is counted, if the program asked for it.
+    pub fn statistics(&self) -> Option<&Statistics> {
+        self.options.statistics.as_deref()
+    }
+
+    /// Where messages go.
+    pub fn logger(&self) -> Option<&Arc<Logger>> {
+        self.options.logger.as_ref()
+    }
+
+    /// Sequence number of the last write.
+    pub fn last_seqno(&self) -> u64 {
+        esker::api::Snapshot::seqno(&self.db.snapshot())
+    }
+}
+
+/// RocksDB's `rocksdb_pinnableslice_t`.
+pub struct Pinned(pub Value);
+
+impl Open {
+    /// Opens the families that a writer has created since.
+    ///
+    /// # Errors
+    /// If one cannot be opened.
+    pub fn refresh(&self) -> Result<()> {
+        for info in self.db.keyspaces() {
+            let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
+            let is_known = families.contains_key(&info.id.0);
+            drop(families);
+            if !is_known {
+                let keyspace = self.db.open_keyspace(&info.name)?;
+                let plain = Options::default();
+                self.add(Arc::new(Family::new(keyspace, &plain, None, &self.slots)?));
+            }
+        }
+        Ok(())
+    }
+}

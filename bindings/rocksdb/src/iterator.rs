@@ -1,0 +1,277 @@
+//! Iterators.
+
+use crate::batch::indexed::Writes;
+use crate::border::{Array, ErrorOut};
+use crate::border::{Bytes, Handle, Out, Result, Status, c_api};
+use crate::database::{Database, Family, Open};
+use crate::overlay::Overlay;
+use crate::prefix::Prefix;
+use crate::reads::{ReadOptions, Slice};
+use esker::{Cursor, DbCursor, KeyRange};
+use std::ffi::{c_char, c_uchar};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// RocksDB's `rocksdb_iterator_t`.
+pub struct Iter {
+    open: Arc<Open>,
+    family: Arc<Family>,
+    options: ReadOptions,
+    /// The writes of a batch or of a transaction on top.
+    writes: Option<Arc<Writes>>,
+    cursor: Option<Source>,
+    /// The prefix that entries have, if the iterator keeps to one.
+    prefix: Option<Vec<u8>>,
+    /// Whether it is at an entry that its bounds and its prefix allow.
+    is_valid: bool,
+    status: Option<Status>,
+}
+
+/// What an iterator reads.
+enum Source {
+    Database(DbCursor),
+    WithWrites(Overlay<DbCursor>),
+}
+
+impl Source {
+    fn cursor(&mut self) -> &mut dyn Cursor {
+        match self {
+            Source::Database(cursor) => cursor,
+            Source::WithWrites(cursor) => cursor,
+        }
+    }
+
+    #[inline]
+    fn current(&self) -> Option<(&[u8], &[u8])> {
+        match self {
+            Source::Database(cursor) => cursor.current(),
+            Source::WithWrites(cursor) => cursor.current(),
+        }
+    }
+}
+
+impl Iter {
+    /// Returns an iterator over a column family, with the writes on top.
+    pub fn new(
+        open: &Arc<Open>,
+        family: &Arc<Family>,
+        options: Option<&ReadOptions>,
+        writes: Option<Arc<Writes>>,
+    ) -> Iter {
+        let mut iter = Iter {
+            open: open.clone(),
+            family: family.clone(),
+            options: options.cloned().unwrap_or_default(),
+            writes,
+            cursor: None,
+            prefix: None,
+            is_valid: false,
+            status: None,
+        };
+        iter.status = iter.begin().err();
+        iter
+    }
+
+    /// Takes the writes of a batch on top.
+    pub fn with_writes(self, writes: Option<Arc<Writes>>) -> Iter {
+        let Iter { open, family, options, .. } = self;
+        Iter::new(&open, &family, Some(&options), writes)
+    }
+
+    /// The column family.
+    pub fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    /// Begins at the snapshot of the options, or at the present.
+    fn begin(&mut self) -> Result<()> {
+        self.options.check()?;
+        let bound = |key: &Option<Vec<u8>>| key.clone();
+        let range = KeyRange {
+            start: bound(&self.options.lower).map_or(Bound::Unbounded, Bound::Included),
+            end: bound(&self.options.upper).map_or(Bound::Unbounded, Bound::Excluded),
+        };
+        let keyspace = &self.family.keyspace;
+        let cursor = match &self.options.snapshot {
+            Some(snapshot) => snapshot.cursor(keyspace, range.clone()),
+            None => self.open.db.cursor(keyspace, range.clone()),
+        }?;
+        self.cursor = Some(match &self.writes {
+            None => Source::Database(cursor),
+            Some(writes) => {
+                let family = self.family.clone();
+                Source::WithWrites(Overlay::new(cursor, writes.clone(), range, family))
+            }
+        });
+        Ok(())
+    }
+
+    /// Which prefixes it keeps to, if it does.
+    fn kept_prefix(&self) -> Option<&Prefix> {
+        let knobs = &self.options.knobs;
+        let keeps = knobs.is_on("prefix_same_as_start") && !knobs.is_on("total_order_seek");
+        self.family.prefix.as_deref().filter(|_| keeps)
+    }
+
+    /// Moves, and notes where it is.
+    fn go(&mut self, step: impl FnOnce(&mut dyn Cursor) -> esker::Result<()>) {
+        let Some(cursor) = &mut self.cursor else {
+            self.is_valid = false;
+            return;
+        };
+        let moved = step(cursor.cursor());
+        self.status = moved.err().map(Status::from);
+        self.is_valid = self.status.is_none() && cursor.current().is_some();
+        if self.prefix.is_some()
+            && let Some(key) = self.key()
+        {
+            let prefix = self.kept_prefix().and_then(|kept| kept.of(key));
+            self.is_valid = prefix == self.prefix.as_deref();
+        }
+    }
+
+    /// Moves to a place that does not depend on where it is. `target` is the key that it looks for.
+    fn seek(
+        &mut self,
+        target: Option<&[u8]>,
+        step: impl FnOnce(&mut dyn Cursor) -> esker::Result<()>,
+    ) {
+        if self.options.knobs.is_on("tailing") && self.options.snapshot.is_none() {
+            // It sees what was written since it was created.
+            self.status = self.begin().err();
+        }
+        if let Some(statistics) = self.open.statistics() {
+            statistics.count_seek();
+        }
+        let prefix = self.kept_prefix().zip(target);
+        self.prefix = prefix.and_then(|(kept, key)| kept.of(key)).map(<[u8]>::to_vec);
+        self.go(step);
+        if target.is_none() && self.is_valid {
+            // The prefix of the first entry.
+            let key = self.key().unwrap_or_default().to_vec();
+            self.prefix = self.kept_prefix().and_then(|kept| kept.of(&key)).map(<[u8]>::to_vec);
+        }
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.entry().map(|(key, _)| key)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.cursor.as_ref().filter(|_| self.is_valid)?.current()
+    }
+}
+
+/// Gives bytes that stay where they are until the iterator moves.
+fn lend(bytes: Option<&[u8]>, length: Out<usize>) -> *const c_char {
+    length.set(bytes.map_or(0, <[u8]>::len));
+    bytes.map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast())
+}
+
+impl crate::border::Fallback for Slice {
+    fn fallback() -> Self {
+        Slice::of(None)
+    }
+}
+
+c_api! {
+    fn rocksdb_create_iterator | rocksdb_transactiondb_create_iterator(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+    ) -> Handle<Iter> {
+        let open = &db.get().open;
+        Handle::new(Iter::new(open, &open.default, options.optional(), None))
+    }
+
+    fn rocksdb_create_iterator_cf | rocksdb_transactiondb_create_iterator_cf(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        family: Handle<Arc<Family>>,
+    ) -> Handle<Iter> {
+        Handle::new(Iter::new(&db.get().open, family.get(), options.optional(), None))
+    }
+
+    /// All iterators read at one snapshot.
+    try fn rocksdb_create_iterators(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        families: Array<Handle<Arc<Family>>>,
+        iterators: Out<Handle<Iter>>,
+        count: usize,
+    ) {
+        let open = &db.get().open;
+        let mut options = options.optional().cloned().unwrap_or_default();
+        options.snapshot.get_or_insert_with(|| open.db.snapshot());
+        for (at, family) in families.of(count).iter().enumerate() {
+            let iter = Iter::new(open, family.get(), Some(&options), None);
+            iterators.set_at(at, Handle::new(iter));
+        }
+        Ok(())
+    }
+
+    fn rocksdb_iter_destroy(iter: Handle<Iter>) {
+        drop(iter.take());
+    }
+
+    fn rocksdb_iter_valid(iter: Handle<Iter>) -> c_uchar {
+        c_uchar::from(iter.get().is_valid)
+    }
+
+    fn rocksdb_iter_seek_to_first(iter: Handle<Iter>) {
+        iter.change(|iter| iter.seek(None, |cursor| cursor.seek_first()));
+    }
+
+    fn rocksdb_iter_seek_to_last(iter: Handle<Iter>) {
+        iter.change(|iter| iter.seek(None, |cursor| cursor.seek_last()));
+    }
+
+    fn rocksdb_iter_seek(iter: Handle<Iter>, key: Bytes, length: usize) {
+        let key = key.of(length);
+        iter.change(|iter| iter.seek(Some(key), |cursor| cursor.seek(key)));
+    }
+
+    fn rocksdb_iter_seek_for_prev(iter: Handle<Iter>, key: Bytes, length: usize) {
+        let key = key.of(length);
+        iter.change(|iter| iter.seek(Some(key), |cursor| cursor.seek_back(key)));
+    }
+
+    fn rocksdb_iter_next(iter: Handle<Iter>) {
+        iter.change(|iter| iter.go(|cursor| cursor.next()));
+    }
+
+    fn rocksdb_iter_prev(iter: Handle<Iter>) {
+        iter.change(|iter| iter.go(|cursor| cursor.prev()));
+    }
+
+    fn rocksdb_iter_key(iter: Handle<Iter>, length: Out<usize>) -> *const c_char {
+        lend(iter.get().entry().map(|(key, _)| key), length)
+    }
+
+    fn rocksdb_iter_value(iter: Handle<Iter>, length: Out<usize>) -> *const c_char {
+        lend(iter.get().entry().map(|(_, value)| value), length)
+    }
+
+    fn rocksdb_iter_key_slice(iter: Handle<Iter>) -> Slice {
+        Slice::of(iter.get().entry().map(|(key, _)| key))
+    }
+
+    fn rocksdb_iter_value_slice(iter: Handle<Iter>) -> Slice {
+        Slice::of(iter.get().entry().map(|(_, value)| value))
+    }
+
+    fn rocksdb_iter_get_error(iter: Handle<Iter>, errptr: ErrorOut) {
+        if let Some(status) = &iter.get().status {
+            errptr.set(status);
+        }
+    }
+
+    /// Reads at the present from now on.
+    try fn rocksdb_iter_refresh(iter: Handle<Iter>) {
+        iter.change(|iter| {
+            iter.options.snapshot = None;
+            (iter.is_valid, iter.status) = (false, None);
+            iter.begin()
+        })
+    }
+}

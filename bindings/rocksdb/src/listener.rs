@@ -1,0 +1,90 @@
+//! Listeners: callbacks for the flushes and compactions that a program asks for.
+//!
+//! Esker's background work calls none of them. A callback gets a job without numbers: the functions that
+//! read these return zero.
+
+use crate::border::callback::{Destructor, State};
+use crate::border::{Handle, Out, c_api};
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+/// The job that a callback gets: the name of the column family.
+pub struct Job {
+    /// The name.
+    pub family: String,
+}
+
+type Told = Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const Job)>;
+
+/// RocksDB's `rocksdb_eventlistener_t`.
+pub struct Listener {
+    state: State,
+    flush_begin: Told,
+    flush_completed: Told,
+    compaction_begin: Told,
+    compaction_completed: Told,
+}
+
+impl Listener {
+    /// Calls a callback with the database, and with the job.
+    fn call(&self, told: Told, db: *const c_void, family: &str) {
+        let job = Job { family: family.to_owned() };
+        if let Some(told) = told {
+            // SAFETY: the arguments are those of `c.h`, and live during the call.
+            unsafe { told(self.state.get(), db, &job) };
+        }
+    }
+
+    /// A flush begins, or has ended. `db` is the program's pointer to the database.
+    pub fn flush(&self, has_ended: bool, db: *const c_void, family: &str) {
+        let told = if has_ended { self.flush_completed } else { self.flush_begin };
+        self.call(told, db, family);
+    }
+
+    /// A compaction begins, or has ended.
+    pub fn compaction(&self, has_ended: bool, db: *const c_void, family: &str) {
+        let told = if has_ended { self.compaction_completed } else { self.compaction_begin };
+        self.call(told, db, family);
+    }
+}
+
+c_api! {
+    /// Flushes and compactions that the program asks for call the first four callbacks.
+    fn rocksdb_eventlistener_create(
+        state: *mut c_void,
+        destructor: Destructor,
+        flush_begin: Told,
+        flush_completed: Told,
+        compaction_begin: Told,
+        compaction_completed: Told,
+        _subcompaction_begin: *mut c_void,
+        _subcompaction_completed: *mut c_void,
+        _external_file_ingested: *mut c_void,
+        _background_error: *mut c_void,
+        _stall_conditions_changed: *mut c_void,
+        _memtable_sealed: *mut c_void,
+    ) -> Handle<Arc<Listener>> {
+        let state = State::new(state, destructor);
+        Handle::new(Arc::new(Listener {
+            state,
+            flush_begin,
+            flush_completed,
+            compaction_begin,
+            compaction_completed,
+        }))
+    }
+
+    /// The name of the column family of a job.
+    fn rocksdb_flushjobinfo_cf_name | rocksdb_compactionjobinfo_cf_name(
+        job: Handle<Job>,
+        length: Out<usize>,
+    ) -> *const c_char {
+        let family = &job.get().family;
+        length.set(family.len());
+        family.as_ptr().cast()
+    }
+
+    fn rocksdb_eventlistener_destroy(listener: Handle<Arc<Listener>>) {
+        drop(listener.take());
+    }
+}

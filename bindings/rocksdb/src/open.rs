@@ -1,0 +1,434 @@
+//! Opening and closing of databases.
+
+use crate::border::{Array, Code, Handle, Out, Result, Status, Text, c_api};
+use crate::database::{Database, Family, Open};
+use crate::info_log;
+use crate::knobs::Knobs;
+use crate::options::Options;
+use crate::settings::{keyspace_settings, settings};
+use crate::slots::{Slots, free_slot, with_slot};
+use crate::transaction::timeout_of;
+use esker::env::Env;
+use esker::{DEFAULT_KEYSPACE, Db, Settings};
+use std::ffi::{c_char, c_int, c_uchar};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a database is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// For reading and writing.
+    Write,
+    /// For reading, at its present state.
+    ReadOnly,
+    /// For reading, and catching up with a writer.
+    Follow,
+}
+
+/// A column family to open.
+pub struct Wanted<'a> {
+    name: &'a str,
+    options: &'a Options,
+    ttl: Option<Duration>,
+}
+
+impl<'a> Wanted<'a> {
+    /// The default column family.
+    pub fn default_family(options: &'a Options) -> Self {
+        Wanted { name: DEFAULT_KEYSPACE, options, ttl: None }
+    }
+}
+
+/// A database with the families that were asked for, in their order.
+type Opened = (Database, Vec<Arc<Family>>);
+
+/// A time to live in seconds; zero and less is none.
+fn ttl_of(seconds: c_int) -> Option<Duration> {
+    u64::try_from(seconds).ok().filter(|&seconds| seconds > 0).map(Duration::from_secs)
+}
+
+/// Fails if the directory has a database of RocksDB.
+///
+/// # Errors
+/// Names the directory.
+fn refuse_rocksdb(path: &str) -> Result<()> {
+    let current = std::fs::read_to_string(Path::new(path).join("CURRENT")).unwrap_or_default();
+    if !current.starts_with("MANIFEST-") {
+        return Ok(());
+    }
+    Err(Status::invalid(format!(
+        "{path} holds a database of RocksDB, and this library is Esker's, which does not read its files; \
+         open it with RocksDB, and write its data to another directory"
+    )))
+}
+
+/// Whether there is a database at `path`.
+pub fn exists(path: &str, options: &Options) -> bool {
+    let in_memory = options.environment.as_ref().and_then(|env| env.storage(path));
+    match in_memory {
+        Some(storage) => esker::env::Storage::exists(&*storage, "CURRENT").unwrap_or(false),
+        None => Path::new(path).join("CURRENT").exists(),
+    }
+}
+
+fn open_db(path: &str, options: &Options, mode: Mode, settings: Settings) -> Result<Db> {
+    let in_memory = options.environment.as_ref().and_then(|env| env.storage(path));
+    let opened = match (in_memory, mode) {
+        (Some(storage), Mode::Write) => Db::open_with(Env::over(storage), settings),
+        (Some(storage), _) => Db::open_read_only_with(Env::over(storage), settings),
+        (None, Mode::Write) => Db::open(path, settings),
+        (None, Mode::ReadOnly) => Db::open_read_only(path, settings),
+        (None, Mode::Follow) => Db::open_follower(path, settings, None),
+    };
+    opened.map_err(|error| match error {
+        esker::Error::Locked { .. } => {
+            Status::new(Code::IoError, format!("lock hold by current process or another: {error}"))
+        }
+        error => error.into(),
+    })
+}
+
+/// Opens a database.
+///
+/// # Errors
+/// If the options do not allow it, or Esker cannot.
+pub fn open(
+    path: &str,
+    options: &Options,
+    wanted: &[Wanted<'_>],
+    mode: Mode,
+    lock_timeout: Option<Duration>,
+) -> Result<Opened> {
+    refuse_rocksdb(path)?;
+    for options in wanted.iter().map(|wanted| wanted.options).chain([options]) {
+        options.comparator.as_ref().map_or(Ok(()), |order| order.check())?;
+        options.refused.map_or(Ok(()), |reason| Err(Status::unsupported(reason)))?;
+    }
+    check_existence(path, options, mode)?;
+    let is_new = !exists(path, options);
+    let slots = Arc::new(Slots::default());
+    let default = wanted.iter().find(|it| it.name == DEFAULT_KEYSPACE);
+    let of_default = default.map_or(options, |wanted| wanted.options);
+    let keyspace = with_slot(keyspace_settings(of_default), 0, of_default.filter.is_some());
+    let settings = slots.add_to(settings(options)?.default_keyspace(keyspace));
+    let db = open_db(path, options, mode, settings)?;
+    let families = open_families(&db, options, wanted, mode, &slots);
+    let families = families.inspect_err(|_| drop(db.clone().close()))?;
+    if is_new || mode == Mode::Write {
+        info_log::begin(path, options, wanted.iter().map(|wanted| (wanted.name, wanted.options)));
+    }
+    keep_logs(&db, options, mode)?;
+    let all = families.clone();
+    let open = Open::new(db, path, options, slots, all, lock_timeout)?;
+    let open = Arc::new(open);
+    if let Some(statistics) = open.statistics() {
+        let weak = Arc::downgrade(&open);
+        statistics.attach(move || weak.upgrade().map(|open| open.db.stats()));
+    }
+    Ok((Database { open }, families))
+}
+
+/// Fails if the database is there and must not be, or the other way round.
+fn check_existence(path: &str, options: &Options, mode: Mode) -> Result<()> {
+    let is_there = exists(path, options);
+    let creates = mode == Mode::Write && options.knobs.is_on("create_if_missing");
+    if !is_there && mode != Mode::Write {
+        let what = format!("No such file or directory: {path}/CURRENT: there is no database");
+        return Err(Status::new(Code::IoError, what));
+    }
+    if !is_there && !creates {
+        let what = format!("{path}: does not exist (create_if_missing is false)");
+        return Err(Status::invalid(what));
+    }
+    if is_there && mode == Mode::Write && options.knobs.is_on("error_if_exists") {
+        return Err(Status::invalid(format!("{path}: exists (error_if_exists is true)")));
+    }
+    Ok(())
+}
+
+/// The consumer of changes that keeps logs for `rocksdb_get_updates_since`.
+const LOG_KEEPER: &str = "rocksdb:wal";
+
+/// Keeps flushed logs if the options ask for it, by time or by size.
+fn keep_logs(db: &Db, options: &Options, mode: Mode) -> Result<()> {
+    let megabytes = options.knobs.number("WAL_size_limit_MB", 0_u64);
+    let seconds = options.knobs.number("WAL_ttl_seconds", 0_u64);
+    if mode != Mode::Write || (megabytes == 0 && seconds == 0) {
+        return Ok(());
+    }
+    // A time alone has no bound in bytes.
+    let bound = if megabytes == 0 { 1 << 40 } else { (megabytes << 20).max(1 << 30) };
+    db.change_consumer(LOG_KEEPER, bound)?;
+    Ok(())
+}
+
+/// Opens the families that are wanted, and creates those that are missing if the options allow that.
+fn open_families(
+    db: &Db,
+    options: &Options,
+    wanted: &[Wanted<'_>],
+    mode: Mode,
+    slots: &Slots,
+) -> Result<Vec<Arc<Family>>> {
+    let there = db.keyspaces();
+    if !wanted.iter().any(|it| it.name == DEFAULT_KEYSPACE) {
+        return Err(Status::invalid("Default column family not specified"));
+    }
+    let unopened: Vec<&str> = there
+        .iter()
+        .map(|it| &it.name[..])
+        .filter(|name| !wanted.iter().any(|wanted| wanted.name == *name))
+        .collect();
+    if mode == Mode::Write && !unopened.is_empty() {
+        let names = unopened.join(", ");
+        return Err(Status::invalid(format!("Column families not opened: {names}")));
+    }
+    let creates = mode == Mode::Write && options.knobs.is_on("create_missing_column_families");
+    let missing = wanted.iter().find(|wanted| !there.iter().any(|it| it.name == wanted.name));
+    if let Some(missing) = missing.filter(|_| !creates) {
+        return Err(Status::invalid(format!("Column family not found: {}", missing.name)));
+    }
+    let open = |wanted: &Wanted<'_>| {
+        if db.open_keyspace(wanted.name).is_err() {
+            create(db, wanted.name, wanted.options)?;
+        }
+        let keyspace = db.open_keyspace(wanted.name)?;
+        Ok(Arc::new(Family::new(keyspace, wanted.options, wanted.ttl, slots)?))
+    };
+    wanted.iter().map(open).collect()
+}
+
+/// Creates a column family.
+///
+/// # Errors
+/// If there is one of this name, or the name is not valid.
+pub fn create(db: &Db, name: &str, options: &Options) -> Result<()> {
+    options.comparator.as_ref().map_or(Ok(()), |order| order.check())?;
+    options.refused.map_or(Ok(()), |reason| Err(Status::unsupported(reason)))?;
+    if db.open_keyspace(name).is_ok() {
+        return Err(Status::invalid("Column family already exists"));
+    }
+    let settings = keyspace_settings(options);
+    let settings = match free_slot(&db.keyspaces()) {
+        Some(slot) => with_slot(settings, slot, options.filter.is_some()),
+        None => settings,
+    };
+    db.keyspace(name, settings)?;
+    Ok(())
+}
+
+/// The arrays that name the families to open.
+#[derive(Clone, Copy)]
+struct Families {
+    count: c_int,
+    names: Array<Text>,
+    options: Array<Handle<Options>>,
+    /// The handles of the opened ones.
+    handles: Out<Handle<Arc<Family>>>,
+}
+
+impl Families {
+    /// Opens a database with these families. A null `ttls` is none.
+    fn open(
+        self,
+        options: &Options,
+        path: Text,
+        mode: Mode,
+        ttls: Option<Array<c_int>>,
+        lock_timeout: Option<Duration>,
+    ) -> Result<Handle<Database>> {
+        let count = usize::try_from(self.count).unwrap_or(0);
+        let ttls: Vec<c_int> = ttls.map_or(vec![0; count], |ttls| ttls.of(count).to_vec());
+        let all = self.names.of(count).iter().zip(self.options.of(count)).zip(ttls);
+        let wanted = all.map(|((name, options), ttl)| {
+            Ok(Wanted { name: name.get()?, options: options.get(), ttl: ttl_of(ttl) })
+        });
+        let wanted: Vec<_> = wanted.collect::<Result<_>>()?;
+        let (database, families) = open(path.get()?, options, &wanted, mode, lock_timeout)?;
+        for (at, family) in families.into_iter().enumerate() {
+            self.handles.set_at(at, Handle::new(family));
+        }
+        Ok(Handle::new(database))
+    }
+}
+
+fn open_default(
+    options: Handle<Options>,
+    path: Text,
+    mode: Mode,
+    ttl: c_int,
+    lock_timeout: Option<Duration>,
+) -> Result<Handle<Database>> {
+    let options = options.get();
+    let wanted = [Wanted { ttl: ttl_of(ttl), ..Wanted::default_family(options) }];
+    let (database, _) = open(path.get()?, options, &wanted, mode, lock_timeout)?;
+    Ok(Handle::new(database))
+}
+
+/// How long a write outside of transactions waits for locks, in a database of pessimistic ones.
+fn lock_timeout(options: Handle<Knobs>) -> Option<Duration> {
+    let millis = options.optional().map_or(1000, |it| it.number("default_lock_timeout", 1000_i64));
+    Some(timeout_of(millis))
+}
+
+c_api! {
+    try fn rocksdb_open | rocksdb_optimistictransactiondb_open(
+        options: Handle<Options>,
+        path: Text,
+    ) -> Handle<Database> {
+        open_default(options, path, Mode::Write, 0, None)
+    }
+
+    try fn rocksdb_open_with_ttl(
+        options: Handle<Options>,
+        path: Text,
+        ttl: c_int,
+    ) -> Handle<Database> {
+        open_default(options, path, Mode::Write, ttl, None)
+    }
+
+    try fn rocksdb_open_for_read_only(
+        options: Handle<Options>,
+        path: Text,
+        _error_if_wal_file_exists: c_uchar,
+    ) -> Handle<Database> {
+        open_default(options, path, Mode::ReadOnly, 0, None)
+    }
+
+    /// Nothing is written to the second directory: what RocksDB keeps there is a log of messages.
+    try fn rocksdb_open_as_secondary(
+        options: Handle<Options>,
+        path: Text,
+        _secondary_path: Text,
+    ) -> Handle<Database> {
+        open_default(options, path, Mode::Follow, 0, None)
+    }
+
+    try fn rocksdb_open_column_families | rocksdb_optimistictransactiondb_open_column_families(
+        options: Handle<Options>,
+        path: Text,
+        count: c_int,
+        names: Array<Text>,
+        family_options: Array<Handle<Options>>,
+        handles: Out<Handle<Arc<Family>>>,
+    ) -> Handle<Database> {
+        let families = Families { count, names, options: family_options, handles };
+        families.open(options.get(), path, Mode::Write, None, None)
+    }
+
+    try fn rocksdb_open_column_families_with_ttl(
+        options: Handle<Options>,
+        path: Text,
+        count: c_int,
+        names: Array<Text>,
+        family_options: Array<Handle<Options>>,
+        handles: Out<Handle<Arc<Family>>>,
+        ttls: Array<c_int>,
+    ) -> Handle<Database> {
+        let families = Families { count, names, options: family_options, handles };
+        let ttls = Some(ttls).filter(|ttls| !ttls.is_null());
+        families.open(options.get(), path, Mode::Write, ttls, None)
+    }
+
+    try fn rocksdb_open_for_read_only_column_families(
+        options: Handle<Options>,
+        path: Text,
+        count: c_int,
+        names: Array<Text>,
+        family_options: Array<Handle<Options>>,
+        handles: Out<Handle<Arc<Family>>>,
+        _error_if_wal_file_exists: c_uchar,
+    ) -> Handle<Database> {
+        let families = Families { count, names, options: family_options, handles };
+        families.open(options.get(), path, Mode::ReadOnly, None, None)
+    }
+
+    try fn rocksdb_open_as_secondary_column_families(
+        options: Handle<Options>,
+        path: Text,
+        _secondary_path: Text,
+        count: c_int,
+        names: Array<Text>,
+        family_options: Array<Handle<Options>>,
+        handles: Out<Handle<Arc<Family>>>,
+    ) -> Handle<Database> {
+        let families = Families { count, names, options: family_options, handles };
+        families.open(options.get(), path, Mode::Follow, None, None)
+    }
+
+    try fn rocksdb_transactiondb_open(
+        options: Handle<Options>,
+        transactions: Handle<Knobs>,
+        path: Text,
+    ) -> Handle<Database> {
+        open_default(options, path, Mode::Write, 0, lock_timeout(transactions))
+    }
+
+    try fn rocksdb_transactiondb_open_column_families(
+        options: Handle<Options>,
+        transactions: Handle<Knobs>,
+        path: Text,
+        count: c_int,
+        names: Array<Text>,
+        family_options: Array<Handle<Options>>,
+        handles: Out<Handle<Arc<Family>>>,
+    ) -> Handle<Database> {
+        let families = Families { count, names, options: family_options, handles };
+        families.open(options.get(), path, Mode::Write, None, lock_timeout(transactions))
+    }
+
+    try fn rocksdb_optimistictransactiondb_open_with_otxn_db_options(
+        options: Handle<Options>,
+        _transactions: Handle<Knobs>,
+        path: Text,
+    ) -> Handle<Database> {
+        open_default(options, path, Mode::Write, 0, None)
+    }
+
+    try fn rocksdb_optimistictransactiondb_open_column_families_with_otxn_db_options(
+        options: Handle<Options>,
+        _transactions: Handle<Knobs>,
+        path: Text,
+        count: c_int,
+        names: Array<Text>,
+        family_options: Array<Handle<Options>>,
+        handles: Out<Handle<Arc<Family>>>,
+    ) -> Handle<Database> {
+        let families = Families { count, names, options: family_options, handles };
+        families.open(options.get(), path, Mode::Write, None, None)
+    }
+
+    fn rocksdb_close | rocksdb_transactiondb_close | rocksdb_optimistictransactiondb_close(
+        db: Handle<Database>,
+    ) {
+        if let Some(db) = db.take() {
+            // Other handles may be there still: they fail from now on. An error has nowhere to go.
+            let _ = db.open.db.clone().close();
+        }
+    }
+
+    fn rocksdb_transactiondb_get_base_db | rocksdb_optimistictransactiondb_get_base_db(
+        db: Handle<Database>,
+    ) -> Handle<Database> {
+        Handle::new(db.get().clone())
+    }
+
+    fn rocksdb_transactiondb_close_base_db | rocksdb_optimistictransactiondb_close_base_db(
+        db: Handle<Database>,
+    ) {
+        drop(db.take());
+    }
+
+    fn rocksdb_get_db_identity(db: Handle<Database>, length: Out<usize>) -> *mut c_char {
+        let identity = format!("{:016x}", db.get().open.db.identity());
+        length.set(identity.len());
+        crate::border::memory::copy_text(&identity)
+    }
+
+    try fn rocksdb_try_catch_up_with_primary(db: Handle<Database>) {
+        let open = &db.get().open;
+        open.db.catch_up()?;
+        open.refresh()
+    }
+}

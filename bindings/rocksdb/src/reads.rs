@@ -1,0 +1,445 @@
+//! Gets, and the options of reads.
+
+use crate::border::pointers::slices;
+use crate::border::{Array, Bytes, Handle, Out, Result, Status, c_api, memory};
+use crate::database::{Database, Family, Open, Pinned};
+use crate::knobs::{HasKnobs, Knobs};
+use crate::snapshot::{SnapshotHandle, snapshot_of};
+use esker::{Snapshot, Value};
+use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::sync::Arc;
+
+/// RocksDB's `rocksdb_readoptions_t`.
+#[derive(Clone, Default)]
+pub struct ReadOptions {
+    /// The numbers.
+    pub knobs: Knobs,
+    /// The snapshot to read at.
+    pub snapshot: Option<Snapshot>,
+    /// The first key of iterators.
+    pub lower: Option<Vec<u8>>,
+    /// The first key after those of iterators.
+    pub upper: Option<Vec<u8>>,
+    /// Whether a timestamp was set, with which nothing can be read.
+    has_timestamp: bool,
+}
+
+impl HasKnobs for ReadOptions {
+    fn knobs(&self) -> &Knobs {
+        &self.knobs
+    }
+
+    fn knobs_mut(&mut self) -> &mut Knobs {
+        &mut self.knobs
+    }
+}
+
+/// `kBlockCacheTier`, `kPersistedTier` and `kMemtableTier` are the others.
+const READ_ALL: c_int = 0;
+const PERSISTED: c_int = 2;
+
+impl ReadOptions {
+    /// Fails if nothing can be read with these options.
+    ///
+    /// # Errors
+    /// If there is a timestamp.
+    pub fn check(&self) -> Result<()> {
+        match self.has_timestamp {
+            false => Ok(()),
+            true => Err(Status::unsupported("Esker has no timestamps of users")),
+        }
+    }
+
+    /// Whether only what is in memory may be read.
+    fn is_memory_only(&self) -> bool {
+        ![READ_ALL, PERSISTED].contains(&self.knobs.number("read_tier", READ_ALL))
+    }
+}
+
+/// The value of a key, as `options` read it.
+///
+/// # Errors
+/// Those of Esker's reads.
+pub fn get(
+    open: &Open,
+    family: &Family,
+    options: Handle<ReadOptions>,
+    key: &[u8],
+) -> Result<Option<Value>> {
+    let begun = open.statistics().map(|statistics| statistics.begin());
+    let keyspace = &family.keyspace;
+    let found = match options.optional() {
+        None => keyspace.get(key),
+        Some(options) => {
+            options.check()?;
+            match &options.snapshot {
+                Some(snapshot) => snapshot.get(keyspace, key),
+                None if options.is_memory_only() => keyspace.try_get(key),
+                None => keyspace.get(key),
+            }
+        }
+    }?;
+    if let Some((statistics, begun)) = open.statistics().zip(begun) {
+        statistics.count_read(found.as_deref(), begun);
+    }
+    Ok(found)
+}
+
+/// Gives a value to C, or null.
+pub fn give(value: Option<Value>, length: Out<usize>) -> *mut c_char {
+    length.set(value.as_ref().map_or(0, |value| value.len()));
+    value.map_or(std::ptr::null_mut(), |value| memory::copy_bytes(&value))
+}
+
+/// Gives a value to C without a copy, or null.
+pub fn pin(value: Option<Value>) -> Handle<Pinned> {
+    value.map_or_else(Handle::null, |value| Handle::new(Pinned(value)))
+}
+
+/// The answers of a multi-get: of each key a value with its length, or an error.
+#[derive(Clone, Copy)]
+pub struct Answers {
+    /// The values.
+    pub values: Out<*mut c_char>,
+    /// Their lengths.
+    pub lengths: Out<usize>,
+    /// The errors.
+    pub errors: Out<*mut c_char>,
+}
+
+impl Answers {
+    /// Writes the answer for the key at `at`.
+    pub fn set(self, at: usize, found: Result<Option<Value>>) {
+        let error = found.as_ref().err().map(ToString::to_string);
+        let value = found.ok().flatten();
+        self.lengths.set_at(at, value.as_ref().map_or(0, |value| value.len()));
+        let value = value.map_or(std::ptr::null_mut(), |value| memory::copy_bytes(&value));
+        self.values.set_at(at, value);
+        self.errors.set_at(at, error.map_or(std::ptr::null_mut(), |it| memory::copy_text(&it)));
+    }
+}
+
+/// The values of `keys`, from one snapshot.
+fn get_many<'a>(
+    open: &Open,
+    family: &Family,
+    options: Handle<ReadOptions>,
+    keys: impl Iterator<Item = &'a [u8]>,
+) -> Result<Vec<Option<Value>>> {
+    let snapshot = options.optional().and_then(|options| options.snapshot.as_ref());
+    options.optional().map_or(Ok(()), ReadOptions::check)?;
+    let begun = open.statistics().map(|statistics| statistics.begin());
+    let found = match snapshot {
+        Some(snapshot) => snapshot.multi_get(&family.keyspace, keys),
+        None => family.keyspace.multi_get(keys),
+    }?;
+    if let Some((statistics, begun)) = open.statistics().zip(begun) {
+        found.iter().for_each(|value| statistics.count_read(value.as_deref(), begun));
+    }
+    Ok(found)
+}
+
+/// RocksDB's `rocksdb_slice_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Slice {
+    /// The start.
+    pub data: Bytes,
+    /// The length.
+    pub size: usize,
+}
+
+impl Slice {
+    /// The slice of bytes that stay where they are.
+    pub fn of(bytes: Option<&[u8]>) -> Slice {
+        Slice { data: Bytes::at(bytes), size: bytes.map_or(0, <[u8]>::len) }
+    }
+}
+
+/// Writes pinned answers.
+fn pin_all(
+    found: Result<Vec<Option<Value>>>,
+    count: usize,
+    values: Out<Handle<Pinned>>,
+    errors: Out<*mut c_char>,
+) {
+    for at in 0..count {
+        let (value, error) = match &found {
+            Ok(found) => (pin(found.get(at).cloned().flatten()), std::ptr::null_mut()),
+            Err(error) => (Handle::null(), memory::copy_text(&error.to_string())),
+        };
+        values.set_at(at, value);
+        errors.set_at(at, error);
+    }
+}
+
+/// Copies a value into a buffer of C. Whether it fits.
+fn copy_into(
+    value: Option<Value>,
+    buffer: Out<u8>,
+    size: usize,
+    length: Out<usize>,
+    found: Out<c_uchar>,
+) -> c_uchar {
+    found.set(c_uchar::from(value.is_some()));
+    let Some(value) = value else {
+        length.set(0);
+        return 0;
+    };
+    length.set(value.len());
+    if value.len() > size {
+        return 0;
+    }
+    value.iter().enumerate().for_each(|(at, &byte)| buffer.set_at(at, byte));
+    1
+}
+
+/// Whether a key is there, with its value if that is in memory.
+fn may_exist(
+    open: &Open,
+    family: &Family,
+    options: Handle<ReadOptions>,
+    key: &[u8],
+    (value, length): (Out<*mut c_char>, Out<usize>),
+    value_found: Out<c_uchar>,
+) -> c_uchar {
+    let found = get(open, family, options, key);
+    value_found.set(c_uchar::from(matches!(found, Ok(Some(_)))));
+    match found {
+        Ok(None) => 0,
+        Ok(Some(found)) => {
+            if !value.is_null() {
+                value.set(give(Some(found), length));
+            }
+            1
+        }
+        // It may be.
+        Err(_) => 1,
+    }
+}
+
+c_api! {
+    fn rocksdb_readoptions_create() -> Handle<ReadOptions> {
+        Handle::new(ReadOptions::default())
+    }
+
+    fn rocksdb_readoptions_destroy(options: Handle<ReadOptions>) {
+        drop(options.take());
+    }
+
+    fn rocksdb_readoptions_set_snapshot(options: Handle<ReadOptions>, snapshot: SnapshotHandle) {
+        options.change(|options| options.snapshot = snapshot_of(snapshot));
+    }
+
+    fn rocksdb_readoptions_set_iterate_upper_bound(
+        options: Handle<ReadOptions>,
+        key: Bytes,
+        length: usize,
+    ) {
+        options.change(|options| options.upper = key.optional(length).map(<[u8]>::to_vec));
+    }
+
+    fn rocksdb_readoptions_set_iterate_lower_bound(
+        options: Handle<ReadOptions>,
+        key: Bytes,
+        length: usize,
+    ) {
+        options.change(|options| options.lower = key.optional(length).map(<[u8]>::to_vec));
+    }
+
+    /// Reads with a timestamp fail.
+    fn rocksdb_readoptions_set_timestamp(options: Handle<ReadOptions>, ts: Bytes, length: usize) {
+        options.change(|options| options.has_timestamp = ts.optional(length).is_some());
+    }
+
+    /// Reads with a timestamp fail.
+    fn rocksdb_readoptions_set_iter_start_ts(options: Handle<ReadOptions>, ts: Bytes, length: usize) {
+        options.change(|options| options.has_timestamp = ts.optional(length).is_some());
+    }
+
+    try fn rocksdb_get | rocksdb_transactiondb_get(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        key: Bytes,
+        key_length: usize,
+        length: Out<usize>,
+    ) -> *mut c_char {
+        let open = &db.get().open;
+        length.set(0);
+        Ok(give(get(open, &open.default, options, key.of(key_length))?, length))
+    }
+
+    try fn rocksdb_get_cf | rocksdb_transactiondb_get_cf(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        family: Handle<Arc<Family>>,
+        key: Bytes,
+        key_length: usize,
+        length: Out<usize>,
+    ) -> *mut c_char {
+        length.set(0);
+        Ok(give(get(&db.get().open, family.get(), options, key.of(key_length))?, length))
+    }
+
+    try fn rocksdb_get_pinned | rocksdb_transactiondb_get_pinned | rocksdb_get_pinned_v2(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        key: Bytes,
+        key_length: usize,
+    ) -> Handle<Pinned> {
+        let open = &db.get().open;
+        Ok(pin(get(open, &open.default, options, key.of(key_length))?))
+    }
+
+    try fn rocksdb_get_pinned_cf | rocksdb_transactiondb_get_pinned_cf | rocksdb_get_pinned_cf_v2(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        family: Handle<Arc<Family>>,
+        key: Bytes,
+        key_length: usize,
+    ) -> Handle<Pinned> {
+        Ok(pin(get(&db.get().open, family.get(), options, key.of(key_length))?))
+    }
+
+    fn rocksdb_pinnableslice_destroy | rocksdb_pinnable_handle_destroy(value: Handle<Pinned>) {
+        drop(value.take());
+    }
+
+    fn rocksdb_pinnableslice_value | rocksdb_pinnable_handle_get_value(
+        value: Handle<Pinned>,
+        length: Out<usize>,
+    ) -> *const c_char {
+        let value = value.optional().map(|value| &value.0[..]);
+        length.set(value.map_or(0, <[u8]>::len));
+        value.map_or(std::ptr::null(), |value| value.as_ptr().cast())
+    }
+
+    fn rocksdb_multi_get | rocksdb_transactiondb_multi_get(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        count: usize,
+        keys: Array<Bytes>,
+        key_lengths: Array<usize>,
+        values: Out<*mut c_char>,
+        lengths: Out<usize>,
+        errors: Out<*mut c_char>,
+    ) {
+        let (open, answers) = (&db.get().open, Answers { values, lengths, errors });
+        match get_many(open, &open.default, options, slices(&keys, &key_lengths, count)) {
+            Ok(found) => (0..).zip(found).for_each(|(at, value)| answers.set(at, Ok(value))),
+            Err(error) => (0..count).for_each(|at| answers.set(at, Err(error.clone()))),
+        }
+    }
+
+    fn rocksdb_multi_get_cf | rocksdb_transactiondb_multi_get_cf(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        families: Array<Handle<Arc<Family>>>,
+        count: usize,
+        keys: Array<Bytes>,
+        key_lengths: Array<usize>,
+        values: Out<*mut c_char>,
+        lengths: Out<usize>,
+        errors: Out<*mut c_char>,
+    ) {
+        let open = &db.get().open;
+        // One snapshot for all families.
+        let snapshot = options.optional().and_then(|options| options.snapshot.clone());
+        let snapshot = snapshot.unwrap_or_else(|| open.db.snapshot());
+        let answers = Answers { values, lengths, errors };
+        let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
+        for (at, (family, key)) in all.enumerate() {
+            answers.set(at, snapshot.get(&family.get().keyspace, key).map_err(Status::from));
+        }
+    }
+
+    fn rocksdb_batched_multi_get_cf(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        family: Handle<Arc<Family>>,
+        count: usize,
+        keys: Array<Bytes>,
+        key_lengths: Array<usize>,
+        values: Out<Handle<Pinned>>,
+        errors: Out<*mut c_char>,
+        _sorted: bool,
+    ) {
+        let keys = slices(&keys, &key_lengths, count);
+        pin_all(get_many(&db.get().open, family.get(), options, keys), count, values, errors);
+    }
+
+    fn rocksdb_batched_multi_get_cf_slice(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        family: Handle<Arc<Family>>,
+        count: usize,
+        keys: Array<Slice>,
+        values: Out<Handle<Pinned>>,
+        errors: Out<*mut c_char>,
+        _sorted: bool,
+    ) {
+        let keys = keys.of(count).iter().map(|key| key.data.of(key.size));
+        pin_all(get_many(&db.get().open, family.get(), options, keys), count, values, errors);
+    }
+
+    fn rocksdb_key_may_exist(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        key: Bytes,
+        key_length: usize,
+        value: Out<*mut c_char>,
+        length: Out<usize>,
+        _timestamp: *const c_void,
+        _timestamp_length: usize,
+        value_found: Out<c_uchar>,
+    ) -> c_uchar {
+        let (open, key) = (&db.get().open, key.of(key_length));
+        may_exist(open, &open.default, options, key, (value, length), value_found)
+    }
+
+    fn rocksdb_key_may_exist_cf(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        family: Handle<Arc<Family>>,
+        key: Bytes,
+        key_length: usize,
+        value: Out<*mut c_char>,
+        length: Out<usize>,
+        _timestamp: *const c_void,
+        _timestamp_length: usize,
+        value_found: Out<c_uchar>,
+    ) -> c_uchar {
+        let (open, key) = (&db.get().open, key.of(key_length));
+        may_exist(open, family.get(), options, key, (value, length), value_found)
+    }
+
+    try fn rocksdb_get_into_buffer(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        key: Bytes,
+        key_length: usize,
+        buffer: Out<u8>,
+        size: usize,
+        length: Out<usize>,
+        found: Out<c_uchar>,
+    ) -> c_uchar {
+        let open = &db.get().open;
+        let value = get(open, &open.default, options, key.of(key_length))?;
+        Ok(copy_into(value, buffer, size, length, found))
+    }
+
+    try fn rocksdb_get_into_buffer_cf(
+        db: Handle<Database>,
+        options: Handle<ReadOptions>,
+        family: Handle<Arc<Family>>,
+        key: Bytes,
+        key_length: usize,
+        buffer: Out<u8>,
+        size: usize,
+        length: Out<usize>,
+        found: Out<c_uchar>,
+    ) -> c_uchar {
+        let value = get(&db.get().open, family.get(), options, key.of(key_length))?;
+        Ok(copy_into(value, buffer, size, length, found))
+    }
+}

@@ -1,0 +1,99 @@
+//! Esker's settings for RocksDB's options.
+
+use crate::border::Result;
+use crate::options::Options;
+use esker::options::{BackgroundWriteRate, Compression, Shape};
+use esker::{KeyspaceSettings, Log, Settings, SyncPolicy};
+use std::path::PathBuf;
+
+/// RocksDB's default size of a memtable, and the smallest segment that is used for one: a value may have a
+/// quarter of a segment.
+const BUFFER: u64 = 64 << 20;
+const SEGMENT_MIN: u64 = 16 << 20;
+const SEGMENT_MAX: u64 = 1 << 30;
+
+/// The smallest budget of memory. A batch may have a quarter of it.
+const MEMORY_MIN: u64 = 512 << 20;
+
+/// RocksDB's default cache.
+const CACHE: usize = 32 << 20;
+
+/// The settings of a database.
+///
+/// # Errors
+/// None at present.
+pub fn settings(options: &Options) -> Result<Settings> {
+    let knobs = &options.knobs;
+    let buffer = knobs.number("write_buffer_size", BUFFER).clamp(SEGMENT_MIN, SEGMENT_MAX);
+    let buffers =
+        u64::try_from(knobs.number("max_write_buffer_number", 2)).unwrap_or(2).clamp(2, 8);
+    let cache = options.table.as_ref().and_then(|table| table.cache.as_ref());
+    let cache = cache.map_or(CACHE, |cache| cache.capacity()) as u64;
+    let memory = (buffer * (buffers + 2)).saturating_add(cache).clamp(MEMORY_MIN, 1 << 40);
+    let threads = knobs.number("max_background_jobs", 2).clamp(1, 64);
+    let log_dir = options.text("wal_dir").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let settings = Settings::default()
+        .log(Log::File { dir: log_dir, sync: SyncPolicy::Os })
+        .segment_bytes(buffer as usize)
+        .memory_bytes(memory as usize)
+        .background_threads(threads as usize)
+        .direct_reads(knobs.is_on("use_direct_reads"));
+    Ok(match options.write_rate {
+        Some(rate) => {
+            let rate = rate.max(BackgroundWriteRate::LEAST);
+            settings.background_write_rate(BackgroundWriteRate::Fixed(rate))
+        }
+        None => settings,
+    })
+}
+
+/// The settings of a new column family.
+pub fn keyspace_settings(options: &Options) -> KeyspaceSettings {
+    let knobs = &options.knobs;
+    let compression = match knobs.number("compression", 1) {
+        0 => Compression::None,
+        // Zstd, and what RocksDB called it first.
+        7 | 0x40 => Compression::Zstd,
+        _ => Compression::Lz4,
+    };
+    let settings = KeyspaceSettings::default().compression(compression);
+    let settings = match options.table.as_ref().and_then(|table| table.filter_bits) {
+        Some(bits) => settings.filter_bits(bits.clamp(0.0, 32.0) as u8),
+        None => settings,
+    };
+    // Universal compaction is Esker's tiered shape.
+    match knobs.number("compaction_style", 0) {
+        1 => {
+            let runs = knobs.number("level0_file_num_compaction_trigger", 4).clamp(2, 100);
+            settings.shape(Shape::Tiered { runs: runs as _ })
+        }
+        _ => settings,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_options_give_valid_settings() {
+        let mut options = Options::default();
+        settings(&options).unwrap().validate().unwrap();
+        for (buffer, number, jobs) in [(0_u64, 0, 0), (u64::MAX, i32::MAX, i32::MAX), (1, -1, -1)] {
+            options.knobs.set("write_buffer_size", buffer);
+            options.knobs.set("max_write_buffer_number", number);
+            options.knobs.set("max_background_jobs", jobs);
+            options.knobs.set("compaction_style", 1);
+            options.knobs.set("level0_file_num_compaction_trigger", number);
+            options.write_rate = Some(1);
+            settings(&options).unwrap().validate().unwrap();
+            keyspace_settings(&options).validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_batch_of_100_mb_fits() {
+        let settings = settings(&Options::default()).unwrap();
+        assert!(settings.max_batch_bytes() > 100 << 20);
+    }
+}

@@ -1,0 +1,249 @@
+//! Files of sorted entries that a program writes and ingests.
+//!
+//! The file has the records of a batch between a mark and a checksum. Files of RocksDB are refused.
+
+use crate::batch::wire::{Record, Wire};
+use crate::border::{Array, Bytes, Code, Handle, Out, Result, Status, Text, c_api};
+use crate::database::{Database, Family, Open};
+use crate::knobs::Knobs;
+use crate::options::Options;
+use crate::writes::Write;
+use esker::WriteBatch;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// The start of a file.
+const MARK: &[u8; 8] = b"eskerRSF";
+
+/// RocksDB's `rocksdb_sstfilewriter_t`.
+pub struct Writer {
+    refused: Option<Status>,
+    path: String,
+    wire: Wire,
+    last_key: Option<Vec<u8>>,
+    bytes: u64,
+}
+
+/// A checksum: FNV-1a of 64 bits. It detects files that were cut or mixed up.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+impl Writer {
+    fn new(options: Handle<Options>) -> Self {
+        let order = options.optional().and_then(|options| options.comparator.as_ref());
+        let refused = order.and_then(|order| order.check().err());
+        Writer { refused, path: String::new(), wire: Wire::default(), last_key: None, bytes: 0 }
+    }
+
+    fn open(&mut self, path: &str) -> Result<()> {
+        if let Some(status) = &self.refused {
+            return Err(status.clone());
+        }
+        std::fs::write(path, MARK).map_err(|error| Status::io("create", path, &error))?;
+        self.path = path.to_owned();
+        (self.wire, self.last_key, self.bytes) = (Wire::default(), None, 0);
+        Ok(())
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.path.is_empty() {
+            true => Err(Status::invalid("File is not opened")),
+            false => Ok(()),
+        }
+    }
+
+    fn push(&mut self, key: &[u8], record: Record<'_>) -> Result<()> {
+        self.check_open()?;
+        if self.last_key.as_ref().is_some_and(|last| key <= &last[..]) {
+            return Err(Status::invalid("Keys must be added in strict ascending order."));
+        }
+        self.last_key = Some(key.to_vec());
+        self.wire.push(0, record);
+        Ok(())
+    }
+
+    fn delete_range(&mut self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.check_open()?;
+        if start > end {
+            return Err(Status::invalid("end key comes before start key"));
+        }
+        self.wire.push(0, Record::DeleteRange(start, end));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.check_open()?;
+        if self.wire.count() == 0 {
+            return Err(Status::invalid("Cannot create sst file with no entries"));
+        }
+        let records = self.wire.bytes();
+        let sum = checksum(records).to_le_bytes();
+        let file = [MARK, records, &sum].concat();
+        self.bytes = file.len() as u64;
+        let failed = |error| Status::io("write", &self.path, &error);
+        let mut out = std::fs::File::create(&self.path).map_err(failed)?;
+        std::io::Write::write_all(&mut out, &file).map_err(failed)?;
+        out.sync_all().map_err(failed)?;
+        self.path.clear();
+        Ok(())
+    }
+}
+
+/// The records of a file.
+fn read(path: &str) -> Result<Wire> {
+    let bytes = std::fs::read(path).map_err(|error| Status::io("read", path, &error))?;
+    let foreign = || {
+        Status::invalid(format!(
+            "{path} was not written by `rocksdb_sstfilewriter_` functions of Esker's library, and files of \
+             RocksDB are not read"
+        ))
+    };
+    let rest = bytes.strip_prefix(MARK).ok_or_else(foreign)?;
+    let damaged = || Status::new(Code::Corruption, format!("{path}: its checksum is wrong"));
+    let (records, sum) = rest.split_last_chunk::<8>().ok_or_else(damaged)?;
+    match checksum(records) == u64::from_le_bytes(*sum) {
+        true => Ok(Wire::from_bytes(records)),
+        false => Err(damaged()),
+    }
+}
+
+/// Adds the entries of a file. Puts alone become tables; other files are written as a batch.
+fn ingest(open: &Open, family: &Family, path: &str) -> Result<()> {
+    let wire = read(path)?;
+    let records: Vec<_> = wire.records().map(|it| it.map(|(_, it)| it)).collect::<Result<_>>()?;
+    let puts: Option<Vec<_>> = records
+        .iter()
+        .map(|record| match record {
+            Record::Put(key, value) => Some((*key, *value)),
+            _ => None,
+        })
+        .collect();
+    if let (Some(puts), None) = (puts, family.ttl) {
+        open.db.ingest(&family.keyspace, puts)?;
+        return Ok(());
+    }
+    let mut batch = WriteBatch::new();
+    // The ranges of a file delete what is older than the file.
+    let is_range = |record: &&Record<'_>| matches!(record, Record::DeleteRange(..));
+    let (ranges, points): (Vec<&Record<'_>>, Vec<&Record<'_>>) = records.iter().partition(is_range);
+    for record in ranges.into_iter().chain(points) {
+        let write = match *record {
+            Record::Put(key, value) => Write::Put(key, value),
+            Record::Delete(key) | Record::SingleDelete(key) => Write::Delete(key),
+            Record::Merge(key, operand) => Write::Merge(key, operand),
+            Record::DeleteRange(start, end) => Write::DeleteRange(start, end),
+            Record::LogData(_) => continue,
+        };
+        write.add_to(&mut batch, family)?;
+    }
+    open.write_with(&mut batch, true)
+}
+
+fn ingest_all(open: &Open, family: &Family, files: &[Text], options: Handle<Knobs>) -> Result<()> {
+    for file in files {
+        ingest(open, family, file.get()?)?;
+    }
+    if options.optional().is_some_and(|options| options.is_on("move_files")) {
+        for file in files {
+            let path = file.get()?;
+            std::fs::remove_file(path).map_err(|error| Status::io("remove", path, &error))?;
+        }
+    }
+    Ok(())
+}
+
+c_api! {
+    fn rocksdb_sstfilewriter_create(
+        _env: Handle<Knobs>,
+        options: Handle<Options>,
+    ) -> Handle<Writer> {
+        Handle::new(Writer::new(options))
+    }
+
+    fn rocksdb_sstfilewriter_create_with_comparator(
+        _env: Handle<Knobs>,
+        options: Handle<Options>,
+        _comparator: *mut c_void,
+    ) -> Handle<Writer> {
+        Handle::new(Writer::new(options))
+    }
+
+    fn rocksdb_sstfilewriter_destroy(writer: Handle<Writer>) {
+        drop(writer.take());
+    }
+
+    try fn rocksdb_sstfilewriter_open(writer: Handle<Writer>, path: Text) {
+        writer.change(|writer| writer.open(path.get()?))
+    }
+
+    try fn rocksdb_sstfilewriter_put | rocksdb_sstfilewriter_add(
+        writer: Handle<Writer>,
+        key: Bytes,
+        key_length: usize,
+        value: Bytes,
+        value_length: usize,
+    ) {
+        let key = key.of(key_length);
+        writer.change(|writer| writer.push(key, Record::Put(key, value.of(value_length))))
+    }
+
+    try fn rocksdb_sstfilewriter_merge(
+        writer: Handle<Writer>,
+        key: Bytes,
+        key_length: usize,
+        value: Bytes,
+        value_length: usize,
+    ) {
+        let key = key.of(key_length);
+        writer.change(|writer| writer.push(key, Record::Merge(key, value.of(value_length))))
+    }
+
+    try fn rocksdb_sstfilewriter_delete(writer: Handle<Writer>, key: Bytes, length: usize) {
+        let key = key.of(length);
+        writer.change(|writer| writer.push(key, Record::Delete(key)))
+    }
+
+    try fn rocksdb_sstfilewriter_delete_range(
+        writer: Handle<Writer>,
+        start: Bytes,
+        start_length: usize,
+        end: Bytes,
+        end_length: usize,
+    ) {
+        let (start, end) = (start.of(start_length), end.of(end_length));
+        writer.change(|writer| writer.delete_range(start, end))
+    }
+
+    try fn rocksdb_sstfilewriter_finish(writer: Handle<Writer>) {
+        writer.change(Writer::finish)
+    }
+
+    fn rocksdb_sstfilewriter_file_size(writer: Handle<Writer>, size: Out<u64>) {
+        let writer = writer.get();
+        size.set(if writer.bytes > 0 { writer.bytes } else { writer.wire.bytes().len() as u64 });
+    }
+
+    /// Each file is added at once, one after the other.
+    try fn rocksdb_ingest_external_file(
+        db: Handle<Database>,
+        files: Array<Text>,
+        count: usize,
+        options: Handle<Knobs>,
+    ) {
+        let open = &db.get().open;
+        ingest_all(open, &open.default, files.of(count), options)
+    }
+
+    try fn rocksdb_ingest_external_file_cf(
+        db: Handle<Database>,
+        family: Handle<Arc<Family>>,
+        files: Array<Text>,
+        count: usize,
+        options: Handle<Knobs>,
+    ) {
+        ingest_all(&db.get().open, family.get(), files.of(count), options)
+    }
+}

@@ -1,0 +1,293 @@
+//! Flushes, compactions, checks, and the removal and repair of databases.
+
+use crate::border::{Array, Bytes, Code, Handle, Result, Status, Text, c_api};
+use crate::database::{Database, Family, Open};
+use crate::knobs::Knobs;
+use crate::options::Options;
+use crate::settings::settings;
+use esker::inspect::{Inspector, MissingLogPolicy};
+use esker::{Db, Error, KeyRange};
+use std::ffi::{c_int, c_uchar, c_void};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Database {
+    /// The pointer that listeners get.
+    fn pointer(&self) -> *const c_void {
+        std::ptr::from_ref(self).cast()
+    }
+
+    fn flush(&self) -> Result<()> {
+        let listeners = &self.open.options.listeners;
+        let name = self.open.default.name();
+        listeners.iter().for_each(|listener| listener.flush(false, self.pointer(), name));
+        let flushed = self.open.db.flush();
+        listeners.iter().for_each(|listener| listener.flush(true, self.pointer(), name));
+        Ok(flushed?)
+    }
+
+    /// Makes the log durable, if asked to. Without that, it is in the hands of the system already.
+    fn flush_wal(&self, sync: bool) -> Result<()> {
+        if sync { Ok(self.open.db.sync()?) } else { Ok(()) }
+    }
+
+    /// Compacts a family, whatever range was given: Esker rewrites what has obsolete data. The functions
+    /// that call it have no `errptr`, so an error goes to the log of messages.
+    fn compact(&self, family: &Family) {
+        if let Some(filter) = &family.filter {
+            filter.begin_compaction();
+        }
+        let (listeners, name) = (&self.open.options.listeners, family.name());
+        listeners.iter().for_each(|listener| listener.compaction(false, self.pointer(), name));
+        let compacted = self.open.db.compact_keyspace(&family.keyspace);
+        listeners.iter().for_each(|listener| listener.compaction(true, self.pointer(), name));
+        if let Some(logger) = self.open.logger() {
+            logger.log(&match compacted {
+                Ok(()) => format!("compacted column family {name:?}"),
+                Err(error) => Status::from(error).to_string(),
+            });
+        }
+    }
+}
+
+impl Open {
+    /// Deletes the keys of a range, and frees their space.
+    fn delete_files(
+        &self,
+        family: &Family,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        use std::ops::Bound::{Included, Unbounded};
+        let bound = |key: Option<&[u8]>| key.map_or(Unbounded, |key| Included(key.to_vec()));
+        let range = KeyRange { start: bound(start), end: bound(end) };
+        self.db.delete_range(&family.keyspace, range)?;
+        Ok(self.db.compact_keyspace(&family.keyspace)?)
+    }
+}
+
+/// Checks all checksums.
+fn verify(open: &Open) -> Result<()> {
+    open.db.flush()?;
+    let mut first = None;
+    Inspector::open(&open.path, None)?.check(&mut |error| {
+        first.get_or_insert(error);
+    })?;
+    first.map_or(Ok(()), |error: Error| Err(error.into()))
+}
+
+/// Whether a file in the directory of a database is Esker's, or a log of messages of this library.
+fn is_ours(name: &str) -> bool {
+    const ENDINGS: [&str; 5] = [".log", ".manifest", ".tables", ".ingest", ".damaged"];
+    const NAMES: [&str; 4] = ["CURRENT", "CURRENT.new", "LOCK", "LOG"];
+    NAMES.contains(&name)
+        || name.starts_with("lost-")
+        || name.starts_with("LOG.old")
+        || ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Removes a database, and nothing else that is in its directory.
+///
+/// # Errors
+/// If it is open, or a file cannot be removed.
+pub fn destroy(path: &str, options: &Options) -> Result<()> {
+    if options.environment.as_ref().is_some_and(|env| env.forget(path)) {
+        return Ok(());
+    }
+    let dir = Path::new(path);
+    if !dir.is_dir() {
+        return Ok(());
+    }
+    if dir.join("CURRENT").exists() {
+        match Db::open_existing(dir, settings(options)?) {
+            Ok(db) => db.close()?,
+            Err(error @ Error::Locked { .. }) => {
+                let what = format!("lock {path}/LOCK: Resource temporarily unavailable: {error}");
+                return Err(Status::new(Code::IoError, what));
+            }
+            // A damaged database is removed, too.
+            Err(_) => {}
+        }
+    }
+    let failed = |error: std::io::Error| Status::io("remove", path, &error);
+    for entry in dir.read_dir().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().to_str().is_some_and(is_ours) {
+            std::fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    // Other files stay, with the directory.
+    let _ = std::fs::remove_dir(dir);
+    Ok(())
+}
+
+c_api! {
+    try fn rocksdb_flush | rocksdb_transactiondb_flush(
+        db: Handle<Database>,
+        _options: Handle<Knobs>,
+    ) {
+        db.get().flush()
+    }
+
+    /// Flushes all families: they share their MemTables.
+    try fn rocksdb_flush_cf | rocksdb_transactiondb_flush_cf(
+        db: Handle<Database>,
+        _options: Handle<Knobs>,
+        _family: Handle<Arc<Family>>,
+    ) {
+        db.get().flush()
+    }
+
+    try fn rocksdb_flush_cfs | rocksdb_transactiondb_flush_cfs(
+        db: Handle<Database>,
+        _options: Handle<Knobs>,
+        _families: Array<Handle<Arc<Family>>>,
+        _count: c_int,
+    ) {
+        db.get().flush()
+    }
+
+    try fn rocksdb_flush_wal | rocksdb_transactiondb_flush_wal(
+        db: Handle<Database>,
+        sync: c_uchar,
+    ) {
+        db.get().flush_wal(sync != 0)
+    }
+
+    try fn rocksdb_flush_wal_with_options | rocksdb_transactiondb_flush_wal_with_options(
+        db: Handle<Database>,
+        options: Handle<Knobs>,
+    ) {
+        db.get().flush_wal(options.get().is_on("sync"))
+    }
+
+    fn rocksdb_compact_range(
+        db: Handle<Database>,
+        _start: Bytes,
+        _start_length: usize,
+        _end: Bytes,
+        _end_length: usize,
+    ) {
+        db.get().compact(&db.get().open.default);
+    }
+
+    fn rocksdb_compact_range_cf(
+        db: Handle<Database>,
+        family: Handle<Arc<Family>>,
+        _start: Bytes,
+        _start_length: usize,
+        _end: Bytes,
+        _end_length: usize,
+    ) {
+        db.get().compact(family.get());
+    }
+
+    fn rocksdb_compact_range_opt(
+        db: Handle<Database>,
+        _options: Handle<Knobs>,
+        _start: Bytes,
+        _start_length: usize,
+        _end: Bytes,
+        _end_length: usize,
+    ) {
+        db.get().compact(&db.get().open.default);
+    }
+
+    fn rocksdb_compact_range_cf_opt(
+        db: Handle<Database>,
+        family: Handle<Arc<Family>>,
+        _options: Handle<Knobs>,
+        _start: Bytes,
+        _start_length: usize,
+        _end: Bytes,
+        _end_length: usize,
+    ) {
+        db.get().compact(family.get());
+    }
+
+    try fn rocksdb_wait_for_compact(db: Handle<Database>, options: Handle<Knobs>) {
+        let open = &db.get().open;
+        if options.optional().is_some_and(|options| options.is_on("flush")) {
+            db.get().flush()?;
+        }
+        open.db.wait_for_compactions()?;
+        if options.optional().is_some_and(|options| options.is_on("close_db")) {
+            open.db.clone().close()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the keys from `start` to `end`, and compacts. RocksDB keeps the keys of files that are
+    /// partly outside.
+    try fn rocksdb_delete_file_in_range(
+        db: Handle<Database>,
+        start: Bytes,
+        start_length: usize,
+        end: Bytes,
+        end_length: usize,
+    ) {
+        let open = &db.get().open;
+        let (start, end) = (start.optional(start_length), end.optional(end_length));
+        open.delete_files(&open.default, start, end)
+    }
+
+    try fn rocksdb_delete_file_in_range_cf(
+        db: Handle<Database>,
+        family: Handle<Arc<Family>>,
+        start: Bytes,
+        start_length: usize,
+        end: Bytes,
+        end_length: usize,
+    ) {
+        let (start, end) = (start.optional(start_length), end.optional(end_length));
+        db.get().open.delete_files(family.get(), start, end)
+    }
+
+    /// Files that are there now stay until deletions are enabled.
+    try fn rocksdb_disable_file_deletions(db: Handle<Database>) {
+        let open = &db.get().open;
+        let files = open.db.live_files()?;
+        *open.kept_files() = Some(files);
+        Ok(())
+    }
+
+    try fn rocksdb_enable_file_deletions(db: Handle<Database>) {
+        *db.get().open.kept_files() = None;
+        Ok(())
+    }
+
+    try fn rocksdb_verify_checksum | rocksdb_verify_file_checksums(db: Handle<Database>) {
+        verify(&db.get().open)
+    }
+
+    try fn rocksdb_destroy_db(options: Handle<Options>, path: Text) {
+        destroy(path.get()?, options.get())
+    }
+
+    /// Keeps what is intact. Fails if a log is missing.
+    try fn rocksdb_repair_db(_options: Handle<Options>, path: Text) {
+        let path = path.get()?;
+        if !Path::new(path).join("CURRENT").exists() {
+            let what = format!("No such file or directory: {path}/CURRENT");
+            return Err(Status::new(Code::IoError, what));
+        }
+        Inspector::open(path, None)?.repair(MissingLogPolicy::Refuse)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_own_files_are_removed() {
+        for name in ["CURRENT", "00000001.tables", "lost-00000001.log", "LOG", "00000003.manifest"]
+        {
+            assert!(is_ours(name), "{name}");
+        }
+        for name in ["notes.txt", "000004.sst", "MANIFEST-000001", "LOCKED"] {
+            assert!(!is_ours(name), "{name}");
+        }
+    }
+}

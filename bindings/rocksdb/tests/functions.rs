@@ -1,0 +1,108 @@
+//! The table of functions agrees with the library and with `FUNCTIONS.md`.
+//!
+//! `ESKER_REWRITE=1 cargo test -p esker-rocksdb --test functions` writes the page anew.
+
+use rocksdb::{Decision, functions};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// How many functions `c.h` of RocksDB 11.8 declares.
+const DECLARED: usize = 1745;
+
+#[test]
+fn every_function_is_decided_once() {
+    let all = functions();
+    let twice: Vec<_> = all.windows(2).filter(|two| two[0].name == two[1].name).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+    assert_eq!(all.len(), DECLARED);
+    for function in &all {
+        assert_eq!(
+            function.reason.is_empty(),
+            function.decision == Decision::Works,
+            "{function:?}"
+        );
+    }
+}
+
+/// The page that lists the functions.
+fn page() -> String {
+    let all = functions();
+    let count = |decision| all.iter().filter(|function| function.decision == decision).count();
+    let mut page = format!(
+        "# Functions\n\nWhat becomes of the {} functions that `rocksdb/c.h` of RocksDB 11.8 declares. This page \
+         is\nmade from the code: see `tests/functions.rs`.\n\n\
+         | decision | functions | meaning |\n|---|---|---|\n\
+         | works | {} | does what RocksDB does, as far as `README.md` does not say otherwise |\n\
+         | accepted | {} | succeeds, and changes nothing but what the program reads back |\n\
+         | refused | {} | fails with an error, or returns null or zero if it has no error |\n\n",
+        all.len(),
+        count(Decision::Works),
+        count(Decision::Accepted),
+        count(Decision::Refused),
+    );
+    let mut reasons: Vec<_> = all.iter().map(|function| function.reason).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    let _ = writeln!(page, "Why functions are accepted or refused:\n");
+    let numbered: Vec<_> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
+    for (number, reason) in numbered.iter().enumerate() {
+        let _ = writeln!(page, "{}. {reason}", number + 1);
+    }
+    let _ = write!(page, "\n| function | decision | why |\n|---|---|---|\n");
+    for function in &all {
+        let decision = match function.decision {
+            Decision::Works => "works",
+            Decision::Accepted => "accepted",
+            Decision::Refused => "refused",
+        };
+        let why = numbered.iter().position(|reason| *reason == function.reason);
+        let why = why.map(|number| (number + 1).to_string()).unwrap_or_default();
+        let _ = writeln!(page, "| `{}` | {decision} | {why} |", function.name);
+    }
+    page
+}
+
+#[test]
+fn the_page_lists_what_the_code_decides() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("FUNCTIONS.md");
+    if std::env::var_os("ESKER_REWRITE").is_some() {
+        std::fs::write(&path, page()).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == page(), "FUNCTIONS.md is out of date: run this test with ESKER_REWRITE=1");
+}
+
+// SAFETY: these are the functions of the C library, with its signatures.
+unsafe extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// The shared library, next to this program.
+fn library() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let mut places = program.ancestors().skip(1).take(2).map(|dir| dir.join("librocksdb.so"));
+    places.find(|path| path.is_file())
+}
+
+#[test]
+fn the_shared_library_has_every_function() {
+    const RTLD_NOW: c_int = 2;
+    let Some(path) = library() else {
+        eprintln!("SKIPPED the shared library: `cargo build -p esker-rocksdb` builds it");
+        return;
+    };
+    let path = CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: the path is a text that a zero ends. The library runs nothing when it is loaded.
+    let library = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
+    assert!(!library.is_null(), "{path:?} cannot be loaded");
+    let is_missing = |name: &&str| {
+        let name = CString::new(*name).unwrap();
+        // SAFETY: the library is open, and the name is a text that a zero ends.
+        unsafe { dlsym(library, name.as_ptr()) }.is_null()
+    };
+    let all = functions();
+    let missing: Vec<_> = all.iter().map(|function| function.name).filter(is_missing).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
