@@ -49,7 +49,7 @@ use crate::version::readers::super_version::{SuperVersion, SuperVersionCell};
 use crate::write::CommitPipeline;
 use crate::write::write_controller::WriteController;
 use esker_api::StoreId;
-use esker_base::{ChangesError, Error, KeyspaceId, MAX_SEQNO, Priority, Result};
+use esker_base::{ChangesError, Clock, Error, KeyspaceId, MAX_SEQNO, Priority, Result};
 use esker_memtable::DramTable;
 use esker_pmem::OwnerProcess;
 use esker_storage::{PosixStorage, Storage};
@@ -69,6 +69,10 @@ pub(crate) enum CreateMode {
     Replica,
 }
 
+/// How often an open tries again to lock a directory, and how long it waits in between.
+const LOCK_TRIES: u32 = 20;
+const LOCK_TRIED_AGAIN_AFTER: Duration = Duration::from_millis(10);
+
 /// Opens the database of `env`, or creates it if `create` says so.
 pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<Arc<EngineHandle>> {
     let (env, settings) = env.fit(settings)?;
@@ -80,9 +84,9 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
         }
         check_logs_unclaimed(&env)?;
     }
-    let mut locks = vec![env.storage.lock()?];
+    let mut locks = vec![lock(&*env.storage, &*env.clock)?];
     if let Some(logs) = &env.log_storage {
-        locks.push(logs.lock()?);
+        locks.push(lock(&**logs, &*env.clock)?);
     }
     let is_replica = check_follows(&*env.storage, create)?;
     let meter = Arc::new(DiskUsageTracker::new(env.storage)?);
@@ -108,6 +112,18 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
         Some(_) => drop(handle.inner.ask_for_first_segment()),
     }
     Ok(handle)
+}
+
+/// Locks a directory. A requester takes the lock briefly, to see whether the database is closed. So
+/// an open that finds it taken tries again for a while.
+fn lock(storage: &dyn Storage, clock: &dyn Clock) -> Result<Box<dyn Send + Sync>> {
+    for _ in 0..LOCK_TRIES {
+        match storage.lock() {
+            Err(Error::Locked { .. }) => clock.sleep(LOCK_TRIED_AGAIN_AFTER),
+            locked => return locked,
+        }
+    }
+    storage.lock()
 }
 
 /// Whether the database follows another one, if `create` allows that.

@@ -1,10 +1,14 @@
 //! Checkpoints that another process asks for while this one has the database open.
 
+use esker_base::background::Stepped;
 use esker_base::{Clock, Error, Rng, SystemClock};
 use esker_lsm::stats::{CallKind, LiveStatus};
-use esker_lsm::{Db, Log, Requested, Settings, SyncPolicy, request_checkpoint, request_status};
+use esker_lsm::{Db, Env, Log, Requested, Settings, SyncPolicy};
+use esker_lsm::{request_checkpoint, request_status};
+use esker_storage::{PosixStorage, Storage};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn settings(answers_requests: bool) -> Settings {
@@ -94,7 +98,7 @@ fn a_request_that_nobody_takes_is_given_up() {
     assert_eq!(request_files(dir.path()), [""; 0]);
 }
 
-/// What a test does once a requester has waited for so many times 100 ms.
+/// What a test does once a requester, or an open, has waited so many times.
 type Act = Box<dyn Fn(u32) + Send + Sync>;
 
 /// A clock whose waits are counted, and during which the test acts.
@@ -247,6 +251,33 @@ fn a_requester_notices_that_nobody_has_it_open() {
     let asked = ask(dir.path(), &copies.path().join("copy"), 1).unwrap();
     assert_eq!(asked, Requested::NotOpen);
     assert_eq!(request_files(dir.path()), [""; 0]);
+}
+
+#[test]
+fn an_open_waits_for_a_requester_that_looks_whether_it_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path(), false).close().unwrap();
+    let open = |act: Act| {
+        let storage = Arc::new(PosixStorage::open(dir.path()).unwrap());
+        let clock = Arc::new(Acting { waits: AtomicU32::new(0), act });
+        let env = Env::over(storage).clock(clock.clone()).background(Arc::new(Stepped));
+        let opened = Db::open_with(env, settings(false));
+        (opened, clock.waits.load(Ordering::Relaxed))
+    };
+    let lock = || PosixStorage::open(dir.path()).unwrap().lock().unwrap();
+    let held = Mutex::new(Some(lock()));
+    let (opened, waits) = open(Box::new(move |waits| {
+        if waits == 3 {
+            *held.lock().unwrap() = None;
+        }
+    }));
+    assert_eq!(waits, 3);
+    opened.unwrap().close().unwrap();
+    let _held = lock();
+    let (refused, waits) = open(Box::new(|_| {}));
+    let error = refused.err().unwrap();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    assert!(waits <= 20, "{waits}");
 }
 
 #[test]

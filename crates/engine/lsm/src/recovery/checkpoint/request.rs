@@ -65,7 +65,7 @@ pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(100);
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often a requester looks whether the database is still open somewhere, which it finds out by
-/// taking the lock briefly.
+/// taking the lock briefly. An open waits for that: see `open::lock`.
 const LOCK_TRIED_EVERY: u32 = 20;
 
 /// A request or an answer is no longer than this.
