@@ -119,6 +119,8 @@ impl Engine {
     /// Releases files and locks. Every call through another handle fails from here on.
     fn release(&self) {
         self.tree.closed.store(true, Ordering::Release);
+        // Handles may live on, and other databases of the process must not pay for them.
+        self.calls.close();
         let nothing = Arc::new(Version::default());
         self.tree.view.change(|view| {
             *view = SuperVersion::of(nothing);
@@ -202,9 +204,29 @@ mod tests {
     use esker_base::background::Stepped;
     use esker_base::{Error, Rng};
     use esker_memtable::MemTable;
-    use esker_storage::FaultStorage;
     use esker_storage::fault::FaultKind;
+    use esker_storage::{FaultStorage, MemoryStorage};
     use std::sync::{Arc, Weak};
+    use std::time::Duration;
+
+    #[test]
+    fn a_closed_database_makes_no_call_of_others_count() {
+        for slow_call in [Duration::MAX, Duration::from_secs(1)] {
+            let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
+            let settings = Settings {
+                slow_call,
+                segment_bytes: 64 << 10,
+                memory_bytes: 8 << 20,
+                ..Settings::default()
+            };
+            let db = Db::open_with(env, settings).unwrap();
+            db.status().unwrap();
+            let inner = db.handle.inner.clone();
+            assert!(inner.calls.is_on());
+            db.close().unwrap();
+            assert!(!inner.calls.is_on());
+        }
+    }
 
     /// A handle keeps the database's state, but neither segments nor the DRAMTable.
     #[test]

@@ -7,7 +7,8 @@
 //!            └── WATCHED_FOR after the last status
 //! ```
 //!
-//! While it is off, a call reads one flag, and no clock.
+//! While it is off, a call reads one flag, and no clock. The end of a watch is noticed by the next timed
+//! call, or by the thread that answers requests.
 
 use super::events::CallKind;
 use super::latency::{LatencyHistogram, LatencyRecorder};
@@ -19,7 +20,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// No call is as slow.
+/// No limit.
 const NO_LIMIT: u64 = u64::MAX;
 
 /// A key in a report has at most so many bytes before it is escaped.
@@ -28,9 +29,9 @@ const KEY_BYTES_MAX: usize = 64;
 /// Calls are counted and timed for so long after a status was asked for.
 const WATCHED_FOR: Duration = Duration::from_secs(10);
 
-/// So many timed calls a second are enough for quantiles.
+/// So many timed calls of a kind in a second are enough for quantiles.
 const SAMPLES_A_SECOND: u64 = 10_000;
-/// At least one of so many calls is timed.
+/// At least one of so many calls of a kind is timed.
 const SAMPLED_MOST: u64 = 256;
 
 /// See the file's head.
@@ -51,16 +52,19 @@ pub(crate) struct CallWatch {
 struct State {
     /// There while it is on, so that costs are counted and cursors ask.
     measuring: Option<Measuring>,
-    /// When the last status was asked for, and how many calls there were by then.
-    last: Option<(Duration, u64)>,
+    /// When the last status was asked for, and how many calls of each kind there were by then.
+    last: Option<(Duration, [u64; CallKind::ALL.len()])>,
+    /// The database is closed, so nothing turns it on again.
+    is_over: bool,
 }
 
 /// Counts of calls, and times of some of them.
 struct CallTimers {
     counts: [Stripe; STRIPES],
     times: [LatencyRecorder; CallKind::ALL.len()],
-    /// One of so many calls is timed: a power of two, less one.
-    mask: AtomicU64,
+    /// One of so many calls of a kind is timed: a power of two, less one. A kind of few calls is timed
+    /// whole, however many there are of another.
+    masks: [AtomicU64; CallKind::ALL.len()],
 }
 
 /// Two cache lines, because processors fetch them two at once.
@@ -73,14 +77,14 @@ impl CallTimers {
         Box::new(CallTimers {
             counts: Default::default(),
             times: Default::default(),
-            mask: AtomicU64::new(0),
+            masks: Default::default(),
         })
     }
 
     /// Counts a call. Returns whether it is to be timed.
     fn count(&self, kind: CallKind) -> bool {
         let count = self.counts[own_stripe()].0[kind as usize].fetch_add(1, Ordering::Relaxed);
-        count & self.mask.load(Ordering::Relaxed) == 0
+        count & self.masks[kind as usize].load(Ordering::Relaxed) == 0
     }
 
     fn calls(&self, kind: CallKind) -> u64 {
@@ -139,7 +143,8 @@ impl CallWatch {
     /// Turns it on or off, as there is a reason or none.
     fn switch(&self, state: &mut State) {
         let is_watched = self.watched_until.load(Ordering::Relaxed) > 0;
-        let is_on = is_watched || self.slow_ns.load(Ordering::Relaxed) != NO_LIMIT;
+        let has_reason = is_watched || self.slow_ns.load(Ordering::Relaxed) != NO_LIMIT;
+        let is_on = has_reason && !state.is_over;
         match (is_on, &state.measuring) {
             (true, None) => state.measuring = Some(Measuring::start()),
             (false, _) => state.measuring = None,
@@ -169,13 +174,15 @@ impl CallWatch {
             let times = timers.times[call as usize].histogram();
             CallTimes { call, count: timers.calls(call), times }
         });
-        let calls = times.iter().map(|times| times.count).sum();
-        if let Some((before, counted)) = state.last.replace((now, calls)) {
+        let counts = times.each_ref().map(|times| times.count);
+        if let Some((before, counted)) = state.last.replace((now, counts)) {
             let nanos = now.saturating_sub(before).as_nanos().max(1);
-            let a_second = u128::from(calls - counted) * 1_000_000_000 / nanos;
-            let each = a_second / u128::from(SAMPLES_A_SECOND) + 1;
-            let each = each.min(u128::from(SAMPLED_MOST)).next_power_of_two();
-            timers.mask.store(each as u64 - 1, Ordering::Relaxed);
+            for (mask, (count, counted)) in timers.masks.iter().zip(counts.iter().zip(counted)) {
+                let a_second = u128::from(count - counted) * 1_000_000_000 / nanos;
+                let each = a_second / u128::from(SAMPLES_A_SECOND) + 1;
+                let each = each.min(u128::from(SAMPLED_MOST)).next_power_of_two();
+                mask.store(each as u64 - 1, Ordering::Relaxed);
+            }
         }
         self.watched_until.store((now + WATCHED_FOR).as_nanos() as u64, Ordering::Relaxed);
         self.switch(&mut state);
@@ -189,8 +196,27 @@ impl CallWatch {
         if (now.as_nanos() as u64) > self.watched_until.load(Ordering::Relaxed) {
             self.watched_until.store(0, Ordering::Relaxed);
             state.last = None;
+            // The next watch begins without knowing how many calls there are.
+            for mask in self.timers.get().iter().flat_map(|timers| &timers.masks) {
+                mask.store(0, Ordering::Relaxed);
+            }
             self.switch(&mut state);
         }
+    }
+
+    /// Ends a watch that no call has ended. Called periodically: it makes the calls of all databases of
+    /// the process count their cost.
+    pub(crate) fn end_due_watch(&self, clock: &dyn Clock) {
+        if self.watched_until.load(Ordering::Relaxed) > 0 {
+            self.end_watch(clock.now());
+        }
+    }
+
+    /// Turns it off permanently: the database is closed.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_over = true;
+        self.switch(&mut state);
     }
 
     /// Runs `call`, and gives `report` its time and cost if it is slow.
@@ -311,6 +337,18 @@ mod tests {
     }
 
     #[test]
+    fn nothing_turns_it_on_after_the_close() {
+        let watch = CallWatch::new(Duration::from_secs(1));
+        assert!(is_on(&watch));
+        watch.close();
+        assert!(!is_on(&watch));
+        // Calls that another thread was just at.
+        watch.observe(Duration::ZERO);
+        watch.set_slow(Duration::from_secs(2));
+        assert!(!is_on(&watch));
+    }
+
+    #[test]
     fn an_observer_gets_counts_and_times_until_it_asks_no_more() {
         let (clock, watch) = (Ticking::default(), CallWatch::new(Duration::MAX));
         let run = |kind| watch.run(kind, &clock, || (), |_, _| panic!("none is slow"));
@@ -342,6 +380,31 @@ mod tests {
         assert_eq!(clock.0.load(Ordering::Relaxed) - before, 2 * 4_000 / 8);
         let seen = watch.observe(Duration::from_secs(1));
         assert_eq!((seen[0].count, seen[0].times.count()), (8_000, 4_500));
+    }
+
+    #[test]
+    fn many_calls_of_one_kind_hide_none_of_another() {
+        let (clock, watch) = (Ticking::default(), CallWatch::new(Duration::MAX));
+        let run = |kind| watch.run(kind, &clock, || (), |_, _| {});
+        let timed = |now, kind: CallKind| {
+            let seen = &watch.observe(now)[kind as usize];
+            (seen.count, seen.times.count())
+        };
+        watch.observe(Duration::ZERO);
+        (0..4_000).for_each(|_| run(CallKind::Get));
+        watch.observe(Duration::from_millis(100));
+        (0..10).for_each(|_| run(CallKind::Write));
+        assert_eq!(timed(Duration::from_millis(200), CallKind::Write), (10, 10));
+        // The next watch does not know of the calls before it.
+        clock.0.store(0, Ordering::Relaxed);
+        (0..1_000).for_each(|_| run(CallKind::Get));
+        let before = timed(Duration::from_millis(300), CallKind::Get).1;
+        watch.end_watch(Duration::from_secs(60));
+        watch.observe(Duration::from_secs(60));
+        // All of these are within the watch.
+        clock.0.store(60_000, Ordering::Relaxed);
+        (0..10).for_each(|_| run(CallKind::Get));
+        assert_eq!(timed(Duration::from_secs(61), CallKind::Get).1 - before, 10);
     }
 
     #[test]

@@ -66,6 +66,22 @@ fn without_a_limit_no_call_reads_the_clock() {
 }
 
 #[test]
+fn looking_for_requests_ends_a_watch_that_no_call_ends() {
+    let (db, keyspace, clock) = open(small());
+    let reads = || {
+        let before = clock.0.load(Ordering::Relaxed);
+        keyspace.get("a").unwrap();
+        clock.0.load(Ordering::Relaxed) - before
+    };
+    db.status().unwrap();
+    assert!(!db.answer_request().unwrap());
+    assert_eq!(reads(), 2, "it is watched");
+    clock.0.fetch_add(60_000, Ordering::Relaxed);
+    assert!(!db.answer_request().unwrap());
+    assert_eq!(reads(), 0);
+}
+
+#[test]
 fn slow_calls_are_events_with_their_cost() {
     let (db, keyspace, _clock) = open(small().slow_call(Duration::from_micros(1)));
     (0..200).for_each(|n| keyspace.put(key(n), [7; 500]).unwrap());

@@ -347,6 +347,8 @@ pub(crate) fn remove_request_files(storage: &dyn Storage) {
 
 /// Takes a request, if there is one, and answers it. Returns whether there was one.
 pub(crate) fn answer(inner: &Engine) -> Result<bool> {
+    // Who asked for a status may have ended, and the calls with it.
+    inner.calls.end_due_watch(&*inner.tree.clock);
     let storage = place(inner);
     if !storage.exists(BELL)? {
         return Ok(false);
