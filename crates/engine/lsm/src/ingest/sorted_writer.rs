@@ -91,7 +91,7 @@ pub struct SortedWriter {
     /// The files are read once and removed, so that nothing has to reach the device.
     is_scratch: bool,
     files: IngestFiles,
-    /// From the second file on, if there are threads. Dropped after its files.
+    /// From the second file on, if there is a thread for it. Dropped after its files.
     behind: Option<WriteBehind>,
     /// The last key, as it is stored.
     last: Vec<u8>,
@@ -210,7 +210,7 @@ impl SortedWriter {
                 let (file_id, file) = self.files.create(self.is_scratch)?;
                 // A short ingest needs no thread. Bulk loads have several writers.
                 if self.behind.is_none() && !self.tables.is_empty() && !self.is_scratch {
-                    self.behind = WriteBehind::start(&*self.inner.indexes.background)?;
+                    self.behind = WriteBehind::start(&*self.inner.indexes.background, &self.inner);
                 }
                 let file = match &self.behind {
                     Some(behind) => behind.file(file),

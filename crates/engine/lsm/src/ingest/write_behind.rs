@@ -2,8 +2,9 @@
 //! meanwhile.
 //!
 //! An error of a write is that of the next call. A file is synced by the caller, after all of its bytes
-//! were written.
+//! were written. Nothing is written once the database has released its lock.
 
+use crate::engine::Engine;
 use esker_base::background::{Background, Running};
 use esker_base::{Error, Priority, Result};
 use esker_pmem::OwnerProcess;
@@ -20,6 +21,7 @@ const PIECES: usize = 4;
 
 /// A thread that writes files. It ends when this is dropped, and its files take nothing more then.
 pub(super) struct WriteBehind {
+    engine: Arc<Engine>,
     pieces: Option<Arc<SyncSender<Piece>>>,
     thread: Option<Box<dyn Running>>,
     /// A forked child has no such thread to wait for.
@@ -31,13 +33,14 @@ struct BehindFile {
     shared: Arc<Shared>,
     pieces: Weak<SyncSender<Piece>>,
     owner: OwnerProcess,
-    /// Appended and not handed over.
+    /// Appended and not handed over. Without memory after the last piece.
     buffer: Vec<u8>,
     /// Appended in all.
     len: u64,
 }
 
 struct Shared {
+    engine: Arc<Engine>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -50,6 +53,8 @@ struct State {
     failed: Option<Error>,
     /// Memory for the next piece.
     spare: Option<Vec<u8>>,
+    /// Whether more pieces are expected.
+    goes_on: bool,
 }
 
 /// Bytes on their way to a file.
@@ -60,24 +65,30 @@ struct Piece {
 }
 
 impl WriteBehind {
-    /// `None` if `background` has no threads.
-    pub(super) fn start(background: &dyn Background) -> Result<Option<Self>> {
+    /// `None` if `background` has no threads, or none can be started: the caller writes by itself then.
+    pub(super) fn start(background: &dyn Background, engine: &Arc<Engine>) -> Option<Self> {
         let (pieces, received): (_, Receiver<Piece>) = sync_channel(PIECES);
         let body = Box::new(move || received.into_iter().for_each(Piece::write));
-        let thread = background.spawn("esker-ingest", Priority::Normal, body)?;
-        let owner = OwnerProcess::current();
+        let thread = background.spawn("esker-ingest", Priority::Normal, body).ok().flatten()?;
+        let (engine, owner) = (engine.clone(), OwnerProcess::current());
         let pieces = Some(Arc::new(pieces));
-        Ok(thread.map(|thread| WriteBehind { pieces, thread: Some(thread), owner }))
+        Some(WriteBehind { engine, pieces, thread: Some(thread), owner })
     }
 
     /// `file`, to be written by the thread.
     pub(super) fn file(&self, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+        Box::new(self.behind_file(file))
+    }
+
+    fn behind_file(&self, file: Box<dyn WritableFile>) -> BehindFile {
         let len = file.len();
-        let state = State { file: Some(file), pending: 0, failed: None, spare: None };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let (file, spare) = (Some(file), None);
+        let state = State { file, pending: 0, failed: None, spare, goes_on: true };
+        let (engine, state, changed) = (self.engine.clone(), Mutex::new(state), Condvar::new());
+        let shared = Arc::new(Shared { engine, state, changed });
         let pieces = self.pieces.as_ref().map(Arc::downgrade).unwrap_or_default();
         let buffer = Vec::with_capacity(PIECE_BYTES);
-        Box::new(BehindFile { shared, pieces, owner: OwnerProcess::current(), buffer, len })
+        BehindFile { shared, pieces, owner: OwnerProcess::current(), buffer, len }
     }
 }
 
@@ -110,13 +121,22 @@ impl Drop for BehindFile {
 
 impl Piece {
     fn write(mut self) {
+        let shared = self.shared.clone();
+        // A close waits for it before it releases the lock.
+        let _upkeep = match shared.engine.begin_upkeep() {
+            Ok(upkeep) => upkeep,
+            Err(closed) => {
+                self.written = Some(Err(closed));
+                return;
+            }
+        };
         let file = {
-            let mut state = self.shared.state.lock();
+            let mut state = shared.state.lock();
             if state.failed.is_none() { state.file.take() } else { None }
         };
         let Some(mut file) = file else { return };
         let written = file.append(&self.bytes);
-        self.shared.state.lock().file = Some(file);
+        shared.state.lock().file = Some(file);
         self.written = Some(written);
     }
 }
@@ -126,10 +146,11 @@ impl Drop for Piece {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         match self.written.take() {
-            Some(Ok(())) => {
+            Some(Ok(())) if state.goes_on => {
                 self.bytes.clear();
                 state.spare = Some(std::mem::take(&mut self.bytes));
             }
+            Some(Ok(())) => {}
             Some(Err(error)) => _ = state.failed.get_or_insert(error),
             // After a failure, or the thread has panicked.
             None => _ = state.failed.get_or_insert_with(thread_ended),
@@ -146,21 +167,25 @@ fn thread_ended() -> Error {
 }
 
 impl BehindFile {
-    /// Hands over what was appended.
-    fn hand_over(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
+    /// Hands over what was appended. `goes_on`: more is appended, and needs memory.
+    fn hand_over(&mut self, goes_on: bool) -> Result<()> {
         let spare = {
             let mut state = self.shared.state.lock();
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
-            state.pending += 1;
+            state.goes_on = goes_on;
+            state.pending += usize::from(!self.buffer.is_empty());
             state.spare.take()
         };
-        let next = spare.unwrap_or_else(|| Vec::with_capacity(PIECE_BYTES));
+        let next = match goes_on {
+            true => spare.unwrap_or_else(|| Vec::with_capacity(PIECE_BYTES)),
+            false => Vec::new(),
+        };
         let bytes = std::mem::replace(&mut self.buffer, next);
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let piece = Piece { shared: self.shared.clone(), bytes, written: None };
         // A piece that is not taken is dropped, which the next call reports.
         if let Some(pieces) = self.pieces.upgrade() {
@@ -174,7 +199,7 @@ impl BehindFile {
         &mut self,
         work: impl FnOnce(&mut dyn WritableFile) -> Result<()>,
     ) -> Result<()> {
-        self.hand_over()?;
+        self.hand_over(false)?;
         let mut state = self.shared.state.lock();
         while state.pending > 0 {
             self.shared.changed.wait(&mut state);
@@ -195,7 +220,7 @@ impl WritableFile for BehindFile {
         while self.buffer.len() + bytes.len() > PIECE_BYTES {
             let (head, rest) = bytes.split_at(PIECE_BYTES - self.buffer.len());
             self.buffer.extend_from_slice(head);
-            self.hand_over()?;
+            self.hand_over(true)?;
             bytes = rest;
         }
         self.buffer.extend_from_slice(bytes);
@@ -212,7 +237,7 @@ impl WritableFile for BehindFile {
 
     /// The file asks for most of it by itself, as it is written.
     fn start_writeback(&mut self) -> Result<()> {
-        self.hand_over()
+        self.hand_over(false)
     }
 
     fn publish(&mut self) -> Result<()> {
@@ -223,23 +248,33 @@ impl WritableFile for BehindFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Db, Env, Settings};
     use esker_base::background::{Stepped, Threads};
     use esker_base::{FileKind, Rng, WriteHint};
     use esker_storage::fault::FaultKind;
-    use esker_storage::{FaultStorage, Storage};
+    use esker_storage::{FaultStorage, MemoryStorage, Storage};
 
     fn create(storage: &FaultStorage, name: &str) -> Box<dyn WritableFile> {
         storage.create(name, WriteHint::of(FileKind::Table)).unwrap()
     }
 
-    fn started() -> WriteBehind {
-        WriteBehind::start(&Threads).unwrap().unwrap()
+    fn database() -> Db {
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
+        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
+        let settings = Settings { segment_bytes, memory_bytes, ..Settings::default() };
+        Db::open_with(env, settings).unwrap()
+    }
+
+    /// The thread, and the database that is open meanwhile.
+    fn started() -> (WriteBehind, Db) {
+        let db = database();
+        (WriteBehind::start(&Threads, &db.handle.inner).unwrap(), db)
     }
 
     #[test]
     fn files_have_what_was_appended_to_each_in_order() {
         let storage = FaultStorage::new(Rng::new(1));
-        let behind = started();
+        let (behind, _db) = started();
         let mut rng = Rng::new(2);
         let mut files: Vec<_> =
             ["a", "b"].map(|name| (behind.file(create(&storage, name)), Vec::new())).into();
@@ -265,7 +300,7 @@ mod tests {
     #[test]
     fn an_error_is_that_of_the_next_call_and_of_all_that_follow() {
         let storage = FaultStorage::new(Rng::new(1));
-        let behind = started();
+        let (behind, _db) = started();
         let mut file = behind.file(create(&storage, "a"));
         storage.fail_after(0, FaultKind::NoSpace);
         file.append(&[1; PIECE_BYTES + 1]).unwrap();
@@ -295,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_panics_fails_its_files_and_nobody_waits_for_it() {
-        let behind = started();
+        let (behind, _db) = started();
         let storage = FaultStorage::new(Rng::new(1));
         let mut other = behind.file(create(&storage, "a"));
         let mut file = behind.file(Box::new(Panics));
@@ -310,7 +345,7 @@ mod tests {
     #[test]
     fn a_file_that_outlives_the_thread_takes_nothing_more() {
         let storage = FaultStorage::new(Rng::new(1));
-        let behind = started();
+        let (behind, _db) = started();
         let mut file = behind.file(create(&storage, "a"));
         drop(behind);
         file.append(&[1; 10]).unwrap();
@@ -320,6 +355,34 @@ mod tests {
 
     #[test]
     fn a_background_without_threads_writes_nothing_behind() {
-        assert!(WriteBehind::start(&Stepped).unwrap().is_none());
+        assert!(WriteBehind::start(&Stepped, &database().handle.inner).is_none());
+    }
+
+    #[test]
+    fn a_file_that_has_ended_keeps_no_memory() {
+        let storage = FaultStorage::new(Rng::new(1));
+        let (behind, _db) = started();
+        let mut file = behind.behind_file(create(&storage, "a"));
+        for round in 1..=2 {
+            file.append(&[1; 2 * PIECE_BYTES + 1]).unwrap();
+            assert!(file.buffer.capacity() >= PIECE_BYTES);
+            file.start_writeback().unwrap();
+            assert_eq!(file.buffer.capacity(), 0);
+            file.sync().unwrap();
+            assert!(file.shared.state.lock().spare.is_none());
+            assert_eq!(storage.read_all("a").unwrap().len(), round * (2 * PIECE_BYTES + 1));
+        }
+    }
+
+    #[test]
+    fn a_closed_database_has_nothing_written_behind() {
+        let storage = FaultStorage::new(Rng::new(1));
+        let (behind, db) = started();
+        let mut file = behind.file(create(&storage, "a"));
+        db.close().unwrap();
+        let before = storage.operations();
+        file.append(&[1; PIECE_BYTES + 1]).unwrap();
+        assert!(matches!(file.sync(), Err(Error::Closed)));
+        assert_eq!(storage.operations(), before);
     }
 }

@@ -1,9 +1,11 @@
 //! Ingests of a database that others read and write meanwhile.
 
-use crate::support::{entries, key};
-use esker_base::Error;
-use esker_lsm::{Db, Log, Settings, SyncPolicy};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::support::{disk, entries, key, settings, unfinished, wide_entries};
+use esker_base::background::{Background, Body, CountedThreads, Running, Threads};
+use esker_base::{Error, Priority, Result};
+use esker_lsm::{Db, Env, Log, Settings, SyncPolicy};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 fn open(dir: &tempfile::TempDir) -> Db {
     let log = Log::File { dir: None, sync: SyncPolicy::Os };
@@ -130,4 +132,63 @@ fn a_close_beside_an_ingest_leaves_all_of_it_or_nothing() {
         let names: Vec<_> = names.map(|name| name.unwrap().file_name()).collect();
         assert!(!names.iter().any(|name| name.to_string_lossy().ends_with(".ingest")));
     }
+}
+
+/// Where the thread that writes the files fails depends on how far it is behind.
+#[test]
+fn a_full_disk_fails_an_ingest_that_writes_behind_and_leaves_nothing() {
+    let (disk, threads) = (disk(), Arc::new(CountedThreads::new("esker-ingest")));
+    let env = Env::over(Arc::new(disk.clone())).background(threads.clone());
+    // No log: only tables need space.
+    let db = Db::open_with(env, settings(Log::None)).unwrap();
+    let keyspace = db.default_keyspace();
+    let all = wide_entries(0..3_000, "ingest");
+    let ingest = || keyspace.ingest(all.iter().map(|(key, value)| (key, value)));
+    let bytes: usize = all.iter().map(|(key, value)| key.len() + value.len()).sum();
+    for sixteenths in [7, 11, 15] {
+        disk.set_space_limit(Some(disk.used_bytes() + bytes as u64 * sixteenths / 16));
+        let before = threads.started();
+        let error = ingest().unwrap_err();
+        assert!(error.is_out_of_space(), "{error}");
+        assert!(threads.started() > before, "it wrote behind");
+        assert_eq!(unfinished(&disk), [] as [String; 0]);
+        assert_eq!(keyspace.count(..).unwrap(), 0);
+        disk.set_space_limit(None);
+    }
+    let ingested = ingest().unwrap();
+    assert!(ingested.entries == 3_000 && ingested.tables > 3, "{ingested:?}");
+    assert_eq!(keyspace.count(..).unwrap(), 3_000);
+    db.close().unwrap();
+}
+
+/// Threads, but for ingests: as if the system had no more of them.
+#[derive(Default)]
+struct NoneForIngests(AtomicUsize);
+
+impl Background for NoneForIngests {
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
+        if name != "esker-ingest" {
+            return Threads.spawn(name, priority, body);
+        }
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let source = Arc::new(std::io::ErrorKind::WouldBlock.into());
+        Err(Error::Io { action: "start a thread", path: name.to_owned(), source })
+    }
+}
+
+#[test]
+fn an_ingest_without_a_thread_to_write_behind_writes_by_itself() {
+    let background = Arc::new(NoneForIngests::default());
+    let env = Env::over(Arc::new(disk())).background(background.clone());
+    let db = Db::open_with(env, settings(Log::None)).unwrap();
+    let keyspace = db.default_keyspace();
+    let ingested = keyspace.ingest(wide_entries(0..1_000, "ingest")).unwrap();
+    assert!(ingested.tables > 1 && background.0.load(Ordering::Relaxed) > 0, "{ingested:?}");
+    assert_eq!(keyspace.count(..).unwrap(), 1_000);
+    db.close().unwrap();
 }
