@@ -95,8 +95,8 @@ impl Db {
     /// Returns what happened after the event with the number `after`: flushes, compactions, stalls,
     /// checkpoints, errors, changes of settings, and slow calls.
     ///
-    /// The latest 256 events are kept, and in addition the latest 64 slow calls. With the feature `tracing`, each is also an event of the crate
-    /// `tracing`, and flushes, compactions and checkpoints are spans.
+    /// The latest 256 events are kept, and in addition the latest 64 slow calls. With the feature
+    /// `tracing`, each is also an event of the crate `tracing`, and flushes, compactions and checkpoints are spans.
     ///
     /// # Examples
     ///

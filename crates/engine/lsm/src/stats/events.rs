@@ -149,7 +149,7 @@ impl fmt::Display for EventKind {
             EventKind::SettingChanged { change } => write!(f, "set {change}"),
             EventKind::SlowCall { call, keyspace, key, took, cost } => write!(
                 f,
-                "slow {call} of {keyspace} {key:?}, {}: {} runs, {} blocks read, stalled {}",
+                "slow {call} of {keyspace} \"{key}\", {}: {} runs, {} blocks read, stalled {}",
                 time(took),
                 cost.runs,
                 cost.blocks_read,
@@ -422,6 +422,17 @@ mod tests {
         assert_eq!((events.len(), events[0].number, events[65].number), (66, 1, 1002));
         assert_eq!((&events[0].kind, &events[65].kind), (&stall(1), &stall(2)));
         assert_eq!((events[1].number, &events[1].kind), (938, &slow("936".to_owned())));
+    }
+
+    #[test]
+    fn a_key_is_escaped_once() {
+        let (call, keyspace) = (CallKind::Get, "users".to_owned());
+        let (key, took) =
+            (crate::stats::call_watch::shown_key(b"a\0\"b"), Duration::from_millis(12));
+        let slow =
+            EventKind::SlowCall { call, keyspace, key, took, cost: OperationCost::default() };
+        let shown = r#"slow get of users "a\x00\"b", 12ms: "#;
+        assert!(slow.to_string().starts_with(shown), "{slow}");
     }
 
     #[test]

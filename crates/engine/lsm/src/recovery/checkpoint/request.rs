@@ -50,8 +50,8 @@ const SET: &[u8] = b"set\n";
 /// A request for a status. Its answer is this, and the status.
 const STATUS: &[u8] = b"status\n";
 
-/// What a request for the log begins with; the bound in bytes, what is acknowledged, and the name of the consumer
-/// follow, each on a line. Its answer is this, and a sequence number.
+/// What a request for the log begins with; the bound in bytes, what is acknowledged, and the name of
+/// the consumer follow, each on a line. Its answer is this, and a sequence number.
 const LOG: &[u8] = b"log\n";
 
 /// The answer to a request that was done.
@@ -161,10 +161,11 @@ pub fn request_status(
     }
 }
 
-/// Asks the process that has the database in `dir` open to keep logs for the change consumer `name`, as
-/// [`Db::change_consumer`](crate::Db::change_consumer) does, which has processed all writes up to `acknowledged`; and to
-/// sync its log. Returns the sequence number up to which the log survives a power loss, or `None` if no process has the
-/// database open.
+/// Asks the process that has the database in `dir` open to keep logs for the change consumer `name`,
+/// as [`Db::change_consumer`](crate::Db::change_consumer) does, and to sync its log.
+///
+/// The consumer has processed all writes up to `acknowledged`. Returns the sequence number up to which
+/// the log survives a power loss, or `None` if no process has the database open.
 ///
 /// `goes_on`, `seed` and `clock` are as for [`request_checkpoint`].
 ///
