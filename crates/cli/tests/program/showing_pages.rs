@@ -1,11 +1,15 @@
 //! `esker ui`: the page of a database that this process has open.
 
 use super::scratch::Scratch;
+use esker::env::{Clock, SystemClock};
 use esker::{Db, Settings};
 use serde_json::Value as Json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::time::Duration;
+
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(300);
 
 /// The program, ended with the test.
 struct Page {
@@ -46,14 +50,16 @@ impl Page {
         serde_json::from_str(&self.get("/data?after=0").1).unwrap()
     }
 
-    /// The data once `holds` of it.
+    /// The data once `holds` of it. Fails after a time that no machine needs.
     fn data_when(&self, holds: impl Fn(&Json) -> bool) -> Json {
+        let clock = SystemClock::new();
         loop {
             let data = self.data();
             if holds(&data) {
                 return data;
             }
-            std::thread::yield_now();
+            assert!(clock.now() < GIVEN_UP_AFTER, "{data}");
+            clock.sleep(Duration::from_millis(10));
         }
     }
 }
@@ -73,7 +79,9 @@ fn the_page_has_samples_and_the_tree_and_says_when_the_database_is_closed() {
     // Nothing else is loaded: only the namespace of SVG is an address.
     let addresses: Vec<_> = body.match_indices("http").map(|(at, _)| &body[at..at + 27]).collect();
     assert_eq!(addresses, ["http://www.w3.org/2000/svg\""]);
-    let data = page.data_when(|data| data["samples"].as_array().is_some_and(|it| it.len() >= 2));
+    let data = page.data_when(|data| {
+        data["samples"].as_array().is_some_and(|it| it.len() >= 2) && !data["tree"].is_null()
+    });
     assert_eq!(data["latest"]["metrics"]["esker_writes_total"], 50.0);
     assert_eq!(data["notice"], Json::Null);
     assert_eq!(data["tree"]["keyspaces"][0]["name"], "default");

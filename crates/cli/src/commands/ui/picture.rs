@@ -1,8 +1,9 @@
 //! The picture of the tree by key range: where each table begins and ends.
 //!
 //! The smallest keys of all tables of a keyspace, in order, are spread evenly over the width. A table is
-//! drawn from its own up to the next one that is above its largest key. So tables that are drawn above
-//! each other overlap, and no others do, whatever the distances between their keys.
+//! drawn from its own smallest key's place to that of the next smallest key above its largest. So
+//! tables that are drawn above each other overlap, and no others do, whatever the distances between
+//! their keys.
 
 use crate::text::shorten;
 use esker::inspect::TablePlace;
