@@ -6,6 +6,7 @@
 //! * [`database_options`]: settings of a database as flags;
 //! * [`keys`]: the keys of an encrypted database;
 //! * [`session`]: the database that a shell keeps open for the commands of its lines;
+//! * [`machine`]: its host name;
 //! * [`import`]: readers of the formats that `esker import` takes; [`tree`]: the picture of the levels;
 //! * the library `esker_cli`: output, messages, exit statuses, units.
 //!
@@ -22,6 +23,7 @@ mod database_options;
 mod demo;
 mod import;
 mod keys;
+mod machine;
 mod place;
 mod secret_file;
 mod session;

@@ -4,6 +4,7 @@ use super::nvme::{NODE, host_of, parse_address, parse_nqn, secrets, tls_key};
 use crate::database_options::{DatabaseOptions, SyncOptions};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::machine::host_name;
 use crate::output::{is_json, raw_stdout, stdout};
 use crate::place::Home;
 use crate::units::{self, counted};
@@ -107,8 +108,7 @@ impl Follow {
     fn default_name(&self) -> Outcome<String> {
         let dir = std::path::absolute(&self.home.db)
             .map_err(|error| Failure::io("find", self.home.db.display().to_string(), error))?;
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let name = format!("{}:{}", host.trim(), dir.display());
+        let name = format!("{}:{}", host_name(), dir.display());
         let end = name.char_indices().map(|(at, _)| at).nth(200).unwrap_or(name.len());
         Ok(name[..end].to_owned())
     }

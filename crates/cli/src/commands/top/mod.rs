@@ -25,6 +25,10 @@ use terminal::Terminal;
 /// How often an interrupt is noticed while nothing else happens.
 const NOTICED_EVERY: Duration = Duration::from_millis(50);
 
+/// A database that does not answer is asked again after so long: each time, files are created in its
+/// directory, and its lock is taken briefly.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
 /// Show what a database does that another process has open
 ///
 /// Calls with their latencies, levels with their fill, compactions in progress, stalls, caches, memory.
@@ -47,6 +51,11 @@ pub struct Top {
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.2..=60.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "it must be 0.2 to 60 seconds".to_owned())
+}
+
+/// How long after one status the next is asked for.
+pub fn pause(interval: Duration, is_answered: bool) -> Duration {
+    if is_answered { interval } else { interval.max(ASKED_AGAIN_AFTER) }
 }
 
 /// The status now of the database in `db`.
@@ -117,9 +126,9 @@ impl Top {
             ..View::default()
         };
         let terminal = Terminal::start(view, interrupt.clone())?;
-        let mut shown = 0;
+        let (mut shown, mut is_answered) = (0, true);
         while self.samples.is_none_or(|samples| shown < samples) {
-            let until = clock.now() + self.interval;
+            let until = clock.now() + pause(self.interval, is_answered);
             terminal.draw()?;
             while clock.now() < until && !terminal.is_over() {
                 terminal.attend(NOTICED_EVERY.min(until.saturating_sub(clock.now())))?;
@@ -129,6 +138,7 @@ impl Top {
             if terminal.is_over() {
                 break;
             }
+            is_answered = asked.is_ok();
             match asked {
                 Ok(status) => {
                     let sample = before.and_then(|it| Sample::between(&it, status.clone()));
@@ -145,5 +155,17 @@ impl Top {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_does_not_answer_is_asked_seldom() {
+        let [short, long] = [1, 60].map(Duration::from_secs);
+        assert_eq!([pause(short, true), pause(long, true)], [short, long]);
+        assert_eq!([pause(short, false), pause(long, false)], [Duration::from_secs(10), long]);
     }
 }

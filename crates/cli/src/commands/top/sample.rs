@@ -68,8 +68,8 @@ impl Sample {
         (hits + misses > 0.0).then(|| hits / (hits + misses))
     }
 
-    /// The sample as one object.
-    pub fn json(&self) -> Json {
+    /// Rates and latencies of the calls, by kind.
+    pub fn calls_json(&self) -> Json {
         let calls = self.calls.iter().map(|call| {
             let mut object = Map::new();
             object.insert("per_second".into(), call.per_second.into());
@@ -79,6 +79,11 @@ impl Sample {
             }
             (call.call.name().to_owned(), Json::Object(object))
         });
+        Json::Object(calls.collect())
+    }
+
+    /// The sample as one object.
+    pub fn json(&self) -> Json {
         let levels = self.status.levels.iter().map(|level| {
             json!({
                 "keyspace": level.keyspace,
@@ -101,7 +106,7 @@ impl Sample {
         json!({
             "pid": self.status.pid,
             "seconds": self.seconds,
-            "calls": calls.collect::<Map<_, _>>(),
+            "calls": self.calls_json(),
             "per_second": self.rates,
             "metrics": self.status.metrics,
             "levels": levels.collect::<Vec<_>>(),

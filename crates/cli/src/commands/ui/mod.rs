@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! browser ── GET / ───────────► page.html, which is all: no other file, no other host
-//!         ── GET /data?after=n ► samples after the n-th, the latest status, the picture of the tree
+//!         ── GET /data ───────► samples, the latest status, the picture of the tree
 //! ```
+//!
+//! A page that has the n-th sample of a run of this program asks for `/data?run=RUN&after=N`, and gets
+//! the samples after it. One that has those of another run gets all.
 //!
 //! One thread: it asks for a status once an interval, as `esker top` does, and answers the browser while
 //! it waits. The tree is read from the manifest. Nothing can be changed through the page.
@@ -12,8 +15,8 @@ mod history;
 mod picture;
 mod server;
 
-use super::top::ask;
 use super::top::sample::Sample;
+use super::top::{ask, pause};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::show;
@@ -21,9 +24,10 @@ use crate::place::Files;
 use crate::text::escape;
 use esker::env::{Clock, SystemClock};
 use esker::inspect::Inspector;
+use esker_base::seed_from_os;
 use history::History;
 use serde_json::{Value as Json, json};
-use server::Server;
+use server::{Seen, Server};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -58,6 +62,8 @@ pub struct Ui {
 /// What the page gets.
 struct Shown {
     database: String,
+    /// The samples are numbered within a run of the program.
+    run: String,
     interval: Duration,
     history: History,
     latest: Json,
@@ -67,9 +73,11 @@ struct Shown {
 }
 
 impl Shown {
-    fn data(&self, after: u64) -> Json {
+    fn data(&self, seen: Seen<'_>) -> Json {
+        let after = if seen.run == self.run { seen.after } else { 0 };
         json!({
             "database": self.database,
+            "run": self.run,
             "interval": self.interval.as_secs_f64(),
             "notice": self.notice,
             "samples": self.history.after(after),
@@ -94,6 +102,7 @@ impl Ui {
         )?;
         let shown = RefCell::new(Shown {
             database,
+            run: format!("{:016x}", seed_from_os()),
             interval: self.interval,
             history: History::default(),
             latest: Json::Null,
@@ -112,7 +121,7 @@ impl Ui {
     ) -> Outcome {
         let clock = SystemClock::new();
         let attend = || {
-            let answer = |after| shown.borrow().data(after).to_string();
+            let answer = |seen: Seen<'_>| shown.borrow().data(seen).to_string();
             server.borrow_mut().serve(&clock, PAGE, answer);
             !interrupt.is_set()
         };
@@ -130,8 +139,9 @@ impl Ui {
                 clock.sleep(IDLE.min(asked_at - now));
                 continue;
             }
-            asked_at = now + self.interval;
-            match ask(&self.files.db, attend) {
+            let asked = ask(&self.files.db, attend);
+            asked_at = now + pause(self.interval, asked.is_ok());
+            match asked {
                 Ok(status) => {
                     let sample = before.and_then(|it| Sample::between(&it, status.clone()));
                     if let Some(sample) = sample {
@@ -148,5 +158,38 @@ impl Ui {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker::stats::LiveStatus;
+
+    #[test]
+    fn a_page_of_another_run_gets_all_samples() {
+        let status = |seconds| {
+            let mut status = LiveStatus::default();
+            status.at = Duration::from_secs(seconds);
+            status
+        };
+        let sample = Sample::between(&status(1), status(2)).unwrap();
+        let mut shown = Shown {
+            database: "db".to_owned(),
+            run: "this".to_owned(),
+            interval: Duration::from_secs(1),
+            history: History::default(),
+            latest: Json::Null,
+            notice: None,
+            tree: Json::Null,
+        };
+        (0..5).for_each(|_| shown.history.add(&sample));
+        let samples = |run, after| {
+            let data = shown.data(Seen { run, after });
+            assert_eq!(data["run"], "this");
+            data["samples"].as_array().unwrap().len()
+        };
+        assert_eq!([samples("this", 0), samples("this", 3), samples("this", 5)], [5, 2, 0]);
+        assert_eq!([samples("other", 3), samples("other", 5), samples("", 9)], [5; 3]);
     }
 }
