@@ -108,23 +108,7 @@ pub fn parse_ttl(text: &str) -> Result<Duration, String> {
 /// `leveled`, `tiered`, each with a number after a colon or without. Or `windowed` with the length of
 /// a window, and with the most bytes or without.
 pub fn parse_shape(text: &str) -> Result<Shape, String> {
-    let wrong = || format!("{text:?} is not a shape such as leveled:10, tiered:8 or windowed:1h");
-    if let Some(windows) = text.strip_prefix("windowed:") {
-        let (window, max_bytes) = match windows.split_once(':') {
-            Some((window, bytes)) => (window, Some(bytes.parse().map_err(|_| wrong())?)),
-            None => (windows, None),
-        };
-        return Ok(Shape::Windowed { window: parse_ttl(window)?, max_bytes });
-    }
-    let (name, number) = match text.split_once(':') {
-        Some((name, number)) => (name, Some(number.parse().map_err(|_| wrong())?)),
-        None => (text, None),
-    };
-    match name {
-        "leveled" => Ok(Shape::Leveled { ratio: number.unwrap_or(10) }),
-        "tiered" => Ok(Shape::Tiered { runs: number.unwrap_or(8) }),
-        _ => Err(wrong()),
-    }
+    text.parse()
 }
 
 /// `none`, or `per-level` or `space-goal`, each with a ratio after a colon or without.

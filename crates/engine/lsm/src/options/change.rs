@@ -261,7 +261,7 @@ impl FromStr for SettingChange {
 }
 
 /// The message for a name that no setting of `of` has.
-fn unknown(name: &str, known: &[&str], of: &str) -> String {
+pub(super) fn unknown(name: &str, known: &[&str], of: &str) -> String {
     let nearest = known.iter().min_by_key(|known| distance(name, known)).unwrap_or(&"");
     match distance(name, nearest) <= nearest.len() / 2 {
         true => format!("{of} has no setting {name:?}; did you mean {nearest:?}?"),

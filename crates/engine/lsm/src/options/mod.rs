@@ -4,11 +4,12 @@
 //! [`space_policy`]: how obsolete versions are removed. [`sizes`]: target sizes of tables and levels.
 //! `memory` divides the memory budget. `shape`: how tables are arranged in levels. `slow_call`: the
 //! limit for slow calls. [`write_rate`]: the rate limit of background writes. [`change`]: changes while
-//! a database is open.
+//! a database is open. `by_name`: settings as text.
 //!
 //! Settings name the resources that databases share (`resources`) and use no other module, so
 //! every module may use them.
 
+mod by_name;
 pub mod change;
 pub(crate) mod memory;
 mod setters;
@@ -17,6 +18,7 @@ mod shape;
 pub mod sizes;
 pub(crate) mod slow_call;
 pub mod space_policy;
+mod time_text;
 pub mod write_rate;
 
 pub use crate::resources::Resources;

@@ -1,8 +1,10 @@
 //! How the tables of a keyspace are arranged in runs and levels.
 
+use super::time_text::parse_time;
 use crate::fold::operators::OperatorName;
 use esker_base::{Error, Result};
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// How a keyspace arranges its tables.
@@ -49,6 +51,34 @@ impl fmt::Display for Shape {
                 write!(f, "windowed:{}s", window.as_secs())?;
                 max_bytes.map_or(Ok(()), |bytes| write!(f, ":{bytes}"))
             }
+        }
+    }
+}
+
+/// Reads what [`Shape`] formats as. `leveled` and `tiered` without a number have 10 and 8. The length of
+/// a window may have any unit, such as `1h`.
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let wrong =
+            || format!("{text:?} is not a shape such as leveled:10, tiered:8 or windowed:1h");
+        let (name, rest) = match text.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (text, None),
+        };
+        let number = |rest: &str| rest.parse().map_err(|_| wrong());
+        match (name, rest) {
+            ("leveled", rest) => Ok(Shape::Leveled { ratio: rest.map_or(Ok(10), number)? }),
+            ("tiered", rest) => Ok(Shape::Tiered { runs: rest.map_or(Ok(8), number)? }),
+            ("windowed", Some(windows)) => {
+                let (window, max_bytes) = match windows.split_once(':') {
+                    Some((window, bytes)) => (window, Some(bytes.parse().map_err(|_| wrong())?)),
+                    None => (windows, None),
+                };
+                Ok(Shape::Windowed { window: parse_time(window).ok_or_else(wrong)?, max_bytes })
+            }
+            _ => Err(wrong()),
         }
     }
 }
