@@ -215,13 +215,23 @@ pub fn read_pointer(storage: &dyn Storage) -> Result<Current> {
         };
         lines.next().is_none().then(|| Current { manifest: manifest.to_owned(), closed_bytes })
     });
-    told.ok_or_else(|| {
-        Error::corruption(
+    told.ok_or_else(|| match is_of_rocksdb(&bytes) {
+        true => Error::NotADatabase {
+            dir: storage.describe(),
+            reason: "it holds a database of RocksDB or LevelDB".into(),
+        },
+        false => Error::corruption(
             file_path(storage, CURRENT),
             0,
             "it should hold a manifest's name and its checksum",
-        )
+        ),
     })
+}
+
+/// Whether `current` is what RocksDB and LevelDB write into their `CURRENT`.
+fn is_of_rocksdb(current: &[u8]) -> bool {
+    let number = current.strip_prefix(b"MANIFEST-").and_then(|rest| rest.strip_suffix(b"\n"));
+    number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
 /// One edit in a manifest file.
