@@ -1,6 +1,7 @@
 //! The rules that hold the code base together, checked on its manifests and sources:
 //!
 //! * crates depend only on crates above them in [`rules::LAYERS`], and none in `crates/` on `lab/`;
+//! * crates in `bindings/` depend on `esker` alone, and no other crate on them;
 //! * `unsafe` stands only where [`rules::may_hold_unsafe`] says, each time with its reason, and every
 //!   other crate forbids it;
 //! * the engine knows nothing of flash, of NVMe, or of the PMEM simulator;
@@ -111,6 +112,19 @@ fn the_product_does_not_depend_on_the_laboratory() {
     let problems = product.into_iter().flat_map(|(name, folder)| {
         let manifest = read(&root().join(folder).join("Cargo.toml"));
         rules::depends_on_laboratory(&name, &manifest::dependencies(&manifest), &lab)
+    });
+    expect_none(problems.collect());
+}
+
+#[test]
+fn bindings_know_the_facade_alone() {
+    let (bindings, others): (Vec<_>, Vec<_>) =
+        crates().into_iter().partition(|(_, folder)| folder.starts_with("bindings/"));
+    assert!(!bindings.is_empty(), "the bindings have moved");
+    let names: Vec<_> = bindings.iter().map(|(name, _)| name.clone()).collect();
+    let problems = bindings.into_iter().chain(others).flat_map(|(name, folder)| {
+        let manifest = read(&root().join(folder).join("Cargo.toml"));
+        rules::depends_past_the_facade(&name, &manifest::dependencies(&manifest), &names)
     });
     expect_none(problems.collect());
 }
@@ -331,7 +345,9 @@ fn messages_use_plain_words() {
     let mut problems = Vec::new();
     let mut sources = 0;
     for (path, text) in all_sources() {
-        if path.starts_with("crates/") && path.contains("/src/") && !is_test(&path) {
+        // The messages of `bindings/rocksdb` are those of RocksDB.
+        let is_product = path.starts_with("crates/") || path.starts_with("bindings/c/");
+        if is_product && path.contains("/src/") && !is_test(&path) {
             problems.extend(prose::messages(&path, &text));
             sources += 1;
         }

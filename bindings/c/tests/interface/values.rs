@@ -1,0 +1,186 @@
+//! Reads and writes of keyspaces, batches and snapshots.
+
+use crate::support::*;
+use esker_c::batch::*;
+use esker_c::database::*;
+use esker_c::keyspace::*;
+use esker_c::open::*;
+use esker_c::snapshot::*;
+
+#[test]
+fn values_of_any_length_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    let value = |len: usize| (0..len).map(|at| at as u8).collect::<Vec<_>>();
+    let lengths = [0, 1, 30, 31, 100, 4095, 4096, 50_000];
+    for len in lengths {
+        put(&users, len.to_string(), value(len)).unwrap();
+    }
+    for flush in [false, true] {
+        if flush {
+            call!(esker_flush, Some(&db)).unwrap();
+            call!(esker_compact, Some(&db), Some(&users)).unwrap();
+            call!(esker_compact, Some(&db), None).unwrap();
+        }
+        for len in lengths {
+            assert_eq!(get(&users, len.to_string()).unwrap(), value(len), "{len}");
+        }
+        assert_eq!(status(get(&users, "missing")), ESKER_NOT_FOUND);
+    }
+    let contains = |key: &str| call!(esker_contains, Some(&users), key.as_ptr(), key.len());
+    assert_eq!(status(contains("30")), ESKER_OK);
+    assert_eq!(status(contains("29")), ESKER_NOT_FOUND);
+}
+
+#[test]
+fn bytes_outlive_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    put(&users, "long", vec![7; 50_000]).unwrap();
+    call!(esker_flush, Some(&db)).unwrap();
+    let mut bytes = nothing();
+    call!(esker_get, Some(&users), b"long".as_ptr(), 4, &mut bytes).unwrap();
+    call!(esker_close, Some(db)).unwrap();
+    esker_keyspace_free(Some(users));
+    assert_eq!(taken(Ok(()), bytes).unwrap(), vec![7; 50_000]);
+}
+
+#[test]
+fn deletes_remove_keys_and_ranges() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    let fill = || ["a", "b", "c", "d"].map(|key| put(&users, key, key).unwrap());
+    let there = || ["a", "b", "c", "d"].map(|key| get(&users, key).is_ok());
+    fill();
+    call!(esker_delete, Some(&users), b"a".as_ptr(), 1).unwrap();
+    assert_eq!(there(), [false, true, true, true]);
+    for (start, end, left) in [
+        (Some("b"), Some("d"), [true, false, false, true]),
+        (None, Some("c"), [false, false, true, true]),
+        (Some("c"), None, [true, true, false, false]),
+        (None, None, [false; 4]),
+    ] {
+        fill();
+        let bound = |bound: Option<&str>| {
+            bound.map_or((std::ptr::null(), 0), |bound| (bound.as_ptr(), bound.len()))
+        };
+        let ((start, start_len), (end, end_len)) = (bound(start), bound(end));
+        call!(esker_delete_range, Some(&users), start, start_len, end, end_len).unwrap();
+        assert_eq!(there(), left);
+    }
+}
+
+#[test]
+fn a_key_is_put_only_if_it_is_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    let mut was_put = false;
+    let (key, value) = (b"ada".as_ptr(), b"analyst".as_ptr());
+    let null = std::ptr::null_mut();
+    let both = (Some(&*db), Some(&*users));
+    call!(esker_put_if_absent, both.0, both.1, key, 3, value, 7, &mut was_put, null).unwrap();
+    assert!(was_put);
+    let mut present = nothing();
+    let admiral = b"admiral".as_ptr();
+    call!(esker_put_if_absent, both.0, both.1, key, 3, admiral, 7, &mut was_put, &mut present)
+        .unwrap();
+    assert!(!was_put);
+    assert_eq!(taken(Ok(()), present).unwrap(), b"analyst");
+    call!(esker_put_if_absent, both.0, both.1, key, 3, admiral, 7, &mut was_put, null).unwrap();
+    assert_eq!((was_put, get(&users, "ada").unwrap()), (false, b"analyst".to_vec()));
+}
+
+#[test]
+fn entries_that_expire_are_there_until_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    let hour = 3_600_000;
+    let (key, value) = (b"ada".as_ptr(), b"analyst".as_ptr());
+    call!(esker_put_with_ttl, Some(&users), key, 3, value, 7, hour).unwrap();
+    assert_eq!(get(&users, "ada").unwrap(), b"analyst");
+    call!(esker_put_with_ttl, Some(&users), key, 3, value, 7, 0).unwrap();
+    assert_eq!(status(get(&users, "ada")), ESKER_NOT_FOUND);
+}
+
+#[test]
+fn a_batch_is_written_whole_and_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let (users, roles) = (keyspace(&db, "users"), keyspace(&db, "roles"));
+    put(&users, "eve", "auditor").unwrap();
+    let mut batch = make!(esker_batch_new).unwrap();
+    let (key, value) = (b"ada".as_ptr(), b"analyst".as_ptr());
+    call!(esker_batch_put, Some(&mut batch), Some(&users), key, 3, value, 7).unwrap();
+    call!(esker_batch_put, Some(&mut batch), Some(&roles), value, 7, key, 3).unwrap();
+    call!(esker_batch_delete, Some(&mut batch), Some(&users), b"eve".as_ptr(), 3).unwrap();
+    call!(esker_batch_set_sync, Some(&mut batch), true).unwrap();
+    assert_eq!(esker_batch_len(Some(&batch)), 3);
+    assert_eq!(status(get(&users, "ada")), ESKER_NOT_FOUND);
+    call!(esker_write, Some(&db), Some(&batch)).unwrap();
+    assert_eq!(get(&users, "ada").unwrap(), b"analyst");
+    assert_eq!(get(&roles, "analyst").unwrap(), b"ada");
+    assert_eq!(status(get(&users, "eve")), ESKER_NOT_FOUND);
+
+    let (from, to) = (b"a".as_ptr(), b"b".as_ptr());
+    call!(esker_batch_delete_range, Some(&mut batch), Some(&users), from, 1, to, 1).unwrap();
+    call!(esker_batch_put_with_ttl, Some(&mut batch), Some(&users), to, 1, value, 7, 3_600_000)
+        .unwrap();
+    call!(esker_write, Some(&db), Some(&batch)).unwrap();
+    assert_eq!(status(get(&users, "ada")), ESKER_NOT_FOUND, "later writes win");
+    assert_eq!(get(&users, "b").unwrap(), b"analyst");
+
+    esker_batch_clear(Some(&mut batch));
+    assert_eq!(esker_batch_len(Some(&batch)), 0);
+    call!(esker_batch_merge, Some(&mut batch), Some(&users), key, 3, value, 7).unwrap();
+    let outcome = call!(esker_write, Some(&db), Some(&batch));
+    assert_eq!(failure(outcome).0, ESKER_NO_MERGE_OPERATOR, "it is checked when it is written");
+    esker_batch_free(Some(batch));
+}
+
+#[test]
+fn a_batch_of_another_database_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (open(&dir.path().join("one")), open(&dir.path().join("two")));
+    let users = keyspace(&one, "users");
+    let mut batch = make!(esker_batch_new).unwrap();
+    call!(esker_batch_delete, Some(&mut batch), Some(&users), b"a".as_ptr(), 1).unwrap();
+    let outcome = call!(esker_write, Some(&two), Some(&batch));
+    assert_eq!(failure(outcome).0, ESKER_FOREIGN_HANDLE);
+}
+
+#[test]
+fn a_snapshot_sees_what_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    put(&users, "ada", "analyst").unwrap();
+    let snapshot = make!(esker_snapshot_new, Some(&db)).unwrap();
+    put(&users, "ada", "admiral").unwrap();
+    put(&users, "bob", "builder").unwrap();
+    let at = |key: &str| {
+        take!(esker_snapshot_get, Some(&snapshot), Some(&users), key.as_ptr(), key.len())
+    };
+    assert_eq!(at("ada").unwrap(), b"analyst");
+    assert_eq!(status(at("bob")), ESKER_NOT_FOUND);
+    call!(esker_sync, Some(&db)).unwrap();
+    call!(esker_compact, Some(&db), None).unwrap();
+    assert_eq!(at("ada").unwrap(), b"analyst");
+    call!(esker_close, Some(db)).unwrap();
+    assert_eq!(failure(at("ada")).0, ESKER_CLOSED);
+}
+
+#[test]
+fn keyspaces_are_listed_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let _keyspaces = (keyspace(&db, "users"), keyspace(&db, "a name"));
+    let names = String::from_utf8(take!(esker_keyspace_names, Some(&db)).unwrap()).unwrap();
+    let mut names: Vec<_> = names.lines().collect();
+    names.sort();
+    assert_eq!(names, ["a name", "default", "users"]);
+}
