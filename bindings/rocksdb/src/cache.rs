@@ -3,18 +3,37 @@
 use crate::border::{Handle, c_api};
 use crate::knobs::Knobs;
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// RocksDB's `rocksdb_cache_t`: a capacity. Each database has a cache of its own, of this size.
 pub struct Cache {
     capacity: AtomicUsize,
+    /// What each database that was opened with it has cached, while it is open.
+    opened: Mutex<Vec<Cached>>,
 }
+
+/// The bytes that a database has cached, while it is open.
+type Cached = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 impl Cache {
     /// Returns a cache of so many bytes.
     pub fn new(capacity: usize) -> Self {
-        Cache { capacity: AtomicUsize::new(capacity) }
+        Cache { capacity: AtomicUsize::new(capacity), opened: Mutex::default() }
+    }
+
+    /// Counts what another database caches.
+    pub fn attach(&self, cached: impl Fn() -> Option<u64> + Send + Sync + 'static) {
+        self.opened().push(Box::new(cached));
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Vec<Cached>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes that the databases have cached.
+    pub fn usage(&self) -> u64 {
+        self.opened().iter().filter_map(|cached| cached()).sum()
     }
 
     /// The capacity in bytes.
@@ -83,9 +102,8 @@ c_api! {
         cache.get().capacity()
     }
 
-    /// The cache is only a size: what databases use is in their properties.
-    fn rocksdb_cache_get_usage(_cache: Handle<Arc<Cache>>) -> usize {
-        0
+    fn rocksdb_cache_get_usage(cache: Handle<Arc<Cache>>) -> usize {
+        cache.get().usage() as usize
     }
 
     fn rocksdb_cache_get_pinned_usage(_cache: Handle<Arc<Cache>>) -> usize {

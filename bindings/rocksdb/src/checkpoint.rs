@@ -2,6 +2,7 @@
 
 use crate::border::{Handle, Status, Text, c_api};
 use crate::database::Database;
+use crate::identity;
 
 c_api! {
     try fn rocksdb_checkpoint_object_create
@@ -22,7 +23,9 @@ c_api! {
         if dir.is_empty() || std::path::Path::new(dir).exists() {
             return Err(Status::invalid("Directory exists"));
         }
-        Ok(checkpoint.get().open.db.checkpoint(dir)?)
+        let open = &checkpoint.get().open;
+        open.db.checkpoint(dir)?;
+        identity::give(open, dir).map_err(|error| Status::io("write", dir, &error))
     }
 
     fn rocksdb_checkpoint_object_destroy(checkpoint: Handle<Database>) {

@@ -1,7 +1,7 @@
 //! The file `LOG` of a database: what opened it, and with which options.
 
-use crate::knobs::HasKnobs;
-use crate::options::Options;
+use crate::knobs::{self, HasKnobs};
+use crate::options::{Options, TableOptions};
 use std::fmt::Write as _;
 
 /// Writes the file `LOG` of a database that was opened: what it is, and the options that were given.
@@ -10,8 +10,15 @@ pub fn begin<'a>(
     options: &Options,
     families: impl Iterator<Item = (&'a str, &'a Options)>,
 ) {
+    let crc32 = match cfg!(target_feature = "sse4.2") {
+        true => "Supported",
+        false => "Not supported",
+    };
+    // RocksDB's line is about the processor that the library is compiled for.
     let mut text = format!(
-        "Esker {}, opened through the C interface of RocksDB\nFast CRC32 supported: decided at run time\n\
+        "Esker {}, opened through the C interface of RocksDB\n\
+         Fast CRC32 supported: {crc32} on x86\n\
+         CRC32 is chosen at run time, whatever the library is compiled for\n\
          Jemalloc supported: 0\n",
         env!("CARGO_PKG_VERSION")
     );
@@ -29,10 +36,16 @@ pub fn begin<'a>(
 }
 
 fn show(text: &mut String, options: &Options) {
-    let table = options.table.as_ref().map(|table| table.knobs());
-    for (name, value) in
-        [Some(options.knobs()), table].into_iter().flatten().flat_map(|it| it.texts())
-    {
-        let _ = writeln!(text, "  {name}: {value}");
+    let (databases, tables) = knobs::shown();
+    for knob in databases {
+        let _ = writeln!(text, "Options.{}: {}", knob.name, (knob.text)(options.knobs()));
+    }
+    for note in &options.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    let defaults = TableOptions::default();
+    for knob in tables {
+        let table = options.table.as_ref().unwrap_or(&defaults);
+        let _ = writeln!(text, "  {}: {}", knob.name, (knob.text)(table.knobs()));
     }
 }

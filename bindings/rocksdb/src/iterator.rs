@@ -136,7 +136,7 @@ impl Iter {
         target: Option<&[u8]>,
         step: impl FnOnce(&mut dyn Cursor) -> esker::Result<()>,
     ) {
-        if self.options.knobs.is_on("tailing") && self.options.snapshot.is_none() {
+        if self.is_tailing() {
             // It sees what was written since it was created.
             self.status = self.begin().err();
         }
@@ -151,6 +151,28 @@ impl Iter {
             let key = self.key().unwrap_or_default().to_vec();
             self.prefix = self.kept_prefix().and_then(|kept| kept.of(&key)).map(<[u8]>::to_vec);
         }
+    }
+
+    /// Whether it sees what is written after it was created.
+    fn is_tailing(&self) -> bool {
+        self.options.knobs.is_on("tailing") && self.options.snapshot.is_none()
+    }
+
+    /// Moves to the next entry. At the end, it looks for entries that were written since.
+    fn next_of_tail(&mut self) {
+        let Some(last) = self.key().map(<[u8]>::to_vec) else { return };
+        self.go(|cursor| cursor.next());
+        if self.is_valid || self.status.is_some() {
+            return;
+        }
+        self.status = self.begin().err();
+        self.go(|cursor| {
+            cursor.seek(&last)?;
+            match cursor.current() {
+                Some((key, _)) if key == last => cursor.next(),
+                _ => Ok(()),
+            }
+        });
     }
 
     fn key(&self) -> Option<&[u8]> {
@@ -237,7 +259,10 @@ c_api! {
     }
 
     fn rocksdb_iter_next(iter: Handle<Iter>) {
-        iter.change(|iter| iter.go(|cursor| cursor.next()));
+        iter.change(|iter| match iter.is_tailing() {
+            true => iter.next_of_tail(),
+            false => iter.go(|cursor| cursor.next()),
+        });
     }
 
     fn rocksdb_iter_prev(iter: Handle<Iter>) {
@@ -258,6 +283,11 @@ c_api! {
 
     fn rocksdb_iter_value_slice(iter: Handle<Iter>) -> Slice {
         Slice::of(iter.get().entry().map(|(_, value)| value))
+    }
+
+    /// No key has a timestamp.
+    fn rocksdb_iter_timestamp(_iter: Handle<Iter>, length: Out<usize>) -> *const c_char {
+        lend(Some(b""), length)
     }
 
     fn rocksdb_iter_get_error(iter: Handle<Iter>, errptr: ErrorOut) {

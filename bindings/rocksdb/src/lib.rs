@@ -24,6 +24,7 @@ mod comparator;
 mod database;
 mod environment;
 mod filter;
+mod identity;
 mod info_log;
 mod iterator;
 mod knobs;
@@ -35,6 +36,7 @@ mod merge;
 mod open;
 mod option_functions;
 mod options;
+mod options_file;
 mod overlay;
 mod prefix;
 mod properties;
@@ -73,7 +75,7 @@ pub struct Function {
 }
 
 /// The functions that work, by module.
-const WORKING: [&[&str]; 32] = [
+const WORKING: [&[&str]; 33] = [
     backup::FUNCTIONS,
     batch::FUNCTIONS,
     batch::INDEXED,
@@ -95,6 +97,7 @@ const WORKING: [&[&str]; 32] = [
     merge::FUNCTIONS,
     open::FUNCTIONS,
     option_functions::FUNCTIONS,
+    options_file::FUNCTIONS,
     prefix::FUNCTIONS,
     properties::FUNCTIONS,
     reads::FUNCTIONS,

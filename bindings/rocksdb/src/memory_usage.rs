@@ -10,6 +10,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Consumers {
     databases: Vec<Arc<Open>>,
+    caches: Vec<Arc<Cache>>,
 }
 
 /// RocksDB's `rocksdb_memory_usage_t`.
@@ -33,8 +34,10 @@ c_api! {
         consumers.change(|consumers| consumers.databases.push(open));
     }
 
-    /// Caches are counted with their databases.
-    fn rocksdb_memory_consumers_add_cache(_consumers: Handle<Consumers>, _cache: Handle<Arc<Cache>>) {}
+    fn rocksdb_memory_consumers_add_cache(consumers: Handle<Consumers>, cache: Handle<Arc<Cache>>) {
+        let cache = cache.get().clone();
+        consumers.change(|consumers| consumers.caches.push(cache));
+    }
 
     fn rocksdb_memory_consumers_destroy(consumers: Handle<Consumers>) {
         drop(consumers.take());
@@ -44,10 +47,10 @@ c_api! {
         let mut usage = Usage::default();
         for open in &consumers.get().databases {
             let stats = open.db.stats();
-            usage.memtables += stats.memtable_bytes;
+            usage.memtables += stats.memory_own_bytes.saturating_sub(stats.table_memory_bytes);
             usage.tables += stats.table_memory_bytes;
-            usage.cache += stats.cache_bytes;
         }
+        usage.cache = consumers.get().caches.iter().map(|cache| cache.usage()).sum();
         Ok(Handle::new(usage))
     }
 

@@ -2,9 +2,11 @@
 
 use crate::border::{Array, Code, Handle, Out, Result, Status, Text, c_api};
 use crate::database::{Database, Family, Open};
+use crate::identity;
 use crate::info_log;
 use crate::knobs::Knobs;
 use crate::options::Options;
+use crate::options_file;
 use crate::settings::{keyspace_settings, settings};
 use crate::slots::{Slots, free_slot, with_slot};
 use crate::transaction::timeout_of;
@@ -101,7 +103,7 @@ pub fn open(
     lock_timeout: Option<Duration>,
 ) -> Result<Opened> {
     refuse_rocksdb(path)?;
-    for options in wanted.iter().map(|wanted| wanted.options).chain([options]) {
+    for options in families_options(options, wanted) {
         options.comparator.as_ref().map_or(Ok(()), |order| order.check())?;
         options.refused.map_or(Ok(()), |reason| Err(Status::unsupported(reason)))?;
     }
@@ -116,7 +118,9 @@ pub fn open(
     let families = open_families(&db, options, wanted, mode, &slots);
     let families = families.inspect_err(|_| drop(db.clone().close()))?;
     if is_new || mode == Mode::Write {
-        info_log::begin(path, options, wanted.iter().map(|wanted| (wanted.name, wanted.options)));
+        let all = || wanted.iter().map(|wanted| (wanted.name, wanted.options));
+        info_log::begin(path, options, all());
+        options_file::write(path, options, all());
     }
     keep_logs(&db, options, mode)?;
     let all = families.clone();
@@ -126,7 +130,25 @@ pub fn open(
         let weak = Arc::downgrade(&open);
         statistics.attach(move || weak.upgrade().map(|open| open.db.stats()));
     }
+    let tables = families_options(options, wanted).filter_map(|it| it.table.as_ref());
+    if let Some(cache) = tables.filter_map(|table| table.cache.as_ref()).next() {
+        let weak = Arc::downgrade(&open);
+        cache.attach(move || weak.upgrade().map(|open| cached_bytes(&open.db.stats())));
+    }
     Ok((Database { open }, families))
+}
+
+/// The bytes that a database keeps in memory for reads: blocks, and indexes and filters of tables.
+fn cached_bytes(stats: &esker::Stats) -> u64 {
+    stats.cache_bytes + stats.table_memory_bytes
+}
+
+/// The options of a database, then those of its families.
+fn families_options<'a>(
+    options: &'a Options,
+    wanted: &'a [Wanted<'a>],
+) -> impl Iterator<Item = &'a Options> {
+    std::iter::once(options).chain(wanted.iter().map(|wanted| wanted.options))
 }
 
 /// Fails if the database is there and must not be, or the other way round.
@@ -421,7 +443,7 @@ c_api! {
     }
 
     fn rocksdb_get_db_identity(db: Handle<Database>, length: Out<usize>) -> *mut c_char {
-        let identity = format!("{:016x}", db.get().open.db.identity());
+        let identity = identity::of(&db.get().open);
         length.set(identity.len());
         crate::border::memory::copy_text(&identity)
     }

@@ -15,6 +15,14 @@ use crate::statistics::{Histogram, Statistics};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
+fn note_deletion_collector(options: Handle<Options>, window: usize, deletes: usize, ratio: f64) {
+    let note = format!(
+        "CompactOnDeletionCollector (Sliding window size = {window} Deletion trigger = {deletes} Deletion \
+         ratio = {ratio})"
+    );
+    options.change(|options| options.notes.push(note));
+}
+
 c_api! {
     /// Returns options with RocksDB's defaults.
     fn rocksdb_options_create() -> Handle<Options> {
@@ -213,6 +221,34 @@ c_api! {
 
     fn rocksdb_writeoptions_disable_WAL(options: Handle<Knobs>, value: c_int) {
         options.change(|options| options.set("disable_WAL", u8::from(value != 0)));
+    }
+
+    /// Esker compacts what has many deletes anyway. The numbers are only logged.
+    fn rocksdb_options_add_compact_on_deletion_collector_factory(
+        options: Handle<Options>,
+        window: usize,
+        deletes: usize,
+    ) {
+        note_deletion_collector(options, window, deletes, 0.0);
+    }
+
+    fn rocksdb_options_add_compact_on_deletion_collector_factory_del_ratio(
+        options: Handle<Options>,
+        window: usize,
+        deletes: usize,
+        ratio: f64,
+    ) {
+        note_deletion_collector(options, window, deletes, ratio);
+    }
+
+    fn rocksdb_options_add_compact_on_deletion_collector_factory_min_file_size(
+        options: Handle<Options>,
+        window: usize,
+        deletes: usize,
+        ratio: f64,
+        _file_bytes: u64,
+    ) {
+        note_deletion_collector(options, window, deletes, ratio);
     }
 
     /// A database is not opened with such a filter.

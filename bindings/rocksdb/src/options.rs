@@ -44,6 +44,8 @@ pub struct Options {
     pub listeners: Vec<Arc<Listener>>,
     /// The most bytes per second that background work writes.
     pub write_rate: Option<u64>,
+    /// What else was set, for the log of messages.
+    pub notes: Vec<String>,
     /// Why a database cannot be opened with these options.
     pub refused: Option<&'static str>,
 }

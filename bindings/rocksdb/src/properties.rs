@@ -97,9 +97,13 @@ fn text(open: &Open, family: &Family, name: &str) -> Option<String> {
     }
     match short {
         "stats" | "cfstats" | "cfstats-no-file-histogram" | "cf-file-histogram" | "dbstats" => {
+            let stats = open.db.stats();
             Some(format!(
-                "** DB Stats of Esker **\n{}\n{}",
-                open.db.stats(),
+                "** DB Stats **\nCumulative writes: {} writes, {} bytes\n{stats}\n\
+                 ** Compaction Stats [{}] **\n{}",
+                stats.writes,
+                stats.user_bytes,
+                family.name(),
                 levels_text(open, family)
             ))
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 /// options share it.
 #[derive(Default)]
 pub struct Statistics {
+    clock: SystemClock,
     opened: Mutex<Vec<Counted>>,
     keys_written: AtomicU64,
     keys_read: AtomicU64,
@@ -93,7 +94,7 @@ impl Statistics {
 
     /// When a call began.
     pub fn begin(&self) -> Duration {
-        SystemClock::new().now()
+        self.clock.now()
     }
 
     /// Counts a write that began at `begun`.

@@ -11,8 +11,27 @@ use std::sync::Arc;
 const MUTABLE: [&str; 3] =
     ["paranoid_file_checks", "block_based_table_factory", "compression_opts"];
 
+/// The names of what `compaction_pri` can be.
+const PRIORITIES: [&str; 5] = [
+    "kByCompensatedSize",
+    "kOldestLargestSeqFirst",
+    "kOldestSmallestSeqFirst",
+    "kMinOverlappingRatio",
+    "kRoundRobin",
+];
+
+/// The text of a number that was set, as [`set`] reads it.
+pub fn shown(name: &str, text: String) -> String {
+    let named = (name == "compaction_pri").then(|| text.parse::<usize>().ok());
+    let named = named.flatten().and_then(|number| PRIORITIES.get(number));
+    named.map_or(text, |name| (*name).to_owned())
+}
+
 /// Sets a number of an options object by its name.
-fn set(knobs: &mut Knobs, name: &str, value: &str) -> Result<()> {
+///
+/// # Errors
+/// If there is no such number, or the text is none.
+pub fn set(knobs: &mut Knobs, name: &str, value: &str) -> Result<()> {
     let Some(knob) = knobs::of_databases(name) else {
         return Err(Status::invalid(format!("Could not find option: {name}")));
     };
@@ -38,6 +57,7 @@ fn enumerate(knobs: &mut Knobs, name: &str, value: &str) -> Option<()> {
         (_, "kXpressCompression") => 6,
         (_, "kZSTD") => 7,
         (_, "kDisableCompressionOption") => 255,
+        ("compaction_pri", value) => PRIORITIES.iter().position(|name| *name == value)?,
         _ => return None,
     };
     let knob = knobs::of_databases(name)?;

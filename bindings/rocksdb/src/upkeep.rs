@@ -82,7 +82,7 @@ fn is_ours(name: &str) -> bool {
     const NAMES: [&str; 4] = ["CURRENT", "CURRENT.new", "LOCK", "LOG"];
     NAMES.contains(&name)
         || name.starts_with("lost-")
-        || name.starts_with("LOG.old")
+        || [crate::options_file::NAME, crate::identity::NAME].contains(&name)
         || ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 

@@ -101,7 +101,10 @@ impl From<Error> for Status {
         let code = match &error {
             Error::Io { .. } | Error::LogFailed { .. } | Error::Locked { .. } => Code::IoError,
             Error::NoMergeOperator { .. } | Error::ReadOnly => Code::NotSupported,
-            Error::MergeFailed { .. } => Code::Corruption,
+            Error::MergeFailed { .. } => {
+                let what = format!("Merge operator failed: {error}");
+                return Status::new(Code::Corruption, what);
+            }
             Error::Closed => Code::ShutdownInProgress,
             Error::WouldBlock => Code::Incomplete,
             Error::Conflict { .. } => return Status::new(Code::Busy, error.to_string()),

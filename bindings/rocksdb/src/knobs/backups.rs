@@ -17,7 +17,7 @@ knobs! {
     accepted share_table_files: u8 = 0,
         set rocksdb_backup_engine_options_set_share_table_files,
         get rocksdb_backup_engine_options_get_share_table_files;
-    accepted sync: u8 = 0,
+    accepted sync: u8 = 1,
         set rocksdb_backup_engine_options_set_sync,
         get rocksdb_backup_engine_options_get_sync;
     accepted destroy_old_data: u8 = 0,

@@ -27,7 +27,7 @@ type Shown = fn(u64) -> String;
 impl Knobs {
     /// Sets a number.
     pub fn set<T: Number>(&mut self, name: &'static str, value: T) {
-        let (bits, shown) = (value.bits(), (|bits| T::of_bits(bits).to_string()) as Shown);
+        let (bits, shown) = (value.bits(), (|bits| T::of_bits(bits).text()) as Shown);
         match self.set.iter_mut().find(|known| known.0 == name) {
             Some(known) => (known.1, known.2) = (bits, shown),
             None => self.set.push((name, bits, shown)),
@@ -70,11 +70,13 @@ impl HasKnobs for Knobs {
 }
 
 /// A type of C whose values fit 64 bits.
-pub trait Number: Copy + ToString {
+pub trait Number: Copy {
     /// The value as bits.
     fn bits(self) -> u64;
     /// The value of these bits.
     fn of_bits(bits: u64) -> Self;
+    /// The value as text, as RocksDB shows it.
+    fn text(self) -> String;
 }
 
 macro_rules! numbers {
@@ -86,6 +88,10 @@ macro_rules! numbers {
 
             fn of_bits(bits: u64) -> Self {
                 bits as $type
+            }
+
+            fn text(self) -> String {
+                self.to_string()
             }
         }
     )*};
@@ -101,6 +107,10 @@ impl Number for bool {
     fn of_bits(bits: u64) -> Self {
         bits != 0
     }
+
+    fn text(self) -> String {
+        u8::from(self).to_string()
+    }
 }
 
 impl Number for f64 {
@@ -110,6 +120,10 @@ impl Number for f64 {
 
     fn of_bits(bits: u64) -> Self {
         f64::from_bits(bits)
+    }
+
+    fn text(self) -> String {
+        format!("{self:.6}")
     }
 }
 
@@ -132,6 +146,8 @@ pub struct Knob {
     pub functions: &'static [&'static str],
     /// Sets the number from text. `None` if the text is no such number.
     pub parse: fn(&mut Knobs, &str) -> Option<()>,
+    /// The number that was set, or RocksDB's default, as text.
+    pub text: fn(&Knobs) -> String,
 }
 
 /// Sets a number from text, which may be `true` or `false`.
@@ -192,18 +208,21 @@ macro_rules! knobs {
                 }
             )?
         )*
-        $crate::knobs::list! { $($used $name: $type $(, $set)? $(, $get)?;)* }
+        $crate::knobs::list! { $($used $name: $type = $default $(, $set)? $(, $get)?;)* }
     };
 }
 
 /// The list that [`knobs`] declares.
 macro_rules! list {
-    ($($used:ident $name:ident: $type:ty $(, $function:ident)*;)*) => {
+    ($($used:ident $name:ident: $type:ty = $default:expr $(, $function:ident)*;)*) => {
         pub(crate) const KNOBS: &[$crate::knobs::Knob] = &[$($crate::knobs::Knob {
             name: stringify!($name),
             used: $crate::knobs::list!(@ $used),
             functions: &[$(stringify!($function)),*],
             parse: |knobs, text| $crate::knobs::parse::<$type>(knobs, stringify!($name), text),
+            text: |knobs| {
+                $crate::knobs::Number::text(knobs.number::<$type>(stringify!($name), $default))
+            },
         }),*];
     };
     (@ works) => { $crate::knobs::Use::Works };
@@ -276,6 +295,12 @@ pub fn of_databases(name: &str) -> Option<&'static Knob> {
     all.into_iter().find(|knob| knob.name == name)
 }
 
+/// The numbers of databases and column families, then those of tables.
+pub fn shown() -> (impl Iterator<Item = &'static Knob>, &'static [Knob]) {
+    let all = database::KNOBS.iter().chain(database_more::KNOBS).chain(families::KNOBS);
+    (all, tables::KNOBS)
+}
+
 /// The number of a table that is called `name`.
 pub fn of_tables(name: &str) -> Option<&'static Knob> {
     tables::KNOBS.iter().find(|knob| knob.name == name)
@@ -294,7 +319,7 @@ mod tests {
         knobs.set("ratio", 2.25);
         assert_eq!((knobs.number("ratio", 0.0), knobs.number("level", 0_i32)), (2.25, -1));
         let texts: Vec<_> = knobs.texts().collect();
-        assert_eq!(texts, [("ratio", "2.25".to_owned()), ("level", "-1".to_owned())]);
+        assert_eq!(texts, [("ratio", "2.250000".to_owned()), ("level", "-1".to_owned())]);
     }
 
     #[test]

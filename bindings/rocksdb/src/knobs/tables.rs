@@ -5,7 +5,7 @@ use crate::options::TableOptions;
 
 knobs! {
     TableOptions;
-    accepted data_block_hash_ratio: f64 = 0.0,
+    accepted data_block_hash_table_util_ratio: f64 = 0.75,
         set rocksdb_block_based_options_set_data_block_hash_ratio;
     accepted top_level_index_pinning_tier: i32 = 0,
         set rocksdb_block_based_options_set_top_level_index_pinning_tier;

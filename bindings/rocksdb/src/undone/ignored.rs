@@ -9,7 +9,6 @@ undone! {
         rocksdb_continue_background_work(P);
         rocksdb_suggest_compact_range(P, P, usize, P, usize);
         rocksdb_suggest_compact_range_cf(P, P, P, usize, P, usize);
-        rocksdb_load_latest_options(P, P, bool, P, P, P, P, P);
         rocksdb_block_based_options_set_user_defined_index_factory_from_string(P, P, usize);
         rocksdb_readoptions_set_table_index_factory_from_string(P, P, usize);
         rocksdb_jemalloc_nodump_allocator_create() -> P;
@@ -23,7 +22,6 @@ undone! {
         rocksdb_writebatch_wi_delete_range_cf(P, P, P, usize, P, usize);
         rocksdb_writebatch_wi_delete_rangev(P, i32, P, P, P, P);
         rocksdb_writebatch_wi_delete_rangev_cf(P, P, i32, P, P, P, P);
-        rocksdb_load_latest_options_destroy(P, P, P, usize);
         rocksdb_block_based_options_clear_user_defined_index_factory(P);
         rocksdb_block_based_options_get_user_defined_index_factory_name(P, P) -> P;
         rocksdb_options_set_write_buffer_manager(P, P);
@@ -59,11 +57,6 @@ undone! {
         rocksdb_options_set_plain_table_factory(P, u32, i32, f64, usize, usize, i8, u8, u8);
         rocksdb_options_set_fifo_compaction_options(P, P);
         rocksdb_options_set_row_cache(P, P);
-        rocksdb_options_add_compact_on_deletion_collector_factory(P, usize, usize);
-        rocksdb_options_add_compact_on_deletion_collector_factory_del_ratio(P, usize, usize, f64);
-        rocksdb_options_add_compact_on_deletion_collector_factory_min_file_size(
-            P, usize, usize, f64, u64
-        );
         rocksdb_set_perf_level(i32);
         rocksdb_perfcontext_reset(P);
         rocksdb_readoptions_clear_merge_operand_count_threshold(P);

@@ -25,7 +25,6 @@ undone! {
     without_errptr {
         rocksdb_multi_get_with_ts(P, P, usize, P, P, P, P, P, P, P);
         rocksdb_multi_get_cf_with_ts(P, P, P, usize, P, P, P, P, P, P, P);
-        rocksdb_iter_timestamp(P, P) -> P;
         rocksdb_iter_timestamp_slice(P) -> Slice;
         rocksdb_writebatch_put_cf_with_ts(P, P, P, usize, P, usize, P, usize);
         rocksdb_writebatch_delete_cf_with_ts(P, P, P, usize, P, usize);
