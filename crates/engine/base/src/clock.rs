@@ -48,12 +48,7 @@ impl Clock for SystemClock {
 
     #[expect(clippy::disallowed_methods, reason = "this is where the ambient clock enters")]
     fn sleep(&self, duration: Duration) {
-        if duration < SPIN_BELOW {
-            let until = Instant::now() + duration;
-            while Instant::now() < until {
-                std::hint::spin_loop();
-            }
-        } else if duration < PRECISE_BELOW {
+        if duration < PRECISE_BELOW {
             sleep_precisely(duration);
         } else {
             std::thread::sleep(duration);
@@ -61,8 +56,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// To sleep and be woken takes as long. It is waited for awake.
-const SPIN_BELOW: Duration = Duration::from_micros(20);
 /// From here on the system's usual lateness, 50 us on Linux, is no matter.
 const PRECISE_BELOW: Duration = Duration::from_millis(1);
 

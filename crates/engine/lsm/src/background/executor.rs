@@ -392,6 +392,7 @@ mod tests {
         let (inner, now) = (db.inner(), db.inner().tree.clock.now());
         let owed =
             StallInputs { level_0_excess_runs: 22.0, segment_bytes: 1, ..StallInputs::default() };
+        inner.stall.drained_level_0(100_000_000, Duration::from_secs(1));
         inner.stall.set_debt(now, || owed);
         inner.stall.note_stalled(Duration::ZERO, now + Duration::from_secs(3600));
         {

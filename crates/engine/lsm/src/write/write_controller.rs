@@ -2,8 +2,8 @@
 //!
 //! The backlog is a fraction `x` of its limit, and determines a rate. The rate is normally
 //! unlimited without a backlog, equals the flush or compaction throughput at one half, and
-//! approaches zero near the limit. Each put waits only for its own share, normally microseconds,
-//! never for a whole compaction.
+//! approaches zero near the limit. Writers wait in turns of a tenth of a millisecond, each for the
+//! share of the puts since the last turn, never for a whole compaction.
 //!
 //! The largest of three backlogs counts: immutable MemTables that wait for a flush, runs in level 0
 //! that every read must visit, and bytes that compaction has yet to rewrite.
@@ -13,12 +13,18 @@
 //! * *Compaction.* It removes many runs at once, so the backlog alone would make the rate
 //!   oscillate. Runs being compacted therefore count by the unfinished part of the compaction
 //!   (`l0_progress`). The rate starts at twice the compaction throughput, `2 x drain x (1 - x)`.
-//! * *Increase.* No rate rises faster than doubling per second. Otherwise writers would fill level
-//!   0 to its limit whenever a compaction ends, and nearly stop until the next one does.
+//! * *Increase.* A rate that compaction determined rises no faster than doubling per second.
+//!   Otherwise writers would fill level 0 to its limit whenever a compaction ends, and nearly stop
+//!   until the next one does. A rate that only a flush determined ends with the flush.
 //! * *Cap.* Once a compaction backlog has slowed writers, their rate stays at twice the compaction
 //!   throughput until compactions are idle or the cap no longer binds. The next compaction takes as
 //!   long as the last one.
+//!
+//! No rate is made from a throughput that was never measured. Until the first compaction of level 0
+//! has ended, the throughput of flushes stands for it; before the first flush, nothing is limited but
+//! by the number of segments.
 
+use super::drain_rates::DrainRates;
 use super::stall_inputs::{DEBT_FREE_SEGMENTS, INDEX_FREE, L0_SLOWDOWN_FREE_RUNS, StallInputs};
 use esker_base::Clock;
 use esker_base::operation_cost::count;
@@ -41,13 +47,9 @@ const DOUBLES_IN: Duration = Duration::from_secs(1);
 const RATE_FREE: f64 = 4e9;
 /// or once there is no compaction debt and no writer has written for so long. A rate is lifted once it throttled no writer for so long.
 const UNUSED: Duration = Duration::from_millis(100);
-/// The compaction and flush throughput before any was measured, in bytes a second.
-const DRAIN_INITIAL: f64 = 100e6;
-/// How much a new measurement of a throughput counts.
-const DRAIN_WEIGHT: f64 = 0.3;
-
-/// Waits shorter than this are saved up.
-const SLEEP_LEAST: Duration = Duration::from_micros(1);
+/// Waits shorter than this are saved up: to sleep and be woken costs 5 to 50 µs of processor time, and
+/// to wait awake keeps a processor from the flush that is waited for.
+const SLEEP_LEAST: Duration = Duration::from_micros(100);
 /// So much of the rate as was not used is saved up, so that a sleep that is longer than it was to be, by no
 /// more than this, costs no writer anything.
 const CREDIT: Duration = Duration::from_millis(1);
@@ -76,16 +78,16 @@ pub(crate) struct WriteController {
     /// The point in time until which a writer was throttled last.
     held_until: AtomicU64,
     stalled_ns: AtomicU64,
-    drains: Mutex<DrainRates>,
+    pace: Mutex<Pace>,
 }
 
-struct DrainRates {
-    flush: f64,
-    level_0: f64,
+#[derive(Default)]
+struct Pace {
+    drains: DrainRates,
     /// Whether compaction debt has slowed writers, who go on at their pace since.
     is_paced: bool,
-    /// What sorting the MemTable that is flushed next has taken.
-    sorting: Duration,
+    /// Whether compaction debt has slowed writers, and the rate rises step by step since.
+    rises: bool,
 }
 
 impl WriteController {
@@ -99,12 +101,7 @@ impl WriteController {
             busy_until: AtomicU64::new(0),
             held_until: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
-            drains: Mutex::new(DrainRates {
-                flush: DRAIN_INITIAL,
-                level_0: DRAIN_INITIAL,
-                is_paced: false,
-                sorting: Duration::ZERO,
-            }),
+            pace: Mutex::default(),
         }
     }
 
@@ -165,7 +162,7 @@ impl WriteController {
 
     /// Whether writers are throttled by compaction debt.
     pub(crate) fn is_paced(&self) -> bool {
-        self.drains.lock().is_paced
+        self.pace.lock().is_paced
     }
 
     /// Counts time that the calling writer waited, until then.
@@ -183,36 +180,34 @@ impl WriteController {
     /// Records that it took so long to verify and sort an immutable MemTable: a part of its flush, where that was
     /// a job of its own.
     pub(crate) fn sorted(&self, took: Duration) {
-        self.drains.lock().sorting += took;
+        self.pace.lock().drains.sorted(took);
     }
 
     /// What was recorded of sorting since the last flush.
     #[cfg(test)]
     pub(crate) fn sorting(&self) -> Duration {
-        self.drains.lock().sorting
+        self.pace.lock().drains.sorting()
     }
 
     /// Records that a flush emptied `bytes` of segments in `took`, after what was recorded of its sorting.
     pub(crate) fn flushed(&self, bytes: u64, took: Duration) {
-        let mut drains = self.drains.lock();
-        let took = took + std::mem::take(&mut drains.sorting);
-        learn(&mut drains.flush, bytes, took);
+        self.pace.lock().drains.flushed(bytes, took);
     }
 
     /// Records that a compaction took `bytes` out of level 0 in `took`.
     pub(crate) fn drained_level_0(&self, bytes: u64, took: Duration) {
-        learn(&mut self.drains.lock().level_0, bytes, took);
+        self.pace.lock().drains.drained_level_0(bytes, took);
     }
 
     /// The bytes that compactions take out of level 0 in a time.
     pub(crate) fn could_drain_level_0(&self, time: Duration) -> u64 {
-        (self.drains.lock().level_0 * time.as_secs_f64()) as u64
+        (self.pace.lock().drains.of_level_0() * time.as_secs_f64()) as u64
     }
 
     /// Sets the rate by the compaction debt that there is now. It is measured under the lock, so that of two
     /// callers at once the later one has the last word.
     pub(crate) fn set_debt(&self, now: Duration, measure: impl FnOnce() -> StallInputs) {
-        let mut drains = self.drains.lock();
+        let mut pace = self.pace.lock();
         let debt = measure();
         let tolerable = (debt.sealed_limit + 1).saturating_sub(debt.sealed_free) as f64;
         let sealed = debt.sealed.saturating_sub(debt.sealed_free) as f64 / tolerable;
@@ -223,23 +218,27 @@ impl WriteController {
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
         // Compactions before may have been faster than the limit is now; and there may have been none.
         let limit = debt.write_rate_max.map_or(f64::INFINITY, |rate| rate as f64);
-        let level_0 = drains.level_0.min(limit);
+        let level_0 = pace.drains.of_level_0().min(limit);
         let of_compaction = even_rate_at(runs, level_0).min(even_rate_at(bytes, level_0));
         let was_owed = self.is_owed_by_compaction.load(Ordering::Relaxed);
-        self.is_owed_by_compaction.store(of_compaction.is_finite(), Ordering::Relaxed);
+        self.is_owed_by_compaction.store(runs.max(bytes) > 0.0, Ordering::Relaxed);
         let now = now.as_nanos() as u64;
         let before = match self.rate.load(Ordering::Relaxed) {
             0 => None,
             rate => self.risen(rate, now),
         };
-        let owed = rate_at(sealed.max(index), drains.flush).min(of_compaction);
-        drains.is_paced = before.is_some() && (was_owed || drains.is_paced) && debt.is_compacting;
-        let pace = if drains.is_paced { RATE_AT_ZERO_DEBT_FACTOR * level_0 } else { f64::INFINITY };
-        self.is_pace.store(pace < owed, Ordering::Relaxed);
-        let rate = owed.min(pace);
+        let owed = rate_at(sealed.max(index), pace.drains.of_flush()).min(of_compaction);
+        pace.is_paced = before.is_some() && (was_owed || pace.is_paced) && debt.is_compacting;
+        pace.rises = before.is_some() && (was_owed || pace.rises);
+        let most = if pace.is_paced { RATE_AT_ZERO_DEBT_FACTOR * level_0 } else { f64::INFINITY };
+        self.is_pace.store(most < owed, Ordering::Relaxed);
+        let rate = owed.min(most);
         let target = rate.max(RATE_FLOOR);
         // What is drained, at least, is no rate to be reached step by step.
-        let rate = before.map_or(target, |before| target.min(level_0.max(before as f64)));
+        let rate = match before.filter(|_| pace.rises) {
+            Some(before) => target.min(level_0.max(before as f64)),
+            None => target,
+        };
         let stored = |rate: f64| if rate.is_finite() { rate as u64 } else { 0 };
         self.target.store(stored(target), Ordering::Relaxed);
         self.since.store(now, Ordering::Relaxed);
@@ -250,24 +249,17 @@ impl WriteController {
 
 /// The rate at a fraction `x` of the tolerable compaction debt.
 fn rate_at(x: f64, drain: f64) -> f64 {
-    if x <= 0.0 { f64::INFINITY } else { drain * (1.0 - x).max(0.0) / x }
+    if x <= 0.0 || drain.is_infinite() { f64::INFINITY } else { drain * (1.0 - x).max(0.0) / x }
 }
 
 /// The same for a compaction debt that is paid in few large pieces. While one of them is on its way, MemTables that were
 /// sealed before are still flushed, and may take the compaction debt over its limit: up to a quarter of the compaction throughput is
 /// left to writers until it is twice the limit, which adds little to what the next piece takes away.
 fn even_rate_at(x: f64, drain: f64) -> f64 {
-    if x <= 0.0 {
+    if x <= 0.0 || drain.is_infinite() {
         f64::INFINITY
     } else {
         drain * (RATE_AT_ZERO_DEBT_FACTOR * (1.0 - x)).max((2.0 - x) / 4.0).max(0.0)
-    }
-}
-
-fn learn(drain: &mut f64, bytes: u64, took: Duration) {
-    let seconds = took.as_secs_f64();
-    if seconds > 0.0 && bytes > 0 {
-        *drain += DRAIN_WEIGHT * (bytes as f64 / seconds - *drain);
     }
 }
 
@@ -278,8 +270,18 @@ mod tests {
     /// A point in time.
     const NOW: Duration = Duration::from_secs(1000);
 
-    fn rate(debt: StallInputs) -> u64 {
+    /// What flushes and compactions take in these tests, in bytes a second.
+    const DRAIN: f64 = 100e6;
+
+    fn measured() -> WriteController {
         let stall = WriteController::new();
+        stall.flushed(DRAIN as u64, Duration::from_secs(1));
+        stall.drained_level_0(DRAIN as u64, Duration::from_secs(1));
+        stall
+    }
+
+    fn rate(debt: StallInputs) -> u64 {
+        let stall = measured();
         stall.set_debt(NOW, || StallInputs { sealed_limit: 3, segment_bytes: 64 << 20, ..debt });
         stall.rate.load(Ordering::Relaxed)
     }
@@ -312,9 +314,9 @@ mod tests {
             rate(StallInputs { level_0_excess_runs, write_rate_max, ..StallInputs::default() })
         };
         // At half of the limit writers get what compactions take.
-        assert_eq!(at(None, 22.0), DRAIN_INITIAL as u64);
+        assert_eq!(at(None, 22.0), DRAIN as u64);
         assert_eq!(at(Some(10_000_000), 22.0), 10_000_000);
-        assert_eq!(at(Some(1_000_000_000), 22.0), DRAIN_INITIAL as u64);
+        assert_eq!(at(Some(1_000_000_000), 22.0), DRAIN as u64);
         assert_eq!(at(Some(10_000_000), 8.0), 0, "no backlog");
     }
 
@@ -330,25 +332,6 @@ mod tests {
         write_rate_max: None,
     };
 
-    #[test]
-    fn what_sorting_takes_is_a_part_of_the_flush() {
-        let drain = |sorting| {
-            let stall = WriteController::new();
-            sorting_of(&stall, sorting);
-            stall.flushed(100 << 20, Duration::from_secs(1));
-            let drains = stall.drains.lock();
-            assert_eq!(drains.sorting, Duration::ZERO, "the next one is sorted anew");
-            drains.flush
-        };
-        fn sorting_of(stall: &WriteController, seconds: &[u64]) {
-            seconds.iter().for_each(|&took| stall.sorted(Duration::from_secs(took)));
-        }
-        let learnt = |seconds: f64| {
-            DRAIN_INITIAL + DRAIN_WEIGHT * (f64::from(100 << 20) / seconds - DRAIN_INITIAL)
-        };
-        assert_eq!([drain(&[]), drain(&[1]), drain(&[1, 2])], [1.0, 2.0, 4.0].map(learnt));
-    }
-
     struct Counting(AtomicU64);
 
     impl Clock for Counting {
@@ -363,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_moment_of_overload_is_soon_over() {
-        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let (stall, clock) = (measured(), Counting(AtomicU64::new(0)));
         let debt = |level_0_excess_runs| StallInputs { level_0_excess_runs, ..NONE };
         stall.set_debt(clock.now(), || debt(60.0));
         (0..50).for_each(|_| stall.before_write(1 << 20, &clock));
@@ -375,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_memtable_that_waits_for_its_flush_slows_writers_and_is_not_owed_by_compaction() {
-        let stall = WriteController::new();
+        let stall = measured();
         let owes = |debt: StallInputs| {
             stall.set_debt(NOW, || debt);
             (stall.rate.load(Ordering::Relaxed) > 0, stall.waits_for_compaction())
@@ -390,10 +373,8 @@ mod tests {
     #[test]
     fn a_pool_is_filled_to_a_half_before_it_slows_writers_and_then_step_by_step() {
         let pool = |sealed| {
-            let (stall, debt) = (
-                WriteController::new(),
-                StallInputs { segment_bytes: 1, ..StallInputs::default() },
-            );
+            let (stall, debt) =
+                (measured(), StallInputs { segment_bytes: 1, ..StallInputs::default() });
             stall.set_debt(NOW, || StallInputs {
                 sealed,
                 sealed_limit: 14,
@@ -406,7 +387,7 @@ mod tests {
         let rates: Vec<u64> = (8..=15).map(pool).collect();
         assert!(rates.windows(2).all(|pair| pair[1] < pair[0]), "{rates:?}");
         // The first segment beyond slows nobody to less than what is flushed meanwhile.
-        assert!(rates[0] as f64 > DRAIN_INITIAL && rates[7] == RATE_FLOOR as u64, "{rates:?}");
+        assert!(rates[0] as f64 > DRAIN && rates[7] == RATE_FLOOR as u64, "{rates:?}");
     }
 
     #[test]
@@ -419,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_slowed_writer_waits_in_short_turns() {
-        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let (stall, clock) = (measured(), Counting(AtomicU64::new(0)));
         stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         // At half of the limit writers get just the drain rate: 100 MB in about a second.
         for _ in 0..100_000 {
@@ -441,21 +422,54 @@ mod tests {
     }
 
     #[test]
-    fn each_put_waits_its_own_share() {
-        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+    fn writers_wait_for_the_share_of_a_few_puts_at_once() {
+        let (stall, clock) = (measured(), Counting(AtomicU64::new(0)));
         stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
-        for _ in 0..1000 {
-            let before = clock.now();
-            stall.before_write(1000, &clock);
-            let waited = clock.now() - before;
-            assert!((9..=11).contains(&waited.as_micros()), "1,000 bytes of 100 MB/s: {waited:?}");
-        }
+        let begin = clock.now();
+        let waits: Vec<_> = (0..1000)
+            .map(|_| {
+                let before = clock.now();
+                stall.before_write(1000, &clock);
+                clock.now() - before
+            })
+            .collect();
+        let longest = *waits.iter().max().unwrap();
+        assert!(longest < SLEEP_LEAST + Duration::from_micros(11), "{longest:?}");
+        let slept = waits.iter().filter(|wait| !wait.is_zero()).count();
+        assert!((95..=105).contains(&slept), "1,000 bytes of 100 MB/s are 10 us: {slept}");
+        assert!((9_800..=10_200).contains(&(clock.now() - begin).as_micros()));
+    }
+
+    #[test]
+    fn nothing_is_limited_by_a_throughput_that_was_never_measured() {
+        let stall = WriteController::new();
+        let rate = |debt: StallInputs| {
+            stall.set_debt(NOW, || debt);
+            stall.rate.load(Ordering::Relaxed)
+        };
+        let (sealed, runs) =
+            (StallInputs { sealed: 1, ..NONE }, StallInputs { level_0_excess_runs: 22.0, ..NONE });
+        assert_eq!([rate(sealed), rate(runs)], [0, 0]);
+        stall.flushed(1_000_000, Duration::from_secs(1));
+        let of_flush = rate(runs);
+        assert_eq!((of_flush, rate(NONE)), (1_000_000, 1_000_000), "flushes stand for compactions");
+        stall.drained_level_0(2_000_000, Duration::from_secs(1));
+        assert_eq!(rate(runs), 2_000_000);
+    }
+
+    #[test]
+    fn a_rate_that_only_a_flush_determined_ends_with_it() {
+        let stall = measured();
+        stall.set_debt(NOW, || StallInputs { sealed: 2, ..NONE });
+        assert!(stall.rate.load(Ordering::Relaxed) > 0);
+        stall.set_debt(NOW, || NONE);
+        assert_eq!(stall.rate.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn when_a_merge_ends_the_rate_rises_step_by_step() {
-        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let (stall, clock) = (measured(), Counting(AtomicU64::new(0)));
         stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || NONE);
@@ -469,7 +483,7 @@ mod tests {
 
     #[test]
     fn writers_that_were_slowed_get_twice_the_drain_until_compactions_rest() {
-        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let (stall, clock) = (measured(), Counting(AtomicU64::new(0)));
         let compacting = StallInputs { is_compacting: true, ..NONE };
         stall.set_debt(clock.now(), || compacting);
         assert_eq!(stall.rate.load(Ordering::Relaxed), 0, "they were not slowed yet");
@@ -482,19 +496,19 @@ mod tests {
         assert!(!stall.waits_for_compaction(), "nothing is owed");
         written_in(&stall, &clock, Duration::from_secs(2));
         let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
-        assert!((0.95..1.05).contains(&(written / (2.0 * DRAIN_INITIAL))), "{written}");
+        assert!((0.95..1.05).contains(&(written / (2.0 * DRAIN))), "{written}");
         // A MemTable that is flushed meanwhile changes nothing.
         stall.set_debt(clock.now(), || StallInputs { sealed: 1, ..compacting });
         stall.set_debt(clock.now(), || compacting);
         assert!(stall.is_paced());
         stall.set_debt(clock.now(), || NONE);
         let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
-        assert!(written > 2.5 * DRAIN_INITIAL, "{written}");
+        assert!(written > 2.5 * DRAIN, "{written}");
     }
 
     #[test]
     fn a_pace_that_holds_nobody_back_is_gone() {
-        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let (stall, clock) = (measured(), Counting(AtomicU64::new(0)));
         let compacting = StallInputs { is_compacting: true, ..NONE };
         stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..compacting });
         written_in(&stall, &clock, Duration::from_secs(1));
@@ -509,7 +523,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_waits_for_a_segment_keeps_its_pace() {
-        let stall = WriteController::new();
+        let stall = measured();
         let compacting = StallInputs { is_compacting: true, ..NONE };
         stall.set_debt(NOW, || StallInputs { level_0_excess_runs: 22.0, ..compacting });
         stall.set_debt(NOW, || compacting);
@@ -522,7 +536,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_nobody_used_is_gone() {
-        let (stall, clock) = (WriteController::new(), Counting(AtomicU64::new(0)));
+        let (stall, clock) = (measured(), Counting(AtomicU64::new(0)));
         stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || NONE);
@@ -545,7 +559,7 @@ mod tests {
                 self.0.0.fetch_add(duration.as_nanos() as u64 + 50_000, Ordering::Relaxed);
             }
         }
-        let (stall, clock) = (WriteController::new(), Late(Counting(AtomicU64::new(0))));
+        let (stall, clock) = (measured(), Late(Counting(AtomicU64::new(0))));
         stall.set_debt(clock.now(), || StallInputs { level_0_excess_runs: 22.0, ..NONE });
         (0..100_000).for_each(|_| stall.before_write(1000, &clock));
         let seconds = clock.now().as_secs_f64();
