@@ -37,7 +37,7 @@ impl Repository {
     ///
     /// The first call makes a backup, and registers a change consumer of `db`, which keeps at most
     /// `bound_bytes` of its logs between two calls. A call makes another backup if logs that it needs are
-    /// gone, and after an ingest, whose entries are in no log: the writes from the ingest to that backup can be
+    /// gone, if the database lost writes that were shipped, and after an ingest, whose entries are in no log: the writes from the ingest to that backup can be
     /// restored together only. It does so, too, after [`Keyspace::set_ttl`](esker_lsm::Keyspace::set_ttl) and after
     /// [`Db::set`] of stored settings: a point in time from before that backup has the earlier settings.
     ///
@@ -46,7 +46,7 @@ impl Repository {
     /// and the next call goes on.
     pub fn ship(&self, db: &Db, bound_bytes: u64) -> Result<ShipReport> {
         Repository::expect_encrypted(db.encryption(), &*self.storage)?;
-        let consumer = db.change_consumer(&self.consumer(), bound_bytes)?;
+        let consumer = db.change_consumer_or_anew(&self.consumer(), bound_bytes)?;
         let mut report = ShipReport::default();
         let source = Source { db, through: Seqno::MAX };
         let mut files = || db.live_files();

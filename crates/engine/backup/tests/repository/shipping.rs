@@ -301,3 +301,28 @@ fn a_power_loss_in_a_shipment_leaves_what_was_there_and_the_next_goes_on() {
         assert!(found == *world.at(world.seqno), "call {calls}");
     }
 }
+
+/// Damage at the end of the log takes writes that were shipped. The next call makes a backup, and goes on.
+#[test]
+fn a_database_that_lost_shipped_writes_is_backed_up_again() {
+    let storage = FaultStorage::new(Rng::new(1));
+    let db = Db::open_with(Env::over(Arc::new(storage.clone())), synced()).unwrap();
+    let repository = repository(Arc::new(MemoryStorage::new()));
+    repository.ship(&db, BOUND).unwrap();
+    (0..50_u8).for_each(|key| db.default_keyspace().put([key], [key; 50]).unwrap());
+    let shipped = repository.ship(&db, BOUND).unwrap().seqno;
+    let storage = storage.kill();
+    drop(db);
+    for log in storage.files().into_iter().filter(|name| name.ends_with(".log")) {
+        let mut bytes = storage.read_all(&log).unwrap();
+        bytes.iter_mut().skip(300).for_each(|byte| *byte = 0);
+        storage.write_all(&log, &bytes);
+    }
+    let db = Db::open_with(Env::over(Arc::new(storage)), synced()).unwrap();
+    let last = db.snapshot().seqno();
+    assert!(last < shipped, "{last} and {shipped}");
+    let report = repository.ship(&db, BOUND).unwrap();
+    assert!(report.backup.is_some() && report.seqno == last, "{report:?}");
+    let newest = repository.backups().unwrap().pop().unwrap();
+    assert_eq!(newest.seqno, last);
+}

@@ -97,6 +97,18 @@ impl Db {
         consumer::register(&self.handle.inner, name, bound_bytes)
     }
 
+    /// Returns the consumer of changes called `name`, as [`Db::change_consumer`] does. If it has acknowledged writes that
+    /// the database lost since, such as in a repair, it is registered anew after the last write.
+    ///
+    /// This is for copies that compare histories by other means.
+    ///
+    /// # Errors
+    /// The errors of [`Db::change_consumer`].
+    pub fn change_consumer_or_anew(&self, name: &str, bound_bytes: u64) -> Result<ChangeConsumer> {
+        self.usable()?;
+        consumer::register_or_anew(&self.handle.inner, name, bound_bytes)
+    }
+
     /// Returns the consumer of changes called `name`, which is registered.
     ///
     /// # Errors

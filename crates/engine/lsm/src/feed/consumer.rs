@@ -105,6 +105,26 @@ pub(crate) fn register(
     open(engine, name)
 }
 
+/// Registers the consumer `name`, or opens it. Registers it anew if the database lost writes that it has acknowledged.
+pub(crate) fn register_or_anew(
+    engine: &Arc<Engine>,
+    name: &str,
+    bound_bytes: u64,
+) -> Result<ChangeConsumer> {
+    match register(engine, name, bound_bytes) {
+        Err(Error::Changes(error)) if matches!(*error, ChangesError::NotYet { .. }) => {}
+        registered => return registered,
+    }
+    let upkeep = engine.begin_upkeep()?;
+    change(engine, |_| {
+        let now = engine.commit.visible();
+        let record = ConsumerRecord { registered: now, acknowledged: now, bound_bytes };
+        Ok(Some(FeedChange::Consumer { name: name.to_owned(), record }))
+    })?;
+    drop(upkeep);
+    open(engine, name)
+}
+
 /// Notes that the consumer `name` has processed all changes up to `seqno`.
 pub(crate) fn acknowledge(engine: &Engine, name: &str, seqno: Seqno) -> Result<()> {
     let last = engine.commit.visible();
