@@ -20,6 +20,9 @@ use std::time::Duration;
 /// How often it is looked how the follower fares.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// The longest name that is made for a follower.
+const NAME_CHARS: usize = 120;
+
 /// For so long a follower that had all writes is said to have them: there is always one on its way.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -109,8 +112,9 @@ impl Follow {
         let dir = std::path::absolute(&self.home.db)
             .map_err(|error| Failure::io("find", self.home.db.display().to_string(), error))?;
         let name = format!("{}:{}", host_name(), dir.display());
-        let end = name.char_indices().map(|(at, _)| at).nth(200).unwrap_or(name.len());
-        Ok(name[..end].to_owned())
+        // The end of a directory distinguishes it from others. The primary adds the name of this host.
+        let start = name.char_indices().rev().map(|(at, _)| at).nth(NAME_CHARS - 1).unwrap_or(0);
+        Ok(name[start..].to_owned())
     }
 }
 

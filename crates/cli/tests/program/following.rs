@@ -80,7 +80,8 @@ fn a_wrong_secret_keeps_a_follower_out() {
     let mut child = scratch.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let _child = Running(child);
-    let refused = lines.map(Result::unwrap).find(|line| line.contains("not connected")).unwrap();
-    assert!(refused.contains("authentication failed"), "{refused}");
+    // A connection that was lost may be said before.
+    let mut lines = lines.map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("not connected: authentication failed")));
     node.stop();
 }

@@ -80,6 +80,16 @@ impl Engine {
             && batch.iter().all(|entry| entry.encoded_bytes() <= limit)
     }
 
+    /// Fails if `batch`, to which more is to be added, is too large by now.
+    pub(crate) fn check_fits_in_part(&self, batch: &WriteBatch) -> Result<()> {
+        let settings = &self.tree.settings;
+        let is_short = batch.encoded().len() <= settings.max_batch_bytes();
+        match is_short && batch.len() <= settings.max_batch_entries() {
+            true => Ok(()),
+            false => Err(self.refuse(batch, batch)),
+        }
+    }
+
     /// Fails if `batch`, which the engine has added entries to, is too large.
     pub(crate) fn check_fits(&self, batch: &WriteBatch) -> Result<()> {
         let fits = self.fits_frame(batch) || self.fits_frames(batch);

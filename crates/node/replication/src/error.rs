@@ -52,6 +52,13 @@ pub enum ReplicationError {
         why: String,
     },
 
+    /// The primary does not take the follower by its name.
+    #[error("{why}")]
+    NameTaken {
+        /// Why.
+        why: String,
+    },
+
     /// A call of the database failed.
     #[error(transparent)]
     Database(#[from] esker_base::Error),
@@ -65,9 +72,25 @@ impl ReplicationError {
             ReplicationError::Database(Error::Changes(error)) => {
                 matches!(**error, ChangesError::Misfit { .. })
             }
+            // The disk may have space again, and another process end.
+            ReplicationError::Database(
+                Error::Io { .. } | Error::LogFailed { .. } | Error::Locked { .. },
+            ) => true,
             ReplicationError::Database(_) => false,
             _ => true,
         }
+    }
+
+    /// Whether the peer sent what does not fit the database.
+    pub(crate) fn is_misfit(&self) -> bool {
+        use esker_base::{ChangesError, Error};
+        let ReplicationError::Database(Error::Changes(error)) = self else { return false };
+        matches!(**error, ChangesError::Misfit { .. })
+    }
+
+    /// Whether the database takes no more writes until it is opened again.
+    pub(crate) fn wants_reopen(&self) -> bool {
+        matches!(self, ReplicationError::Database(esker_base::Error::LogFailed { .. }))
     }
 }
 

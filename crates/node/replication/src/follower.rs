@@ -28,8 +28,12 @@ pub const FOLLOWER_NQN: &str = "nqn.2024-01.io.esker:host";
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long the primary may be silent. It says every second that it is there, but for the time of a flush.
+/// How long the primary may be silent. It says every second that it is there, but not during a flush, while it makes a
+/// base ready, or while it reads one table of it.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So many times what the primary sends may not fit at the same write. Then the follower begins anew with a base.
+const MISFITS_MAX: u32 = 3;
 
 /// The pause before another connection.
 const RETRY: Duration = Duration::from_millis(500);
@@ -197,6 +201,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     stop: Stop,
+    /// Distinguishes it from another follower of this name.
+    id: u64,
 
     state: Mutex<State>,
     /// Announces changes of the state.
@@ -230,11 +236,14 @@ impl Follower {
             None => storage,
         };
         base::expect_follower_or_nothing(&*storage)?;
+        let mut id = [0; 8];
+        SystemEntropy.fill(&mut id)?;
         let shared = Arc::new(Shared {
             settings,
             storage,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
+            id: u64::from_le_bytes(id),
             stop: Stop::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -357,10 +366,25 @@ impl Shared {
     }
 
     fn run(&self, mut replica: Option<Replica>) {
+        let mut misfits = (0, 0);
         while !self.stop.is_set() {
-            let Err(error) = self.follow(&mut replica) else { break };
+            let Err(error) = self.follow(&mut replica, &mut misfits) else { break };
             if self.stop.is_set() {
                 break;
+            }
+            let at = replica.as_ref().map_or(0, Replica::applied);
+            misfits = match error.is_misfit() {
+                true if misfits.0 == at => (at, misfits.1 + 1),
+                true => (at, 1),
+                false if misfits.0 == at => misfits,
+                false => (0, 0),
+            };
+            if error.wants_reopen()
+                && let Some(replica) = replica.take()
+            {
+                self.change(|state| state.db = None);
+                // The log failed. An open recovers what was applied.
+                let _ = replica.close();
             }
             let has_ended = !error.is_passing();
             self.change(|state| {
@@ -385,16 +409,17 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Follows by one connection, until it ends.
-    fn follow(&self, replica: &mut Option<Replica>) -> Result<()> {
+    /// Follows by one connection, until it ends. `misfits`: where what was sent did not fit, and how often in a row.
+    fn follow(&self, replica: &mut Option<Replica>, misfits: &mut (Seqno, u32)) -> Result<()> {
         if replica.is_none() {
             *replica = self.reopen()?;
         }
         let mut wire = self.connect()?;
         self.greet(&mut wire)?;
         wire.trust();
+        let before = self.state.lock().stats.bytes;
         loop {
-            let begun = match self.go_on(&mut wire, replica)? {
+            let begun = match self.go_on(&mut wire, replica, misfits.1 >= MISFITS_MAX, before)? {
                 Some(begun) => begun,
                 None => return Ok(()),
             };
@@ -418,6 +443,7 @@ impl Shared {
             }
             base::install(&*self.storage)?;
             *replica = Some(self.open(1)?);
+            *misfits = (0, 0);
         }
     }
 
@@ -475,14 +501,22 @@ impl Shared {
         }
     }
 
-    /// Says what is there, and applies what comes. Returns the base that begins, or `None` once it is stopped.
-    fn go_on(&self, wire: &mut Wire, replica: &mut Option<Replica>) -> Result<Option<Begun>> {
+    /// Says what is there, and applies what comes. Returns the base that begins, or `None` once it is stopped. `anew`: asks
+    /// for a base. `before`: the bytes of earlier connections.
+    fn go_on(
+        &self,
+        wire: &mut Wire,
+        replica: &mut Option<Replica>,
+        anew: bool,
+        before: u64,
+    ) -> Result<Option<Begun>> {
         let (origin, next) = match replica {
-            Some(replica) => (replica.origin(), replica.applied() + 1),
-            None => (Origin::new(0, 0), 1),
+            Some(replica) if !anew => (replica.origin(), replica.applied() + 1),
+            _ => (Origin::new(0, 0), 1),
         };
         let (name, encrypts) = (self.settings.name.clone(), self.storage.encryption().is_some());
-        wire.send(&Message::Follow { origin, next, name, encrypts })?;
+        let id = self.id;
+        wire.send(&Message::Follow { origin, next, name, encrypts, id })?;
         let answer = loop {
             match wire.receive(PATIENCE)? {
                 // It prepares a base.
@@ -504,7 +538,6 @@ impl Shared {
             state.stats.error = None;
         });
         let (mut said, mut said_at) = (next - 1, self.clock.now());
-        let before = self.state.lock().stats.bytes;
         while !self.stop.is_set() {
             let message = wire.receive(PATIENCE)?;
             let is_all = matches!(message, Message::Alive { .. });

@@ -23,10 +23,10 @@ const HEADER_SUM_AT: usize = 12;
 /// Where the checksum of the body is.
 const BODY_SUM_AT: usize = 16;
 
-/// The longest body before the peer has proved who it is.
+/// The longest body that a primary takes, and a follower before the primary has proved who it is.
 pub(crate) const GREETING_BYTES_MAX: usize = 16 << 10;
 
-/// The longest body after that. Only frames are that long: a frame is sent as a whole.
+/// The longest body that a follower takes after that. Only frames are that long: a frame is sent as a whole.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// The part of a file that is sent at once.
@@ -65,6 +65,8 @@ pub enum Message {
         name: String,
         /// Whether it encrypts its files.
         encrypts: bool,
+        /// A number that the follower has drawn at its start.
+        id: u64,
     },
     /// The follower goes on where it is.
     GoOn {
@@ -201,11 +203,12 @@ impl Message {
                 out.extend(bytes);
                 AUTH
             }
-            Message::Follow { origin, next, name, encrypts } => {
+            Message::Follow { origin, next, name, encrypts, id } => {
                 put_origin(out, origin);
                 put_varint64(out, *next);
                 put_bytes(out, name.as_bytes());
                 out.push(u8::from(*encrypts));
+                out.extend(id.to_le_bytes());
                 FOLLOW
             }
             Message::GoOn { origin } => {
@@ -274,6 +277,7 @@ impl Message {
                 next: take_varint64(input)?,
                 name: take_text(input)?,
                 encrypts: take_bool(input)?,
+                id: take_u64(input)?,
             },
             GO_ON => Message::GoOn { origin: take_origin(input)? },
             BASE => Message::Base {
@@ -403,7 +407,7 @@ mod tests {
             Message::Hello { version: 1, host: "nqn.a".into() },
             Message::Welcome { version: 1, authenticates: true },
             Message::Auth(vec![1, 2, 3]),
-            Message::Follow { origin, next: 700, name: "a".into(), encrypts: false },
+            Message::Follow { origin, next: 700, name: "a".into(), encrypts: false, id: 7 },
             Message::GoOn { origin },
             Message::Base { origin, files: 3, bytes: 1 << 40 },
             Message::File { name: "CURRENT".into(), bytes: 30 },
@@ -471,10 +475,14 @@ mod tests {
             next: 300,
             name: "b".into(),
             encrypts: true,
+            id: 9,
         };
         let bytes = message.encode();
-        assert_eq!(bytes[..12], *b"EsFo\x04\0\0\0\x15\0\0\0");
-        assert_eq!(bytes[20..], *b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\xac\x02\x01b\x01");
+        assert_eq!(bytes[..12], *b"EsFo\x04\0\0\0\x1d\0\0\0");
+        assert_eq!(
+            bytes[20..],
+            *b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\xac\x02\x01b\x01\x09\0\0\0\0\0\0\0"
+        );
         assert_eq!(bytes[12..16], crc32c(&bytes[..12]).to_le_bytes());
         assert_eq!(bytes[16..20], crc32c(&bytes[20..]).to_le_bytes());
     }

@@ -1,7 +1,7 @@
 //! The primary: listens for followers and serves each by a thread of its own.
 
 use crate::error::{ReplicationError, Result};
-use crate::serving::{self, Served};
+use crate::serving::{self, Known, Served};
 use crate::wire::{Stop, Wire};
 use esker_base::background::Running;
 use esker_base::{
@@ -22,8 +22,14 @@ pub const PRIMARY_NQN: &str = "nqn.2024-01.io.esker:node";
 /// How often it is looked whether a follower connects.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Connections at once, those that are still to say who they are included.
+/// Followers at once.
 const CONNECTIONS_MAX: usize = 64;
+
+/// Connections at once that are still to say whom they serve. A further one ends the oldest of them.
+const UNKNOWN_MAX: usize = 16;
+
+/// How long a primary that stops goes on sending, unless its settings say another time.
+const STOP_TIME: Duration = Duration::from_secs(5);
 
 /// How a primary serves its followers. Start from [`PrimarySettings::new`]; a method per field changes it.
 #[derive(Clone, Debug)]
@@ -37,13 +43,23 @@ pub struct PrimarySettings {
     pub subsystem: Nqn,
     /// The most bytes of flushed logs that are kept for each follower, connected or not. Default: 1 GiB.
     pub bound_bytes: u64,
+    /// How long [`Primary::stop`] waits for followers to apply the last writes. Default: 5 seconds.
+    pub stop_time: Duration,
 }
 
 impl PrimarySettings {
     /// Returns the default settings: any host may follow.
     pub fn new(listen: SocketAddr) -> Self {
         let subsystem = Nqn::new(PRIMARY_NQN).expect("it is a name");
-        PrimarySettings { listen, access: Access::Anyone, subsystem, bound_bytes: 1 << 30 }
+        let (access, bound_bytes, stop_time) = (Access::Anyone, 1 << 30, STOP_TIME);
+        PrimarySettings { listen, access, subsystem, bound_bytes, stop_time }
+    }
+
+    /// Sets how long [`Primary::stop`] waits for followers to apply the last writes.
+    #[must_use]
+    pub fn stop_time(mut self, stop_time: Duration) -> Self {
+        self.stop_time = stop_time;
+        self
     }
 
     /// Sets the hosts that may follow.
@@ -159,9 +175,17 @@ impl Primary {
         infos
     }
 
-    /// Ends all connections and stops listening. A drop does so, too.
+    /// Waits until all followers that are connected have applied what is written by now, for
+    /// [`PrimarySettings::stop_time`] at most. Then it ends all connections and stops listening.
+    ///
+    /// A drop does the same without the wait.
     pub fn stop(self) {
-        drop(self);
+        let (clock, last) = (self.shared.clock.clone(), self.shared.db.snapshot().seqno());
+        let until = clock.now().saturating_add(self.shared.settings.stop_time);
+        let is_behind = |info: &FollowerInfo| info.applied < last;
+        while self.followers().iter().any(is_behind) && clock.now() < until {
+            clock.sleep(LOOK);
+        }
     }
 }
 
@@ -206,7 +230,15 @@ impl Shared {
 
     fn begin(self: &Arc<Self>, mut wire: Wire, peer: SocketAddr, stop: Stop) {
         let mut connections = self.connections.lock();
-        if connections.len() >= CONNECTIONS_MAX {
+        let unknown: Vec<_> = connections.iter().filter(|it| !it.served.is_known()).collect();
+        let mut waiting = unknown.iter().filter(|it| !it.stop.is_set());
+        if waiting.clone().count() >= UNKNOWN_MAX {
+            // Otherwise peers that say nothing would keep followers out.
+            waiting.next().into_iter().for_each(|oldest| oldest.stop.set());
+        }
+        let known = connections.len() - unknown.len();
+        // Those that are asked to end need a while.
+        if known >= CONNECTIONS_MAX || unknown.len() >= 2 * CONNECTIONS_MAX {
             drop(connections);
             return wire.refuse("there are too many followers");
         }
@@ -229,13 +261,23 @@ impl Shared {
         }
     }
 
-    /// Ends the other connections of a follower: they are half dead, or it was started twice.
-    pub(crate) fn displace(&self, name: &str, by: &Arc<Served>) {
+    /// Makes `by` the connection of a follower, and ends its other ones, which are half dead. Fails while another follower
+    /// of this name, which has another id, is connected.
+    pub(crate) fn admit(&self, follower: Known, by: &Arc<Served>) -> Result<()> {
         let connections = self.connections.lock();
-        for other in connections.iter().filter(|other| !Arc::ptr_eq(&other.served, by)) {
-            if other.served.is_of(name) {
-                other.stop.set();
-            }
+        let is_other =
+            |it: &&Connection| !Arc::ptr_eq(&it.served, by) && it.served.is_of(&follower.consumer);
+        let others: Vec<_> = connections.iter().filter(is_other).collect();
+        if let Some(other) = others.iter().find(|other| !other.served.is_same(&follower)) {
+            let Known { name, .. } = follower;
+            let address = other.served.address();
+            let why = format!(
+                "a follower called {name:?} is connected from {address}; give this one another name"
+            );
+            return Err(ReplicationError::NameTaken { why });
         }
+        others.iter().for_each(|other| other.stop.set());
+        by.become_known(follower);
+        Ok(())
     }
 }

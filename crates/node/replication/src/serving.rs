@@ -46,12 +46,53 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// The start of the names of followers' consumers.
 const CONSUMER: &str = "follower ";
 
+/// The most followers whose logs a primary keeps. Each is a record in the manifest.
+const FOLLOWERS_MAX: usize = 256;
+
+/// How long a peer may take until it has said what it follows. It includes all of the authentication.
+const GREETING: Duration = Duration::from_secs(20);
+
+/// A follower that has said who it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Known {
+    pub(crate) name: String,
+    /// Its consumer, whose name has that of its host if it has proved that.
+    pub(crate) consumer: String,
+    /// What it has drawn at its start.
+    pub(crate) id: u64,
+}
+
 /// What a primary knows of a connection.
-pub(crate) struct Served(Mutex<FollowerInfo>);
+pub(crate) struct Served(Mutex<FollowerInfo>, Mutex<Option<Known>>);
 
 impl Served {
     pub(crate) fn new(peer: SocketAddr) -> Self {
-        Served(Mutex::new(FollowerInfo { address: peer.to_string(), ..FollowerInfo::default() }))
+        let info = FollowerInfo { address: peer.to_string(), ..FollowerInfo::default() };
+        Served(Mutex::new(info), Mutex::new(None))
+    }
+
+    /// Whether it has said who it is.
+    pub(crate) fn is_known(&self) -> bool {
+        self.1.lock().is_some()
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.0.lock().address.clone()
+    }
+
+    pub(crate) fn become_known(&self, known: Known) {
+        self.0.lock().name.clone_from(&known.name);
+        *self.1.lock() = Some(known);
+    }
+
+    /// Whether it is a connection of this consumer that has not ended.
+    pub(crate) fn is_of(&self, consumer: &str) -> bool {
+        let is_over = self.0.lock().name.is_empty();
+        !is_over && self.1.lock().as_ref().is_some_and(|known| known.consumer == consumer)
+    }
+
+    pub(crate) fn is_same(&self, follower: &Known) -> bool {
+        self.1.lock().as_ref() == Some(follower)
     }
 
     /// `None` until the follower has said its name.
@@ -60,16 +101,12 @@ impl Served {
         let behind = last.saturating_sub(info.applied);
         (!info.name.is_empty()).then_some(FollowerInfo { behind, ..info })
     }
-
-    pub(crate) fn is_of(&self, name: &str) -> bool {
-        self.0.lock().name == name
-    }
 }
 
 /// Serves a connection until it ends.
 pub(crate) fn serve(shared: &Shared, mut wire: Wire, served: &Arc<Served>) {
     match run(shared, &mut wire, served) {
-        Ok(()) => wire.refuse("it was stopped, or another follower of this name connected"),
+        Ok(()) => wire.refuse("it was stopped, or the follower connected again"),
         // The peer is gone, or has said itself why it does not go on.
         Err(ReplicationError::Lost { .. } | ReplicationError::Refused { .. }) => {}
         Err(error) => wire.refuse(error),
@@ -79,22 +116,31 @@ pub(crate) fn serve(shared: &Shared, mut wire: Wire, served: &Arc<Served>) {
 }
 
 fn run(shared: &Shared, wire: &mut Wire, served: &Arc<Served>) -> Result<()> {
-    greet(shared, wire)?;
-    wire.trust();
+    // What a follower sends is short, whoever it is.
+    wire.set_deadline(Some(GREETING));
+    let host = greet(shared, wire)?;
     loop {
-        let (origin, next, name) = match wire.receive(PATIENCE)? {
-            Message::Follow { origin, next, name, encrypts } => {
+        let (origin, next, follower) = match wire.receive(PATIENCE)? {
+            Message::Follow { origin, next, name, encrypts, id } => {
                 expect_encrypted(shared, encrypts)?;
-                (origin, next.max(1), name)
+                check_name(&name)?;
+                let consumer = match &host {
+                    Some(host) => format!("{CONSUMER}{} {name}", host.as_str()),
+                    None => format!("{CONSUMER}{name}"),
+                };
+                (origin, next.max(1), Known { name, consumer, id })
             }
             // Sent before it saw the base.
             Message::Applied { .. } => continue,
             other => return Err(wire.unexpected(&other, "Follow")),
         };
-        shared.displace(&name, served);
-        served.0.lock().name.clone_from(&name);
-        let consumer = format!("{CONSUMER}{name}");
-        let consumer = shared.db.change_consumer(&consumer, shared.settings.bound_bytes)?;
+        let name = follower.consumer.clone();
+        check_count(shared, &name)?;
+        shared.admit(follower, served)?;
+        wire.set_deadline(None);
+        // A database that has lost writes, such as in a repair, has a consumer that is ahead of it. What the follower
+        // may go on from, the lineage says.
+        let consumer = shared.db.change_consumer_or_anew(&name, shared.settings.bound_bytes)?;
         let lineage = shared.db.lineage()?;
         let last = shared.db.snapshot().seqno();
         let present = lineage.origin();
@@ -117,6 +163,29 @@ fn run(shared: &Shared, wire: &mut Wire, served: &Arc<Served>) -> Result<()> {
     }
 }
 
+fn check_name(name: &str) -> Result<()> {
+    let reason = match name {
+        "" => "it is empty",
+        _ if name.chars().any(char::is_control) => "it has a control character",
+        _ => return Ok(()),
+    };
+    Err(Error::from(ChangesError::BadName { name: name.to_owned(), reason }).into())
+}
+
+/// Fails if `consumer` is new, and there are as many as may be.
+fn check_count(shared: &Shared, consumer: &str) -> Result<()> {
+    let consumers = shared.db.change_consumers();
+    let followers = || consumers.iter().filter(|info| info.name.starts_with(CONSUMER)).count();
+    if consumers.iter().any(|info| info.name == consumer) || followers() < FOLLOWERS_MAX {
+        return Ok(());
+    }
+    let why = format!(
+        "the primary keeps logs for {FOLLOWERS_MAX} followers already; drop those that do not return \
+         (`esker consumers --drop NAME`)"
+    );
+    Err(ReplicationError::NameTaken { why })
+}
+
 /// Whether the log lacks what a follower needs next, so that it needs a base.
 fn is_gap(error: &ChangesError) -> bool {
     matches!(
@@ -125,8 +194,8 @@ fn is_gap(error: &ChangesError) -> bool {
     )
 }
 
-/// Agrees on the version, and has the follower prove who it is.
-fn greet(shared: &Shared, wire: &mut Wire) -> Result<()> {
+/// Agrees on the version, and has the follower prove who it is. Returns its host, if not any may follow.
+fn greet(shared: &Shared, wire: &mut Wire) -> Result<Option<Nqn>> {
     wire.accept_tls(tls_keys(&shared.settings), auth::PATIENCE)?;
     let (version, host) = match wire.receive(auth::PATIENCE)? {
         Message::Hello { version, host } => (version, host),
@@ -150,8 +219,11 @@ fn greet(shared: &Shared, wire: &mut Wire) -> Result<()> {
     let authenticates = access.is_some_and(|access| access.secret.is_some());
     wire.send(&Message::Welcome { version: VERSION, authenticates })?;
     match access {
-        Some(access) => auth::demand(wire, access, &shared.settings.subsystem, &*shared.entropy),
-        None => Ok(()),
+        Some(access) => {
+            auth::demand(wire, access, &shared.settings.subsystem, &*shared.entropy)?;
+            Ok(Some(host))
+        }
+        None => Ok(None),
     }
 }
 
@@ -209,7 +281,10 @@ impl Stream<'_> {
         let (mut noted, mut noted_at) = (self.applied, clock.now());
         let mut alive_at = None;
         while !self.wire.is_stopped() {
-            while let Some(message) = self.wire.try_receive()? {
+            // A peer may send without end.
+            while !self.wire.is_stopped()
+                && let Some(message) = self.wire.try_receive()?
+            {
                 self.take(&message)?;
             }
             if self.applied > noted && clock.now().saturating_sub(noted_at) >= NOTE_EVERY {

@@ -54,6 +54,8 @@ pub(crate) struct Wire {
     decoder: Decoder,
     clock: Arc<dyn Clock>,
     stop: Stop,
+    /// When the peer must have said who it is, until it has.
+    deadline: Option<Duration>,
     /// Bytes that were received.
     pub(crate) received: u64,
     /// Bytes that were sent.
@@ -78,8 +80,22 @@ impl Wire {
         socket.set_read_timeout(Some(WAIT)).map_err(failed)?;
         socket.set_write_timeout(Some(WAIT)).map_err(failed)?;
         let decoder = Decoder::default();
-        let (tls, received, sent) = (None, 0, 0);
-        Ok(Wire { socket, address, tls, decoder, clock, stop, received, sent })
+        let (tls, deadline, received, sent) = (None, None, 0, 0);
+        Ok(Wire { socket, address, tls, decoder, clock, stop, deadline, received, sent })
+    }
+
+    /// Has calls that receive fail once this time is over, however much arrives. `None`: no longer.
+    pub(crate) fn set_deadline(&mut self, timeout: Option<Duration>) {
+        self.deadline = timeout.map(|timeout| self.clock.now().saturating_add(timeout));
+    }
+
+    fn check_deadline(&self) -> Result<()> {
+        match self.deadline {
+            Some(deadline) if self.clock.now() > deadline => {
+                Err(self.lost("the peer took too long to say who it is"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Has the follower prove by TLS who it is, if it begins so.
@@ -118,6 +134,7 @@ impl Wire {
         let since = self.clock.now();
         let mut bytes = [0; READ_BYTES];
         loop {
+            self.check_deadline()?;
             let is_done = channel.handshake();
             // After an error, too: an alert says why.
             self.write(&channel.take_output())?;
@@ -220,6 +237,7 @@ impl Wire {
             if let Some(message) = self.decoded()? {
                 return Ok(message);
             }
+            self.check_deadline()?;
             match self.fill()? {
                 true => since = self.clock.now(),
                 false if self.clock.now().saturating_sub(since) > timeout => {

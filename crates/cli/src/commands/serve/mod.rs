@@ -146,8 +146,9 @@ impl Serve {
             }
         }
         tell("finishing the requests in progress; Ctrl-C again ends at once");
-        drop(primary);
         target.drain();
+        // After the last write that was acknowledged: followers get it, too.
+        primary.into_iter().for_each(Primary::stop);
         close(served)
     }
 

@@ -19,6 +19,9 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+/// The most keyspaces that wait for the write after which they are created or dropped.
+const EVENTS_MAX: usize = 1 << 16;
+
 /// About how many bytes of small batches are written at once.
 const GROUP_BYTES: usize = 256 << 10;
 
@@ -120,7 +123,11 @@ impl Replica {
     pub fn take_events(&mut self, edit: &[u8]) -> Result<()> {
         let events = received::events(edit).map_err(|what| self.misfit(what))?;
         self.events.extend(events);
-        self.apply_events(self.applied() + 1)
+        self.apply_events(self.applied() + 1)?;
+        match self.events.len() > EVENTS_MAX {
+            true => Err(self.misfit(format!("more than {EVENTS_MAX} keyspaces wait for a write"))),
+            false => Ok(()),
+        }
     }
 
     /// Takes the settings of keyspaces that can be changed, as [`LogPieces::settings`](crate::LogPieces::settings)
@@ -139,7 +146,8 @@ impl Replica {
     /// All of them are checked first. Small batches become visible together. What is applied is as durable as a write.
     ///
     /// # Errors
-    /// * [`ChangesError::Misfit`] if the frames are damaged or others are missing before them. None was applied.
+    /// * [`ChangesError::Misfit`] if the frames are damaged or others are missing before them, and none was applied; or if
+    ///   a keyspace that comes before one of them does not fit, and those before it were applied.
     /// * [`Error::BatchTooLarge`] if a batch is too large for these settings; the errors of a write.
     pub fn apply(&mut self, header: &[u8], frames: &[u8]) -> Result<Seqno> {
         let received = self.part.as_ref().map_or(0, |part| part.len() as u64);
@@ -183,6 +191,8 @@ impl Replica {
             self.write(group)?;
             let mut part = self.part.take().unwrap_or_default();
             push(&mut part, entries);
+            // A batch that never ends would take more and more memory.
+            self.db.inner().check_fits_in_part(&part)?;
             match frame.continues {
                 true => self.part = Some(part),
                 false => self.write(&mut part)?,
@@ -298,7 +308,17 @@ fn apply_event(engine: &Engine, event: &KeyspaceEvent) -> Result<(), Applied> {
     let notes = KeyspaceNotes::of(&inner);
     let version = inner.tree.view.load().version.clone();
     match created {
-        Some(_) if id.0 < inner.tree.installer.next_keyspace() => return Ok(()),
+        Some(_) if id.0 < inner.tree.installer.next_keyspace() => {
+            // It was created before, and may be dropped by now.
+            let known = version.keyspaces.get(id).map(|keyspace| keyspace.name.to_string());
+            return match known.filter(|known| known != name) {
+                None => Ok(()),
+                Some(known) => Err(Applied::Misfit(format!(
+                    "keyspace {} is called {known:?} here, and {name:?} there",
+                    id.0
+                ))),
+            };
+        }
         Some(_) if version.keyspace_named(name).is_some() => {
             return Err(Applied::Misfit(format!("keyspace {name:?} was created, and exists")));
         }

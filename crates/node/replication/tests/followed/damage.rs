@@ -97,7 +97,7 @@ fn what_does_not_fit_is_an_error_by_name_and_nothing_is_applied() {
     let db = place.db();
     let primary = serve(&db);
     let follower = follow(&place.dir("copy"), primary.address());
-    db.default_keyspace().put("a", "1").unwrap();
+    db.keyspace("users", Default::default()).unwrap().put("a", "1").unwrap();
     catch_up(&follower, &db);
     drop(follower);
     let from = last(&db) + 1;
@@ -126,6 +126,18 @@ fn what_does_not_fit_is_an_error_by_name_and_nothing_is_applied() {
     assert!(found.contains("more than keyspaces"), "{found}");
     let found = error(&[Message::Keyspaces(vec![250])]);
     assert!(found.contains("tag 250"), "{found}");
+    // A keyspace that is dropped after a write that does not come, many times.
+    let far = b"\x1d\xff\xff\xff\xff\x0f\x63\x01a\x00";
+    let found = error(&[Message::Keyspaces(far.repeat((1 << 16) + 1))]);
+    assert!(found.contains("wait for a write"), "{found}");
+    // The same id has another name in another database.
+    let other = esker_lsm::Db::open(place.dir("other"), crate::support::settings()).unwrap();
+    let mut pieces = other.log_pieces(1).unwrap();
+    other.keyspace("others", Default::default()).unwrap().put("a", "1").unwrap();
+    other.sync().unwrap();
+    pieces.try_next().unwrap().unwrap();
+    let found = error(&[Message::Keyspaces(pieces.keyspace_events().unwrap())]);
+    assert!(found.contains("is called \"users\" here, and \"others\" there"), "{found}");
     let found = error(&[Message::Data(vec![1])]);
     assert!(found.contains("it sent Data, where frames was expected"), "{found}");
     let found = error(&[Message::Refuse("no".into())]);
@@ -134,6 +146,30 @@ fn what_does_not_fit_is_an_error_by_name_and_nothing_is_applied() {
     let follower = follow(&place.dir("copy"), primary.address());
     expect_same(&follower, &db);
     assert_eq!(follower.stats().bases, 0);
+}
+
+/// A follower asks for a base when what the primary sends does not fit several times in a row.
+#[test]
+fn what_never_fits_makes_a_follower_begin_anew() {
+    let place = Place::new();
+    let db = place.db();
+    let primary = serve(&db);
+    let reports = follow(&place.dir("copy"), primary.address());
+    db.default_keyspace().put("a", "1").unwrap();
+    catch_up(&reports, &db);
+    drop((reports, primary));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let reports = follow(&place.dir("copy"), listener.local_addr().unwrap());
+    let known = db.lineage().unwrap().origin();
+    for _ in 0..3 {
+        let (mut socket, _) = listener.accept().unwrap();
+        assert_eq!(greet(&socket), known);
+        send(&socket, &[Message::GoOn { origin: known }, Message::Keyspaces(vec![250])]);
+        while socket.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
+    }
+    let (socket, _) = listener.accept().unwrap();
+    assert_eq!(greet(&socket), Origin::new(0, 0));
+    drop(reports);
 }
 
 #[test]
@@ -147,13 +183,25 @@ fn a_primary_survives_what_is_no_follower() {
         next: 1,
         name: "x\u{7}".into(),
         encrypts: false,
+        id: 1,
     };
-    let cases: [(&[u8], &str); 5] = [
+    let long = Message::Data(vec![0; 100_000]).encode();
+    let unnamed = Message::Follow {
+        origin: Origin::new(0, 0),
+        next: 1,
+        name: String::new(),
+        encrypts: false,
+        id: 1,
+    };
+    let cases: [(&[u8], &str); 7] = [
         (b"GET / HTTP/1.1\r\n\r\n", "no message of this protocol"),
         (&hello[..10], ""),
         (&Message::Alive { last: 1 }.encode(), "it sent Alive, where Hello"),
         (&Message::Hello { version: 9, host: "nqn.a".into() }.encode(), "version 9"),
         (&[hello.clone(), follow_it.encode()].concat(), "control character"),
+        (&[hello.clone(), unnamed.encode()].concat(), "it is empty"),
+        // Its header only: who has said who it is sends nothing long, either.
+        (&[&hello[..], &long[..20]].concat(), "at most 16384"),
     ];
     for (sent, expected) in cases {
         let mut socket = TcpStream::connect(primary.address()).unwrap();

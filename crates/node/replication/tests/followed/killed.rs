@@ -1,23 +1,29 @@
 //! A primary whose process is killed while it writes.
 
-use crate::support::{PATIENCE, Place, follow, serve, settings};
+use crate::support::{PATIENCE, Place, any, follow, settings};
 use esker_lsm::{Db, Log, SyncPolicy};
+use esker_replication::{FollowerStats, Primary, PrimarySettings};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
 /// Says to the copy of this program what it is.
 const ROLE: &str = "ESKER_TEST_PRIMARY";
 
-/// Not a test by itself: the process that is killed. It prints its address, and then each write that was acknowledged.
+/// The process that is killed. It prints its address, and then, after a line on its input, each write that was
+/// acknowledged.
 #[test]
+#[ignore = "it is started by another test"]
 fn primary_of_the_test() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+    let role = std::env::var(ROLE).expect("another test starts it");
     let (dir, sync) = role.split_once('|').unwrap();
     let sync = if sync == "always" { SyncPolicy::Always } else { SyncPolicy::Os };
     let db = Db::open(dir, settings().log(Log::File { dir: None, sync })).unwrap();
-    let primary = serve(&db);
+    // No base while it writes.
+    let primary = PrimarySettings::new(any()).bound_bytes(1 << 30);
+    let primary = Primary::start(db.clone(), primary).unwrap();
     let mut out = std::io::stdout();
     writeln!(out, "address {}", primary.address()).unwrap();
+    std::io::stdin().read_line(&mut String::new()).unwrap();
     for number in 1_u64.. {
         db.default_keyspace().put(number.to_be_bytes(), number.to_string()).unwrap();
         writeln!(out, "wrote {number}").unwrap();
@@ -40,8 +46,9 @@ fn kill(sync: &str, after: u64) -> (u64, u64) {
     let program = std::env::current_exe().unwrap();
     let role = format!("{}|{sync}", place.dir("primary").display());
     let child = Command::new(program)
-        .args(["killed::primary_of_the_test", "--exact", "--nocapture"])
+        .args(["killed::primary_of_the_test", "--exact", "--ignored", "--nocapture"])
         .env(ROLE, role)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
     let mut child = Killed(child.unwrap());
@@ -57,6 +64,10 @@ fn kill(sync: &str, after: u64) -> (u64, u64) {
     };
     let address = next("address ").unwrap().parse().unwrap();
     let follower = follow(&place.dir("copy"), address);
+    let goes_on =
+        |stats: &FollowerStats| stats.bases == 1 && stats.is_connected && !stats.is_in_base;
+    assert!(follower.wait(PATIENCE, goes_on), "{:?}", follower.stats());
+    child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let mut acknowledged = 0;
     while acknowledged < after || follower.stats().applied == 0 {
         acknowledged = next("wrote ").unwrap().parse().unwrap();
@@ -67,6 +78,7 @@ fn kill(sync: &str, after: u64) -> (u64, u64) {
         acknowledged = number.parse().unwrap_or(acknowledged).max(acknowledged);
     }
     assert!(follower.wait(PATIENCE, |stats| !stats.is_connected));
+    assert_eq!(follower.stats().bases, 1, "the writes came after the base");
     let promoted = follower.promote().unwrap();
     let keyspace = promoted.default_keyspace();
     let mut there = 0;

@@ -11,6 +11,7 @@ mod damage;
 mod following;
 mod killed;
 mod model;
+mod peers;
 mod promotion;
 mod proxy;
 mod support;

@@ -1,7 +1,7 @@
 //! A follower that takes the place of its primary.
 
 use crate::support::{
-    PATIENCE, Place, any, catch_up, contents, follow, follower, last, serve, settings,
+    PATIENCE, Place, any, catch_up, contents, follow, follower, last, named, serve, settings,
 };
 use esker_base::{ChangesError, Error};
 use esker_lsm::Db;
@@ -35,7 +35,8 @@ fn a_promoted_follower_has_followers_of_its_own() {
     let primary = serve(&db);
     let (first, second) = (place.dir("first"), place.dir("second"));
     let reports = follow(&first, primary.address());
-    let other = Follower::start(&second, follower(primary.address())).unwrap();
+    let other = Follower::start(&second, named("b", primary.address())).unwrap();
+    assert!(other.wait(PATIENCE, |stats| stats.bases == 1));
     db.default_keyspace().put("a", "1").unwrap();
     drop(other);
     catch_up(&reports, &db);
@@ -43,7 +44,7 @@ fn a_promoted_follower_has_followers_of_its_own() {
     let promoted = reports.promote().unwrap();
     promoted.default_keyspace().put("b", "2").unwrap();
     let primary = serve(&promoted);
-    let other = follow(&second, primary.address());
+    let other = Follower::start(&second, named("b", primary.address())).unwrap();
     crate::support::expect_same(&other, &promoted);
     assert_eq!(other.stats().bases, 1, "it followed another database");
 }

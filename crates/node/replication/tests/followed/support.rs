@@ -1,7 +1,7 @@
 //! A primary and a follower in temporary directories.
 
 use esker_lsm::{Db, Log, Settings, SyncPolicy};
-use esker_replication::{Follower, FollowerSettings, Primary, PrimarySettings};
+use esker_replication::{Follower, FollowerSettings, Primary, PrimarySettings, ReplicationError};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,12 @@ pub fn follower(primary: SocketAddr) -> FollowerSettings {
     FollowerSettings::new(primary, "a").database(settings()).retry(Duration::from_millis(1))
 }
 
+pub fn named(name: &str, primary: SocketAddr) -> FollowerSettings {
+    let mut settings = follower(primary);
+    name.clone_into(&mut settings.name);
+    settings
+}
+
 pub fn last(db: &Db) -> u64 {
     db.snapshot().seqno()
 }
@@ -62,6 +68,13 @@ pub fn last(db: &Db) -> u64 {
 pub fn catch_up(follower: &Follower, db: &Db) {
     let last = last(db);
     assert!(follower.wait_for(last, PATIENCE), "{last}: {:?}", follower.stats());
+}
+
+/// Waits for an error of the follower that is so. Others may come before it, for example of a connection that was lost.
+#[track_caller]
+pub fn expect_error(follower: &Follower, is_so: impl Fn(&ReplicationError) -> bool) {
+    let found = follower.wait(PATIENCE, |stats| stats.error.as_ref().is_some_and(&is_so));
+    assert!(found, "{:?}", follower.stats());
 }
 
 /// All entries, by keyspace.

@@ -1,0 +1,104 @@
+//! Peers that take what others need: connections, names, or the time of a primary.
+
+use crate::support::{PATIENCE, Place, any, expect_error, expect_same, follow, last, named, serve};
+use esker_replication::{Follower, Message, Primary, PrimarySettings, ReplicationError, VERSION};
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::mpsc::channel;
+
+fn says(what: &str) -> impl Fn(&ReplicationError) -> bool {
+    move |error| matches!(error, ReplicationError::Refused { why, .. } if why.contains(what))
+}
+
+/// As many connections as there may be followers.
+#[test]
+fn connections_that_say_nothing_keep_no_follower_out() {
+    let place = Place::new();
+    let db = place.db();
+    let primary = serve(&db);
+    let idle: Vec<_> = (0..64).map(|_| TcpStream::connect(primary.address()).unwrap()).collect();
+    let reports = follow(&place.dir("copy"), primary.address());
+    db.default_keyspace().put("a", "1").unwrap();
+    expect_same(&reports, &db);
+    drop(idle);
+}
+
+#[test]
+fn a_second_follower_of_a_name_is_refused_and_the_first_goes_on() {
+    let place = Place::new();
+    let db = place.db();
+    let primary = serve(&db);
+    let first = follow(&place.dir("first"), primary.address());
+    db.default_keyspace().put("a", "1").unwrap();
+    expect_same(&first, &db);
+    let second = follow(&place.dir("second"), primary.address());
+    expect_error(&second, says("a follower called \"a\" is connected"));
+    db.default_keyspace().put("b", "2").unwrap();
+    expect_same(&first, &db);
+    assert_eq!((first.stats().connections, second.stats().bases), (1, 0));
+    // The name is free again.
+    drop(first);
+    expect_same(&second, &db);
+}
+
+#[test]
+fn the_number_of_followers_is_limited_and_known_ones_go_on() {
+    let place = Place::new();
+    let db = place.db();
+    for number in 0..256 {
+        db.change_consumer(&format!("follower {number}"), 1 << 20).unwrap();
+    }
+    db.change_consumer("another consumer", 1 << 20).unwrap();
+    let primary = serve(&db);
+    let late = Follower::start(place.dir("late"), named("256", primary.address())).unwrap();
+    expect_error(&late, says("256 followers already"));
+    let known = Follower::start(place.dir("known"), named("7", primary.address())).unwrap();
+    expect_same(&known, &db);
+    db.drop_change_consumer("follower 9").unwrap();
+    expect_same(&late, &db);
+}
+
+/// A follower that never stops sending keeps the primary from nothing, also not from its stop.
+#[test]
+fn a_peer_that_sends_without_end_does_not_keep_a_primary_from_stopping() {
+    let place = Place::new();
+    let db = place.db();
+    db.default_keyspace().put("a", "1").unwrap();
+    let primary = serve(&db);
+    let mut socket = TcpStream::connect(primary.address()).unwrap();
+    let hello = Message::Hello { version: VERSION, host: "nqn.a".into() };
+    let origin = db.lineage().unwrap().origin();
+    let through = last(&db);
+    let follow_it =
+        Message::Follow { origin, next: through + 1, name: "a".into(), encrypts: false, id: 1 };
+    socket.write_all(&[hello.encode(), follow_it.encode()].concat()).unwrap();
+    let applied = Message::Applied { through }.encode().repeat(1_000);
+    let flood = std::thread::spawn(move || while socket.write_all(&applied).is_ok() {});
+    let until = std::time::Instant::now() + PATIENCE;
+    while primary.followers().is_empty() {
+        assert!(std::time::Instant::now() < until);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let (stopped, stops) = channel();
+    std::thread::spawn(move || {
+        drop(primary);
+        stopped.send(()).unwrap();
+    });
+    stops.recv_timeout(PATIENCE).expect("it stops");
+    flood.join().unwrap();
+}
+
+/// All that was acknowledged before a planned stop arrives.
+#[test]
+fn a_primary_that_is_stopped_sends_the_last_writes_first() {
+    let place = Place::new();
+    let db = place.db();
+    let settings = PrimarySettings::new(any()).bound_bytes(64 << 20).stop_time(PATIENCE);
+    let primary = Primary::start(db.clone(), settings).unwrap();
+    let reports = follow(&place.dir("copy"), primary.address());
+    assert!(reports.wait(PATIENCE, |stats| stats.bases == 1 && stats.connections == 1));
+    (0..2_000_u16)
+        .for_each(|key| db.default_keyspace().put(key.to_be_bytes(), [1; 1_000]).unwrap());
+    primary.stop();
+    assert_eq!(reports.stats().applied, last(&db));
+}
