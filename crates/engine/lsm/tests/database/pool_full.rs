@@ -134,6 +134,8 @@ fn writers_that_outrun_a_slowed_flush_lose_nothing() {
     let storage = Timed { storage: MemoryStorage::new(), clock: clock.clone() };
     let storage = Slowed { storage, pool: pool.clone(), is_over: is_over.clone() };
     let db = open(&path, &pool, Arc::new(storage), clock, Arc::new(Threads));
+    // A test that fails closes the database, which waits for the flush.
+    let _ends = scopeguard::guard(is_over.clone(), |over| over.store(true, Ordering::Relaxed));
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let (db, each) = (&db, PUTS / WRITERS);
