@@ -260,10 +260,12 @@ impl FromStr for SettingChange {
     }
 }
 
-/// The message for a name that no setting of `of` has.
+/// The message for a name that no setting of `of` has. It proposes one that begins so, or is nearly the same.
 pub(super) fn unknown(name: &str, known: &[&str], of: &str) -> String {
-    let nearest = known.iter().min_by_key(|known| distance(name, known)).unwrap_or(&"");
-    match distance(name, nearest) <= nearest.len() / 2 {
+    let begins_so = |known: &str| name.len() > 2 && known.starts_with(name);
+    let nearest = known.iter().min_by_key(|known| (!begins_so(known), distance(name, known)));
+    let nearest = nearest.unwrap_or(&"");
+    match begins_so(nearest) || distance(name, nearest) <= nearest.len() / 2 {
         true => format!("{of} has no setting {name:?}; did you mean {nearest:?}?"),
         false => format!("{of} has no setting {name:?}; it has {}", known.join(", ")),
     }
