@@ -116,7 +116,7 @@ pub(crate) fn serve(shared: &Shared, mut wire: Wire, served: &Arc<Served>) {
 }
 
 fn run(shared: &Shared, wire: &mut Wire, served: &Arc<Served>) -> Result<()> {
-    // What a follower sends is short, whoever it is.
+    // The short limit stays after authentication, too: a follower sends only short messages.
     wire.set_deadline(Some(GREETING));
     let host = greet(shared, wire)?;
     loop {

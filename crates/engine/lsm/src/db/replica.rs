@@ -146,8 +146,9 @@ impl Replica {
     /// All of them are checked first. Small batches become visible together. What is applied is as durable as a write.
     ///
     /// # Errors
-    /// * [`ChangesError::Misfit`] if the frames are damaged or others are missing before them, and none was applied; or if
-    ///   a keyspace that comes before one of them does not fit, and those before it were applied.
+    /// * [`ChangesError::Misfit`] if the frames are damaged or others are missing before them. Then none was applied.
+    /// * [`ChangesError::Misfit`] if a keyspace that was created between them does not fit. Then the frames before its
+    ///   creation were applied.
     /// * [`Error::BatchTooLarge`] if a batch is too large for these settings; the errors of a write.
     pub fn apply(&mut self, header: &[u8], frames: &[u8]) -> Result<Seqno> {
         let received = self.part.as_ref().map_or(0, |part| part.len() as u64);
