@@ -1,6 +1,11 @@
 //! The examples in C and C++ compile without a warning, run, and print what they should. The address
 //! sanitizer and the sanitizer of undefined behavior watch them, where the compiler has them.
 
+// The bindings depend on the façade alone, which does not export what tests share.
+#[path = "../../../crates/engine/base/src/skipped.rs"]
+mod skipped;
+
+use skipped::skipped;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -108,12 +113,12 @@ fn compiler(is_cpp: bool, work: &Path) -> Option<Compiler> {
     let language = if is_cpp { "C++" } else { "C" };
     let compiler = Compiler::of(is_cpp, work);
     match &compiler {
-        None => eprintln!("SKIPPED the examples in {language}: install a compiler, such as g++"),
+        None => skipped(&format!("the examples in {language}"), "install a compiler, such as g++"),
         Some(compiler) if !compiler.sanitizes => {
-            eprintln!("SKIPPED the sanitizers for {language}: install libasan and libubsan");
+            skipped(&format!("the sanitizers for {language}"), "install libasan and libubsan");
         }
         Some(compiler) if !compiler.leaks => {
-            eprintln!("SKIPPED the search for leaks in {language}: run where ptrace is allowed");
+            skipped(&format!("the search for leaks in {language}"), "run where ptrace is allowed");
         }
         Some(_) => {}
     }

@@ -1,5 +1,10 @@
 //! A C program is linked to the shared library, and runs.
 
+// The bindings depend on the façade alone, which does not export what tests share.
+#[path = "../../../crates/engine/base/src/skipped.rs"]
+mod skipped;
+
+use skipped::skipped;
 use std::path::PathBuf;
 use std::process::Command;
 // So that Cargo builds the library before this test.
@@ -10,8 +15,7 @@ fn a_c_program_runs_on_the_library() {
     let program = std::env::current_exe().unwrap();
     let mut places = program.ancestors().skip(1).take(2).map(|dir| dir.join("librocksdb.so"));
     let Some(library) = places.find(|path| path.is_file()) else {
-        eprintln!("SKIPPED the C program: `cargo build -p esker-rocksdb` builds its library");
-        return;
+        return skipped("the C program", "`cargo build -p esker-rocksdb` builds its library");
     };
     let dir = tempfile::tempdir().unwrap();
     let binary = dir.path().join("program");
@@ -21,8 +25,7 @@ fn a_c_program_runs_on_the_library() {
         .args([&binary, &source, &library])
         .output();
     let Ok(compiled) = compiled else {
-        eprintln!("SKIPPED the C program: there is no `cc`; `apt-get install gcc` gets one");
-        return;
+        return skipped("the C program", "there is no `cc`; `apt-get install gcc` gets one");
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let ran = Command::new(&binary)
