@@ -9,7 +9,7 @@ pub const BUILDINGS: [&str; 3] = ["crates", "bindings", "lab"];
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 30] = [
+pub const LAYERS: [&str; 31] = [
     "base",
     "api",
     "uring",
@@ -33,6 +33,7 @@ pub const LAYERS: [&str; 30] = [
     "tokio",
     "c",
     "rocksdb",
+    "python",
     "workload",
     "bench",
     "novelsm",
@@ -54,8 +55,9 @@ const KNOW_ONLY_TRAITS: [(&str, &[&str]); 4] = [
 const MAY_HOLD_UNSAFE: [&str; 7] =
     ["pmem", "memtable", "uring", "flash", "tls", "rocksdb", "peers"];
 
-/// Crates in which unsafe code is everywhere: each function of a C library is exported.
-const FULL_OF_UNSAFE: [&str; 4] = ["uring", "peers", "c", "rocksdb"];
+/// Crates in which unsafe code is everywhere: each function of a C library is exported, and so are
+/// those of a module of Python, by macros.
+const FULL_OF_UNSAFE: [&str; 5] = ["uring", "peers", "c", "rocksdb", "python"];
 
 /// The places, as beginnings of paths.
 const UNSAFE_PLACES: [&str; 10] = [

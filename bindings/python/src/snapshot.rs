@@ -1,0 +1,179 @@
+//! Snapshots.
+
+use crate::errors::{OrRaise, closed};
+use crate::handle::Keyspace;
+use crate::input::{Bounds, Input, keys_of};
+use crate::items::{From, Items, What};
+use crate::output::{list, or_default, or_key_error};
+use esker::Value;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyType};
+
+/// A consistent view of a database.
+///
+/// Its reads are of the keyspace that it was taken from, unless they name another. Close it, or leave its
+/// `with` block, when it is no longer needed: compaction keeps what it sees.
+#[pyclass(module = "esker")]
+pub(crate) struct Snapshot {
+    /// `None` once it is closed.
+    snapshot: Option<esker::Snapshot>,
+    keyspace: Py<Keyspace>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(keyspace: Bound<'_, Keyspace>) -> PyResult<Self> {
+        let snapshot = keyspace.get().open.db().or_raise()?.snapshot();
+        Ok(Snapshot { snapshot: Some(snapshot), keyspace: keyspace.unbind() })
+    }
+
+    pub(crate) fn at(&self) -> PyResult<&esker::Snapshot> {
+        match &self.snapshot {
+            _ if self.keyspace.get().open.is_closed() => Err(closed("the database is closed")),
+            Some(snapshot) => Ok(snapshot),
+            None => Err(closed("the snapshot is closed")),
+        }
+    }
+
+    fn of<'a>(&'a self, keyspace: &'a Option<Bound<'_, Keyspace>>) -> &'a Keyspace {
+        match keyspace {
+            Some(keyspace) => keyspace.get(),
+            None => self.keyspace.get(),
+        }
+    }
+
+    fn read(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        keyspace: Option<Bound<'_, Keyspace>>,
+    ) -> PyResult<Option<Value>> {
+        let (snapshot, keyspace) = (self.at()?, &self.of(&keyspace).keyspace);
+        py.detach(|| snapshot.get(keyspace, key)).or_raise()
+    }
+
+    fn iterate(
+        &self,
+        py: Python<'_>,
+        what: What,
+        bounds: Bounds<'_>,
+        reverse: bool,
+        keyspace: Option<Bound<'_, Keyspace>>,
+    ) -> PyResult<Items> {
+        let from = (From::Snapshot(self.at()?), self.of(&keyspace));
+        Items::new(py, from, bounds.range(), (what, reverse))
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    /// Returns the value of `key`, or `default` if the key does not exist.
+    #[pyo3(signature = (key, default = None, *, keyspace = None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: Input<'_>,
+        default: Option<Bound<'py, PyAny>>,
+        keyspace: Option<Bound<'py, Keyspace>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Ok(or_default(py, self.read(py, &key, keyspace)?, default))
+    }
+
+    /// Returns the values of `keys` in their order, with `None` for each key that does not exist.
+    #[pyo3(signature = (keys, *, keyspace = None))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Bound<'py, PyAny>,
+        keyspace: Option<Bound<'py, Keyspace>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let objects = keys_of(&keys)?;
+        let keys: Vec<Input<'_>> =
+            objects.iter().map(|key| key.extract()).collect::<PyResult<_>>()?;
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        let (snapshot, keyspace) = (self.at()?, &self.of(&keyspace).keyspace);
+        list(py, py.detach(|| snapshot.multi_get(keyspace, keys)).or_raise()?)
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: Input<'_>) -> PyResult<Bound<'py, PyBytes>> {
+        or_key_error(py, self.read(py, &key, None)?, &key)
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Input<'_>) -> PyResult<bool> {
+        Ok(self.read(py, &key, None)?.is_some())
+    }
+
+    /// Iterates over the keys.
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Items> {
+        self.iterate(py, What::Keys, Bounds(None, None, None), false, None)
+    }
+
+    /// Iterates over entries: see `Keyspace.items`.
+    #[pyo3(signature = (*, prefix = None, start = None, end = None, reverse = false, keyspace = None))]
+    fn items(
+        &self,
+        py: Python<'_>,
+        prefix: Option<Input<'_>>,
+        start: Option<Input<'_>>,
+        end: Option<Input<'_>>,
+        reverse: bool,
+        keyspace: Option<Bound<'_, Keyspace>>,
+    ) -> PyResult<Items> {
+        self.iterate(py, What::Items, Bounds(prefix, start, end), reverse, keyspace)
+    }
+
+    /// Iterates over keys: see `Keyspace.items`.
+    #[pyo3(signature = (*, prefix = None, start = None, end = None, reverse = false, keyspace = None))]
+    fn keys(
+        &self,
+        py: Python<'_>,
+        prefix: Option<Input<'_>>,
+        start: Option<Input<'_>>,
+        end: Option<Input<'_>>,
+        reverse: bool,
+        keyspace: Option<Bound<'_, Keyspace>>,
+    ) -> PyResult<Items> {
+        self.iterate(py, What::Keys, Bounds(prefix, start, end), reverse, keyspace)
+    }
+
+    /// Iterates over values: see `Keyspace.items`.
+    #[pyo3(signature = (*, prefix = None, start = None, end = None, reverse = false, keyspace = None))]
+    fn values(
+        &self,
+        py: Python<'_>,
+        prefix: Option<Input<'_>>,
+        start: Option<Input<'_>>,
+        end: Option<Input<'_>>,
+        reverse: bool,
+        keyspace: Option<Bound<'_, Keyspace>>,
+    ) -> PyResult<Items> {
+        self.iterate(py, What::Values, Bounds(prefix, start, end), reverse, keyspace)
+    }
+
+    /// Lets the snapshot go. Further calls raise `ClosedError`.
+    fn close(&mut self) {
+        self.snapshot = None;
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &mut self,
+        _class: Option<Bound<'_, PyType>>,
+        _error: Option<Bound<'_, PyAny>>,
+        _trace: Option<Bound<'_, PyAny>>,
+    ) {
+        self.close();
+    }
+
+    fn __repr__(&self) -> String {
+        let closed = if self.snapshot.is_none() { ", closed" } else { "" };
+        format!("<esker.Snapshot of {:?}{closed}>", self.keyspace.get().open.path)
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err("a snapshot cannot be pickled: it is of an open database"))
+    }
+}
