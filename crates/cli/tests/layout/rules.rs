@@ -2,14 +2,15 @@
 
 use crate::source::{code_of, lines_with_word};
 
-/// The folders that hold crates: the product, what carries it to other languages, and the laboratory.
-pub const BUILDINGS: [&str; 3] = ["crates", "bindings", "lab"];
+/// The folders that hold crates: the product, what carries it to other languages and into other
+/// systems, and the laboratory.
+pub const BUILDINGS: [&str; 4] = ["crates", "bindings", "integrations", "lab"];
 
 /// The most lines of a source.
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 31] = [
+pub const LAYERS: [&str; 32] = [
     "base",
     "api",
     "uring",
@@ -34,6 +35,7 @@ pub const LAYERS: [&str; 31] = [
     "c",
     "rocksdb",
     "python",
+    "openraft",
     "workload",
     "bench",
     "novelsm",
@@ -109,7 +111,8 @@ pub fn depends_on_laboratory(name: &str, dependencies: &[String], lab: &[String]
     found.map(|found| format!("crate {name} depends on {found}, which is in lab/")).collect()
 }
 
-/// Dependencies of a crate in `bindings/` other than the façade, and arrows to such a crate.
+/// Dependencies of a crate in `bindings/` or `integrations/` other than the façade, and arrows to such
+/// a crate.
 pub fn depends_past_the_facade(
     name: &str,
     dependencies: &[String],
@@ -121,7 +124,11 @@ pub fn depends_past_the_facade(
         false => bindings.contains(to),
     };
     let wrong = dependencies.iter().filter(is_wrong);
-    wrong.map(|to| format!("crate {name} depends on {to}: bindings know `esker` alone")).collect()
+    wrong
+        .map(|to| {
+            format!("crate {name} depends on {to}: bindings and integrations know `esker` alone")
+        })
+        .collect()
 }
 
 /// Whether the file may hold unsafe code.

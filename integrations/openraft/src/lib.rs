@@ -1,0 +1,66 @@
+//! Log and state machine of [`openraft`] in one Esker database.
+//!
+//! [`open`] returns a [`LogStore`] and a [`StateMachine`] for `openraft::Raft::new`. The program
+//! implements [`Application`]: what a command does to the entries of the state machine.
+//!
+//! # One log, one sync
+//!
+//! The Raft log, the vote and the state machine are keyspaces of one database, so they share its log
+//! file. Only an append and a vote are synced. Applied commands, truncations and purges are not:
+//! after a power loss Esker keeps a prefix of all writes, so none of them survives without what was
+//! written before it, and Raft applies again what is missing from the log.
+//!
+//! # Snapshots
+//!
+//! A snapshot is a file with the entries of the state machine in order, which openraft streams. It
+//! is no checkpoint of the database: that would have the Raft log and the vote of the sender, which
+//! the receiver must not take over. The receiver ingests the entries as tables into a new keyspace,
+//! and one batch makes that the state.
+//!
+//! # Settings
+//!
+//! Open the database with a log (`Log::File` or `Log::Pmem`), under any sync policy. Without a log
+//! there is no prefix to keep.
+
+#![forbid(unsafe_code)]
+
+mod application;
+mod codec;
+mod dump;
+mod error;
+mod log_store;
+mod shared;
+mod state_machine;
+
+pub use application::{Application, State, Writes};
+pub use error::Error;
+pub use log_store::LogStore;
+pub use state_machine::{SnapshotBuilder, StateMachine};
+
+use esker::Db;
+use openraft::RaftTypeConfig;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The file of a snapshot: `SnapshotData` of the type configuration.
+pub type SnapshotFile = tokio::fs::File;
+
+/// Opens the log and the state machine in `db`, with snapshots as files in the directory `snapshots`.
+///
+/// `snapshots` is created if it is missing, and belongs to this state machine alone. The database may
+/// have keyspaces of the program; those whose names begin with `raft.` are used here.
+///
+/// # Errors
+/// An error of the database or the directory.
+pub fn open<C, A>(
+    db: &Db,
+    snapshots: impl AsRef<Path>,
+    application: A,
+) -> Result<(LogStore<C>, StateMachine<C, A>), Error>
+where
+    C: RaftTypeConfig<Entry = openraft::Entry<C>, SnapshotData = SnapshotFile>,
+    A: Application<C>,
+{
+    let shared = Arc::new(shared::Shared::open(db, snapshots.as_ref())?);
+    Ok((LogStore::new(shared.clone()), StateMachine::new(shared, application)))
+}

@@ -1,0 +1,272 @@
+//! The state machine and its snapshots.
+
+use crate::SnapshotFile;
+use crate::application::{Application, State, Writes};
+use crate::codec;
+use crate::dump;
+use crate::error::{Error, Result as Outcome};
+use crate::shared::{Shared, blocking, meta, state_name};
+use esker::{IndexedBatch, Snapshot as View, WriteBatch};
+use openraft::storage::RaftStateMachine;
+use openraft::{
+    Entry, EntryPayload, LogId, OptionalSend, RaftSnapshotBuilder, RaftTypeConfig, Snapshot,
+    SnapshotMeta, StorageError, StorageIOError, StoredMembership,
+};
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Seek};
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+type Meta<C> = SnapshotMeta<<C as RaftTypeConfig>::NodeId, <C as RaftTypeConfig>::Node>;
+type Membership<C> = StoredMembership<<C as RaftTypeConfig>::NodeId, <C as RaftTypeConfig>::Node>;
+
+/// The state machine of an [`Application`] in a keyspace of the database.
+pub struct StateMachine<C, A> {
+    shared: Arc<Shared>,
+    application: Arc<A>,
+    config: PhantomData<C>,
+}
+
+/// Builds snapshots of a [`StateMachine`].
+pub struct SnapshotBuilder<C> {
+    shared: Arc<Shared>,
+    config: PhantomData<C>,
+}
+
+/// Commands are applied in batches of about so many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+
+// Files of the directory of snapshots. Only `CURRENT` outlives a call.
+const CURRENT: &str = "current";
+const BUILDING: &str = "building";
+const INCOMING: &str = "incoming";
+const INSTALLING: &str = "installing";
+
+impl<C, A> StateMachine<C, A> {
+    pub(crate) fn new(shared: Arc<Shared>, application: A) -> Self {
+        StateMachine { shared, application: Arc::new(application), config: PhantomData }
+    }
+
+    /// Returns a handle for reads, also after openraft has taken the state machine.
+    pub fn state(&self) -> State {
+        State { shared: self.shared.clone() }
+    }
+}
+
+impl<C, A> RaftStateMachine<C> for StateMachine<C, A>
+where
+    C: RaftTypeConfig<Entry = Entry<C>, SnapshotData = SnapshotFile>,
+    A: Application<C>,
+{
+    type SnapshotBuilder = SnapshotBuilder<C>;
+
+    async fn applied_state(
+        &mut self,
+    ) -> Result<(Option<LogId<C::NodeId>>, Membership<C>), StorageError<C::NodeId>> {
+        let shared = self.shared.clone();
+        let state = blocking(move || {
+            let membership = shared.get(meta::MEMBERSHIP)?.unwrap_or_default();
+            Ok((shared.get(meta::APPLIED)?, membership))
+        });
+        state.await.map_err(|error| StorageIOError::read_state_machine(&error).into())
+    }
+
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<C::R>, StorageError<C::NodeId>>
+    where
+        I: IntoIterator<Item = Entry<C>> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let entries: Vec<_> = entries.into_iter().collect();
+        let (shared, application) = (self.shared.clone(), self.application.clone());
+        let applied = blocking(move || apply(&shared, &*application, entries));
+        applied.await.map_err(|error| StorageIOError::write_state_machine(&error).into())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> SnapshotBuilder<C> {
+        SnapshotBuilder { shared: self.shared.clone(), config: PhantomData }
+    }
+
+    async fn begin_receiving_snapshot(
+        &mut self,
+    ) -> Result<Box<SnapshotFile>, StorageError<C::NodeId>> {
+        let shared = self.shared.clone();
+        let file = blocking(move || create(&shared.snapshots.lock().unwrap(), INCOMING)).await;
+        file.map(|file| Box::new(SnapshotFile::from_std(file))).map_err(write_error)
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &Meta<C>,
+        snapshot: Box<SnapshotFile>,
+    ) -> Result<(), StorageError<C::NodeId>> {
+        let (shared, meta) = (self.shared.clone(), meta.clone());
+        // Waits for writes that are in progress.
+        let file = snapshot.into_std().await;
+        blocking(move || install::<C>(&shared, &meta, file)).await.map_err(write_error)
+    }
+
+    async fn get_current_snapshot(
+        &mut self,
+    ) -> Result<Option<Snapshot<C>>, StorageError<C::NodeId>> {
+        let shared = self.shared.clone();
+        let current = blocking(move || current::<C>(&shared.snapshots.lock().unwrap())).await;
+        current.map_err(|error| StorageIOError::read_snapshot(None, &error).into())
+    }
+}
+
+impl<C> RaftSnapshotBuilder<C> for SnapshotBuilder<C>
+where
+    C: RaftTypeConfig<Entry = Entry<C>, SnapshotData = SnapshotFile>,
+{
+    async fn build_snapshot(&mut self) -> Result<Snapshot<C>, StorageError<C::NodeId>> {
+        let shared = self.shared.clone();
+        blocking(move || build::<C>(&shared)).await.map_err(write_error)
+    }
+}
+
+fn write_error<NID: openraft::NodeId>(error: Error) -> StorageError<NID> {
+    StorageIOError::write_snapshot(None, &error).into()
+}
+
+fn apply<C, A>(shared: &Shared, application: &A, entries: Vec<Entry<C>>) -> Outcome<Vec<C::R>>
+where
+    C: RaftTypeConfig<Entry = Entry<C>>,
+    A: Application<C>,
+{
+    let state = shared.state.read().unwrap();
+    let mut batch = shared.db.indexed_batch();
+    let mut responses = Vec::with_capacity(entries.len());
+    let mut applied = None;
+    for entry in entries {
+        responses.push(match &entry.payload {
+            EntryPayload::Normal(command) => {
+                let mut writes = Writes { batch: &mut batch, state: &state.keyspace };
+                application.apply(command, &mut writes)?
+            }
+            EntryPayload::Membership(membership) => {
+                let stored = Membership::<C>::new(Some(entry.log_id.clone()), membership.clone());
+                batch.put(&shared.meta, meta::MEMBERSHIP, codec::encode(&stored)?);
+                application.no_command()
+            }
+            EntryPayload::Blank => application.no_command(),
+        });
+        applied = Some(entry.log_id);
+        if batch.as_batch().encoded().len() > BATCH_BYTES {
+            write_applied(shared, batch, applied.take())?;
+            batch = shared.db.indexed_batch();
+        }
+    }
+    write_applied(shared, batch, applied)?;
+    Ok(responses)
+}
+
+/// Without a sync: what is lost is in the Raft log, and is applied again.
+fn write_applied<NID: openraft::NodeId>(
+    shared: &Shared,
+    mut batch: IndexedBatch,
+    applied: Option<LogId<NID>>,
+) -> Outcome<()> {
+    if let Some(applied) = applied {
+        batch.put(&shared.meta, meta::APPLIED, codec::encode(&applied)?);
+        batch.write()?;
+    }
+    Ok(())
+}
+
+fn build<C>(shared: &Shared) -> Outcome<Snapshot<C>>
+where
+    C: RaftTypeConfig<SnapshotData = SnapshotFile>,
+{
+    let dir = shared.snapshots.lock().unwrap();
+    let view = shared.db.snapshot();
+    let last_log_id: Option<LogId<C::NodeId>> = get(shared, &view, meta::APPLIED)?;
+    let last_membership = get(shared, &view, meta::MEMBERSHIP)?.unwrap_or_default();
+    // Entries depend on the log alone, so the same ID means the same bytes, whichever node built them.
+    let snapshot_id = last_log_id.as_ref().map_or("empty".to_owned(), LogId::to_string);
+    let meta = Meta::<C> { last_log_id, last_membership, snapshot_id };
+
+    let mut writer = dump::Writer::new(BufWriter::new(create(&dir, BUILDING)?), &meta)?;
+    let generation = get(shared, &view, meta::GENERATION)?.unwrap_or(0);
+    let state = shared.db.open_keyspace(&state_name(generation))?;
+    for entry in view.iter(&state) {
+        let (key, value) = entry?;
+        writer.entry(&key, &value)?;
+    }
+    writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    replace(&dir, BUILDING)?;
+    let snapshot = Box::new(SnapshotFile::from_std(File::open(dir.join(CURRENT))?));
+    Ok(Snapshot { meta, snapshot })
+}
+
+fn get<T: DeserializeOwned>(shared: &Shared, view: &View, key: &str) -> Outcome<Option<T>> {
+    view.get(&shared.meta, key)?.map(|value| codec::decode(&value)).transpose()
+}
+
+fn install<C>(shared: &Shared, meta: &Meta<C>, mut received: File) -> Outcome<()>
+where
+    C: RaftTypeConfig<SnapshotData = SnapshotFile>,
+{
+    let dir = shared.snapshots.lock().unwrap();
+    // A copy: the file may be one that the caller opened elsewhere.
+    received.rewind()?;
+    let mut file = create(&dir, INSTALLING)?;
+    io::copy(&mut received, &mut file)?;
+    file.sync_all()?;
+    file.rewind()?;
+
+    let reader = dump::Reader::<_, Meta<C>>::new(BufReader::new(file))?;
+    if reader.meta != *meta {
+        let text = format!("snapshot {meta} has the content of {}", reader.meta);
+        return Err(Error::Corrupted(text));
+    }
+    let next = shared.next_generation()?;
+    shared.db.try_ingest::<_, _, Error>(&next.keyspace, reader)?;
+
+    let mut state = shared.state.write().unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&shared.meta, meta::GENERATION, codec::encode(&next.number)?);
+    batch.put(&shared.meta, meta::MEMBERSHIP, codec::encode(&meta.last_membership)?);
+    match &meta.last_log_id {
+        Some(applied) => batch.put(&shared.meta, meta::APPLIED, codec::encode(applied)?),
+        None => batch.delete(&shared.meta, meta::APPLIED),
+    };
+    batch.set_sync(true);
+    shared.db.write(&batch)?;
+    let old = std::mem::replace(&mut *state, next);
+    drop(state);
+    replace(&dir, INSTALLING)?;
+    shared.db.drop_keyspace(&old.keyspace)?;
+    let _ = std::fs::remove_file(dir.join(INCOMING));
+    Ok(())
+}
+
+fn current<C>(dir: &Path) -> Outcome<Option<Snapshot<C>>>
+where
+    C: RaftTypeConfig<SnapshotData = SnapshotFile>,
+{
+    let mut file = match File::open(dir.join(CURRENT)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let meta = dump::Reader::<_, Meta<C>>::new(BufReader::new(&file))?.meta;
+    file.rewind()?;
+    Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotFile::from_std(file)) }))
+}
+
+/// A new file to write and to read back.
+fn create(dir: &Path, name: &str) -> Outcome<File> {
+    // The old file, if there is one, may still be read: it is not emptied but unlinked.
+    match std::fs::remove_file(dir.join(name)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(File::options().read(true).write(true).create_new(true).open(dir.join(name))?),
+    }
+}
+
+/// Makes the synced file `name` the current snapshot.
+fn replace(dir: &Path, name: &str) -> Outcome<()> {
+    std::fs::rename(dir.join(name), dir.join(CURRENT))?;
+    Ok(File::open(dir)?.sync_all()?)
+}

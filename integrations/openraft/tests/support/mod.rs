@@ -1,0 +1,80 @@
+//! A store whose commands put and delete keys.
+
+// Each test uses a part.
+#![allow(dead_code)]
+
+use esker::{Db, Settings};
+use esker_openraft::{Application, LogStore, SnapshotFile, StateMachine, Writes};
+use openraft::storage::RaftLogStorageExt;
+use openraft::{CommittedLeaderId, Entry, EntryPayload, LogId};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+openraft::declare_raft_types!(
+    /// Types of these tests.
+    pub Config: D = Command, R = Option<Vec<u8>>, SnapshotData = SnapshotFile
+);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Command {
+    Put(String, Vec<u8>),
+    Delete(String),
+}
+
+/// Answers with the value that was there.
+pub struct Map;
+
+impl Application<Config> for Map {
+    fn apply(&self, command: &Command, writes: &mut Writes<'_>) -> esker::Result<Option<Vec<u8>>> {
+        let (Command::Put(key, _) | Command::Delete(key)) = command;
+        let before = writes.get(key)?.map(|value| value.to_vec());
+        match command {
+            Command::Put(key, value) => writes.put(key, value),
+            Command::Delete(key) => writes.delete(key),
+        }
+        Ok(before)
+    }
+
+    fn no_command(&self) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+pub type Log = LogStore<Config>;
+pub type Machine = StateMachine<Config, Map>;
+
+pub struct Store {
+    pub db: Db,
+    pub log: Log,
+    pub machine: Machine,
+}
+
+impl Store {
+    pub fn open(dir: &Path) -> Self {
+        let db = Db::open(dir.join("data"), Settings::default()).unwrap();
+        let (log, machine) = esker_openraft::open(&db, dir.join("snapshots"), Map).unwrap();
+        Store { db, log, machine }
+    }
+
+    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+        self.machine.state().get(key).unwrap().map(|value| value.to_vec())
+    }
+
+    pub async fn append(&mut self, entries: impl IntoIterator<Item = Entry<Config>>) {
+        let entries: Vec<_> = entries.into_iter().collect();
+        self.log.blocking_append(entries).await.unwrap();
+    }
+}
+
+pub fn id(index: u64) -> LogId<u64> {
+    LogId::new(CommittedLeaderId::new(1, 0), index)
+}
+
+pub fn put(index: u64, key: &str, value: &[u8]) -> Entry<Config> {
+    let payload = EntryPayload::Normal(Command::Put(key.to_owned(), value.to_vec()));
+    Entry { log_id: id(index), payload }
+}
+
+pub fn delete(index: u64, key: &str) -> Entry<Config> {
+    Entry { log_id: id(index), payload: EntryPayload::Normal(Command::Delete(key.to_owned())) }
+}
