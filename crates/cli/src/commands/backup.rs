@@ -1,5 +1,6 @@
 //! `esker backup`, `backups` and `restore`: a repository of backups of one database.
 
+mod place;
 mod shipping;
 
 use crate::database_options::DatabaseOptions;
@@ -35,7 +36,8 @@ use std::time::Duration;
 pub struct Backup {
     #[command(flatten)]
     home: Home,
-    /// The directory of the repository, which is made if it is missing
+    /// The directory of the repository, which is made if it is missing; or s3://BUCKET/PREFIX, gs://, az:// in a
+    /// program with the feature `object-store`
     repository: PathBuf,
     /// Afterwards remove all backups but the newest N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -54,7 +56,7 @@ pub struct Backup {
 /// List, verify or remove the backups in a repository
 #[derive(clap::Args)]
 pub struct Backups {
-    /// The directory of the repository
+    /// The directory or URL of the repository
     repository: PathBuf,
     /// Read every file and compare it with its checksum. Exit status 1 if anything is wrong
     #[arg(long)]
@@ -72,7 +74,7 @@ pub struct Backups {
 /// needs a new log directory or pool if its log is elsewhere, and a new repository for its backups.
 #[derive(clap::Args)]
 pub struct Restore {
-    /// The directory of the repository
+    /// The directory or URL of the repository
     repository: PathBuf,
     /// The directory to make
     db: PathBuf,
@@ -104,7 +106,7 @@ impl Backup {
         let settings = self.database.settings(&self.home)?;
         // A repository is made once there is a database.
         let encryption = self.home.keys.encryption()?;
-        let create = || Repository::create_with(&self.repository, encryption.as_ref());
+        let create = || place::create(&self.repository, encryption.as_ref());
         let (repository, report) = match self.home.try_open_existing(settings)? {
             Ok(db) => {
                 let repository = create()?;
@@ -198,7 +200,7 @@ fn identity(db: &Path, encryption: Option<&Encryption>) -> Outcome<u64> {
 impl Backups {
     pub fn run(self) -> Outcome {
         let encryption = self.keys.encryption()?;
-        let repository = Repository::open_with(&self.repository, encryption.as_ref())?;
+        let repository = place::open(&self.repository, encryption.as_ref())?;
         if let Some(keep) = self.keep {
             let report = repository.prune(keep as usize)?;
             return show(|| prune_json(&report), || prune_text(&report));
@@ -239,7 +241,7 @@ impl Restore {
     pub fn run(self) -> Outcome {
         let interrupt = listen()?;
         let encryption = self.keys.encryption()?;
-        let repository = Repository::open_with(&self.repository, encryption.as_ref())?;
+        let repository = place::open(&self.repository, encryption.as_ref())?;
         let progress = Progress::of_bytes(None);
         let mut goes_on = |done: backup::Progress| {
             progress.total(done.total);

@@ -10,7 +10,7 @@ pub const BUILDINGS: [&str; 4] = ["crates", "bindings", "integrations", "lab"];
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 32] = [
+pub const LAYERS: [&str; 33] = [
     "base",
     "api",
     "uring",
@@ -32,6 +32,7 @@ pub const LAYERS: [&str; 32] = [
     "replication",
     "esker",
     "tokio",
+    "object-store",
     "c",
     "rocksdb",
     "python",

@@ -131,3 +131,15 @@ fn a_point_in_time_is_restored_from_the_log_that_was_shipped() {
     scratch.run(&["restore", "repo", "no", "--to", "soon"]).expect_failure(2, "not a time");
     assert!(!scratch.path("no").exists());
 }
+
+#[test]
+fn a_url_needs_a_program_with_object_stores() {
+    let scratch = with_one_entry();
+    for args in [&["backup", "db", "s3://bucket/db"][..], &["backups", "s3://bucket/db"]] {
+        let done = scratch.run(args).expect_status(2);
+        let named = ["s3://bucket/db", "--features object-store"];
+        assert!(named.iter().all(|text| done.err.contains(text)), "{done:?}");
+    }
+    // Nothing was made where a directory would be.
+    assert!(!scratch.path("s3:").exists());
+}

@@ -1,6 +1,6 @@
 //! `esker backup --every`: a backup, and then what is written to the log, again and again.
 
-use super::Backup;
+use super::{Backup, place};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{show, tell};
@@ -71,7 +71,7 @@ impl Shipping<'_> {
             None => {
                 // Before it is made.
                 drop(self.backup.home.open_for_reading()?);
-                Repository::create_with(&self.backup.repository, encryption)?
+                place::create(&self.backup.repository, encryption)?
             }
         };
         let repository = self.repository.insert(repository);

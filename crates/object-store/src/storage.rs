@@ -1,0 +1,287 @@
+//! A storage whose files are objects.
+
+use crate::calls::{Calls, failed};
+use crate::lease::{self, Lease, Lock, Times};
+use crate::reader::ObjectReader;
+use crate::writer::{Content, ObjectWriter};
+use esker::env::{Clock, LogFile, ReadableFile, Storage, SystemClock, WritableFile, WriteHint};
+use esker::{Error, Result};
+use futures_util::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use std::io;
+use std::sync::{Arc, Mutex};
+use url::Url;
+
+/// The object with the lock.
+const LOCK: &str = "LOCK";
+
+/// What is copied at once from an object into another storage.
+const COPY_BYTES: u64 = 8 << 20;
+
+/// A storage for a [`Repository`](esker::backup::Repository), whose files are the objects below a prefix.
+///
+/// * A file appears when it is synced. One of more than 16 MiB is sent in parts, and cannot grow after that.
+/// * A rename is a copy inside the store and a removal. If it fails between the two, both names exist.
+/// * The lock is an object named `LOCK`, which its holder renews. After the death of the holder it stays
+///   locked for five minutes.
+/// * Log files are refused: see the [crate's page](crate).
+///
+/// Calls block. They may be made on a thread of an asynchronous runtime, which they block as well.
+///
+/// # Examples
+///
+/// ```
+/// use esker::env::{FileKind, Storage, WriteHint};
+/// use esker_object_store::ObjectStorage;
+///
+/// # fn main() -> esker::Result<()> {
+/// let storage = ObjectStorage::open("memory:///backups")?;
+/// let mut file = storage.create("note", WriteHint::of(FileKind::Meta))?;
+/// file.append(b"hello")?;
+/// file.sync()?;
+/// assert_eq!(storage.open("note")?.len()?, 5);
+/// # Ok(())
+/// # }
+/// ```
+pub struct ObjectStorage {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    place: String,
+    calls: Arc<Calls>,
+    lease: Lease,
+    clock: Arc<dyn Clock>,
+}
+
+impl ObjectStorage {
+    /// Opens the objects below `url`: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, or
+    /// `memory:///prefix` for tests. The first three need the feature `aws`, `gcp` or `azure`.
+    ///
+    /// Credentials, region and endpoint come from the variables of the environment that the crate
+    /// `object_store` documents, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the URL or a variable is invalid, or the feature for it is missing. Nothing is sent yet.
+    pub fn open(url: &str) -> Result<ObjectStorage> {
+        let invalid = |why: Box<dyn std::error::Error + Send + Sync>| {
+            let why = io::Error::new(io::ErrorKind::InvalidInput, why);
+            Error::io("open the object store", url.to_owned(), why)
+        };
+        let parsed = Url::parse(url).map_err(|error| invalid(error.into()))?;
+        // A password in it would be shown by messages.
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(invalid("give credentials in variables of the environment".into()));
+        }
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?.to_ascii_lowercase(), value.into_string().ok()?))
+        });
+        let (store, prefix) = object_store::parse_url_opts(&parsed, variables)
+            .map_err(|error| invalid(error.into()))?;
+        ObjectStorage::with(Arc::from(store), prefix.as_ref(), url)
+    }
+
+    /// Returns the storage of the objects below `prefix` in `store`. Messages call it `place`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if `prefix` is no path of objects, or no thread can be started.
+    pub fn with(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        place: impl Into<String>,
+    ) -> Result<ObjectStorage> {
+        let place = place.into();
+        let prefix = Path::parse(prefix).map_err(|error| {
+            let why = io::Error::new(io::ErrorKind::InvalidInput, error);
+            Error::io("use the prefix", prefix.to_owned(), why)
+        })?;
+        Ok(ObjectStorage {
+            store,
+            prefix,
+            place: place.trim_end_matches('/').to_owned(),
+            calls: Arc::new(Calls::new()?),
+            lease: Lease::default(),
+            clock: Arc::new(SystemClock::new()),
+        })
+    }
+
+    fn location(&self, name: &str) -> Result<Path> {
+        let reason = match name {
+            "" | "." | ".." => "it is not the name of a file",
+            LOCK => "that name belongs to the lock",
+            _ if name.contains(['/', '\\', '\0']) => "a file name must not hold a separator",
+            _ => return Ok(self.prefix.clone().join(name)),
+        };
+        let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
+        Err(Error::io("use the file name", format!("{name:?}"), source))
+    }
+
+    /// Runs a call that does `action` to `name`.
+    fn call<T, F>(
+        &self,
+        action: &'static str,
+        name: &str,
+        call: impl FnOnce(Arc<dyn ObjectStore>, Path) -> F,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = object_store::Result<T>> + Send + 'static,
+    {
+        let location = self.location(name)?;
+        let done = self.calls.wait(call(self.store.clone(), location));
+        done.map_err(|error| failed(action, self.path_of(name), error))
+    }
+
+    /// The length of a file. `None` if there is none.
+    fn find(&self, name: &str) -> Result<Option<u64>> {
+        self.call("look for", name, |store, location| async move {
+            match store.head(&location).await {
+                Ok(found) => Ok(Some(found.size)),
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn failure(&self, action: &'static str, name: &str, kind: io::ErrorKind) -> Error {
+        Error::io(action, self.path_of(name), kind.into())
+    }
+
+    fn refuse_log(&self, name: &str) -> Error {
+        let why = "an object cannot be written in place; use the store for backups of a database";
+        let why = io::Error::new(io::ErrorKind::Unsupported, why);
+        Error::io("create the log", self.path_of(name), why)
+    }
+}
+
+/// The name of this machine, for the message of another one that finds the lock.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| "an unknown machine".to_owned(), |name| name.trim().to_owned())
+}
+
+impl std::fmt::Debug for ObjectStorage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectStorage").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Storage for ObjectStorage {
+    fn describe(&self) -> String {
+        self.place.clone()
+    }
+
+    fn create(&self, name: &str, _hint: WriteHint) -> Result<Box<dyn WritableFile>> {
+        self.lease.expect_held()?;
+        if self.find(name)?.is_some() {
+            return Err(self.failure("create", name, io::ErrorKind::AlreadyExists));
+        }
+        Ok(Box::new(ObjectWriter {
+            store: self.store.clone(),
+            calls: self.calls.clone(),
+            lease: self.lease.clone(),
+            location: self.location(name)?,
+            bytes: 0,
+            content: Content::Whole(Vec::new()),
+        }))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        let Some(bytes) = self.find(name)? else {
+            return Err(self.failure("open", name, io::ErrorKind::NotFound));
+        };
+        Ok(Arc::new(ObjectReader {
+            store: self.store.clone(),
+            calls: self.calls.clone(),
+            location: self.location(name)?,
+            name: self.path_of(name),
+            bytes,
+            sequential: Mutex::default(),
+        }))
+    }
+
+    fn create_log(&self, name: &str, _bytes: u64) -> Result<Arc<dyn LogFile>> {
+        Err(self.refuse_log(name))
+    }
+
+    fn recycle_log(&self, _old: &str, new: &str, _bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        Err(self.refuse_log(new))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        Err(self.refuse_log(name))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let (store, prefix) = (self.store.clone(), self.prefix.clone());
+        // Objects below a further `/` are not files of this storage.
+        let listed = self.calls.wait(async move {
+            let found = store.list(Some(&prefix));
+            let names = found.try_filter_map(|object| {
+                let mut parts = object.location.prefix_match(&prefix).into_iter().flatten();
+                let name = parts.next().filter(|_| parts.next().is_none());
+                std::future::ready(Ok(name.map(|name| name.as_ref().to_owned())))
+            });
+            names.try_collect::<Vec<String>>().await
+        });
+        let names = listed.map_err(|error| failed("list", self.place.clone(), error))?;
+        Ok(names.into_iter().filter(|name| name != LOCK).collect())
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        Ok(self.find(name)?.is_some())
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.lease.expect_held()?;
+        // Stores remove what is not there without an error.
+        if self.find(name)?.is_none() {
+            return Err(self.failure("remove", name, io::ErrorKind::NotFound));
+        }
+        self.call("remove", name, |store, location| async move { store.delete(&location).await })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.lease.expect_held()?;
+        let target = self.location(to)?;
+        self.call("rename", from, |store, location| async move {
+            store.copy(&location, &target).await?;
+            store.delete(&location).await
+        })
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        // A store answers once a change is durable.
+        Ok(())
+    }
+
+    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
+        let source = self.open(name)?;
+        let mut file = target.create(name, WriteHint::of(esker::env::FileKind::Table))?;
+        let (bytes, mut offset) = (source.len()?, 0);
+        let mut chunk = vec![0; bytes.min(COPY_BYTES) as usize];
+        let copied = loop {
+            let part = &mut chunk[..(bytes - offset).min(COPY_BYTES) as usize];
+            if part.is_empty() {
+                break file.sync();
+            }
+            if let Err(error) = source.read_exact_at(offset, part).and_then(|()| file.append(part))
+            {
+                break Err(error);
+            }
+            offset += part.len() as u64;
+        };
+        drop(file);
+        if copied.is_err() {
+            let _ = target.remove(name);
+        }
+        copied
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        let holder = format!("{} on {}", std::process::id(), host());
+        let (store, location) = (self.store.clone(), self.prefix.clone().join(LOCK));
+        let lock = Lock { store, location, holder, times: Times::default() };
+        let held = lease::take(&self.calls, lock, &self.lease, &self.clock, &self.place)?;
+        Ok(Box::new(held))
+    }
+}
