@@ -254,6 +254,7 @@ enum esker_status esker_keyspace_settings_new(struct esker_keyspace_settings **s
 // | filter_bits | a number of 0 to 32 |
 // | merge | none, add_i64, max, min, append, set_union, hyper_log_log |
 // | ttl | none, a time such as 90s, 12h or 7d |
+// | separation_threshold | none, a size such as 4KiB |
 //
 // Errors and threads are those of `esker_settings_set`.
 enum esker_status esker_keyspace_settings_set(struct esker_keyspace_settings *settings,
@@ -362,8 +363,8 @@ enum esker_status esker_checkpoint(const struct esker_db *db,
 // Changes a setting while the database is open.
 //
 // Names are background_threads, background_write_rate, memory_bytes, slow_call and sync, which last
-// until the close, and KEYSPACE.compression, KEYSPACE.dedup and KEYSPACE.filter_bits, which are
-// stored. Values are those of `esker_settings_set`.
+// until the close, and KEYSPACE.compression, KEYSPACE.dedup, KEYSPACE.filter_bits and
+// KEYSPACE.separation_threshold, which are stored. Values are those of `esker_settings_set`.
 //
 // `ESKER_INVALID_SETTING` if there is no such setting or value, or it cannot be changed now;
 // `ESKER_UNKNOWN_KEYSPACE`, `ESKER_READ_ONLY`, `ESKER_CLOSED`.

@@ -86,8 +86,8 @@ pub unsafe extern "C" fn esker_checkpoint(
 /// Changes a setting while the database is open.
 ///
 /// Names are background_threads, background_write_rate, memory_bytes, slow_call and sync, which last
-/// until the close, and KEYSPACE.compression, KEYSPACE.dedup and KEYSPACE.filter_bits, which are
-/// stored. Values are those of `esker_settings_set`.
+/// until the close, and KEYSPACE.compression, KEYSPACE.dedup, KEYSPACE.filter_bits and
+/// KEYSPACE.separation_threshold, which are stored. Values are those of `esker_settings_set`.
 ///
 /// `ESKER_INVALID_SETTING` if there is no such setting or value, or it cannot be changed now;
 /// `ESKER_UNKNOWN_KEYSPACE`, `ESKER_READ_ONLY`, `ESKER_CLOSED`.

@@ -104,6 +104,7 @@ pub unsafe extern "C" fn esker_keyspace_settings_new(
 /// | filter_bits | a number of 0 to 32 |
 /// | merge | none, add_i64, max, min, append, set_union, hyper_log_log |
 /// | ttl | none, a time such as 90s, 12h or 7d |
+/// | separation_threshold | none, a size such as 4KiB |
 ///
 /// Errors and threads are those of `esker_settings_set`.
 #[unsafe(no_mangle)]

@@ -6,6 +6,7 @@ use clap::Args;
 use esker::merge::OperatorName;
 use esker::options::{Compression, Dedup, Shape};
 use esker::{DEFAULT_KEYSPACE, Db, Keyspace, KeyspaceSettings, Settings, SyncPolicy};
+use esker_base::ByteSize;
 use std::time::Duration;
 
 /// Settings of a keyspace.
@@ -122,12 +123,23 @@ fn parse_compression(text: &str) -> Result<Compression, String> {
 
 /// All settings of a keyspace, in words.
 pub fn describe(settings: KeyspaceSettings) -> String {
-    let KeyspaceSettings { compression, filter_bits, merge, compaction_filter, ttl, .. } = settings;
+    let KeyspaceSettings {
+        compression,
+        filter_bits,
+        merge,
+        compaction_filter,
+        ttl,
+        separation_threshold,
+        ..
+    } = settings;
     let merge = merge.map_or_else(String::new, |operator| format!(", merge operator {operator}"));
     let filter = compaction_filter
         .map_or_else(String::new, |filter| format!(", compaction filter {filter}"));
     let ttl = ttl.map_or_else(String::new, |ttl| format!(", time to live {ttl:?}"));
-    let more = merge + &filter + &ttl;
+    let separated = separation_threshold.map_or_else(String::new, |bytes| {
+        format!(", values of {} and more separated", ByteSize(u64::from(bytes)))
+    });
+    let more = merge + &filter + &ttl + &separated;
     format!("{}, {compression}, {filter_bits} filter bits{more}", arrangement(settings))
 }
 

@@ -110,7 +110,7 @@ impl Tree {
                 }
             },
             Kind::Delete => self.tree.delete(entry.key),
-            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+            Kind::Merge | Kind::Combined | Kind::Separated | Kind::ExpiringPut => {
                 unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {

@@ -30,7 +30,7 @@ pub(crate) fn spell_out(
                 }
             }
             Kind::Delete => sink.delete(entry.key),
-            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+            Kind::Merge | Kind::Combined | Kind::Separated | Kind::ExpiringPut => {
                 unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {

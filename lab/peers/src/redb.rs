@@ -101,7 +101,7 @@ impl Redb {
         let done = match entry.kind {
             Kind::Put => table.insert(entry.key, entry.value).map(drop),
             Kind::Delete => table.remove(entry.key).map(drop),
-            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+            Kind::Merge | Kind::Combined | Kind::Separated | Kind::ExpiringPut => {
                 unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {

@@ -4,7 +4,9 @@
 //! The fuzz targets call them with whatever the fuzzer finds; the tests with valid files that were
 //! damaged at random.
 
-use esker_base::{EntryCursor, FileKind, KeyspaceId, Kind, MAX_SEQNO, WriteHint, combined, hash64};
+use esker_base::{
+    EntryCursor, FileKind, KeyspaceId, Kind, MAX_SEQNO, ValuePlace, WriteHint, combined, hash64,
+};
 use esker_lsm::manifest::manifest_file::read_manifest;
 use esker_lsm::manifest::version_edit::VersionEdit;
 use esker_memtable::{HeapMemory, MemTable, SegmentHeader, scan};
@@ -115,6 +117,12 @@ fn write(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
     file.append(bytes).expect("memory takes all");
 }
 
+/// A place in a value file.
+fn place_of(number: u64) -> ValuePlace {
+    let (file, offset, bytes, value_bytes) = (7, 100 * number, 90, 90);
+    ValuePlace { file, offset, bytes, compression: 0, value_bytes, checksum: number as u32 }
+}
+
 /// A small valid table of one data block.
 pub fn sample_table() -> Vec<u8> {
     let storage = MemoryStorage::new();
@@ -132,6 +140,7 @@ pub fn sample_table() -> Vec<u8> {
         let key = format!("key {number:04}").into_bytes();
         let (kind, value) = match number % 7 {
             3 => (Kind::Delete, vec![]),
+            4 => (Kind::Separated, place_of(number).encode()),
             5 => (Kind::Merge, vec![number as u8; 8]),
             6 => (Kind::Combined, combined::encode(100 + number, 60, &[number as u8; 8])),
             _ => (Kind::Put, vec![number as u8; number as usize]),

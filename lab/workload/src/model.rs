@@ -94,7 +94,7 @@ impl Kv for Model {
                     let value = [base, entry.value].concat();
                     versions.set(entry.key, Some(&value));
                 }
-                Kind::Combined => unreachable!("only tables have combined operands"),
+                Kind::Combined | Kind::Separated => unreachable!("only tables have such entries"),
                 Kind::ExpiringPut => unreachable!("they are refused"),
                 Kind::RangeDelete => {
                     let mut start = Bound::Included(entry.key.to_vec());

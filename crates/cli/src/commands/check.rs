@@ -90,6 +90,8 @@ fn json(
         "tables_left": checked.tables_left,
         "table_bytes": checked.table_bytes,
         "table_entries": checked.table_entries,
+        "value_files": checked.value_files,
+        "values": checked.values,
         "pool_domain": pool.map(|domain| domain.to_string()),
         "log_segments": checked.logs,
         "frames": checked.frames,
@@ -123,6 +125,10 @@ fn text(
         units::counted(checked.frames, "frame"),
         units::count(checked.log_entries),
     ));
+    if checked.value_files > 0 {
+        let files = units::counted(checked.value_files, "value file");
+        out.push_str(&format!("read {} values in {files}\n", units::count(checked.values)));
+    }
     if index_entries > 0 {
         let keys = units::counted(index_entries, "key");
         out.push_str(&format!("looked for the rows of {keys} in indexes\n"));

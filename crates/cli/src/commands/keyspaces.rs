@@ -34,6 +34,7 @@ fn json(keyspaces: &[KeyspaceInfo]) -> Json {
             "merge": keyspace.settings.merge.map(String::from),
             "compaction_filter": keyspace.settings.compaction_filter.map(String::from),
             "ttl_seconds": keyspace.settings.ttl.map(|ttl| ttl.as_secs_f64()),
+            "separation_threshold": keyspace.settings.separation_threshold,
         })
     };
     json!({ "keyspaces": keyspaces.iter().map(object).collect::<Vec<_>>() })

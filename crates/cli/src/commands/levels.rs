@@ -70,7 +70,12 @@ fn keyspace_json(tree: &KeyspaceLevels) -> Json {
         "filter_bits": tree.settings.filter_bits,
         "merge": tree.settings.merge.map(String::from),
         "compaction_filter": tree.settings.compaction_filter.map(String::from),
-            "ttl_seconds": tree.settings.ttl.map(|ttl| ttl.as_secs_f64()),
+        "ttl_seconds": tree.settings.ttl.map(|ttl| ttl.as_secs_f64()),
+        "separation_threshold": tree.settings.separation_threshold,
+        "value_files": {
+            "files": tree.values.files, "bytes": tree.values.bytes,
+            "live_values": tree.values.live_values, "live_bytes": tree.values.live_bytes,
+        },
         "levels": levels,
     })
 }

@@ -49,7 +49,7 @@ const LSM: [(&str, &[&str]); 24] = [
     ("fold", &[]),
     ("resources", &[]),
     ("options", &["fold", "resources"]),
-    ("version", &["options"]),
+    ("version", &["fold", "options"]),
     ("stats", &["options", "version"]),
     ("manifest", &["fold", "options", "stats", "version"]),
     ("history", &["manifest"]),

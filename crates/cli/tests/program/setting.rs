@@ -4,16 +4,20 @@ use crate::Scratch;
 use esker::{Db, Settings};
 use serde_json::json;
 
+/// The settings of a database with one keyspace.
+fn listed(compression: &str, filter_bits: u8) -> String {
+    format!(
+        "default.compression={compression}\ndefault.dedup=none\ndefault.filter_bits={filter_bits}\n\
+         default.separation_threshold=none\n"
+    )
+}
+
 #[test]
 fn a_setting_of_a_keyspace_is_stored_and_listed() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
-    scratch
-        .run(&["set", "db"])
-        .expect("default.compression=lz4\ndefault.dedup=none\ndefault.filter_bits=10\n");
+    scratch.run(&["set", "db"]).expect(&listed("lz4", 10));
     scratch.run(&["set", "db", "default.compression=zstd", "default.filter_bits=12"]).expect("");
-    scratch
-        .run(&["set", "db"])
-        .expect("default.compression=zstd\ndefault.dedup=none\ndefault.filter_bits=12\n");
+    scratch.run(&["set", "db"]).expect(&listed("zstd", 12));
     let json = scratch.run(&["set", "db", "--json"]).json();
     let first = json!({ "name": "default.compression", "value": "zstd", "is_persisted": true });
     assert_eq!(json["settings"][0], first);

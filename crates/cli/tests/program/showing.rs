@@ -40,6 +40,7 @@ fn keyspaces_are_listed_with_their_settings() {
             "id",
             "merge",
             "name",
+            "separation_threshold",
             "shape",
             "ttl_seconds"
         ]

@@ -33,7 +33,7 @@ pub(crate) fn is_stored(name: &str) -> bool {
     }
     let is_crc = last.len() == 8 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
     let split = rest.rsplit_once('.');
-    is_crc && split.is_some_and(|(name, bytes)| is_number(bytes) && is_numbered(name, "tables"))
+    is_crc && split.is_some_and(|(name, bytes)| is_number(bytes) && is_data(name))
 }
 
 /// Whether a call writes a file of this name, before it has the name of a stored one.
@@ -42,8 +42,13 @@ pub(crate) fn is_written(name: &str) -> bool {
         || name == REPOSITORY
         || Backup::number_in(name).is_some()
         || Shipment::first_in(name).is_some()
-        || is_numbered(name, "tables")
+        || is_data(name)
         || is_numbered(name, "manifest")
+}
+
+/// Whether a name is that of a file with tables or values.
+fn is_data(name: &str) -> bool {
+    is_numbered(name, "tables") || is_numbered(name, "values")
 }
 
 /// Whether a name is one of a database: a number and what it is.
@@ -58,7 +63,7 @@ mod tests {
 
     #[test]
     fn names_of_backups_are_known_and_others_are_not() {
-        for name in ["00000012.tables", "123456789.tables"] {
+        for name in ["00000012.tables", "123456789.tables", "00000014.values"] {
             assert!(is_stored(&table(name, 77, 0xab)) && is_written(name) && !is_stored(name));
             assert!(is_table(&table(name, 77, 0xab), name, 77));
             assert!(!is_table(&table(name, 7, 0xab), name, 77) && !is_table(name, name, 77));

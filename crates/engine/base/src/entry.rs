@@ -21,6 +21,9 @@ pub enum Kind {
     RangeDelete = 2,
     /// The key's value changes by this operand: see `MergeOperator`.
     Merge = 3,
+    /// The key has a value, which is in a value file. The entry's value is its place there: see
+    /// `ValuePlace`. In tables only.
+    Separated = 4,
     /// The key has a value until a time. The entry's value is the time, then the value: see
     /// `split_expiry`.
     ExpiringPut = 5,
@@ -42,9 +45,6 @@ pub fn split_expiry(stored: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 impl Kind {
-    /// Reserved for values that live in a blob file.
-    pub const RESERVED_BLOB_POINTER: u8 = 4;
-
     /// The kind with this number, or `None` for those that a log cannot have, which are refused.
     #[inline]
     pub fn from_u8(byte: u8) -> Option<Kind> {
@@ -61,7 +61,7 @@ impl Kind {
     /// Whether the key may have a value after such an entry.
     #[inline]
     pub fn may_give_value(self) -> bool {
-        matches!(self, Kind::Put | Kind::Merge | Kind::Combined | Kind::ExpiringPut)
+        !matches!(self, Kind::Delete | Kind::RangeDelete)
     }
 }
 

@@ -24,6 +24,7 @@ pub mod range_tombstone;
 pub mod rng;
 pub mod skipped;
 pub mod stored_key;
+pub mod value_place;
 pub mod write_hint;
 
 pub use background::{Background, Priority, Threads};
@@ -41,4 +42,5 @@ pub use range_tombstone::{FragmentedTombstones, RangeTombstone};
 pub use rng::{Rng, seed_from_os};
 pub use skipped::skipped;
 pub use stored_key::{ABOVE_STORED_KEYS, is_edge_key, restore_user_key, stored_key, user_key};
+pub use value_place::ValuePlace;
 pub use write_hint::{FileKind, WriteHint};

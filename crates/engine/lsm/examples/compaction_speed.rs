@@ -12,16 +12,18 @@ use esker_lsm::compaction::space::budget::PickerContext;
 use esker_lsm::options::sizes::SizeTargets;
 use esker_lsm::output::job_context::JobContext;
 use esker_lsm::output::output_files::write_table;
+use esker_lsm::output::value_output::ValueOutput;
 use esker_lsm::output::version_filter::VersionFilter;
 use esker_lsm::read::level_iter::LevelIter;
 use esker_lsm::read::merging_iter::MergingIter;
 use esker_lsm::version::table_lifetimes::TableBirth;
 use esker_lsm::version::{
-    KeyspaceVersion, Run, TableFile, TableHandle, TableMeta, table_file_name,
+    KeyspaceVersion, Run, TableFile, TableHandle, TableMeta, ValueFiles, table_file_name,
 };
 use esker_lsm::{KeyspaceSettings, Shape};
 use esker_storage::{Storage, memory::MemoryStorage};
 use esker_table::{BlockCache, Compression, ReadPurpose, TableOptions, TableWriter};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -165,7 +167,8 @@ impl Bench {
         keys.seek_first().unwrap();
         let writer = TableWriter::new(&mut *file, options);
         let mut fold = VersionFilter::new(Vec::new(), false);
-        let meta = write_table(writer, &mut keys, Vec::new(), &mut fold);
+        let values = &mut ValueOutput::none();
+        let meta = write_table(writer, &mut keys, Vec::new(), &mut fold, values);
         let table = self.handle(meta.unwrap().unwrap());
         self.keyspace.levels[0].runs.insert(0, Arc::new(Run::new(file_id, vec![table])));
     }
@@ -199,6 +202,8 @@ impl Bench {
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
             expected_lifetime: None,
+            values: ValueFiles::default(),
+            collected: BTreeSet::new(),
             origin: None,
         };
         let outcome = execute_part(&plan, &SubcompactionRange::default(), &context).unwrap();

@@ -1,5 +1,6 @@
 //! Flush: writes an immutable MemTable to tables in level 0, one per keyspace, all in one file.
 //!
+//! Long values of a keyspace that separates them go to a value file.
 //! A keyspace with a space-amplification limit may get several tables, each in a separate file.
 //!
 //! MemTables are flushed oldest first, so edits are installed in the order of the log. Each
@@ -14,13 +15,14 @@ use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::output::filter_allocation;
 use crate::output::io_throttle::IoThrottle;
 use crate::output::output_files;
+use crate::output::value_output::{CreatedFile, ValueOutput};
 use crate::output::version_filter::VersionFilter;
 use crate::stats::cumulative::CumulativeStats;
 use crate::tree::Tree;
 use crate::version::dates::Mark;
 use crate::version::key_bounds::KeyBounds;
 use crate::version::readers::super_version::SuperVersion;
-use crate::version::{TableMeta, table_file_name};
+use crate::version::{TableMeta, ValueFileMeta, ValueFiles, table_file_name, value_file_name};
 use esker_base::{EntryCursor, KeyspaceId, RangeTombstone, Result, Seqno, WriteHint};
 use esker_memtable::{MemTable, MemTableCursor};
 use esker_storage::WritableFile;
@@ -38,11 +40,17 @@ struct FlushOutput {
     user_bytes: u64,
     /// The same by keyspace, and with the keys of range deletes.
     seen: Vec<(KeyspaceId, u64)>,
-    /// The files, of which some may hold nothing.
-    files: Vec<u64>,
+    /// The names of the files, of which some may hold nothing.
+    files: Vec<String>,
+    values: Vec<(KeyspaceId, ValueFileMeta)>,
 }
 
 impl FlushOutput {
+    fn add_values(&mut self, keyspace: KeyspaceId, written: Vec<ValueFileMeta>) {
+        self.bytes += written.iter().map(|meta| meta.bytes).sum::<u64>();
+        self.values.extend(written.into_iter().map(|meta| (keyspace, meta)));
+    }
+
     fn add(&mut self, keyspace: KeyspaceId, meta: TableMeta) {
         self.bytes += meta.bytes;
         self.tables.push((keyspace, meta));
@@ -111,19 +119,23 @@ fn write_tables(
         let file_id = written.run;
         let file = match &mut shared {
             Some(file) => file,
-            none => none.insert(create(
-                tree,
-                throttle,
-                file_id,
-                shared_lifetime(tree, memtable),
-                written,
-            )?),
+            none => {
+                let lifetime = shared_lifetime(tree, memtable);
+                none.insert(create(tree, throttle, file_id, lifetime, &mut written.files)?)
+            }
         };
         let options = TableOptions { file_id, ..content.options };
         let range_bytes = content.range_bytes();
-        let KeyspaceSlice { mut cursor, tombstones, mut fold, origin, .. } = content;
+        let KeyspaceSlice { mut cursor, tombstones, mut fold, origin, threshold, .. } = content;
         let writer = TableWriter::new(&mut **file, options).with_origin(Some(origin));
-        let table = output_files::write_table(writer, &mut cursor, tombstones, &mut fold)?;
+        let create_values = || create_values(tree, throttle, &mut written.files);
+        let files = ValueFiles::default();
+        let mut values = ValueOutput::new(threshold, options.compression, files, create_values);
+        let table =
+            output_files::write_table(writer, &mut cursor, tombstones, &mut fold, &mut values)?;
+        let separated = values.finish()?;
+        drop(values);
+        written.add_values(keyspace_id, separated);
         written.seen.push((keyspace_id, fold.bytes_seen() + range_bytes));
         table.into_iter().for_each(|meta| written.add(keyspace_id, meta));
         written.user_bytes += fold.bytes_seen();
@@ -148,13 +160,14 @@ fn write_parts(
     let KeyspaceSlice { mut cursor, tombstones, mut fold, options, origin, .. } = content;
     let next_file = || {
         let file_id = tree.installer.next_file();
-        let file = create(tree, throttle, file_id, expected_lifetime, written)?;
+        let file = create(tree, throttle, file_id, expected_lifetime, &mut written.files)?;
         Ok((file, TableOptions { file_id, ..options }))
     };
     let tables = output_files::write_cut_tables(
         &mut cursor,
         tombstones,
-        &mut fold,
+        // Where there is a space-amplification limit, no value is separated.
+        (&mut fold, &mut ValueOutput::none()),
         &at,
         &origin,
         next_file,
@@ -176,6 +189,8 @@ struct KeyspaceSlice {
     /// Without the file, which is not known yet.
     options: TableOptions,
     origin: Arc<Origin>,
+    /// The length from which on values are separated.
+    threshold: Option<u32>,
 }
 
 /// Tables in files of their own.
@@ -204,6 +219,7 @@ impl KeyspaceSlice {
                 .at(tree.time.now())
                 .aging(keyspace.expired()),
             origin: tree.installer.origin(keyspace),
+            threshold: keyspace.settings.separation_threshold,
             cuts: pick::flush_cuts(keyspace, tree.sizes).map(|at| {
                 let now = tree.installer.account().table_bytes();
                 OutputSplit { at, expected_lifetime: keyspace.expected_lifetime(0, now) }
@@ -251,20 +267,32 @@ fn create<'a>(
     throttle: &'a IoThrottle,
     file_id: u64,
     expected_lifetime: Option<u64>,
-    written: &mut FlushOutput,
+    created: &mut Vec<String>,
 ) -> Result<Box<dyn WritableFile + 'a>> {
     throttle.throttle_flush(&*tree.clock, || tree.storage.is_busy());
-    let hint = WriteHint::table(0).living(expected_lifetime);
-    let file = tree.storage.create(&table_file_name(file_id), hint)?;
-    written.files.push(file_id);
+    let (name, hint) = (table_file_name(file_id), WriteHint::table(0).living(expected_lifetime));
+    let file = tree.storage.create(&name, hint)?;
+    created.push(name);
     Ok(throttle.limit_flush(file, &*tree.clock))
+}
+
+fn create_values<'a>(
+    tree: &'a Tree,
+    throttle: &'a IoThrottle,
+    created: &mut Vec<String>,
+) -> Result<CreatedFile<'a>> {
+    let file_id = tree.installer.next_file();
+    let name = value_file_name(file_id);
+    let file = tree.storage.create(&name, output_files::value_file_hint())?;
+    created.push(name);
+    Ok((file_id, throttle.limit_flush(file, &*tree.clock)))
 }
 
 /// Removes files that no edit has added and none will. One that cannot be removed now is found unused,
 /// and removed, at the next open.
-fn remove(tree: &Tree, files: impl Iterator<Item = u64>) {
+fn remove(tree: &Tree, files: impl Iterator<Item = String>) {
     for file in files {
-        let _ = tree.storage.remove(&table_file_name(file));
+        let _ = tree.storage.remove(&file);
     }
 }
 
@@ -276,7 +304,8 @@ fn install(
     keeps: bool,
 ) -> Result<()> {
     let mut retired = Vec::new();
-    let mut unused: Vec<u64> = written.iter().flat_map(|tables| &tables.files).copied().collect();
+    let mut unused: Vec<String> =
+        written.iter().flat_map(|tables| &tables.files).cloned().collect();
     let log_bytes = memtables.iter().map(|memtable| memtable.bytes_used()).sum();
     let cost = CumulativeStats {
         user_bytes: written.iter().map(|tables| tables.user_bytes).sum(),
@@ -298,11 +327,20 @@ fn install(
             changes.extend(logs.kept.into_iter().map(VersionChange::Feed));
             changes.extend(logs.removed.iter().map(|&epoch| VersionChange::RemoveLog(epoch)));
             retired = logs.removed;
-            for FlushOutput { run, tables, .. } in written {
+            for FlushOutput { run, tables, values, .. } in written {
+                for (keyspace, meta) in values {
+                    if state.version.keyspaces.contains_key(keyspace) {
+                        let name = value_file_name(meta.file);
+                        unused.retain(|file| *file != name);
+                        let (keyspace, meta) = (*keyspace, *meta);
+                        changes.push(VersionChange::AddValueFile { keyspace, meta });
+                    }
+                }
                 for (keyspace, meta) in tables {
                     // It may have been dropped meanwhile.
                     if state.version.keyspaces.contains_key(keyspace) {
-                        unused.retain(|&file| file != meta.id.file);
+                        let name = table_file_name(meta.id.file);
+                        unused.retain(|file| *file != name);
                         let (keyspace, run, meta) = (*keyspace, *run, meta.clone());
                         changes.push(VersionChange::AddTable { keyspace, level: 0, run, meta });
                     }

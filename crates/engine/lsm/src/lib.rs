@@ -105,7 +105,9 @@ pub use stats::filter_stats::FilterStats;
 pub use stats::follower::{CaughtUp, FollowerStats};
 pub use stats::reclaim_accuracy::{RECLAIM_PERCENTS, ReclaimAccuracy};
 pub use stats::table_reads::TableReadStats;
-pub use stats::{KeyspaceLevels, LevelInfo, LiveData, RunInfo, SpaceAmpStatus, Stats};
+pub use stats::{
+    KeyspaceLevels, LevelInfo, LiveData, RunInfo, SpaceAmpStatus, Stats, ValueFileSpace,
+};
 pub use user_keys::KeyFormat;
 pub use version::readers::snapshot_tracker::Snapshot;
 pub use version::unreadable::UnreadableTable;

@@ -118,7 +118,7 @@ impl KeyFormat {
                     mapped.put_with_ttl(entry.keyspace, &key, value, ttl);
                 }
                 Kind::Merge => mapped.merge(entry.keyspace, &key, entry.value),
-                Kind::Combined => unreachable!("only tables have combined operands"),
+                Kind::Combined | Kind::Separated => unreachable!("only tables have such entries"),
                 Kind::RangeDelete => {
                     let start = if key.is_empty() { FIRST } else { &key[..] };
                     let end = match entry.value {

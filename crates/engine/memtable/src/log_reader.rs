@@ -516,9 +516,9 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_a_reserved_kind_are_refused() {
+    fn entries_of_a_kind_that_only_tables_have_are_refused() {
         let mut bytes = entries();
-        bytes[1] = Kind::RESERVED_BLOB_POINTER;
+        bytes[1] = Kind::Separated as u8;
         assert!(scan_frame(sound(), &bytes, 0).frames.is_empty());
     }
 }

@@ -267,7 +267,12 @@ impl MemTable {
                 let entry = self.entry(number).expect("inserted entries are filled");
                 match entry.kind {
                     Kind::RangeDelete => self.add_tombstone(number, &entry),
-                    Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+                    Kind::Put
+                    | Kind::Delete
+                    | Kind::Merge
+                    | Kind::Combined
+                    | Kind::Separated
+                    | Kind::ExpiringPut => {
                         let mixed = hash_in(entry.keyspace, hash64(entry.key));
                         self.index.prefetch(mixed);
                         *hash = Some(mixed);

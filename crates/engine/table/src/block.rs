@@ -281,6 +281,7 @@ impl Block {
             0 => Kind::Delete,
             1 => Kind::Put,
             3 => Kind::Merge,
+            4 => Kind::Separated,
             5 if value_len >= EXPIRY_BYTES => Kind::ExpiringPut,
             6 => Kind::Combined,
             _ => return None,

@@ -76,6 +76,21 @@ impl std::str::FromStr for Compression {
     }
 }
 
+/// Compresses the values of a value file.
+pub struct ValueCompressor(BlockCompressor);
+
+impl ValueCompressor {
+    /// A compressor by this method.
+    pub fn new(compression: Compression) -> Self {
+        ValueCompressor(BlockCompressor::new(compression))
+    }
+
+    /// Appends `value` to `out`, compressed if that saves enough, and returns how.
+    pub fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> Compression {
+        self.0.compress(value, out)
+    }
+}
+
 /// Packs block after block, keeping its tables.
 pub(crate) struct BlockCompressor {
     method: Method,
@@ -140,7 +155,8 @@ impl BlockCompressor {
 }
 
 /// Unpacks a block that `compression`, not `None`, packed. `None` if the bytes are not such a block.
-pub(crate) fn decompress(compression: Compression, packed: &[u8]) -> Option<Arc<[u8]>> {
+#[doc(hidden)]
+pub fn decompress(compression: Compression, packed: &[u8]) -> Option<Arc<[u8]>> {
     let (unpacked_bytes, packed) = packed.split_first_chunk::<4>()?;
     let unpacked_bytes = u32::from_le_bytes(*unpacked_bytes) as usize;
     let possible = match compression {

@@ -29,8 +29,11 @@ pub const HAS_OPERANDS: u32 = 2;
 /// A required feature: the table has values that expire. Tables without it have none.
 pub const HAS_EXPIRING: u32 = 4;
 
+/// A required feature: the table has values that are in value files. Tables without it have none.
+pub const HAS_SEPARATED: u32 = 8;
+
 /// Feature flags a reader must know to read the table at all.
-pub const KNOWN_FEATURES: u32 = SAMPLES_AS_BITS | HAS_OPERANDS | HAS_EXPIRING;
+pub const KNOWN_FEATURES: u32 = SAMPLES_AS_BITS | HAS_OPERANDS | HAS_EXPIRING | HAS_SEPARATED;
 
 /// Data blocks are closed before they would pass this: one block is about one page of the device,
 /// so a get reads and checks few bytes that it does not need.

@@ -34,10 +34,10 @@ mod writer;
 
 pub use block_scan::{BlockScan, ScanEnd};
 pub use cache::BlockCache;
-pub use compression::Compression;
+pub use compression::{Compression, ValueCompressor, decompress};
 pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
 pub use index::head;
-pub use properties::{Expiring, Origin, Properties};
+pub use properties::{Expiring, Origin, Properties, ValueFileUse};
 pub use reader::{BlockReadStats, Found, Table};
 pub use salvage::{LostKeys, SalvageCursor, SalvagedTable, has_magic_at_end, tables_in};
 pub use sketch::{ByteShare, Hll, OverlapEstimator, Sketches, TableSample, ThetaSample};

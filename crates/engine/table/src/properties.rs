@@ -11,7 +11,7 @@
 use crate::Compression;
 use crate::sketch::Sketches;
 use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint64};
-use esker_base::{FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Seqno};
+use esker_base::{FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Seqno, ValuePlace};
 use std::sync::Arc;
 
 /// Only in tables with deletes or range tombstones, and the first writers left it out.
@@ -36,6 +36,8 @@ const REPLACES: u8 = 68;
 const FROM: u8 = 69;
 const TO: u8 = 70;
 const OBSOLETE: u8 = 71;
+/// Of each value file that the table refers to: its ID, and the number and bytes of the values.
+const VALUE_FILES: u8 = 72;
 
 /// Of an ingested table, whose entries all have the seqno that the manifest says. Refused by readers
 /// that do not know it.
@@ -78,6 +80,41 @@ pub struct Expiring {
     pub earliest: u64,
     /// The last such time.
     pub latest: u64,
+}
+
+/// How much of a value file a table refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ValueFileUse {
+    /// The ID of the file.
+    pub file: u64,
+    /// The number of values.
+    pub values: u64,
+    /// Their bytes in the file.
+    pub bytes: u64,
+}
+
+/// The uses of value files, as varints.
+fn put_uses(uses: &[ValueFileUse]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for ValueFileUse { file, values, bytes } in uses {
+        [file, values, bytes].into_iter().for_each(|it| put_varint64(&mut out, *it));
+    }
+    out
+}
+
+/// Reads what [`put_uses`] wrote. `None` unless the IDs ascend.
+fn take_uses(mut input: &[u8]) -> Option<Vec<ValueFileUse>> {
+    let mut uses: Vec<ValueFileUse> = Vec::new();
+    while !input.is_empty() {
+        let mut next = || take_varint64(&mut input);
+        let of = ValueFileUse { file: next()?, values: next()?, bytes: next()? };
+        if uses.last().is_some_and(|last| last.file >= of.file) {
+            return None;
+        }
+        uses.push(of);
+    }
+    Some(uses)
 }
 
 impl Expiring {
@@ -156,6 +193,8 @@ pub struct Properties {
     pub oldest_delete: Option<Seqno>,
     /// The versions that expire, if there are any.
     pub expiring: Option<Expiring>,
+    /// The value files that versions refer to, by ID.
+    pub value_files: Vec<ValueFileUse>,
     /// A lower bound of all keys that the table holds or deletes.
     pub smallest: Vec<u8>,
     /// An upper bound of all keys that the table holds or deletes. It may be the end of a range
@@ -202,6 +241,7 @@ impl Properties {
             largest_seqno: 0,
             oldest_delete: None,
             expiring: None,
+            value_files: Vec::new(),
             smallest: Vec::new(),
             largest: Vec::new(),
             sketches: Arc::default(),
@@ -300,6 +340,10 @@ impl Properties {
                 put_bytes(&mut out, bytes);
             }
         }
+        if !self.value_files.is_empty() {
+            out.push(VALUE_FILES);
+            put_bytes(&mut out, &put_uses(&self.value_files));
+        }
         if let Some(after) = self.ingested_after {
             number.clear();
             put_varint64(&mut number, after);
@@ -346,6 +390,10 @@ impl Properties {
                         list.push(table.ok_or("a list of tables is cut short")?);
                     }
                 }
+                VALUE_FILES => {
+                    properties.value_files =
+                        take_uses(value).ok_or("the list of value files is no such list")?;
+                }
                 FROM => origin.get_or_insert_default().from = Some(value.to_vec()),
                 TO => origin.get_or_insert_default().to = Some(value.to_vec()),
                 DATABASE | EDITS | FLUSHED_THROUGH => {
@@ -390,6 +438,20 @@ impl Properties {
         self.raw_key_bytes += key_len as u64;
         self.raw_value_bytes += value_len as u64;
         self.note_seqno(seqno);
+    }
+
+    /// Counts a value in a value file.
+    pub(crate) fn count_separated(&mut self, place: &ValuePlace) {
+        let uses = &mut self.value_files;
+        let at = match uses.binary_search_by_key(&place.file, |it| it.file) {
+            Ok(at) => at,
+            Err(at) => {
+                uses.insert(at, ValueFileUse { file: place.file, values: 0, bytes: 0 });
+                at
+            }
+        };
+        uses[at].values += 1;
+        uses[at].bytes += place.bytes;
     }
 
     /// Counts the time of a version that expires.

@@ -7,7 +7,7 @@ use crate::properties::Properties;
 use crate::reader::Table;
 use crate::sketch::Sketches;
 use esker_base::key::compare_versions;
-use esker_base::{Error, Kind, Seqno, combined, hash64, split_expiry};
+use esker_base::{Error, Kind, Seqno, ValuePlace, combined, hash64, split_expiry};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -109,6 +109,12 @@ impl Table {
                 && let Some((time, _)) = split_expiry(block.slice(value.clone()))
             {
                 audit.found.count_expiry(time);
+            }
+            if position.kind() == Kind::Separated {
+                match ValuePlace::decode(block.slice(value.clone())) {
+                    Some(place) => audit.found.count_separated(&place),
+                    None => return damaged("a value that is in no value file"),
+                }
             }
             audit.note(version, position.kind(), value.len());
             more = position.next(block);

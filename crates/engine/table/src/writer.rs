@@ -4,7 +4,7 @@ use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::BlockCompressor;
 use crate::format::{
-    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING, HAS_OPERANDS,
+    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING, HAS_OPERANDS, HAS_SEPARATED,
     SAMPLES_AS_BITS, VALUE_BYTES_MAX, put_trailer,
 };
 use crate::index_builder::IndexBuilder;
@@ -12,8 +12,8 @@ use crate::properties::Origin;
 use crate::sketch::Sketches;
 use crate::{Compression, Properties, filter, range_del_block};
 use esker_base::{
-    FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, hash64,
-    split_expiry,
+    FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, ValuePlace,
+    hash64, split_expiry,
 };
 use esker_storage::WritableFile;
 use std::sync::Arc;
@@ -208,6 +208,12 @@ impl<'f> TableWriter<'f> {
                 split_expiry(value)
                     .into_iter()
                     .for_each(|(time, _)| self.properties.count_expiry(time));
+            }
+            Kind::Separated => {
+                self.required_features |= HAS_SEPARATED;
+                ValuePlace::decode(value)
+                    .into_iter()
+                    .for_each(|place| self.properties.count_separated(&place));
             }
             Kind::Put | Kind::Delete | Kind::RangeDelete => {}
         }

@@ -136,7 +136,7 @@ impl WriteSet {
                 let ttl = Duration::from_millis(ttl);
                 self.batch.put_with_ttl(entry.keyspace, entry.key, value, ttl);
             }
-            Kind::RangeDelete | Kind::Merge | Kind::Combined => {
+            Kind::RangeDelete | Kind::Merge | Kind::Combined | Kind::Separated => {
                 unreachable!("transactions have puts and deletes only")
             }
         }
@@ -213,7 +213,9 @@ impl WriteSet {
                     index.merge(key, end - value.len()..end);
                     continue;
                 }
-                Kind::Delete | Kind::RangeDelete | Kind::Combined => Place::Deleted,
+                Kind::Delete | Kind::RangeDelete | Kind::Combined | Kind::Separated => {
+                    Place::Deleted
+                }
             };
             match index.keys.get_mut(key) {
                 Some(older) => *older = place,

@@ -95,7 +95,11 @@ impl KeyClient {
                 ("store", KvCommand::Store { key: name, bytes, condition }, data)
             }
             Kind::Delete => ("delete", KvCommand::Delete { key: name }, Cow::default()),
-            Kind::RangeDelete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+            Kind::RangeDelete
+            | Kind::Merge
+            | Kind::Combined
+            | Kind::Separated
+            | Kind::ExpiringPut => {
                 let status = Status::INVALID_OPCODE;
                 let action = match entry.kind {
                     Kind::Merge | Kind::Combined => "merge",

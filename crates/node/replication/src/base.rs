@@ -132,7 +132,7 @@ fn receive_file(wire: &mut Wire, storage: &dyn Storage, name: &str, bytes: u64) 
 
 /// Whether a copy of a database may have a file of this name.
 fn is_of_database(name: &str) -> bool {
-    let digits = name.strip_suffix(".tables").or_else(|| name.strip_suffix(".manifest"));
+    let digits = [".tables", ".values", ".manifest"].iter().find_map(|end| name.strip_suffix(end));
     let is_numbered =
         |digits: &str| digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
     name == CURRENT || digits.is_some_and(is_numbered)
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_base_has_files_of_a_database_only() {
-        for name in ["CURRENT", "00000012.tables", "00000013.manifest", "123456789.tables"] {
+        for name in ["CURRENT", "00000012.tables", "00000014.values", "00000013.manifest"] {
             assert!(is_of_database(name), "{name}");
         }
         for name in ["FOLLOWS", "../CURRENT", "00000012.log", "0000001x.tables", ".tables", "LOCK"]

@@ -81,7 +81,7 @@ fn for_model(batch: &WriteBatch) -> WriteBatch {
             Kind::Put => copy.put(KeyspaceId::DEFAULT, entry.key, entry.value),
             Kind::Delete => copy.delete(KeyspaceId::DEFAULT, entry.key),
             Kind::Merge => copy.merge(KeyspaceId::DEFAULT, entry.key, entry.value),
-            Kind::Combined => unreachable!("only tables have combined operands"),
+            Kind::Combined | Kind::Separated => unreachable!("only tables have such entries"),
             Kind::ExpiringPut => unreachable!("the workload has none"),
             Kind::RangeDelete => {
                 copy.delete_range(KeyspaceId::DEFAULT, KeyRange::deleted(entry.key, entry.value));

@@ -89,7 +89,7 @@ impl Lmdb {
         match entry.kind {
             Kind::Put => self.tree.put(txn, entry.key, entry.value),
             Kind::Delete => self.tree.delete(txn, entry.key).map(drop),
-            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+            Kind::Merge | Kind::Combined | Kind::Separated | Kind::ExpiringPut => {
                 unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {

@@ -208,7 +208,7 @@ fn native(batch: &WriteBatch) -> ::rocksdb::WriteBatch {
         match entry.kind {
             Kind::Put => native.put(entry.key, entry.value),
             Kind::Delete => native.delete(entry.key),
-            Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+            Kind::Merge | Kind::Combined | Kind::Separated | Kind::ExpiringPut => {
                 unreachable!("`check::entries` refuses them")
             }
             Kind::RangeDelete => {

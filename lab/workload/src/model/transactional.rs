@@ -128,7 +128,11 @@ impl Transactional for TransactionalModel {
             let value = match entry.kind {
                 Kind::Put => Some(entry.value.to_vec()),
                 Kind::Delete => None,
-                Kind::RangeDelete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+                Kind::RangeDelete
+                | Kind::Merge
+                | Kind::Combined
+                | Kind::Separated
+                | Kind::ExpiringPut => {
                     return Err(Error::InvalidSetting {
                         setting: "the batch",
                         value: "a range delete, a merge, or a time to live".into(),

@@ -66,6 +66,16 @@ fn change_text(change: &VersionChange) -> String {
             shorten(&meta.smallest, SHOWN),
             shorten(&meta.largest, SHOWN)
         ),
+        VersionChange::AddValueFile { keyspace, meta } => format!(
+            "add value file {} to keyspace {keyspace}: {} bytes, {} values",
+            meta.file, meta.bytes, meta.values
+        ),
+        VersionChange::SeparationThreshold { keyspace, bytes: Some(bytes) } => {
+            format!("values of {bytes} bytes and more of keyspace {keyspace} are separated")
+        }
+        VersionChange::SeparationThreshold { keyspace, bytes: None } => {
+            format!("values of keyspace {keyspace} are not separated any more")
+        }
         VersionChange::RemoveTable { keyspace, id } => {
             format!("remove table {}+{} from keyspace {keyspace}", id.file, id.offset)
         }
@@ -179,6 +189,13 @@ fn change_json(offset: u64, change: &VersionChange) -> Json {
         VersionChange::AddTable { keyspace, level, run, meta } => json!({
             "change": "add-table", "keyspace": keyspace.0, "level": level, "run": run,
             "table": table_json(meta),
+        }),
+        VersionChange::AddValueFile { keyspace, meta } => json!({
+            "change": "add-value-file", "keyspace": keyspace.0, "file": meta.file,
+            "bytes": meta.bytes, "values": meta.values, "value_bytes": meta.value_bytes,
+        }),
+        VersionChange::SeparationThreshold { keyspace, bytes } => json!({
+            "change": "separation-threshold", "keyspace": keyspace.0, "bytes": bytes,
         }),
         VersionChange::RemoveTable { keyspace, id } => json!({
             "change": "remove-table", "keyspace": keyspace.0, "file": id.file, "offset": id.offset,

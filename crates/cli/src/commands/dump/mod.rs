@@ -13,8 +13,8 @@ pub use table::DumpTable;
 
 use crate::form::Notation;
 use crate::text::shorten;
-use esker_base::{Kind, Seqno, combined, split_expiry};
-use serde_json::{Map, Value as Json};
+use esker_base::{Kind, Seqno, ValuePlace, combined, split_expiry};
+use serde_json::{Map, Value as Json, json};
 
 /// How much of a key or value is shown; JSON has all of it.
 const SHOWN: usize = 40;
@@ -45,11 +45,25 @@ fn version(object: &mut Map<String, Json>, seqno: Seqno, kind: Kind, key: &[u8],
             }
             None => Notation::Text.insert(object, "value", value),
         },
+        Kind::Separated => match ValuePlace::decode(value) {
+            Some(place) => {
+                let (file, offset, bytes) = (place.file, place.offset, place.bytes);
+                let place = json!({ "file": file, "offset": offset, "bytes": bytes });
+                object.insert("place".into(), place);
+            }
+            None => Notation::Text.insert(object, "value", value),
+        },
     }
 }
 
 /// The value of a version, as text.
 fn value_text(kind: Kind, value: &[u8]) -> String {
+    if kind == Kind::Separated
+        && let Some(place) = ValuePlace::decode(value)
+    {
+        let ValuePlace { file, offset, bytes, .. } = place;
+        return format!("{bytes} bytes at {offset} of {file:08}.values");
+    }
     match (kind, split_expiry(value)) {
         (Kind::ExpiringPut, Some((time, value))) => {
             format!("until {time} ms {}", shorten(value, SHOWN))
@@ -66,5 +80,6 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Merge => "merge",
         Kind::ExpiringPut => "expiring-put",
         Kind::Combined => "combined",
+        Kind::Separated => "separated",
     }
 }

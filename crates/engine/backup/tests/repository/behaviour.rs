@@ -53,6 +53,27 @@ fn a_backup_copies_only_what_no_earlier_one_has() {
 }
 
 #[test]
+fn value_files_are_copied_once_and_restored() {
+    let (db, mut model) = (database(), Model::new());
+    let (_, repository) = in_memory();
+    db.keyspace("rows", KeyspaceSettings::default()).unwrap();
+    db.set(&"rows.separation_threshold=1".parse().unwrap()).unwrap();
+    write(&db, &mut model, 0);
+    let first = repository.back_up(&db).unwrap();
+    write(&db, &mut model, 1);
+    let second = repository.back_up(&db).unwrap();
+    // A table and a value file, the manifest and `CURRENT`.
+    assert_eq!((second.files, second.copied_files), (first.files + 2, 4));
+    let levels = db.levels();
+    let values = levels.iter().find(|tree| tree.name == "rows").unwrap().values;
+    assert!(values.files >= 2 && values.live_values > 0, "{values:?}");
+    let backups = repository.backups().unwrap();
+    assert_eq!(contents(&restored(&repository, &backups[1]).unwrap()), model);
+    let verified = repository.verify(&mut |error| panic!("{error}"), &mut |_| true).unwrap();
+    assert_eq!(verified.intact, [1, 2]);
+}
+
+#[test]
 fn a_restored_database_is_another_one_with_the_same_keyspaces() {
     let (db, mut model) = (database(), Model::new());
     write(&db, &mut model, 0);

@@ -114,7 +114,12 @@ fn change_keyspace(inner: &Engine, name: &str, change: KeyspaceChange) -> Result
             if settings == found.settings && changed == found.changed {
                 return Ok(VersionEdit::default());
             }
-            Ok(VersionEdit::of([VersionChange::ChangeSettings { id: found.id, settings, changed }]))
+            let id = found.id;
+            let threshold = settings.separation_threshold;
+            let has_other = threshold != found.settings.separation_threshold;
+            let separation = VersionChange::SeparationThreshold { keyspace: id, bytes: threshold };
+            let change = VersionChange::ChangeSettings { id, settings, changed };
+            Ok(VersionEdit::of([change].into_iter().chain(has_other.then_some(separation))))
         },
         |_| {},
     )?;

@@ -84,7 +84,7 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
     let (held, later) = match (job, merged) {
         (Job::Compact(_), Some(early)) => (None, Some(early)),
         (Job::Compact(plan), None) => (Some(CompactionClaim::by(&plan)), None),
-        (Job::Install(merged), _) if outcome.is_err() => (None, Some(merged)),
+        (Job::Install(merged), _) if outcome.is_err() => (None, Some(*merged)),
         (Job::Install(merged), _) => (Some(merged.held), None),
         _ => (None, None),
     };

@@ -2,6 +2,7 @@
 
 use crate::compaction::pick::l0_delay::FlushCadence;
 use crate::compaction::space::budget::PickerContext;
+use crate::compaction::value_collection;
 use crate::engine::Engine;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::state::SchedulerState;
@@ -30,9 +31,15 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
         Some((it.id, view.version.dates.aged(window, today)))
     };
     let windows_over = view.version.keyspaces.values().filter_map(over).collect();
+    let values = &view.version.values;
+    let overdue = |it: &Arc<KeyspaceVersion>| (it.id, value_collection::overdue(values, it.id));
+    let overdue_values = match values.is_empty() {
+        true => BTreeMap::new(),
+        false => view.version.keyspaces.values().map(overdue).collect(),
+    };
     if !view.version.has_space_goal() {
         let snapshots = inner.tree.snapshots.list();
-        let rest = PickerContext { snapshots, arrival, ..PickerContext::default() };
+        let rest = PickerContext { snapshots, arrival, overdue_values, ..PickerContext::default() };
         return PickerContext { aged_through, now, expired_before, filtered, windows_over, ..rest };
     }
     // Once its tables are there it is in no view any more.
@@ -51,6 +58,7 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
         filtered,
         expired_before,
         windows_over,
+        overdue_values,
     }
 }
 

@@ -28,3 +28,4 @@ pub mod space;
 pub(crate) mod testing;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod value_collection;

@@ -386,7 +386,11 @@ impl Engine {
             let value = match entry.kind {
                 Kind::Put => Some(entry.value),
                 // Copies are of values that stay.
-                Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => None,
+                Kind::Delete
+                | Kind::Merge
+                | Kind::Combined
+                | Kind::Separated
+                | Kind::ExpiringPut => None,
                 // Readers meet it in its MemTable; when that leaves, the floor is raised.
                 Kind::RangeDelete => continue,
             };

@@ -8,7 +8,7 @@ use crate::history::lineage::{self, Lineage, Origin};
 use crate::manifest::feed_changes::KeyspaceEvent;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
-use crate::options::settings::{KeyspaceSettings, Log, Settings};
+use crate::options::settings::{Log, Settings};
 use crate::recovery::env::{Env, posix_env};
 use crate::recovery::open::{self, CreateMode, existing_directory};
 use crate::stats::cumulative::CumulativeStats;
@@ -361,8 +361,7 @@ fn differing(state: &ManifestState, change: &VersionChange, now: Seqno) -> Optio
     match change {
         VersionChange::ChangeSettings { id, settings, changed } => {
             let found = of(id)?;
-            let KeyspaceSettings { merge, compaction_filter, ttl, .. } = found.settings;
-            let settings = KeyspaceSettings { merge, compaction_filter, ttl, ..*settings };
+            let settings = settings.with_separate_changes_of(&found.settings);
             let is_same = found.settings == settings && found.changed == *changed;
             let (id, changed) = (*id, *changed);
             (!is_same).then_some(VersionChange::ChangeSettings { id, settings, changed })

@@ -140,7 +140,7 @@ impl ChangeBatch {
                 let end = (!is_open).then(|| self.keys.user(entry.value));
                 Operation::DeleteRange { start: key, end }
             }
-            Kind::Combined => unreachable!("only tables have combined operands"),
+            Kind::Combined | Kind::Separated => unreachable!("only tables have such entries"),
         };
         Change { seqno, keyspace: entry.keyspace, keyspace_name: name, operation }
     }

@@ -3,6 +3,7 @@
 use super::expiry::{Time, living};
 use super::merger::Merger;
 use super::operands::{Operands, parts_of};
+use super::values::Values;
 use super::{Verdict, verdict};
 use esker_base::{Kind, Result, Seqno, split_expiry};
 
@@ -57,19 +58,21 @@ impl Fold {
         self.deleted_below = self.deleted_below.max(seqno);
     }
 
-    /// Adds the next version, at `time`.
+    /// Adds the next version, at `time`. `values` reads those of value files.
     ///
     /// # Errors
-    /// If the version is damaged.
+    /// If the version is damaged, or its value cannot be read.
     pub(crate) fn add(
         &mut self,
         seqno: Seqno,
         kind: Kind,
         value: &[u8],
         time: &impl Time,
+        values: &impl Values,
     ) -> Result<()> {
         match verdict(kind, || seqno < self.deleted_below) {
             Verdict::Value => self.base = Base::Value(value.to_vec()),
+            Verdict::Separated => self.base = Base::Value(values.read(value)?),
             Verdict::Absent => self.base = Base::Absent,
             Verdict::Operand => self.operands.push_older(parts_of(seqno, kind, value)?.1),
             Verdict::Expiring => match living(value, time) {
@@ -103,6 +106,7 @@ mod tests {
     use super::*;
     use crate::fold::expiry::At;
     use crate::fold::merger::tests::adding;
+    use crate::fold::values::NoValueFiles;
 
     fn of(seqno: Seqno, deleted_below: Seqno, kind: Kind) -> Verdict {
         verdict(kind, || seqno < deleted_below)
@@ -122,7 +126,7 @@ mod tests {
         fold.delete_below(deleted_below);
         for (seqno, kind, value) in versions {
             if !fold.is_done() {
-                fold.add(*seqno, *kind, &value.to_le_bytes(), &At(0)).unwrap();
+                fold.add(*seqno, *kind, &value.to_le_bytes(), &At(0), &NoValueFiles).unwrap();
             }
         }
         let value = fold.finish(&adding(), b"k").unwrap()?;
@@ -146,8 +150,8 @@ mod tests {
         let base = [7_u64.to_le_bytes(), 10_i64.to_le_bytes()].concat();
         let at = |now| {
             let mut fold = Fold::new();
-            fold.add(9, Kind::Merge, &3_i64.to_le_bytes(), &At(now)).unwrap();
-            fold.add(8, Kind::ExpiringPut, &base, &At(now)).unwrap();
+            fold.add(9, Kind::Merge, &3_i64.to_le_bytes(), &At(now), &NoValueFiles).unwrap();
+            fold.add(8, Kind::ExpiringPut, &base, &At(now), &NoValueFiles).unwrap();
             assert!(fold.is_done());
             let until = fold.until();
             (fold.finish(&adding(), b"k").unwrap().unwrap(), until)

@@ -13,6 +13,7 @@
 //!
 //! [`expiry`] says which times have passed. [`merger`] calls operators. [`hot`] remembers values of
 //! keys with many operands. [`filtering`] calls compaction filters. [`operands`] reads operands that were [combined](esker_base::combined).
+//! [`values`] is what reads values that are in value files.
 
 pub(crate) mod combining;
 pub(crate) mod compaction_filters;
@@ -23,6 +24,7 @@ pub(crate) mod key_fold;
 pub(crate) mod merger;
 pub(crate) mod operands;
 pub(crate) mod operators;
+pub(crate) mod values;
 
 use self::hot::HotFolds;
 use self::merger::Merger;
@@ -41,6 +43,8 @@ pub(crate) enum Verdict {
     Absent,
     /// The version is an operand on what older versions decide.
     Operand,
+    /// The key has the value of this version, which [`values`] read.
+    Separated,
     /// The key has a value as long as [`expiry::living`] returns it, and none after.
     Expiring,
 }
@@ -51,10 +55,13 @@ pub(crate) enum Verdict {
 pub(crate) fn verdict(kind: Kind, is_covered: impl Fn() -> bool) -> Verdict {
     match kind {
         Kind::Delete | Kind::RangeDelete => Verdict::Absent,
-        Kind::Put | Kind::Merge | Kind::Combined | Kind::ExpiringPut if is_covered() => {
+        Kind::Put | Kind::Merge | Kind::Combined | Kind::Separated | Kind::ExpiringPut
+            if is_covered() =>
+        {
             Verdict::Absent
         }
         Kind::Put => Verdict::Value,
+        Kind::Separated => Verdict::Separated,
         Kind::Merge | Kind::Combined => Verdict::Operand,
         Kind::ExpiringPut => Verdict::Expiring,
     }

@@ -142,6 +142,7 @@ impl Reading {
         if !has_same_tables {
             // Opened files can still be read after the writer has removed them.
             view.version.open_tables(&tree.cache)?;
+            view.version.values.open()?;
             view.version.gather_bounds();
             tree.installer.follow(self.tail.state());
         }

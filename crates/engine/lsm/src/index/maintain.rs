@@ -433,6 +433,7 @@ fn changes<'b>(batch: &'b WriteBatch, map: &IndexMap) -> Result<RowChanges<'b>> 
 fn value_after<'b>(entry: &Entry<'b>, map: &IndexMap) -> Result<Option<&'b [u8]>> {
     match entry.kind {
         Kind::Put => Ok(Some(entry.value)),
+        Kind::Separated => unreachable!("only tables have such entries"),
         Kind::Delete | Kind::RangeDelete => Ok(None),
         Kind::Merge | Kind::Combined => {
             Err(bypassed(&map[&entry.keyspace][0], "merge into", "merge in a transaction"))

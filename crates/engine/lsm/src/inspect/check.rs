@@ -1,17 +1,19 @@
 //! Checks all files of a database.
 
 use super::{Inspector, path, places};
+use crate::fold::values::Values;
 use crate::log::torn_tail::TornTail;
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::recovery::replay::RecoveredState;
 use crate::recovery::unlisted_files::{Fate, Known, lost_files};
 use crate::reserved::parse_index_keyspace;
-use crate::version::TableMeta;
-use esker_base::{Error, KeyspaceId, Result};
+use crate::version::{TableId, TableMeta};
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, Result};
 use esker_pmem::pool::PoolRepair;
-use esker_table::Table;
+use esker_table::{ReadPurpose, Table};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 type Fates = BTreeMap<String, Fate>;
 
@@ -31,6 +33,10 @@ pub struct CheckReport {
     pub tables: u64,
     /// Bytes of these tables.
     pub table_bytes: u64,
+    /// Value files checked.
+    pub value_files: u64,
+    /// Values read from them.
+    pub values: u64,
     /// Versions read from these tables.
     pub table_entries: u64,
     /// Logs checked.
@@ -174,6 +180,7 @@ impl Inspector {
         goes_on: &dyn Fn() -> bool,
     ) {
         checked.count_keyspaces(state);
+        checked.value_files = state.version.values.iter().count() as u64;
         for (keyspace, _, _, table) in places(state) {
             if checked.tables_left > 0 || !goes_on() {
                 checked.tables_left += 1;
@@ -191,6 +198,8 @@ impl Inspector {
                 Ok(reader) => {
                     checked.table_entries += reader.verify(report);
                     self.compare(keyspace, &table.meta, &reader, report);
+                    let read = (table.meta.id, &reader);
+                    checked.values += self.check_values(state, read, checked.is_beside, report);
                 }
             }
         }
@@ -295,6 +304,36 @@ impl Inspector {
         Ok(())
     }
 
+    /// Reads the values that a table refers to, and reports each that cannot be read with its key. Returns
+    /// how many there are.
+    fn check_values(
+        &self,
+        state: &ManifestState,
+        (id, table): (TableId, &Arc<Table>),
+        is_beside: bool,
+        report: &mut dyn FnMut(Error),
+    ) -> u64 {
+        if table.properties().value_files.is_empty() {
+            return 0;
+        }
+        let mut cursor = table.cursor(ReadPurpose::Compaction);
+        let (mut values, mut more) = (0, cursor.seek_first());
+        // What of the table cannot be read was reported.
+        while more.is_ok() && cursor.valid() {
+            if cursor.kind() == Kind::Separated {
+                values += 1;
+                match state.version.values.read(cursor.value()) {
+                    Ok(_) => {}
+                    // It was compacted away, and its values with it.
+                    Err(_) if is_beside && !self.is_still_there(id) => return values,
+                    Err(error) => report(with_key(error, &state.keys.user(cursor.key()))),
+                }
+            }
+            more = cursor.next();
+        }
+        values
+    }
+
     /// Compares what the manifest says of a table with what the table says of itself.
     pub(super) fn compare(
         &self,
@@ -308,11 +347,23 @@ impl Inspector {
             && properties.entries == meta.entries
             && properties.deletes == meta.deletes
             && properties.smallest == meta.smallest
-            && properties.largest == meta.largest;
+            && properties.largest == meta.largest
+            && properties.value_files == meta.value_files;
         if !same {
             let name = crate::version::table_file_name(meta.id.file);
             let what = "the manifest says something else of this table than the table itself";
             report(Error::corruption(path(&*self.storage, &name), meta.id.offset, what));
         }
+    }
+}
+
+/// The error of the value of a key.
+fn with_key(error: Error, key: &[u8]) -> Error {
+    match error {
+        Error::Corruption { file, offset, what } => {
+            let what = format!("{what}: of key \"{}\"", key.escape_ascii());
+            Error::Corruption { file, offset, what }
+        }
+        error => error,
     }
 }

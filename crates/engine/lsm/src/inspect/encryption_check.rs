@@ -2,7 +2,7 @@
 
 use crate::log::wal_files::parse_log_file_name;
 use crate::manifest::manifest_file::{CURRENT, parse_manifest_file_name};
-use crate::version::parse_table_file_name;
+use crate::version::parse_data_file_name;
 use esker_base::{EncryptionError, Result};
 use esker_storage::{ENCRYPTED_MAGIC, Storage};
 
@@ -12,7 +12,7 @@ pub(super) fn check(storage: &dyn Storage) -> Result<()> {
     let is_ours = |name: &String| {
         name == CURRENT
             || parse_manifest_file_name(name).is_some()
-            || parse_table_file_name(name).is_some()
+            || parse_data_file_name(name).is_some()
             || parse_log_file_name(name).is_some()
     };
     let stored = storage.encrypted().unwrap_or(storage);

@@ -11,7 +11,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
 use crate::recovery::replay::RecoveredState;
 use crate::version::aging::Expired;
-use crate::version::{TableHandle, table_file_name};
+use crate::version::{TableHandle, ValueFiles, table_file_name};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno};
 use esker_base::{FragmentedTombstones, MAX_SEQNO};
@@ -95,14 +95,15 @@ impl Inspector {
         let now = At(state.expiry_mark.unwrap_or(0));
         let mut merged = Merged::new(sources)?;
         while merged.valid() && !range.ends_before(merged.key()) {
-            let (key, fold) =
-                (merged.key().to_vec(), fold_key(&mut merged, &deletes, (now, expired))?);
+            let key = merged.key().to_vec();
+            let fold = fold_key(&mut merged, &deletes, (now, expired, &state.version.values));
             if !begins_at(range, &key) {
                 continue;
             }
-            match fold.finish(&merger, &key) {
+            match fold.and_then(|fold| fold.finish(&merger, &key)) {
                 Ok(Some(value)) if !visit(&keys.user(&key), &value)? => break,
                 Ok(_) => {}
+                Err(error @ Error::Io { .. }) => return Err(error.into()),
                 Err(error) => {
                     let to = Some([&key[..], &[0]].concat());
                     let lost = LostKeys::new(key, to, error.to_string());
@@ -212,21 +213,22 @@ impl Inspector {
 fn fold_key(
     merged: &mut Merged,
     deletes: &FragmentedTombstones,
-    (now, expired): (At, Expired),
+    (now, expired, values): (At, Expired, &ValueFiles),
 ) -> Result<Fold> {
     let (key, mut newer) = (merged.key().to_vec(), None);
     let mut fold = Fold::new();
     fold.delete_below(deletes.covering(&key, MAX_SEQNO));
+    let mut added = Ok(());
     while merged.valid() && merged.key() == key {
         // A damaged table and a log may have the same version.
         let seqno = merged.seqno();
-        if !fold.is_done() && newer.replace(seqno) != Some(seqno) {
+        if added.is_ok() && !fold.is_done() && newer.replace(seqno) != Some(seqno) {
             let kind = if expired.has(seqno) { Kind::Delete } else { merged.kind() };
-            fold.add(seqno, kind, merged.value(), &now)?;
+            added = fold.add(seqno, kind, merged.value(), &now, values);
         }
         merged.next()?;
     }
-    Ok(fold)
+    added.map(|()| fold)
 }
 
 /// Reports that versions are missing, of unknown keys.

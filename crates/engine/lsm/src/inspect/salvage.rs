@@ -6,13 +6,14 @@
 use super::Inspector;
 use super::sources::{Merged, Source};
 use super::{path, places};
+use crate::fold::values::Values;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::settings_code::settings_property;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::output::output_files::table_meta;
 use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
-use esker_base::{EntryCursor, Error, KeyspaceId, RangeTombstone, Result, WriteHint};
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, WriteHint};
 use esker_table::{LostKeys, Origin, SalvagedTable, TableOptions, TableWriter};
 use std::sync::Arc;
 
@@ -51,10 +52,11 @@ impl Inspector {
     /// What can be read of a table of which `error` is damaged. Reads all of it.
     pub(super) fn salvage(
         &self,
-        keys: KeyFormat,
+        state: &ManifestState,
         meta: &TableMeta,
         error: &Error,
     ) -> Result<DroppedTable> {
+        let keys = state.keys;
         let file = path(&*self.storage, &table_file_name(meta.id.file));
         let mut lost = DroppedTable {
             file,
@@ -67,10 +69,17 @@ impl Inspector {
         };
         let Some(table) = self.salvaged(meta)? else { return Ok(lost) };
         let mut cursor = table.cursor();
+        let mut values = Vec::new();
         while cursor.advance()? {
-            lost.kept += 1;
+            match lost_value(state, cursor.kind(), cursor.value())? {
+                None => lost.kept += 1,
+                Some(error) => {
+                    let (key, to) = (cursor.key().to_vec(), [cursor.key(), &[0]].concat());
+                    values.push(told(keys, &LostKeys::new(key, Some(to), error.fact())));
+                }
+            }
         }
-        lost.lost_keys = cursor.lost().iter().map(|lost| told(keys, lost)).collect();
+        lost.lost_keys = cursor.lost().iter().map(|lost| told(keys, lost)).chain(values).collect();
         lost.lost_range_deletes = meta.range_tombstones > 0 && table.tombstones().is_none();
         Ok(lost)
     }
@@ -112,9 +121,11 @@ impl Inspector {
         let mut merged = Merged::new(vec![Source::table(table.cursor())])?;
         let mut last = Vec::new();
         while merged.valid() {
-            writer.add(merged.key(), merged.seqno(), merged.kind(), merged.value())?;
-            last.clear();
-            last.extend_from_slice(merged.key());
+            if lost_value(state, merged.kind(), merged.value())?.is_none() {
+                writer.add(merged.key(), merged.seqno(), merged.kind(), merged.value())?;
+                last.clear();
+                last.extend_from_slice(merged.key());
+            }
             merged.next()?;
         }
         let tombstones: Vec<RangeTombstone> =
@@ -149,6 +160,22 @@ impl Inspector {
             meta: table.meta.clone(),
         })
         .collect()
+    }
+}
+
+/// The damage of the value of a version, if it is in a value file and cannot be read.
+pub(super) fn lost_value(
+    state: &ManifestState,
+    kind: Kind,
+    stored: &[u8],
+) -> Result<Option<Error>> {
+    if kind != Kind::Separated {
+        return Ok(None);
+    }
+    match state.version.values.read(stored) {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_corruption() => Ok(Some(error)),
+        Err(error) => Err(error),
     }
 }
 

@@ -8,9 +8,9 @@ use crate::options::settings::KeyspaceSettings;
 use crate::stats::cumulative::{CumulativeStats, tests::sample_account};
 use crate::stats::reclaim_accuracy::ReclaimAccuracy;
 use crate::stats::table_reads::TableReadStats;
-use crate::version::TableMeta;
+use crate::version::{TableMeta, ValueFileMeta};
 use esker_base::KeyspaceId;
-use esker_table::Expiring;
+use esker_table::{Expiring, ValueFileUse};
 use std::time::Duration;
 
 #[test]
@@ -79,6 +79,29 @@ fn a_manifest_of_a_database_with_expiring_entries_is_read_for_ever() {
     };
     let edit = VersionEdit::of([mark, add, VersionChange::NextFile(9)]);
     reads("version_1_expiry", &edit, Writer::Present);
+}
+
+#[test]
+fn a_manifest_with_value_files_is_read_for_ever() {
+    let keyspace = KeyspaceId(3);
+    let threshold = |bytes| VersionChange::SeparationThreshold { keyspace, bytes };
+    let file = ValueFileMeta { values: 40, value_bytes: 163_840, ..ValueFileMeta::new(7, 164_200) };
+    let add = |meta| VersionChange::AddTable { keyspace, level: 0, run: 8, meta };
+    let value_files = vec![
+        ValueFileUse { file: 6, values: 1, bytes: 5_000 },
+        ValueFileUse { file: 7, values: 40, bytes: 163_840 },
+    ];
+    let expiring = Some(Expiring { entries: 1, earliest: 70, latest: 70 });
+    let table = TableMeta { value_files, ..sample_table(8) };
+    let edit = VersionEdit::of([
+        threshold(Some(4096)),
+        VersionChange::AddValueFile { keyspace, meta: file },
+        add(table.clone()),
+        add(TableMeta { expiring, ..table }),
+        threshold(None),
+        VersionChange::NextFile(9),
+    ]);
+    reads("version_1_values", &edit, Writer::Present);
 }
 
 #[test]

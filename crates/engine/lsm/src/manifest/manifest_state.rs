@@ -3,14 +3,16 @@
 use super::feed_state::FeedState;
 use super::version_edit::{LogEnd, VersionChange, VersionEdit};
 use crate::options::change::ChangedSettings;
-use crate::options::settings::KeyspaceSettings;
 use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
 use crate::version::aging::Aging;
 use crate::version::dates::Mark;
 use crate::version::derived::Derived;
 use crate::version::table_lifetimes::TableBirth;
-use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
+use crate::version::{
+    KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version, table_file_name,
+    value_file_name,
+};
 use esker_base::{Clock, KeyspaceId};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
@@ -83,15 +85,16 @@ impl ManifestState {
                 }
                 VersionChange::ChangeSettings { id, settings, changed } => {
                     let keyspace = self.keyspace(*id)?;
-                    let KeyspaceSettings { merge, compaction_filter, ttl, .. } = keyspace.settings;
-                    keyspace.settings =
-                        KeyspaceSettings { merge, compaction_filter, ttl, ..*settings };
+                    keyspace.settings = settings.with_separate_changes_of(&keyspace.settings);
                     keyspace.changed = *changed;
                 }
                 VersionChange::DropKeyspace(id) => {
                     let dropped = self.version.keyspaces.remove(id);
                     let dropped =
                         dropped.ok_or_else(|| format!("keyspace {id} is dropped but not there"))?;
+                    for (_, _, table) in dropped.tables() {
+                        self.version.values.discount(&table.meta.value_files)?;
+                    }
                     let tables = dropped.tables();
                     removed.extend(tables.map(|(_, _, table)| (table.meta.id, table.clone())));
                 }
@@ -108,12 +111,21 @@ impl ManifestState {
                         TableHandle::new(meta.clone(), born, file.clone())
                     });
                     deaths.remove(&meta.id);
+                    self.version.values.count(*keyspace, &meta.value_files)?;
                     self.add_table(*keyspace, *level, *run, table)?;
                 }
                 VersionChange::RemoveTable { keyspace, id } => {
                     let table = self.remove_table(*keyspace, *id)?;
+                    self.version.values.discount(&table.meta.value_files)?;
                     deaths.insert(*id, (*keyspace, table.born));
                     removed.insert(*id, table);
+                }
+                VersionChange::AddValueFile { keyspace, meta } => {
+                    self.next_file = self.next_file.max(meta.file + 1);
+                    self.version.values.add(*keyspace, *meta, storage)?;
+                }
+                VersionChange::SeparationThreshold { keyspace, bytes } => {
+                    self.keyspace(*keyspace)?.settings.separation_threshold = *bytes;
                 }
                 VersionChange::FlushedThrough(seqno) => {
                     let through = &mut self.version.flushed_through;
@@ -164,6 +176,7 @@ impl ManifestState {
         }
         self.learn(deaths.into_values(), now);
         self.feed.trim(self.version.flushed_through);
+        self.version.values.drop_dead();
         Ok(removed.into_values().collect())
     }
 
@@ -195,6 +208,15 @@ impl ManifestState {
     pub fn files(&self) -> std::collections::BTreeSet<u64> {
         let keyspaces = self.version.keyspaces.values();
         keyspaces.flat_map(|keyspace| keyspace.tables()).map(|(_, _, t)| t.meta.id.file).collect()
+    }
+
+    /// The names of the files that hold the tables and values of this state, in the order of their IDs.
+    pub fn file_names(&self) -> Vec<String> {
+        let values = self.version.values.iter().map(|it| value_file_name(it.meta.file));
+        let mut names: Vec<_> =
+            self.files().into_iter().map(table_file_name).chain(values).collect();
+        names.sort();
+        names
     }
 
     fn keyspace(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceVersion, String> {
@@ -280,6 +302,13 @@ impl ManifestState {
                 changes.push(VersionChange::Ttl { keyspace, millis, zeroed_as });
                 changes.push(VersionChange::ExpiredThrough { keyspace, through });
             }
+            if let bytes @ Some(_) = keyspace.settings.separation_threshold {
+                let keyspace = keyspace.id;
+                changes.push(VersionChange::SeparationThreshold { keyspace, bytes });
+            }
+            changes.extend(self.version.values.of(keyspace.id).map(|listed| {
+                VersionChange::AddValueFile { keyspace: listed.keyspace, meta: listed.meta }
+            }));
             changes.push(VersionChange::Lifetimes {
                 keyspace: keyspace.id,
                 lives: Box::new(keyspace.lives.clone()),
@@ -311,6 +340,7 @@ fn written_after(edit: &VersionEdit) -> Option<CumulativeStats> {
 mod tests {
     use super::*;
     use crate::manifest::version_edit::tests::sample_table;
+    use crate::options::settings::KeyspaceSettings;
     use esker_storage::MemoryStorage;
 
     const KEYSPACE: KeyspaceId = KeyspaceId(1);

@@ -3,7 +3,7 @@
 use crate::version::{TableId, TableMeta};
 use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint64};
 use esker_base::{MAX_SEQNO, Seqno};
-use esker_table::Expiring;
+use esker_table::{Expiring, ValueFileUse};
 
 pub(super) fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
     put_varint64(out, meta.id.file);
@@ -43,6 +43,7 @@ pub(super) fn decode_table(input: &mut &[u8], has_expiring: bool) -> Option<Tabl
         max_seqno: take_seqno(input)?,
         global_seqno: take_optional(input)?,
         expiring: None,
+        value_files: Vec::new(),
     };
     if has_expiring {
         let (entries, earliest) = (take_varint64(input)?, take_varint64(input)?);
@@ -50,6 +51,23 @@ pub(super) fn decode_table(input: &mut &[u8], has_expiring: bool) -> Option<Tabl
         meta.expiring = Some(Expiring { entries, earliest, latest });
     }
     Some(meta)
+}
+
+pub(super) fn encode_uses(uses: &[ValueFileUse], out: &mut Vec<u8>) {
+    put_varint64(out, uses.len() as u64);
+    for ValueFileUse { file, values, bytes } in uses {
+        [file, values, bytes].into_iter().for_each(|it| put_varint64(out, *it));
+    }
+}
+
+pub(super) fn decode_uses(input: &mut &[u8]) -> Option<Vec<ValueFileUse>> {
+    let count = take_varint64(input)?;
+    let mut uses = Vec::new();
+    for _ in 0..count {
+        let mut next = || take_varint64(input);
+        uses.push(ValueFileUse { file: next()?, values: next()?, bytes: next()? });
+    }
+    Some(uses)
 }
 
 pub(super) fn put_optional(out: &mut Vec<u8>, value: Option<u64>) {

@@ -8,7 +8,9 @@ use super::lifetimes_code::{decode_lifetimes, encode_lifetimes};
 use super::settings_code::{
     decode_settings, encode_settings, key_format_byte, put_name, take_key_format, take_name,
 };
-use super::table_code::{decode_table, encode_table, put_optional, take_optional, take_seqno};
+use super::table_code::{
+    decode_table, decode_uses, encode_table, encode_uses, put_optional, take_optional, take_seqno,
+};
 use crate::options::change::ChangedSettings;
 use crate::options::settings::KeyspaceSettings;
 use crate::reserved::is_reserved;
@@ -16,7 +18,7 @@ use crate::stats::cumulative::CumulativeStats;
 use crate::user_keys::KeyFormat;
 use crate::version::dates::Dates;
 use crate::version::table_lifetimes::{LifetimeEstimator, TableBirth};
-use crate::version::{LEVELS, TableId, TableMeta};
+use crate::version::{LEVELS, TableId, TableMeta, ValueFileMeta};
 use esker_base::coding::{
     put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
 };
@@ -68,6 +70,20 @@ pub enum VersionChange {
         run: u64,
         /// The table.
         meta: TableMeta,
+    },
+    /// Adds a value file. It goes with the last table that refers to it.
+    AddValueFile {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// The file.
+        meta: ValueFileMeta,
+    },
+    /// Sets the length from which on values of a keyspace are stored in value files.
+    SeparationThreshold {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// The length, in bytes. `None`: all values are stored in tables.
+        bytes: Option<u32>,
     },
     /// Removes a table.
     RemoveTable {
@@ -159,7 +175,8 @@ const NEXT_KEYSPACE: u8 = 7;
 const ADD_LOG: u8 = 8;
 const REMOVE_LOG: u8 = 9;
 const CLOSED: u8 = 10;
-// 11 is reserved for blob files, 12 for a keyspace's retention seqno changing later.
+const ADD_VALUE_FILE: u8 = 11;
+// 12 is reserved for a keyspace's retention seqno changing later.
 const ACCOUNT: u8 = 13;
 const LIFETIMES: u8 = 14;
 const NUMBERED: u8 = 15;
@@ -175,6 +192,9 @@ const EXPIRED_THROUGH: u8 = 23;
 const CREATE_RESERVED_KEYSPACE: u8 = 24;
 const CREATE_FILTERED_KEYSPACE: u8 = 25;
 const CHANGE_SETTINGS: u8 = 30;
+/// As 3 or 21, for a table that refers to value files.
+const ADD_SEPARATED_TABLE: u8 = 31;
+const SEPARATION_THRESHOLD: u8 = 32;
 
 impl VersionChange {
     /// The changes that create a keyspace.
@@ -188,7 +208,10 @@ impl VersionChange {
         // Of a new one, no entry has lost its seqno.
         let ttl =
             |ttl| VersionChange::Ttl { keyspace: id, millis: Some(millis_of(ttl)), zeroed_as: 0 };
-        std::iter::once(create).chain(settings.ttl.map(ttl))
+        let separation = settings
+            .separation_threshold
+            .map(|bytes| VersionChange::SeparationThreshold { keyspace: id, bytes: Some(bytes) });
+        std::iter::once(create).chain(settings.ttl.map(ttl)).chain(separation)
     }
 }
 
@@ -219,7 +242,9 @@ impl VersionEdit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=feed_changes::LAST_TAG | CHANGE_SETTINGS => {
+                CREATE_KEYSPACE..=ADD_VALUE_FILE
+                | ACCOUNT..=feed_changes::LAST_TAG
+                | CHANGE_SETTINGS..=SEPARATION_THRESHOLD => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -267,14 +292,32 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
             put_varint64(out, u64::from(id.0));
         }
         VersionChange::AddTable { keyspace, level, run, meta } => {
-            out.push(match meta.expiring {
-                None => ADD_TABLE,
-                Some(_) => ADD_EXPIRING_TABLE,
+            out.push(match (&meta.value_files[..], meta.expiring) {
+                ([], None) => ADD_TABLE,
+                ([], Some(_)) => ADD_EXPIRING_TABLE,
+                _ => ADD_SEPARATED_TABLE,
             });
             put_varint64(out, u64::from(keyspace.0));
             put_varint64(out, *level as u64);
             put_varint64(out, *run);
+            if !meta.value_files.is_empty() {
+                out.push(u8::from(meta.expiring.is_some()));
+            }
             encode_table(meta, out);
+            if !meta.value_files.is_empty() {
+                encode_uses(&meta.value_files, out);
+            }
+        }
+        VersionChange::AddValueFile { keyspace, meta } => {
+            out.push(ADD_VALUE_FILE);
+            put_varint64(out, u64::from(keyspace.0));
+            let ValueFileMeta { file, bytes, values, value_bytes } = *meta;
+            [file, bytes, values, value_bytes].into_iter().for_each(|it| put_varint64(out, it));
+        }
+        VersionChange::SeparationThreshold { keyspace, bytes } => {
+            out.push(SEPARATION_THRESHOLD);
+            put_varint64(out, u64::from(keyspace.0));
+            put_optional(out, bytes.map(u64::from));
         }
         VersionChange::RemoveTable { keyspace, id } => {
             out.push(REMOVE_TABLE);
@@ -395,6 +438,32 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
             keyspace: KeyspaceId(take_varint32(input)?),
             id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
         },
+        ADD_SEPARATED_TABLE => VersionChange::AddTable {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            level: usize::try_from(take_varint64(input)?).ok().filter(|level| *level < LEVELS)?,
+            run: take_varint64(input)?,
+            meta: {
+                let has_expiring = take_u8(input).filter(|it| *it < 2)? == 1;
+                let meta = decode_table(input, has_expiring)?;
+                TableMeta { value_files: decode_uses(input)?, ..meta }
+            },
+        },
+        ADD_VALUE_FILE => VersionChange::AddValueFile {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            meta: ValueFileMeta {
+                file: take_varint64(input)?,
+                bytes: take_varint64(input)?,
+                values: take_varint64(input)?,
+                value_bytes: take_varint64(input)?,
+            },
+        },
+        SEPARATION_THRESHOLD => VersionChange::SeparationThreshold {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            bytes: match take_optional(input)? {
+                Some(bytes) => Some(u32::try_from(bytes).ok()?),
+                None => None,
+            },
+        },
         FLUSHED_THROUGH => VersionChange::FlushedThrough(take_seqno(input)?),
         NEXT_FILE => VersionChange::NextFile(take_varint64(input)?),
         NEXT_KEYSPACE => VersionChange::NextKeyspace(take_varint32(input)?),
@@ -424,161 +493,4 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::super::settings_code::{read_settings_property, settings_property};
-    use super::*;
-    use crate::options::settings::Shape;
-    use crate::options::space_policy::{Dedup, Ratio};
-    use crate::version::dates::Mark;
-
-    pub(crate) fn sample_table(file: u64) -> TableMeta {
-        TableMeta {
-            id: TableId { file, offset: 0 },
-            bytes: 4096,
-            smallest: b"a".to_vec(),
-            largest: b"m".to_vec(),
-            largest_is_exclusive: true,
-            entries: 10,
-            deletes: 1,
-            range_tombstones: 1,
-            raw_bytes: 1000,
-            min_seqno: 1,
-            max_seqno: 11,
-            global_seqno: Some(9),
-            expiring: None,
-        }
-    }
-
-    pub(crate) fn sample_edit() -> VersionEdit {
-        VersionEdit::of([
-            VersionChange::CreateKeyspace {
-                id: KeyspaceId(3),
-                name: "users".into(),
-                settings: KeyspaceSettings::default().shape(Shape::Tiered { runs: 4 }),
-                retention_seqno: Some(5),
-            },
-            VersionChange::DropKeyspace(KeyspaceId(2)),
-            VersionChange::AddTable {
-                keyspace: KeyspaceId(3),
-                level: 1,
-                run: 77,
-                meta: sample_table(12),
-            },
-            VersionChange::RemoveTable {
-                keyspace: KeyspaceId(3),
-                id: TableId { file: 9, offset: 100 },
-            },
-            VersionChange::FlushedThrough(1 << 40),
-            VersionChange::NextFile(13),
-            VersionChange::NextKeyspace(4),
-            VersionChange::AddLog { epoch: 8, end: None },
-            VersionChange::AddLog { epoch: 7, end: Some(LogEnd { offset: 640, last_seqno: 99 }) },
-            VersionChange::RemoveLog(6),
-            VersionChange::Closed,
-        ])
-    }
-
-    pub(crate) fn sample_lifetimes() -> VersionChange {
-        let mut lives: Box<[LifetimeEstimator; LEVELS]> = Box::default();
-        lives[0].note(vec![100, 100, 700], 1_000);
-        lives[6].note(vec![5], 1_300);
-        let born = TableBirth { at: 1_000, level: 6 };
-        let of = |file, born| (TableId { file, offset: 40 }, born);
-        VersionChange::Lifetimes {
-            keyspace: KeyspaceId(3),
-            lives,
-            born: vec![of(12, born), of(13, TableBirth { at: 1_200, level: 0 })],
-        }
-    }
-
-    pub(crate) fn sample_dates() -> VersionChange {
-        let mut dates = Dates::default();
-        for (through, at) in [(70, 1_700_000_000), (90, 1_700_000_100)] {
-            dates.note(Mark { through, at });
-        }
-        VersionChange::Dates(dates)
-    }
-
-    #[test]
-    fn every_change_round_trips() {
-        let account = VersionChange::Account(crate::stats::cumulative::tests::sample_account());
-        let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(VersionChange::KeyFormat);
-        let mark = VersionChange::ExpiryMark(u64::MAX);
-        let changed = VersionChange::ChangeSettings {
-            id: KeyspaceId(3),
-            settings: KeyspaceSettings::default().filter_bits(7),
-            changed: ChangedSettings::of_bits(5).unwrap(),
-        };
-        let merges = VersionChange::HasMerges;
-        let others = [account, sample_lifetimes(), sample_dates(), merges, mark, changed];
-        let keyspace = KeyspaceId(3);
-        let aging = [
-            VersionChange::Ttl { keyspace, millis: Some(60_000), zeroed_as: 70 },
-            VersionChange::Ttl { keyspace, millis: None, zeroed_as: 0 },
-            VersionChange::ExpiredThrough { keyspace, through: 60 },
-        ];
-        let edits = [VersionEdit::of(others), VersionEdit::of(formats), VersionEdit::of(aging)];
-        for edit in edits.into_iter().chain([sample_edit()]) {
-            assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
-        }
-    }
-
-    #[test]
-    fn every_way_to_arrange_tables_round_trips() {
-        let ratio = Ratio::of_hundredths(160);
-        let dedups =
-            [Dedup::None, Dedup::PerLevel { threshold: ratio }, Dedup::SpaceGoal { amp: ratio }];
-        for dedup in dedups {
-            let settings =
-                KeyspaceSettings::default().shape(Shape::Tiered { runs: 9 }).dedup(dedup);
-            let (merging, filtered) = (settings.merge("append"), settings.compaction_filter("odd"));
-            for settings in [settings, merging, filtered, merging.compaction_filter("odd")] {
-                let edit = VersionEdit::of([VersionChange::CreateKeyspace {
-                    id: KeyspaceId(3),
-                    name: "users".into(),
-                    settings,
-                    retention_seqno: None,
-                }]);
-                assert_eq!(VersionEdit::decode(&edit.encode()), Ok(edit));
-                let property = settings_property(&settings, KeyFormat::Mapped);
-                let read = read_settings_property(&property);
-                assert_eq!(read, Some((settings, KeyFormat::Mapped)));
-            }
-        }
-    }
-
-    #[test]
-    fn truncated_edits_are_refused_or_end_between_changes() {
-        let edit = sample_edit();
-        let bytes = edit.encode();
-        for len in 0..bytes.len() {
-            if let Ok(part) = VersionEdit::decode(&bytes[..len]) {
-                assert!(edit.changes.starts_with(&part.changes));
-            }
-        }
-    }
-
-    #[test]
-    fn unknown_changes_are_refused() {
-        for tag in [0, 11, 12, 31, 200] {
-            let refused = VersionEdit::decode(&[tag]).unwrap_err();
-            assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
-        }
-        assert!(VersionEdit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
-        assert!(VersionEdit::decode(&[KEY_FORMAT, 2]).unwrap_err().contains("malformed"));
-        assert!(VersionEdit::decode(&[CHANGE_SETTINGS, 3, 8]).unwrap_err().contains("malformed"));
-        assert!(VersionEdit::decode(&[NUMBERED, 1]).unwrap_err().contains("malformed"));
-        assert!(VersionEdit::decode(&[DATES, 1, 5]).unwrap_err().contains("malformed"));
-    }
-
-    #[test]
-    fn lifetimes_of_levels_that_are_not_there_are_refused() {
-        // Of a keyspace: one level's lives, nobody's; one table of a level.
-        for level in [6, 7] {
-            let is_level = level == 6;
-            let lives = VersionEdit::decode(&[LIFETIMES, 3, 1, level, 0, 0, 0]);
-            let born = VersionEdit::decode(&[LIFETIMES, 3, 0, 1, 12, 0, 9, level]);
-            assert_eq!([lives.is_ok(), born.is_ok()], [is_level; 2], "{level}");
-        }
-    }
-}
+pub(crate) mod tests;

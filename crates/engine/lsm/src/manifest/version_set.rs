@@ -264,6 +264,7 @@ impl VersionSet {
             }
             return Err(FailedInstall { error, is_undecided });
         }
+        let values_before = open.state.version.values.clone();
         open.state = state;
         self.edits.store(open.state.edits, Ordering::Release);
         // Before readers lose sight of them: counted twice rather than not at all.
@@ -276,6 +277,7 @@ impl VersionSet {
             change(view);
         });
         mark_obsolete(&version, &removed);
+        values_before.mark_obsolete(&version.values);
         Ok(())
     }
 

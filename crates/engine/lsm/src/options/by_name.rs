@@ -2,6 +2,7 @@
 //! from another language.
 
 use super::change::unknown;
+use super::separation::parse_separation;
 use super::settings::{KeyspaceSettings, Log, Recovery, Settings, SyncPolicy};
 use super::slow_call;
 use super::time_text::parse_time;
@@ -134,8 +135,16 @@ impl Settings {
 
 impl KeyspaceSettings {
     /// The names that [`KeyspaceSettings::set_by_name`] takes.
-    pub const NAMES: [&str; 7] =
-        ["shape", "dedup", "compression", "filter_bits", "merge", "compaction_filter", "ttl"];
+    pub const NAMES: [&str; 8] = [
+        "shape",
+        "dedup",
+        "compression",
+        "filter_bits",
+        "merge",
+        "compaction_filter",
+        "ttl",
+        "separation_threshold",
+    ];
 
     /// Sets the setting `name` to the value that `value` has as text. The value is checked when the
     /// keyspace is created.
@@ -148,6 +157,7 @@ impl KeyspaceSettings {
     /// | `filter_bits` | a number |
     /// | `merge`, `compaction_filter` | `none`, a name such as `add_i64` |
     /// | `ttl` | `none`, a time such as `90s`, `12h`, `7d` |
+    /// | `separation_threshold` | `none`, a size such as `4KiB` |
     ///
     /// # Errors
     /// Those of [`Settings::set_by_name`].
@@ -173,6 +183,9 @@ impl KeyspaceSettings {
                     "none" => None,
                     _ => Some(time(value).map_err(bad)?),
                 };
+            }
+            "separation_threshold" => {
+                self.separation_threshold = parse_separation(value).map_err(bad)?;
             }
             _ => return Err(unknown(name, &Self::NAMES, "a keyspace")),
         }
@@ -294,15 +307,16 @@ mod tests {
             ("merge", "add_i64", default().merge("add_i64")),
             ("compaction_filter", "old", default().compaction_filter("old")),
             ("ttl", "12h", default().ttl(Duration::from_secs(12 * 3600))),
+            ("separation_threshold", "4KiB", default().separation_threshold(4096)),
         ] {
             assert!(KeyspaceSettings::NAMES.contains(&name), "{name}");
             let of_default = set(&format!("default.{name}"), value);
             assert_eq!(of_default.default_keyspace, expected, "{name}={value}");
             let mut settings = of_default.default_keyspace;
-            for (name, value) in [("merge", "none"), ("compaction_filter", "none"), ("ttl", "none")]
-            {
-                settings.set_by_name(name, value).unwrap();
+            for name in ["merge", "compaction_filter", "ttl", "separation_threshold"] {
+                settings.set_by_name(name, "none").unwrap();
             }
+            assert_eq!(settings.separation_threshold, None);
             assert_eq!(
                 (settings.merge, settings.compaction_filter, settings.ttl),
                 (None, None, None)

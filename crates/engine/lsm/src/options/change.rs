@@ -3,6 +3,7 @@
 //! The settings of a keyspace belong to the database: a change of one is stored in the manifest. The
 //! others belong to the program that opens the database, and a change lasts until it closes.
 
+use super::separation::{parse_separation, separation_text};
 use super::settings::{KeyspaceSettings, SyncPolicy};
 use super::slow_call;
 use super::space_policy::Dedup;
@@ -77,6 +78,10 @@ pub enum KeyspaceChange {
     Dedup(Dedup),
     /// [`KeyspaceSettings::filter_bits`].
     FilterBits(u8),
+    /// [`KeyspaceSettings::separation_threshold`].
+    ///
+    /// Compaction moves values that tables hold to value files, and back as it reclaims space there.
+    SeparationThreshold(Option<u32>),
 }
 
 /// A setting of an open database that [`Db::set`](crate::Db::set) can change.
@@ -96,7 +101,7 @@ pub struct CurrentSetting {
 const OF_DATABASES: [&str; 5] =
     ["background_threads", "background_write_rate", "memory_bytes", "slow_call", "sync"];
 /// The names of the settings of a keyspace.
-const OF_KEYSPACES: [&str; 3] = ["compression", "dedup", "filter_bits"];
+const OF_KEYSPACES: [&str; 4] = ["compression", "dedup", "filter_bits", "separation_threshold"];
 
 impl SettingChange {
     /// Whether the change is stored in the database, and so outlasts this process.
@@ -118,11 +123,12 @@ impl SettingChange {
 
 impl KeyspaceChange {
     /// The changes that make a keyspace have these settings.
-    pub(crate) fn all_of(settings: &KeyspaceSettings) -> [KeyspaceChange; 3] {
+    pub(crate) fn all_of(settings: &KeyspaceSettings) -> [KeyspaceChange; 4] {
         [
             KeyspaceChange::Compression(settings.compression),
             KeyspaceChange::Dedup(settings.dedup),
             KeyspaceChange::FilterBits(settings.filter_bits),
+            KeyspaceChange::SeparationThreshold(settings.separation_threshold),
         ]
     }
 
@@ -132,6 +138,7 @@ impl KeyspaceChange {
             KeyspaceChange::Compression(compression) => settings.compression(compression),
             KeyspaceChange::Dedup(dedup) => settings.dedup(dedup),
             KeyspaceChange::FilterBits(bits) => settings.filter_bits(bits),
+            KeyspaceChange::SeparationThreshold(bytes) => settings.separation_threshold(bytes),
         }
     }
 
@@ -140,6 +147,7 @@ impl KeyspaceChange {
             KeyspaceChange::Compression(_) => 1,
             KeyspaceChange::Dedup(_) => 2,
             KeyspaceChange::FilterBits(_) => 4,
+            KeyspaceChange::SeparationThreshold(_) => 8,
         })
     }
 }
@@ -154,7 +162,7 @@ impl ChangedSettings {
 
     /// The set with this number. `None` if it names a setting that is not known here.
     pub(crate) fn of_bits(bits: u8) -> Option<Self> {
-        (bits < 8).then_some(ChangedSettings(bits))
+        (bits < 16).then_some(ChangedSettings(bits))
     }
 
     /// The set as a number.
@@ -210,6 +218,9 @@ impl fmt::Display for KeyspaceChange {
             KeyspaceChange::Compression(compression) => write!(f, "compression={compression}"),
             KeyspaceChange::Dedup(dedup) => write!(f, "dedup={dedup}"),
             KeyspaceChange::FilterBits(bits) => write!(f, "filter_bits={bits}"),
+            KeyspaceChange::SeparationThreshold(bytes) => {
+                write!(f, "separation_threshold={}", separation_text(*bytes))
+            }
         }
     }
 }
@@ -234,6 +245,9 @@ impl FromStr for SettingChange {
                     "filter_bits" => KeyspaceChange::FilterBits(
                         number()?.try_into().map_err(|_| bad(format!("{value} is above 32")))?,
                     ),
+                    "separation_threshold" => {
+                        KeyspaceChange::SeparationThreshold(parse_separation(value).map_err(bad)?)
+                    }
                     _ => return Err(unknown(setting, &OF_KEYSPACES, "a keyspace")),
                 };
             return Ok(SettingChange::Keyspace { name: keyspace.to_owned(), change });
@@ -383,7 +397,7 @@ mod tests {
         let both = bits.with(KeyspaceChange::Compression(Compression::None).changed());
         assert_eq!(kept(both), stored);
         assert_eq!(ChangedSettings::of_bits(both.bits()), Some(both));
-        assert_eq!(ChangedSettings::of_bits(8), None);
+        assert_eq!(ChangedSettings::of_bits(16), None);
         for change in KeyspaceChange::all_of(&stored) {
             let text = change.to_string();
             let names: Vec<_> = change.changed().names().collect();

@@ -12,6 +12,7 @@
 mod by_name;
 pub mod change;
 pub(crate) mod memory;
+pub(crate) mod separation;
 mod setters;
 pub mod settings;
 mod shape;

@@ -221,6 +221,13 @@ impl KeyspaceSettings {
         self.ttl = Some(ttl);
         self
     }
+
+    /// Sets the length in bytes from which on values are stored in value files. Default: `None`.
+    #[must_use]
+    pub fn separation_threshold(mut self, bytes: impl Into<Option<u32>>) -> Self {
+        self.separation_threshold = bytes.into();
+        self
+    }
 }
 
 #[cfg(test)]
@@ -257,7 +264,8 @@ mod tests {
             .filter_bits(12)
             .merge("max")
             .compaction_filter("odd")
-            .ttl(Duration::from_secs(60));
+            .ttl(Duration::from_secs(60))
+            .separation_threshold(4096);
         let keyspace = KeyspaceSettings {
             shape: Shape::Tiered { runs: 4 },
             dedup: Dedup::SpaceGoal { amp: crate::Ratio::of_hundredths(150) },
@@ -266,6 +274,7 @@ mod tests {
             merge: Some(OperatorName::new("max")),
             compaction_filter: Some(OperatorName::new("odd")),
             ttl: Some(Duration::from_secs(60)),
+            separation_threshold: Some(4096),
         };
         assert_eq!(default_keyspace, keyspace);
         let (window, max_bytes) = (Duration::from_secs(60), Some(1 << 20));

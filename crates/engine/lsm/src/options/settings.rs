@@ -2,6 +2,7 @@
 //! constants.
 
 use super::change::ChangedSettings;
+use super::separation::{check_separation, separation_text};
 pub use super::shape::Shape;
 use super::shape::check_window;
 use super::sizes::segments_ahead;
@@ -400,8 +401,8 @@ impl Settings {
 
 /// The settings of a keyspace, stored in the manifest when it is created.
 ///
-/// [`Db::set`](crate::Db::set) changes `compression`, `dedup` and `filter_bits` later; the others are
-/// fixed.
+/// [`Db::set`](crate::Db::set) changes `compression`, `dedup`, `filter_bits` and
+/// `separation_threshold` later; the others are fixed.
 ///
 /// Start from the defaults and set what differs with the builder methods.
 ///
@@ -453,6 +454,13 @@ pub struct KeyspaceSettings {
     /// At least a second, and not with a merge operator. [`Keyspace::set_ttl`](crate::Keyspace::set_ttl) changes it later: opening
     /// an existing keyspace does not.
     pub ttl: Option<Duration>,
+    /// The length in bytes from which on values are stored in value files. Default: `None`, and tables
+    /// hold all values.
+    ///
+    /// Compaction then rewrites keys and places, and long values only to reclaim space. A read of such a
+    /// value costs one more read of the device. Entries with a time to live of their own and operands of
+    /// merges stay in tables. Not with a space-amplification limit.
+    pub separation_threshold: Option<u32>,
 }
 
 /// The shortest time to live of a keyspace: expiry by age is checked once in it.
@@ -478,6 +486,7 @@ impl Default for KeyspaceSettings {
             merge: None,
             compaction_filter: None,
             ttl: None,
+            separation_threshold: None,
         }
     }
 }
@@ -492,6 +501,7 @@ impl KeyspaceSettings {
     ) -> Option<String> {
         let asked = changed.kept(*self, stored);
         let name = |name: Option<OperatorName>| name.map_or("none".to_owned(), String::from);
+        let threshold = separation_text;
         let pairs = [
             ("shape", stored.shape.to_string(), asked.shape.to_string()),
             ("dedup", stored.dedup.to_string(), asked.dedup.to_string()),
@@ -499,12 +509,23 @@ impl KeyspaceSettings {
             ("filter_bits", stored.filter_bits.to_string(), asked.filter_bits.to_string()),
             ("merge operator", name(stored.merge), name(asked.merge)),
             ("compaction filter", name(stored.compaction_filter), name(asked.compaction_filter)),
+            (
+                "separation_threshold",
+                threshold(stored.separation_threshold),
+                threshold(asked.separation_threshold),
+            ),
         ];
         let differing = pairs.into_iter().filter(|(_, stored, asked)| stored != asked);
         let texts: Vec<String> = differing
             .map(|(name, stored, asked)| format!("{name} is {stored}, not {asked}"))
             .collect();
         (!texts.is_empty()).then(|| texts.join("; "))
+    }
+
+    /// Returns these settings with those of `stored` that have changes of their own in the manifest.
+    pub(crate) fn with_separate_changes_of(self, stored: &KeyspaceSettings) -> KeyspaceSettings {
+        let KeyspaceSettings { merge, compaction_filter, ttl, separation_threshold, .. } = *stored;
+        KeyspaceSettings { merge, compaction_filter, ttl, separation_threshold, ..self }
     }
 
     /// Whether there is a limit to the space that the keyspace takes.
@@ -543,6 +564,7 @@ impl KeyspaceSettings {
             });
         }
         self.ttl.map_or(Ok(()), |ttl| check_ttl(ttl, self.merge))?;
+        check_separation(self.separation_threshold, self.has_space_goal())?;
         within("filter_bits", self.filter_bits as usize, 0, 32)
     }
 }

@@ -3,10 +3,12 @@
 use crate::fold::filtering::ValueFilter;
 use crate::fold::merger::Merger;
 use crate::options::settings::KeyspaceSettings;
+use crate::version::ValueFiles;
 use crate::version::aging::Expired;
 use esker_base::Seqno;
 use esker_storage::Storage;
 use esker_table::{BlockCache, Origin};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -42,6 +44,10 @@ pub struct JobContext<'a> {
     pub sample_level: u8,
     /// How much the database is expected to write while they live, if that is known.
     pub expected_lifetime: Option<u64>,
+    /// The value files that inputs refer to.
+    pub values: ValueFiles,
+    /// Those of them whose live values are written anew.
+    pub collected: BTreeSet<u64>,
     /// What they say of where they come from.
     pub origin: Option<Arc<Origin>>,
 }

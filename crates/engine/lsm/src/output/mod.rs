@@ -7,6 +7,8 @@
 //! priority, `write_limiter` limits the rate of writes in each `rate_limited_file`, and `job_context` is
 //! what a compaction needs from the engine.
 //!
+//! `value_output` writes value files.
+//!
 //! A version that a snapshot can see is never dropped.
 
 pub(crate) mod filter_allocation;
@@ -17,5 +19,6 @@ pub mod output_files;
 pub mod range_del_aggregator;
 pub(crate) mod rate_limited_file;
 pub mod snapshot_stripes;
+pub mod value_output;
 pub mod version_filter;
 pub(crate) mod write_limiter;

@@ -14,10 +14,13 @@
 //! identify the operands that are in it. If the operator is missing or fails, all
 //! stay as they are: nothing is lost, and a read gets the error.
 
+use super::output_files::add;
+use super::value_output::ValueOutput;
 use super::version_filter::{Asked, Decision, VersionFilter};
 use crate::fold::combining::{Combined, Combining};
 use crate::fold::expiry::living;
 use crate::fold::merger::Merger;
+use crate::fold::values::Values;
 use crate::fold::{Verdict, verdict};
 use crate::user_keys::KeyFormat;
 use esker_base::{EntryCursor, Kind, Result, Seqno};
@@ -46,7 +49,7 @@ struct KeyOutput {
 pub(super) fn write_key<C: EntryCursor + ?Sized>(
     writer: &mut TableWriter<'_>,
     cursor: &mut C,
-    fold: &mut VersionFilter,
+    (fold, values): (&mut VersionFilter, &mut ValueOutput<'_>),
     (versions_in, versions_out): (&mut u64, &mut u64),
 ) -> Result<()> {
     let none = || Merger::new("", None, None, KeyFormat::AsGiven);
@@ -65,13 +68,13 @@ pub(super) fn write_key<C: EntryCursor + ?Sized>(
         // A rebuild may meet a version in a table and in a log.
         let seqno = cursor.seqno();
         if seqno < std::mem::replace(&mut newer, seqno) {
-            out.add(fold, (seqno, cursor.kind(), cursor.value()))?;
+            out.add((fold, values), (seqno, cursor.kind(), cursor.value()))?;
         }
         cursor.next()?;
     }
     out.close_without_base(fold);
     for (seqno, kind, value) in &out.versions {
-        writer.add(&out.key, *seqno, *kind, value)?;
+        add(writer, values, &out.key, (*seqno, *kind, value))?;
         fold.keep_key();
         *versions_out += 1;
     }
@@ -86,7 +89,11 @@ impl KeyOutput {
         Ok(())
     }
 
-    fn add(&mut self, fold: &mut VersionFilter, version: (Seqno, Kind, &[u8])) -> Result<()> {
+    fn add(
+        &mut self,
+        (fold, values): (&mut VersionFilter, &ValueOutput<'_>),
+        version: (Seqno, Kind, &[u8]),
+    ) -> Result<()> {
         let (seqno, kind, value) = version;
         let (stripe, is_covered) = fold.stripe_of(seqno);
         match &mut self.open {
@@ -94,9 +101,15 @@ impl KeyOutput {
                 Verdict::Operand => {
                     open.operands.push_older(&self.merger, &self.key, version)?;
                 }
-                Verdict::Value => self.close(fold, Some(value), Some((seqno, kind))),
+                Verdict::Value => self.close(fold, Some((value, value)), Some((seqno, kind))),
+                Verdict::Separated => match values.read(value) {
+                    Ok(base) => self.close(fold, Some((&base, value)), Some((seqno, kind))),
+                    // Readers get the error, and all stays for a repair.
+                    Err(error) if error.is_corruption() => self.close_over(version),
+                    Err(error) => return Err(error),
+                },
                 Verdict::Expiring if living(value, &fold.now).is_some() => {
-                    self.close_over_expiring(seqno, value);
+                    self.close_over(version);
                 }
                 Verdict::Expiring => self.close(fold, None, Some((seqno, Kind::Delete))),
                 Verdict::Absent if is_covered => self.close(fold, None, None),
@@ -120,23 +133,27 @@ impl KeyOutput {
         Ok(())
     }
 
-    /// Merges the open stripe on its base. `version` is the base's own, if it has one.
+    /// Merges the open stripe on its base, a value and what is stored of it. `version` is the base's own,
+    /// if it has one.
     fn close(
         &mut self,
         fold: &mut VersionFilter,
-        base: Option<&[u8]>,
+        base: Option<(&[u8], &[u8])>,
         version: Option<(Seqno, Kind)>,
     ) {
         let Some(OpenStripe { stripe, operands }) = self.open.take() else { return };
         let everybody_sees_it = fold.everybody_sees(stripe);
-        if let Ok(value) = self.merger.merge_all(&self.key, base, &operands.oldest_first()) {
+        if let Ok(value) =
+            self.merger.merge_all(&self.key, base.map(|(value, _)| value), &operands.oldest_first())
+        {
             self.push_folded(fold, stripe, (operands.newest(), value));
             return;
         }
         self.keep(operands);
+        let stored = base.map_or(&[][..], |(_, stored)| stored);
         let stays = |kind| base.is_some() || (!everybody_sees_it && kind == Kind::Delete);
         if let Some((seqno, kind)) = version.filter(|(_, kind)| stays(*kind)) {
-            self.versions.push((seqno, kind, base.unwrap_or_default().to_vec()));
+            self.versions.push((seqno, kind, stored.to_vec()));
         }
     }
 
@@ -159,11 +176,11 @@ impl KeyOutput {
         }
     }
 
-    /// Ends the open stripe, whose operands outlive their base.
-    fn close_over_expiring(&mut self, seqno: Seqno, value: &[u8]) {
+    /// Ends the open stripe, whose operands stay with their base.
+    fn close_over(&mut self, (seqno, kind, value): (Seqno, Kind, &[u8])) {
         let Some(OpenStripe { operands, .. }) = self.open.take() else { return };
         self.keep(operands);
-        self.versions.push((seqno, Kind::ExpiringPut, value.to_vec()));
+        self.versions.push((seqno, kind, value.to_vec()));
     }
 
     /// Ends the open stripe, of which no base was met.

@@ -3,11 +3,14 @@
 use super::job_context::JobContext;
 use super::operand_output;
 use super::rate_limited_file::RateLimitedFile;
+use super::value_output::{CreatedFile, Stored, ValueOutput};
 use super::version_filter::{Asked, Decision, VersionFilter};
-use crate::version::{TableId, TableMeta, table_file_name};
-use esker_base::{EntryCursor, Error, Kind, RangeTombstone, Result, WriteHint};
+use crate::fold::values::Values;
+use crate::version::{LEVELS, TableId, TableMeta, table_file_name, value_file_name};
+use esker_base::{EntryCursor, Error, Kind, RangeTombstone, Result, Seqno, WriteHint};
 use esker_storage::WritableFile;
 use esker_table::{Origin, TableInfo, TableOptions, TableWriter};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,9 +21,10 @@ pub fn write_table(
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
     fold: &mut VersionFilter,
+    values: &mut ValueOutput<'_>,
 ) -> Result<Option<TableMeta>> {
     fold.set_tombstones(tombstones);
-    let filled = fill(&mut writer, cursor, fold, |_, _| SplitDecision::Add)?;
+    let filled = fill(&mut writer, cursor, fold, values, |_, _| SplitDecision::Add)?;
     finish(writer, fold, filled.versions_out, None, None)
 }
 
@@ -30,7 +34,7 @@ pub fn write_table(
 pub fn write_cut_tables<'f>(
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
-    fold: &mut VersionFilter,
+    (fold, values): (&mut VersionFilter, &mut ValueOutput<'_>),
     cuts: &[Vec<u8>],
     origin: &Arc<Origin>,
     mut create: impl FnMut() -> Result<(Box<dyn WritableFile + 'f>, TableOptions)>,
@@ -47,7 +51,7 @@ pub fn write_cut_tables<'f>(
         }
         let (mut file, options) = create()?;
         let mut writer = TableWriter::new(&mut *file, options).with_origin(Some(origin.clone()));
-        let filled = fill(&mut writer, cursor, fold, |_, key| match is_after(key) {
+        let filled = fill(&mut writer, cursor, fold, values, |_, key| match is_after(key) {
             true => SplitDecision::Cut,
             false => SplitDecision::Add,
         })?;
@@ -82,6 +86,7 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
     writer: &mut TableWriter<'_>,
     cursor: &mut C,
     fold: &mut VersionFilter,
+    values: &mut ValueOutput<'_>,
     mut next: impl FnMut(&TableWriter<'_>, &[u8]) -> SplitDecision,
 ) -> Result<FinishedTable> {
     let mut filled = FinishedTable::default();
@@ -99,7 +104,7 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
         match fold.judge(cursor.seqno(), kind, cursor.value()) {
             Decision::Drop => {}
             Decision::Keep(seqno) => {
-                writer.add(key, seqno, kind, cursor.value())?;
+                add(writer, values, key, (seqno, kind, cursor.value()))?;
                 filled.versions_out += 1;
             }
             Decision::Delete(seqno) => {
@@ -107,10 +112,13 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
                 filled.versions_out += 1;
             }
             Decision::Ask(seqno) => {
-                let version = (cursor.seqno(), kind, cursor.value());
-                match fold.ask(key, version) {
-                    Asked::Keep => writer.add(key, seqno, kind, cursor.value())?,
-                    Asked::Replace(stored) => writer.add(key, seqno, kind, &stored)?,
+                let (asked_kind, asked) =
+                    ask(fold, values, key, (cursor.seqno(), kind, cursor.value()))?;
+                match asked {
+                    Asked::Keep => add(writer, values, key, (seqno, kind, cursor.value()))?,
+                    Asked::Replace(stored) => {
+                        add(writer, values, key, (seqno, asked_kind, &stored))?;
+                    }
                     Asked::Delete => writer.add(key, cursor.seqno(), Kind::Delete, b"")?,
                     Asked::Drop => {
                         cursor.next()?;
@@ -121,13 +129,51 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
             }
             Decision::Operand => {
                 let FinishedTable { versions_in, versions_out } = &mut filled;
-                operand_output::write_key(writer, cursor, fold, (versions_in, versions_out))?;
+                operand_output::write_key(
+                    writer,
+                    cursor,
+                    (fold, values),
+                    (versions_in, versions_out),
+                )?;
                 continue;
             }
         }
         cursor.next()?;
     }
     Ok(filled)
+}
+
+/// What the compaction filter makes of a version, and of which kind another value is stored.
+#[cold]
+fn ask(
+    fold: &mut VersionFilter,
+    values: &ValueOutput<'_>,
+    key: &[u8],
+    (seqno, kind, value): (Seqno, Kind, &[u8]),
+) -> Result<(Kind, Asked)> {
+    if kind != Kind::Separated {
+        return Ok((kind, fold.ask(key, (seqno, kind, value))));
+    }
+    match values.read(value) {
+        Ok(value) => Ok((Kind::Put, fold.ask(key, (seqno, Kind::Put, &value)))),
+        // Readers get the error.
+        Err(error) if error.is_corruption() => Ok((kind, Asked::Keep)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Adds a version to a table, with its value or the value's place.
+#[inline]
+pub(super) fn add(
+    writer: &mut TableWriter<'_>,
+    values: &mut ValueOutput<'_>,
+    key: &[u8],
+    (seqno, kind, value): (Seqno, Kind, &[u8]),
+) -> Result<()> {
+    match values.stored(kind, value)? {
+        Stored::AsItIs => writer.add(key, seqno, kind, value),
+        Stored::Other(kind, value) => writer.add(key, seqno, kind, &value),
+    }
 }
 
 /// Ends a table of `versions` versions with the range tombstones that the fold keeps in
@@ -160,12 +206,35 @@ pub(crate) fn table_meta(info: TableInfo, last_key: &[u8]) -> TableMeta {
 /// The output files of a compaction. Those that were not kept when this is dropped are removed.
 pub(crate) struct OutputFiles<'a> {
     context: &'a JobContext<'a>,
-    names: Vec<String>,
+    names: Names,
+}
+
+/// The names of output files.
+type Names = Arc<Mutex<Vec<String>>>;
+
+/// The hint for a value file: it lives longer than the tables of the last level.
+pub(crate) fn value_file_hint() -> WriteHint {
+    WriteHint::table(LEVELS as u8 - 1)
+}
+
+fn create_limited<'a>(
+    context: &'a JobContext<'a>,
+    names: &Names,
+    name: String,
+    hint: WriteHint,
+) -> Result<impl WritableFile + use<'a>> {
+    let file = context.storage.create(&name, hint)?;
+    names.lock().push(name);
+    let grant = move |bytes| match context.cancelled.load(Ordering::Relaxed) {
+        true => Err(Error::Closed),
+        false => Ok((context.throttle)(bytes)),
+    };
+    Ok(RateLimitedFile { file, grant })
 }
 
 impl<'a> OutputFiles<'a> {
     pub fn new(context: &'a JobContext<'a>) -> Self {
-        OutputFiles { context, names: Vec::new() }
+        OutputFiles { context, names: Names::default() }
     }
 
     /// Creates the next file, for `options`, whose file id is set here.
@@ -173,38 +242,42 @@ impl<'a> OutputFiles<'a> {
         options.file_id = (self.context.next_file_id)();
         let name = table_file_name(options.file_id);
         let hint = WriteHint::table(options.level).living(self.context.expected_lifetime);
-        let file = self.context.storage.create(&name, hint)?;
-        self.names.push(name);
-        let context = self.context;
-        let grant = move |bytes| match context.cancelled.load(Ordering::Relaxed) {
-            true => Err(Error::Closed),
-            false => Ok((context.throttle)(bytes)),
-        };
-        Ok(RateLimitedFile { file, grant })
+        create_limited(self.context, &self.names, name, hint)
     }
 
-    /// Removes the file created last, into which nothing was written.
-    pub fn discard_last(&mut self) -> Result<()> {
-        if let Some(name) = self.names.last() {
-            self.context.storage.remove(name)?;
-            self.names.pop();
+    /// Creates value files, which are of these files, too.
+    pub fn value_files(&self) -> impl FnMut() -> Result<CreatedFile<'a>> + use<'a> {
+        let (context, names) = (self.context, self.names.clone());
+        move || {
+            let id = (context.next_file_id)();
+            let hint = value_file_hint();
+            let file = create_limited(context, &names, value_file_name(id), hint)?;
+            Ok((id, Box::new(file)))
         }
+    }
+
+    /// Removes the table file with this ID, into which nothing was written.
+    pub fn discard(&mut self, file: u64) -> Result<()> {
+        let name = table_file_name(file);
+        self.context.storage.remove(&name)?;
+        self.names.lock().retain(|other| *other != name);
         Ok(())
     }
 
     /// Makes the files' names survive power loss, and leaves the files alone from then on.
     pub fn keep(&mut self) -> Result<()> {
-        if !self.names.is_empty() {
+        let mut names = self.names.lock();
+        if !names.is_empty() {
             self.context.storage.sync_names()?;
         }
-        self.names.clear();
+        names.clear();
         Ok(())
     }
 }
 
 impl Drop for OutputFiles<'_> {
     fn drop(&mut self) {
-        for name in &self.names {
+        for name in &*self.names.lock() {
             // A file that cannot be removed now is found unused, and removed, at the next open.
             let _ = self.context.storage.remove(name);
         }

@@ -192,7 +192,7 @@ impl VersionFilter {
         }
         let everybody_sees_it = self.everybody_sees(stripe);
         let is_dead = match verdict(kind, || self.expired.has(seqno)) {
-            Verdict::Value => false,
+            Verdict::Value | Verdict::Separated => false,
             Verdict::Absent => true,
             Verdict::Operand => return Decision::Operand,
             Verdict::Expiring => living(value, &self.now).is_none(),

@@ -62,10 +62,10 @@ struct Slot {
     scan: u32,
 }
 
-/// Whether only the walk decides such a version: it folds operands, and has the time.
+/// Whether only the walk decides such a version: it folds operands, reads value files and has the time.
 #[inline]
 fn is_for_walk(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Operand | Verdict::Expiring)
+    matches!(verdict, Verdict::Operand | Verdict::Expiring | Verdict::Separated)
 }
 
 impl BlockMerge {
@@ -148,7 +148,7 @@ impl BlockMerge {
             if scan.is_decided() {
                 match verdict(scan.kind(), || false) {
                     Verdict::Value => return true,
-                    Verdict::Operand | Verdict::Expiring => return false,
+                    Verdict::Operand | Verdict::Expiring | Verdict::Separated => return false,
                     Verdict::Absent => {}
                 }
             }
@@ -185,7 +185,9 @@ impl BlockMerge {
             if self.top().is_decided() {
                 match self.verdict() {
                     Verdict::Value => return Ok(Moved::Entry),
-                    Verdict::Operand | Verdict::Expiring => return Ok(Moved::Lost),
+                    Verdict::Operand | Verdict::Expiring | Verdict::Separated => {
+                        return Ok(Moved::Lost);
+                    }
                     Verdict::Absent => {}
                 }
             }

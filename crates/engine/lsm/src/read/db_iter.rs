@@ -20,6 +20,7 @@ use super::skip::{self, Passed};
 use super::source::{self, PinnedView, Source};
 use crate::fold::expiry::{ExpiryClock, living};
 use crate::fold::key_fold::Fold;
+use crate::fold::values::Values;
 use crate::fold::{Merges, Verdict, verdict};
 use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
@@ -45,7 +46,7 @@ enum IterState {
     OnVersion,
     /// On an entry; the merge is before all versions of its key, and the entry is in the buffers.
     Before,
-    /// On an entry that was folded, or that expires, which is in the buffers; the merge is at a version
+    /// On an entry that was folded, that expires, or that has its value in a value file, which is in the buffers; the merge is at a version
     /// of its key, or of a greater key, or at the end.
     Folded,
 }
@@ -216,7 +217,8 @@ impl DbIter {
                 Some(note) => add_note(&mut fold, note, &self.time),
                 None => {
                     let (seqno, kind) = (self.merge.seqno(), self.merge.kind());
-                    fold.add(seqno, kind, self.merge.value(), &*self.time)
+                    let values = &self.view.version().values;
+                    fold.add(seqno, kind, self.merge.value(), &*self.time, values)
                 }
             }?;
             self.merge.next()?;
@@ -243,6 +245,14 @@ impl DbIter {
         found.is_some()
     }
 
+    /// Takes the value of the version at the merge, which is in a value file.
+    #[cold]
+    fn take_separated(&mut self) -> Result<()> {
+        self.value = self.view.version().values.read(self.merge.value())?;
+        self.expires = false;
+        Ok(())
+    }
+
     /// Goes forward from the version that the merge is on, which is the newest of its key or
     /// newer than the snapshot, to the next entry.
     fn find_next_user_entry(&mut self) -> Result<()> {
@@ -264,6 +274,13 @@ impl DbIter {
                 }
                 Verdict::Operand => {
                     self.fold()?;
+                    self.stand = IterState::Folded;
+                    return Ok(());
+                }
+                Verdict::Separated => {
+                    self.take_separated()?;
+                    self.key.clear();
+                    self.key.extend_from_slice(self.merge.key());
                     self.stand = IterState::Folded;
                     return Ok(());
                 }
@@ -297,20 +314,23 @@ impl DbIter {
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
             let (mut found, mut steps) = (false, 0);
+            // Whether the buffer has the place of the value: older versions are met first.
+            let mut is_separated = false;
             while self.merge.valid() && self.merge.key() == &self.key[..] {
                 if steps == skip::STEPS {
-                    found = self.find_newest_of_key()?;
+                    (found, is_separated) = (self.find_newest_of_key()?, false);
                     break;
                 }
                 steps += 1;
                 if self.merge.seqno() <= self.snapshot {
                     let verdict = self.verdict();
                     if verdict == Verdict::Operand {
-                        found = self.find_newest_of_key()?;
+                        (found, is_separated) = (self.find_newest_of_key()?, false);
                         break;
                     }
+                    is_separated = verdict == Verdict::Separated;
                     found = match verdict {
-                        Verdict::Value => {
+                        Verdict::Value | Verdict::Separated => {
                             self.value.clear();
                             self.value.extend_from_slice(self.merge.value());
                             self.expires = false;
@@ -321,6 +341,9 @@ impl DbIter {
                     };
                 }
                 self.merge.prev()?;
+            }
+            if is_separated {
+                self.value = self.view.version().values.read(&self.value)?;
             }
             if found {
                 self.stand = IterState::Before;
@@ -350,11 +373,12 @@ impl DbIter {
                 self.value.extend_from_slice(self.merge.value());
                 self.expires = false;
             }
+            Verdict::Separated => self.take_separated()?,
             Verdict::Operand => self.fold()?,
             Verdict::Expiring | Verdict::Absent => {}
         }
         let found = match verdict {
-            Verdict::Value | Verdict::Operand => true,
+            Verdict::Value | Verdict::Separated | Verdict::Operand => true,
             Verdict::Expiring => self.take_living(),
             Verdict::Absent => false,
         };

@@ -12,12 +12,14 @@ use super::expiring::living;
 use super::lookup::LookupKey;
 pub(crate) use super::lookup::ReadTier;
 use super::merged_get::merged_get;
+use super::separated::TieredValues;
 use crate::fold::expiry::BEHIND_EXPIRY;
+use crate::fold::values::Values;
 use crate::fold::{Verdict, verdict};
 use crate::stats::table_reads::ReadCost;
 use crate::tree::Tree;
 use crate::version::readers::super_version::SuperVersion;
-use crate::version::{KeyspaceVersion, Run};
+use crate::version::{KeyspaceVersion, Run, ValueFiles};
 use esker_api::Value;
 use esker_base::operation_cost::count;
 use esker_base::{EntryCursor, Error, KeyspaceId, Result, Seqno, hash64};
@@ -58,7 +60,8 @@ pub(crate) fn get(
         InMemory::Decided(value) => Ok(value),
         InMemory::Operand => merged_get(tree, view, tables, sought, patience),
         InMemory::Below(deleted_below) => {
-            match get_from_tables(tree, tables, sought, deleted_below, patience)? {
+            let tables_of = (&**tables, &view.version.values);
+            match get_from_tables(tree, tables_of, sought, deleted_below, patience)? {
                 InTables::Decided(found) => Ok(fill(tree, view, sought, found)),
                 InTables::Expiring(value) => Ok(value),
                 InTables::Operand => merged_get(tree, view, tables, sought, patience),
@@ -157,7 +160,7 @@ fn get_from_memtable(
         let found = memtable.get(keyspace, key, hash, snapshot)?;
         return Some(Ok(match verdict(found.kind, || found.seqno < deleted_below) {
             Verdict::Value => InMemory::Decided(Some(Value::from(found.value))),
-            Verdict::Absent => InMemory::Decided(None),
+            Verdict::Absent | Verdict::Separated => InMemory::Decided(None),
             Verdict::Operand => InMemory::Operand,
             Verdict::Expiring => return Some(expiring(tree, found.value, patience)),
         }));
@@ -175,7 +178,7 @@ fn get_from_memtable(
                 copies.record_pmem_read(keyspace, key, hash, found.seqno, found.value);
                 InMemory::Decided(Some(Value::from(found.value)))
             }
-            Verdict::Absent => InMemory::Decided(None),
+            Verdict::Absent | Verdict::Separated => InMemory::Decided(None),
             Verdict::Operand => InMemory::Operand,
             Verdict::Expiring => return Some(expiring(tree, found.value, patience)),
         },
@@ -190,13 +193,13 @@ fn expiring(tree: &Tree, stored: &[u8], patience: ReadTier) -> Result<InMemory> 
 
 fn get_from_tables(
     tree: &Tree,
-    keyspace: &KeyspaceVersion,
+    (keyspace, values): (&KeyspaceVersion, &ValueFiles),
     sought: LookupKey<'_>,
     deleted_below: Seqno,
     patience: ReadTier,
 ) -> Result<InTables> {
     let LookupKey { key, snapshot, .. } = sought;
-    let mut search = TableSearch::new(deleted_below);
+    let mut search = TableSearch::new(deleted_below, values);
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
         let decided =
             search.visit(tree, run, sought, patience, |table, loaded| match patience {
@@ -236,16 +239,17 @@ pub(super) enum InTables {
 
 /// The search for a key in run after run, newest first.
 #[derive(Clone, Copy)]
-pub(super) struct TableSearch {
+pub(super) struct TableSearch<'a> {
     /// Versions older than this are deleted.
     deleted_below: Seqno,
     cost: ReadCost,
+    values: &'a ValueFiles,
 }
 
-impl TableSearch {
+impl<'a> TableSearch<'a> {
     #[inline]
-    pub(super) fn new(deleted_below: Seqno) -> Self {
-        TableSearch { deleted_below, cost: ReadCost::default() }
+    pub(super) fn new(deleted_below: Seqno, values: &'a ValueFiles) -> Self {
+        TableSearch { deleted_below, cost: ReadCost::default(), values }
     }
 
     /// Looks for the key in `run`. Returns `Some` if the run decides. `find` looks into a table that
@@ -282,6 +286,11 @@ impl TableSearch {
         let is_covered = || found.seqno < self.deleted_below || expired.has(found.seqno);
         Ok(Some(match verdict(found.kind, is_covered) {
             Verdict::Value => InTables::Decided(Some((found.seqno, value_of(found.value)))),
+            Verdict::Separated => {
+                let values = TieredValues { values: self.values, patience };
+                let value = values.read(found.value.bytes())?;
+                InTables::Decided(Some((found.seqno, value.into())))
+            }
             Verdict::Absent => InTables::Decided(None),
             Verdict::Operand => InTables::Operand,
             Verdict::Expiring => {

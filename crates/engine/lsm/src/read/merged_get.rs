@@ -6,13 +6,15 @@
 use super::expiring::keep_expiries;
 use super::get::may_contain;
 use super::lookup::{LookupKey, ReadTier};
+use super::separated::TieredValues;
 use crate::fold::expiry::ExpiryClock;
 use crate::fold::hot::{HotValue, MANY, looks};
 use crate::fold::key_fold::Fold;
+use crate::fold::values::NoValueFiles;
 use crate::fold::{Verdict, verdict};
 use crate::tree::Tree;
 use crate::version::readers::super_version::SuperVersion;
-use crate::version::{KeyspaceVersion, Run};
+use crate::version::{KeyspaceVersion, Run, ValueFiles};
 use esker_api::{Value, WriteBatch};
 use esker_base::operation_cost::count;
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
@@ -39,7 +41,7 @@ pub(super) fn merged_get(
         if fold.is_done() {
             break;
         }
-        fold_run(tree, run, sought, patience, &mut fold)?;
+        fold_run(tree, (run, &view.version.values), sought, patience, &mut fold)?;
     }
     keep_expiries(tree, patience)?;
     let until = fold.until();
@@ -71,7 +73,7 @@ fn fold_memtables(
         memtable.visit_versions(keyspace, key, hash, snapshot, |found| {
             added = match note.filter(|note| found.seqno <= note.seqno) {
                 Some(note) => add_note(fold, note, &tree.time),
-                None => fold.add(found.seqno, found.kind, found.value, &*tree.time),
+                None => fold.add(found.seqno, found.kind, found.value, &*tree.time, &NoValueFiles),
             };
             match fold.is_done() || added.is_err() {
                 true => ControlFlow::Break(()),
@@ -90,8 +92,8 @@ fn fold_memtables(
 /// Adds the fold of all versions up to a note.
 pub(super) fn add_note(fold: &mut Fold, note: &HotValue, time: &ExpiryClock) -> Result<()> {
     match &note.value {
-        Some(value) => fold.add(note.seqno, Kind::Put, value, time)?,
-        None => fold.add(note.seqno, Kind::Delete, b"", time)?,
+        Some(value) => fold.add(note.seqno, Kind::Put, value, time, &NoValueFiles)?,
+        None => fold.add(note.seqno, Kind::Delete, b"", time, &NoValueFiles)?,
     }
     fold.expire_at(note.until);
     Ok(())
@@ -100,7 +102,7 @@ pub(super) fn add_note(fold: &mut Fold, note: &HotValue, time: &ExpiryClock) -> 
 /// Adds what `run` has of the key.
 fn fold_run(
     tree: &Tree,
-    run: &Run,
+    (run, values): (&Run, &ValueFiles),
     sought: LookupKey<'_>,
     patience: ReadTier,
     fold: &mut Fold,
@@ -125,7 +127,8 @@ fn fold_run(
             ReadTier::MemoryOnly => table.try_find(key, through)?,
         };
         let Some(found) = found else { return Ok(()) };
-        fold.add(found.seqno, found.kind, found.value.bytes(), &*tree.time)?;
+        let values = TieredValues { values, patience };
+        fold.add(found.seqno, found.kind, found.value.bytes(), &*tree.time, &values)?;
         match found.seqno.checked_sub(1) {
             Some(older) if !fold.is_done() => through = older,
             _ => return Ok(()),

@@ -18,5 +18,6 @@ pub(crate) mod lookup;
 pub(crate) mod merged_get;
 pub mod merging_iter;
 pub(crate) mod multi_get;
-pub(crate) mod skip;
+pub(crate) mod separated;
+mod skip;
 pub(crate) mod source;

@@ -27,7 +27,7 @@ struct Waiting<'a> {
     /// Its place among the results.
     at: usize,
     sought: LookupKey<'a>,
-    search: TableSearch,
+    search: TableSearch<'a>,
     /// The runs that are passed.
     passed: usize,
 }
@@ -61,7 +61,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
 
 fn get_group<'a>(
     tree: &Tree,
-    view: &SuperVersion,
+    view: &'a SuperVersion,
     tables: &KeyspaceVersion,
     runs: &[&Arc<Run>],
     keys: impl Iterator<Item = LookupKey<'a>>,
@@ -72,7 +72,7 @@ fn get_group<'a>(
             Ok(InMemory::Decided(value)) => Ok(value),
             Ok(InMemory::Operand) => merged_get(tree, view, tables, sought, ReadTier::MayBlock),
             Ok(InMemory::Below(deleted_below)) => {
-                let search = TableSearch::new(deleted_below);
+                let search = TableSearch::new(deleted_below, &view.version.values);
                 waiting.push(Waiting { at, sought, search, passed: 0 });
                 // Until a table says more.
                 Ok(None)

@@ -25,7 +25,7 @@ use crate::manifest::manifest_state::{LogRecord, ManifestState};
 use crate::manifest::manifest_tail;
 use crate::manifest::version_edit::LogEnd;
 use crate::parallel;
-use crate::version::{TableMeta, parse_table_file_name, table_file_name};
+use crate::version::{TableMeta, parse_data_file_name, table_file_name};
 use esker_base::{Background, Error, Result, Seqno};
 use esker_memtable::{MemTable, ScanEnd, ScanResult};
 use esker_storage::{ReadableFile, Storage};
@@ -51,7 +51,7 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<DirectoryState> {
         matches!(name, "LOCK" | "CURRENT.new") || parse_manifest_file_name(name).is_some()
     };
     let data =
-        |name: &str| parse_table_file_name(name).is_some() || parse_log_file_name(name).is_some();
+        |name: &str| parse_data_file_name(name).is_some() || parse_log_file_name(name).is_some();
     let names = storage.list()?;
     let dir = storage.describe();
     if names.iter().any(|name| name == RESTORING) {

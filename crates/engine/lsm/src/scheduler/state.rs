@@ -33,7 +33,7 @@ pub(crate) enum Job {
     Sync(Seqno),
     Compact(CompactionPlan),
     /// Of a merge that was deferred.
-    Install(CompactionOutput),
+    Install(Box<CompactionOutput>),
     /// Of these keyspaces, entries have expired up to these seqnos.
     Expire(Vec<(KeyspaceId, Seqno)>),
     /// Tries tables again whose reads failed.
@@ -178,7 +178,7 @@ impl SchedulerState {
         self.is_compacting = true;
         self.deferred.begin_install();
         self.lane(JobClass::Compaction).running += 1;
-        Job::Install(merged)
+        Job::Install(Box::new(merged))
     }
 
     /// Takes up a plan, by a lane or by a caller.

@@ -1,7 +1,7 @@
-//! A storage that knows how much its table files take, at every point in time: those in use, those that
+//! A storage that knows how much its table and value files take, at every point in time: those in use, those that
 //! nothing refers to any more and that wait for their last reader, and those still being written.
 
-use crate::version::parse_table_file_name;
+use crate::version::parse_data_file_name;
 use esker_base::{Result, WriteHint};
 use esker_storage::{FileSystemWrapper, ReadableFile, Storage, WritableFile};
 use parking_lot::Mutex;
@@ -58,7 +58,7 @@ impl DiskUsageTracker {
     pub fn new(storage: Arc<dyn Storage>) -> Result<Self> {
         let mut files = Files::default();
         for name in storage.list()? {
-            if parse_table_file_name(&name).is_some() {
+            if parse_data_file_name(&name).is_some() {
                 files.start(&name, storage.open(&name)?.len()?);
             }
         }
@@ -127,7 +127,7 @@ impl FileSystemWrapper for DiskUsageTracker {
 
     fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
         let file = self.storage.create(name, hint)?;
-        if parse_table_file_name(name).is_none() {
+        if parse_data_file_name(name).is_none() {
             return Ok(file);
         }
         self.files.lock().start(name, 0);
@@ -138,7 +138,7 @@ impl FileSystemWrapper for DiskUsageTracker {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.storage.rename(from, to)?;
         self.files.lock().end(from);
-        if parse_table_file_name(to).is_some() {
+        if parse_data_file_name(to).is_some() {
             // It counts from now on, if its length can't be had as nothing.
             let bytes = self.storage.open(to).and_then(|file| file.len()).unwrap_or(0);
             let mut files = self.files.lock();

@@ -31,7 +31,7 @@ use crate::options::settings::KeyspaceSettings;
 use crate::options::space_policy::Ratio;
 use crate::user_keys::KeyFormat;
 use crate::version::unreadable::UnreadableTable;
-use crate::version::{KeyspaceVersion, TableMeta, Version};
+use crate::version::{KeyspaceVersion, ListedValueFile, TableMeta, Version};
 use compaction_counts::CompactionCounts;
 use cumulative::CumulativeStats;
 use esker_base::{KeyspaceId, Seqno};
@@ -243,6 +243,35 @@ pub struct KeyspaceLevels {
     pub settings: KeyspaceSettings,
     /// The levels that are not empty, from the top.
     pub levels: Vec<LevelInfo>,
+    /// The value files of the keyspace.
+    pub values: ValueFileSpace,
+}
+
+/// The value files of a keyspace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ValueFileSpace {
+    /// The number of files.
+    pub files: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Values that tables refer to.
+    pub live_values: u64,
+    /// Bytes of these values in the files.
+    pub live_bytes: u64,
+}
+
+impl ValueFileSpace {
+    fn of(version: &Version, keyspace: KeyspaceId) -> Self {
+        let add = |sum: ValueFileSpace, listed: &ListedValueFile| ValueFileSpace {
+            files: sum.files + 1,
+            bytes: sum.bytes + listed.meta.bytes,
+            live_values: sum.live_values + listed.live_values,
+            live_bytes: sum.live_bytes + listed.live_bytes,
+        };
+        version.values.of(keyspace).fold(ValueFileSpace::default(), add)
+    }
 }
 
 /// One level of an LSM tree.
@@ -291,7 +320,8 @@ impl KeyspaceLevels {
         settings: KeyspaceSettings,
         levels: Vec<LevelInfo>,
     ) -> Self {
-        KeyspaceLevels { id, name: name.into(), settings, levels }
+        let values = ValueFileSpace::default();
+        KeyspaceLevels { id, name: name.into(), settings, levels, values }
     }
 }
 
@@ -326,6 +356,7 @@ pub(crate) fn levels(version: &Version, keys: KeyFormat) -> Vec<KeyspaceLevels> 
         id: keyspace.id,
         name: version.shown_name(keyspace),
         settings: keyspace.settings,
+        values: ValueFileSpace::of(version, keyspace.id),
         levels: keyspace
             .levels
             .iter()

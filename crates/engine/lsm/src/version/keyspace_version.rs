@@ -6,6 +6,7 @@ use super::derived::Derived;
 use super::run::{LEVELS, Level};
 use super::table_handle::TableHandle;
 use super::table_lifetimes::LifetimeEstimator;
+use super::value_files::ValueFiles;
 use crate::options::change::ChangedSettings;
 use crate::options::settings::KeyspaceSettings;
 use crate::parallel;
@@ -122,6 +123,8 @@ impl KeyspaceVersion {
 pub struct Version {
     /// The keyspaces by id.
     pub keyspaces: BTreeMap<KeyspaceId, Arc<KeyspaceVersion>>,
+    /// The value files that tables refer to.
+    pub values: ValueFiles,
     /// Every write up to here is in tables; the log before it is not needed.
     pub flushed_through: Seqno,
     /// The highest seqno that a table has had, and no lower than `flushed_through`. An ingest that no

@@ -31,6 +31,7 @@ mod run;
 mod table_handle;
 pub mod table_lifetimes;
 pub(crate) mod unreadable;
+mod value_files;
 
 pub use keyspace_version::{KeyspaceVersion, Version};
 pub use run::{LEVELS, Level, Run};
@@ -38,3 +39,12 @@ pub use table_handle::{
     TableFile, TableHandle, TableId, TableMeta, TableSummary, ingest_file_name,
     parse_ingest_file_name, parse_table_file_name, table_file_name,
 };
+pub use value_files::{
+    ListedValueFile, ValueFile, ValueFileMeta, ValueFiles, parse_value_file_name, value_file_name,
+};
+pub(crate) use value_files::{value_checksum, value_file_header};
+
+/// The ID in the name of a file that holds tables or values.
+pub(crate) fn parse_data_file_name(name: &str) -> Option<u64> {
+    parse_table_file_name(name).or_else(|| parse_value_file_name(name))
+}

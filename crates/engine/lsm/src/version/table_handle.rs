@@ -5,7 +5,7 @@ use super::table_lifetimes::TableBirth;
 use esker_api::KeyRange;
 use esker_base::{FragmentedTombstones, Result, Seqno};
 use esker_storage::Storage;
-use esker_table::{BlockCache, Expiring, Properties, Sketches, Table};
+use esker_table::{BlockCache, Expiring, Properties, Sketches, Table, ValueFileUse};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -54,6 +54,8 @@ pub struct TableMeta {
     pub global_seqno: Option<Seqno>,
     /// The versions that expire, if there are any.
     pub expiring: Option<Expiring>,
+    /// The value files that it refers to, by ID.
+    pub value_files: Vec<ValueFileUse>,
 }
 
 impl TableMeta {
@@ -73,6 +75,7 @@ impl TableMeta {
             max_seqno: 0,
             global_seqno: None,
             expiring: None,
+            value_files: Vec::new(),
         }
     }
 
@@ -88,6 +91,7 @@ impl TableMeta {
             min_seqno: properties.smallest_seqno,
             max_seqno: properties.largest_seqno,
             expiring: properties.expiring,
+            value_files: properties.value_files,
             ..TableMeta::new(id, properties.smallest, properties.largest)
         }
     }

@@ -36,7 +36,12 @@ impl MemTable {
                     };
                     tombstones.add(entry.keyspace, tombstone);
                 }
-                Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
+                Kind::Put
+                | Kind::Delete
+                | Kind::Merge
+                | Kind::Combined
+                | Kind::Separated
+                | Kind::ExpiringPut => {
                     let hash = hash_in(entry.keyspace, hash64(entry.key));
                     index.prefetch(hash);
                     hashed.put(&index, nodes, number, hash);

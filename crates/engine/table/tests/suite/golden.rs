@@ -2,7 +2,8 @@
 //! which only a new format version may need.
 
 use crate::support::*;
-use esker_base::{Kind, MAX_SEQNO, RangeTombstone, combined};
+use esker_base::{Kind, MAX_SEQNO, RangeTombstone, ValuePlace, combined};
+use esker_table::format::HAS_SEPARATED;
 use esker_table::{BlockCache, Compression, Expiring, ReadPurpose, Table, TableOptions};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -55,6 +56,9 @@ fn dump(table: &Arc<Table>) -> String {
     writeln!(out, "theta {} keys, {} bytes", theta.distinct(), theta.bytes()).unwrap();
     if let Some(expiring) = properties.expiring {
         writeln!(out, "{expiring:?}").unwrap();
+    }
+    for of in &properties.value_files {
+        writeln!(out, "{of:?}").unwrap();
     }
     for tombstone in table.tombstones().tombstones() {
         let (start, end) = (tombstone.start.escape_ascii(), tombstone.end.escape_ascii());
@@ -174,6 +178,34 @@ fn only_tables_with_entries_that_expire_say_so_in_their_footers() {
 #[test]
 fn version_1_with_entries_that_expire_reads_as_it_did() {
     check_versions("expiring", Compression::Lz4, 11, &with_expiring());
+}
+
+/// Versions, some of them with their values in one of two value files.
+fn with_separated() -> Vec<Version> {
+    let mut versions = versions();
+    for (n, version) in (0..).zip(&mut versions) {
+        if version.2 == Kind::Put && n % 3 == 0 {
+            let (file, offset, bytes) = (5 + n % 2, 1_000 * n, 900 + n);
+            let (value_bytes, checksum) = (2 * bytes, 7 * n as u32);
+            let place = ValuePlace { file, offset, bytes, compression: 1, value_bytes, checksum };
+            (version.2, version.3) = (Kind::Separated, place.encode());
+        }
+    }
+    versions
+}
+
+#[test]
+fn only_tables_that_refer_to_value_files_say_so_in_their_footers() {
+    for (versions, expected) in [(versions(), 0), (with_separated(), HAS_SEPARATED)] {
+        let mut file = Growing::default();
+        write_to(&mut file, options(), &versions, &tombstones());
+        assert_eq!(features(&file.0) & HAS_SEPARATED, expected);
+    }
+}
+
+#[test]
+fn version_1_with_values_in_value_files_reads_as_it_did() {
+    check_versions("separated", Compression::None, 10, &with_separated());
 }
 
 #[test]

@@ -66,9 +66,12 @@ impl<'a> LockRequest<'a> {
     /// What `entry` writes to.
     pub(super) fn add(&mut self, entry: &Entry<'a>) {
         match entry.kind {
-            Kind::Put | Kind::Delete | Kind::Merge | Kind::Combined | Kind::ExpiringPut => {
-                self.keys.push(LockKey::new(entry.keyspace, entry.key))
-            }
+            Kind::Put
+            | Kind::Delete
+            | Kind::Merge
+            | Kind::Combined
+            | Kind::Separated
+            | Kind::ExpiringPut => self.keys.push(LockKey::new(entry.keyspace, entry.key)),
             Kind::RangeDelete => self.ranges.push(LockRange {
                 keyspace: entry.keyspace,
                 start: entry.key.into(),

@@ -101,7 +101,10 @@ impl CompactionOutput {
         let outputs = self.outcome.outputs.iter().map(|meta| (self.place, meta));
         let held_back = self.outcome.held_back.iter().map(|meta| (self.held_place, meta));
         let added = outputs.chain(held_back).map(|(place, meta)| add(self.keyspace, place, meta));
-        VersionEdit::of(gone.chain(added))
+        let values = self.outcome.value_files.iter();
+        let values =
+            values.map(|meta| VersionChange::AddValueFile { keyspace: self.keyspace, meta: *meta });
+        VersionEdit::of(values.chain(gone).chain(added))
     }
 }
 

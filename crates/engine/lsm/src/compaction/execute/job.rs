@@ -8,11 +8,13 @@
 
 use super::compaction_output::{CompactionOutput, Filtering, Installed, add, remove};
 use super::l0_progress::{JobProgress, L0CompactionProgress, ProgressGuard};
+use super::origin::{note_dropped, origin_of};
 use super::pacing::Pacing;
 use super::subcompaction::{CompactionResult, Failure};
 use super::subcompaction_queue::SubcompactionQueue;
 use crate::compaction::execute::subcompaction;
 use crate::compaction::plan::CompactionPlan;
+use crate::compaction::value_collection;
 use crate::fold::filtering::ValueFilter;
 use crate::fold::merger::Merger;
 use crate::manifest::manifest_state::ManifestState;
@@ -24,7 +26,9 @@ use crate::stats::compaction_counts::CompactionEvent;
 use crate::stats::cumulative::CumulativeStats;
 use crate::stats::reclaim_accuracy::ReclaimAccuracy;
 use crate::tree::Tree;
-use crate::version::{KeyspaceVersion, TableId, Version, aging::Expired, table_file_name};
+use crate::version::{
+    KeyspaceVersion, ValueFiles, aging::Expired, table_file_name, value_file_name,
+};
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
 use std::collections::BTreeSet;
@@ -64,6 +68,9 @@ pub(crate) struct CompactionJob {
     progress: Arc<JobProgress>,
     expected_lifetime: Option<u64>,
     origin: Arc<Origin>,
+    /// See [`JobContext::values`].
+    values: ValueFiles,
+    collected: BTreeSet<u64>,
 }
 
 /// The bits of the fingerprints in the filters of what `plan` writes.
@@ -85,6 +92,11 @@ impl CompactionJob {
         parts_at_most: usize,
     ) -> CompactionJob {
         let now = tree.installer.account().table_bytes();
+        let values = tree.view.load().version.values.clone();
+        let collected = value_collection::collected(&values, plan.keyspace);
+        // They stay as long as the job has them.
+        let reads = !collected.is_empty() || filter.is_some() || keyspace.settings.merge.is_some();
+        let values = if reads { values } else { ValueFiles::default() };
         CompactionJob {
             plan: plan.clone(),
             parts: SubcompactionQueue::new(plan.parts(parts_at_most)),
@@ -98,6 +110,8 @@ impl CompactionJob {
             progress: Arc::new(JobProgress::of(plan, keyspace)),
             expected_lifetime: keyspace.expected_lifetime(plan.output_level, now),
             origin: origin_of(tree, plan, keyspace),
+            values,
+            collected,
         }
     }
 
@@ -124,6 +138,8 @@ impl CompactionJob {
             fingerprint_bits: self.fingerprint_bits,
             sample_level: self.sample_level,
             expected_lifetime: self.expected_lifetime,
+            values: self.values.clone(),
+            collected: self.collected.clone(),
             origin: Some(self.origin.clone()),
         };
         self.parts.take_one(|part| subcompaction::execute_part(&self.plan, part, &context))
@@ -145,39 +161,6 @@ impl CompactionJob {
             failure
         })
     }
-}
-
-/// What the outputs of `plan` say of where they come from. A table in a file that others keep alive is still there
-/// once it was replaced, and after the loss of a manifest only this shows that it was.
-fn origin_of(tree: &Tree, plan: &CompactionPlan, keyspace: &KeyspaceVersion) -> Arc<Origin> {
-    let mut origin = tree.installer.origin(keyspace);
-    let fields = Arc::make_mut(&mut origin);
-    let version = tree.view.load().version.clone();
-    fields.flushed_through = version.flushed_through;
-    let files = files_of(&version);
-    let mut obsolete: BTreeSet<_> = fields.obsolete.iter().copied().collect();
-    for table in plan.tables() {
-        fields.replaces.push((table.meta.id.file, table.meta.id.offset));
-        // One that does not open fails the compaction.
-        let Ok(reader) = table.reader(&tree.cache) else { continue };
-        let Some(before) = &reader.properties().origin else { continue };
-        let replaced = before.replaces.iter().chain(&before.obsolete);
-        obsolete.extend(replaced.copied());
-    }
-    obsolete.retain(|(file, _)| files.contains(file));
-    fields.obsolete = obsolete.into_iter().collect();
-    origin
-}
-
-/// The table files that `version` uses.
-fn files_of(version: &Version) -> BTreeSet<u64> {
-    let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-    tables.map(|(_, _, table)| table.meta.id.file).collect()
-}
-
-/// After the loss of a manifest, only tables that are begun from now on show that `removed` are gone.
-fn note_dropped(tree: &Tree, removed: impl Iterator<Item = TableId>) {
-    tree.installer.note_dropped(removed, &files_of(&tree.view.load().version));
 }
 
 /// A merge that idle threads may help with.
@@ -340,7 +323,7 @@ fn install_edit(
 fn count(tree: &Tree, outcome: &CompactionResult) {
     tree.counters.compactions.add(1);
     tree.counters.compaction_read_bytes.add(outcome.read_bytes);
-    tree.counters.compaction_bytes.add(outcome.written_bytes);
+    tree.counters.compaction_bytes.add(outcome.written_bytes + outcome.separated_bytes());
     tree.counters.predicted_reclaim_bytes.add(outcome.predicted_reclaim_bytes);
     tree.counters.reclaims_within_tenth.add(u64::from(outcome.freed_what_was_expected()));
     tree.unwritten.spent(cost_of(outcome));
@@ -354,13 +337,16 @@ fn remove_outputs(tree: &Tree, outcomes: &[CompactionResult]) {
         // What cannot be removed now goes at the next open.
         let _ = tree.storage.remove(&table_file_name(table.id.file));
     }
+    for meta in outcomes.iter().flat_map(|outcome| &outcome.value_files) {
+        let _ = tree.storage.remove(&value_file_name(meta.file));
+    }
 }
 
 fn cost_of(outcome: &CompactionResult) -> CumulativeStats {
     CumulativeStats {
         compactions: 1,
         compaction_read_bytes: outcome.read_bytes,
-        compaction_bytes: outcome.written_bytes,
+        compaction_bytes: outcome.written_bytes + outcome.separated_bytes(),
         predicted_reclaim_bytes: outcome.predicted_reclaim_bytes,
         reclaims_within_tenth: u64::from(outcome.freed_what_was_expected()),
         reclaim_errors: ReclaimAccuracy::of(

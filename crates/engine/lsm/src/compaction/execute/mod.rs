@@ -10,6 +10,7 @@
 pub(crate) mod compaction_output;
 pub(crate) mod job;
 pub(crate) mod l0_progress;
+mod origin;
 pub(crate) mod output_split;
 pub(crate) mod pacing;
 pub(crate) mod pending_installs;

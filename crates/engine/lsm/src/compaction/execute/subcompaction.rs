@@ -19,10 +19,11 @@ use crate::fold::filtering::Filtered;
 use crate::options::sizes::GRANDPARENT_TABLES;
 use crate::output::job_context::JobContext;
 use crate::output::output_files::{FinishedTable, OutputFiles, SplitDecision, fill, finish};
+use crate::output::value_output::ValueOutput;
 use crate::output::version_filter::VersionFilter;
 use crate::read::level_iter::LevelIter;
 use crate::read::merging_iter::MergingIter;
-use crate::version::{TableHandle, TableMeta};
+use crate::version::{TableHandle, TableMeta, ValueFileMeta};
 use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result};
 use esker_storage::WritableFile;
 use esker_table::{ReadPurpose, TableOptions, TableWriter};
@@ -36,6 +37,8 @@ pub struct CompactionResult {
     pub outputs: Vec<TableMeta>,
     /// The tables written, in key order, for the newest input's run.
     pub held_back: Vec<TableMeta>,
+    /// The value files written.
+    pub value_files: Vec<ValueFileMeta>,
     /// Bytes of the input tables.
     pub read_bytes: u64,
     /// Bytes of the output tables.
@@ -64,10 +67,16 @@ impl CompactionResult {
         freed.abs_diff(self.predicted_reclaim_bytes) <= freed / 10
     }
 
+    /// Bytes of the value files.
+    pub(super) fn separated_bytes(&self) -> u64 {
+        self.value_files.iter().map(|meta| meta.bytes).sum()
+    }
+
     /// Adds the outcome of the plan's next part.
     pub fn join(&mut self, next: CompactionResult) {
         self.outputs.extend(next.outputs);
         self.held_back.extend(next.held_back);
+        self.value_files.extend(next.value_files);
         self.read_bytes += next.read_bytes;
         self.written_bytes += next.written_bytes;
         self.entries_in += next.entries_in;
@@ -120,7 +129,14 @@ pub fn execute_part(
         outcome.predicted_reclaim_bytes = reclaimed as u64;
         outcome.had_sketch_mismatch = estimate.is_some_and(|estimate| estimate.sketches_disagree());
     }
+    let files = OutputFiles::new(context);
+    let (threshold, compression) =
+        (context.settings.separation_threshold, context.settings.compression);
+    let values =
+        ValueOutput::new(threshold, compression, context.values.clone(), files.value_files())
+            .collecting(context.collected.clone());
     let mut work = Subcompaction {
+        values,
         plan,
         part,
         context,
@@ -130,7 +146,7 @@ pub fn execute_part(
             .filtering(context.filter.clone())
             .at(context.now)
             .aging(context.expired),
-        files: OutputFiles::new(context),
+        files,
         grandparent: 0,
         cut: 0,
         outcome,
@@ -182,6 +198,7 @@ struct Subcompaction<'a> {
     merge: MergingIter<LevelIter>,
     fold: VersionFilter,
     files: OutputFiles<'a>,
+    values: ValueOutput<'a>,
     /// The first of the plan's grandparents that does not end before the last key.
     grandparent: usize,
     /// The first of the plan's cutting keys that was not passed.
@@ -201,6 +218,7 @@ impl Subcompaction<'_> {
             start = Some(end);
         }
         *self.outcome.filtered = self.fold.take_filtered();
+        self.outcome.value_files = self.values.finish()?;
         self.files.keep()
     }
 
@@ -237,7 +255,7 @@ impl Subcompaction<'_> {
             }
             None => {
                 drop(file);
-                self.files.discard_last()?;
+                self.files.discard(options.file_id)?;
             }
         }
         self.outcome.entries_in += filled.versions_in;
@@ -256,7 +274,8 @@ impl Subcompaction<'_> {
         let grandparent = &mut self.grandparent;
         let (cutting, cut) = (self.plan.cutting.as_ref(), &mut self.cut);
         let (mut overlapped, mut keys) = (0, 0u32);
-        fill(writer, &mut self.merge, &mut self.fold, |writer, key| {
+        let values = &mut self.values;
+        fill(writer, &mut self.merge, &mut self.fold, values, |writer, key| {
             keys += 1;
             if part_end.is_some_and(|end| key >= end)
                 || (keys.is_multiple_of(PATIENCE) && cancelled.load(Ordering::Relaxed))

@@ -1,7 +1,7 @@
 //! Picks the next compaction of a keyspace, without I/O and without a lock.
 //!
 //! [`pick`] asks `droppable_tables` first, then the policy of the keyspace's shape: `leveled`,
-//! `tiered`, `per_level`, `windowed` or `space::space_limit`. Only if no keyspace has a due compaction,
+//! `tiered`, `per_level`, `windowed` or `space::space_limit`, then `value_collection`. Only if no keyspace has a due compaction,
 //! [`pick_aged`] and [`pick_idle`] ask `tombstones` for one that frees what deletes hide, and
 //! `expired` for one that frees what has expired. `manual` is for callers who wait. `intra_level` and `l0_delay` serve several policies.
 //!
@@ -29,6 +29,7 @@ use super::in_progress::InProgressCompactions;
 use super::plan::CompactionPlan;
 use super::space::budget::PickerContext;
 use super::space::space_limit;
+use super::value_collection;
 use crate::options::settings::Shape;
 use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Dedup;
@@ -47,6 +48,18 @@ pub fn pick(
     if let Some(plan) = droppable_tables::pick(keyspace, busy, &around.snapshots, around.now) {
         return Some(plan);
     }
+    pick_by_shape(keyspace, busy, sizes, around).or_else(|| {
+        let files = around.overdue_values.get(&keyspace.id).filter(|files| !files.is_empty())?;
+        value_collection::pick(keyspace, files, busy, sizes)
+    })
+}
+
+fn pick_by_shape(
+    keyspace: &KeyspaceVersion,
+    busy: &InProgressCompactions,
+    sizes: SizeTargets,
+    around: &PickerContext,
+) -> Option<CompactionPlan> {
     match keyspace.settings.shape {
         Shape::Leveled { ratio } => leveled::pick(keyspace, ratio, busy, sizes, around.arrival),
         Shape::Tiered { runs } => {

@@ -35,6 +35,8 @@ pub struct PickerContext {
     pub expired_before: u64,
     /// By keyspace with windows, the last write that was flushed a window ago. 0 if none was.
     pub windows_over: BTreeMap<KeyspaceId, Seqno>,
+    /// By keyspace whose value files hold too much obsolete data, those to be collected.
+    pub overdue_values: BTreeMap<KeyspaceId, BTreeSet<u64>>,
 }
 
 impl PickerContext {

@@ -16,10 +16,11 @@ use crate::options::sizes::SizeTargets;
 use crate::options::space_policy::Dedup;
 use crate::output::job_context::JobContext;
 use crate::output::output_files::write_table;
+use crate::output::value_output::ValueOutput;
 use crate::output::version_filter::VersionFilter;
 use crate::read::level_iter::LevelIter;
 use crate::read::merging_iter::MergingIter;
-use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
+use crate::version::{KeyspaceVersion, TableMeta, ValueFiles, table_file_name};
 use esker_base::{
     EntryCursor, Error, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, WriteHint,
     hash64,
@@ -142,7 +143,8 @@ impl Store {
         let mut cursor = ListCursor::new(entries);
         cursor.seek_first().unwrap();
         let mut fold = VersionFilter::new(self.snapshots.clone(), false);
-        let meta = write_table(writer, &mut cursor, tombstones, &mut fold).unwrap();
+        let values = &mut ValueOutput::none();
+        let meta = write_table(writer, &mut cursor, tombstones, &mut fold, values).unwrap();
         file.sync().unwrap();
         self.flushed = self.history.len();
         let mut changes = vec![VersionChange::FlushedThrough(self.last_seqno())];
@@ -201,6 +203,8 @@ impl Store {
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
             expected_lifetime: None,
+            values: ValueFiles::default(),
+            collected: BTreeSet::new(),
             origin: None,
         };
         let mut outcome = CompactionResult::default();

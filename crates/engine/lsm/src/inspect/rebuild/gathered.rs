@@ -149,11 +149,11 @@ impl Gathered {
                     }
                     VersionChange::ChangeSettings { id, settings, .. } => {
                         if let Some((_, named)) = &mut self.parts.entry(id).or_default().name {
-                            let KeyspaceSettings { merge, compaction_filter, ttl, .. } = *named;
-                            *named = KeyspaceSettings { merge, compaction_filter, ttl, ..settings };
+                            *named = settings.with_separate_changes_of(named);
                         }
                     }
                     VersionChange::Ttl { keyspace, .. }
+                    | VersionChange::SeparationThreshold { keyspace, .. }
                     | VersionChange::ExpiredThrough { keyspace, .. } => {
                         self.parts.entry(keyspace).or_default().aging.push(change);
                     }

@@ -38,17 +38,22 @@ use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::DEFAULT_KEYSPACE;
 use crate::options::settings::KeyspaceSettings;
 use crate::output::output_files::write_cut_tables;
+use crate::output::value_output::ValueOutput;
 use crate::output::version_filter::VersionFilter;
 use crate::recovery::replay;
 use crate::recovery::unlisted_files::quarantine;
 use crate::user_keys::KeyFormat;
-use crate::version::{KeyspaceVersion, TableMeta, parse_table_file_name, table_file_name};
+use crate::version::{
+    KeyspaceVersion, TableMeta, ValueFileMeta, parse_table_file_name, table_file_name,
+    value_file_name,
+};
 use esker_base::{
     EntryCursor, Error, FragmentedTombstones, KeyspaceId, Kind, RangeTombstone, Result, Seqno,
     WriteHint,
 };
 use esker_table::Origin;
 use gathered::{Found, Gathered, Part};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -134,6 +139,10 @@ impl Inspector {
             // Not the edit to come: if this repair is interrupted, no table may name an edit that never was.
             let origin = origin_for(&version, keys, identity, gathered.edits);
             let runs = self.runs_of(part, &gathered.damaged, &version, &origin, &mut id)?;
+            let tables = runs.iter().flatten();
+            for meta in self.value_files_of(tables)? {
+                changes.push(VersionChange::AddValueFile { keyspace, meta });
+            }
             for (run, tables) in runs.into_iter().enumerate() {
                 // Above every run of before, and below every run to come.
                 let run = first_file + run as u64;
@@ -158,6 +167,28 @@ impl Inspector {
         Ok((manifest, state.files()))
     }
 
+    /// The value files that tables refer to. One that is missing fails the reads of its values.
+    fn value_files_of<'a>(
+        &self,
+        tables: impl Iterator<Item = &'a TableMeta>,
+    ) -> Result<Vec<ValueFileMeta>> {
+        let mut files: BTreeMap<u64, ValueFileMeta> = BTreeMap::new();
+        for of in tables.flat_map(|meta| &meta.value_files) {
+            let meta = match files.entry(of.file) {
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(vacant) => {
+                    let name = value_file_name(of.file);
+                    let there = self.storage.exists(&name)?;
+                    let bytes = if there { self.storage.open(&name)?.len()? } else { 0 };
+                    vacant.insert(ValueFileMeta::new(of.file, bytes))
+                }
+            };
+            meta.values += of.values;
+            meta.value_bytes += of.bytes;
+        }
+        Ok(files.into_values().collect())
+    }
+
     /// The keyspace's tables in runs, the oldest first.
     fn runs_of(
         &self,
@@ -180,7 +211,8 @@ impl Inspector {
                 *id += 1;
                 Ok((file, options))
             };
-            write_cut_tables(&mut merged, tombstones, &mut fold, cuts, origin, create)
+            let fold = (&mut fold, &mut ValueOutput::none());
+            write_cut_tables(&mut merged, tombstones, fold, cuts, origin, create)
         };
         let sources = || part.tables.iter().map(Found::source);
         let (in_order, cuts) = examine(&part.tables, sources().collect())?;

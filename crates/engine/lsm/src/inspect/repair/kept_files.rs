@@ -1,26 +1,32 @@
 //! What a repair keeps: the intact tables, and a prefix of the writes in the logs.
 
 use super::Decision;
+use crate::inspect::salvage::lost_value;
 use crate::inspect::{Inspector, places};
 use crate::log::torn_tail::TornTail;
 use crate::log::wal_files::log_file_name;
-use crate::manifest::manifest_state::LogRecord;
+use crate::manifest::manifest_state::{LogRecord, ManifestState};
 use crate::manifest::version_edit::LogEnd;
 use crate::recovery::replay;
 use crate::version::{TableMeta, table_file_name};
-use esker_base::{Error, Result};
+use esker_base::{EntryCursor, Error, Result};
 use esker_memtable::{ScanEnd, ScanResult};
+use esker_table::ReadPurpose;
 
 impl Inspector {
     pub(super) fn keep_tables(&self, decision: &mut Decision) -> Result<()> {
         let Decision { state, aside, rewrites, repaired, .. } = decision;
         let mut damaged = Vec::new();
         for (_, _, _, table) in places(state) {
-            match self.first_damage(&table.meta)? {
+            let damage = match self.first_damage(&table.meta)? {
+                None => self.first_lost_value(state, &table.meta)?,
+                damage => damage,
+            };
+            match damage {
                 None => repaired.tables += 1,
                 Some(error) => {
                     damaged.push(table.meta.id);
-                    repaired.lost_tables.push(self.salvage(state.keys, &table.meta, &error)?);
+                    repaired.lost_tables.push(self.salvage(state, &table.meta, &error)?);
                 }
             }
         }
@@ -44,6 +50,22 @@ impl Inspector {
             first.get_or_insert(error);
         });
         failure.map_or(Ok(damage), Err)
+    }
+
+    /// The first damage of a value in a value file that a sound table refers to, if there is any.
+    fn first_lost_value(&self, state: &ManifestState, meta: &TableMeta) -> Result<Option<Error>> {
+        if meta.value_files.is_empty() {
+            return Ok(None);
+        }
+        let mut cursor = self.table(meta)?.cursor(ReadPurpose::Compaction);
+        cursor.seek_first()?;
+        while cursor.valid() {
+            if let Some(error) = lost_value(state, cursor.kind(), cursor.value())? {
+                return Ok(Some(error));
+            }
+            cursor.next()?;
+        }
+        Ok(None)
     }
 
     /// Decides where each log ends: at the first frame that does not continue the ones before it. If the

@@ -44,7 +44,7 @@ use crate::recovery::replay::Rejected;
 use crate::recovery::unlisted_files::file_names::{DAMAGED, file_id_in};
 use crate::recovery::unlisted_files::quarantine;
 use crate::recovery::unlisted_files::{Fate, Known};
-use crate::version::parse_table_file_name;
+use crate::version::{parse_table_file_name, parse_value_file_name};
 use esker_base::{Error, Result, Seqno};
 use esker_pmem::pool::PoolRepair;
 use esker_storage::Storage;
@@ -263,7 +263,9 @@ impl Inspector {
         let mut names = self.storage.list()?;
         names.sort();
         aside.extend(names.into_iter().filter(|name| {
-            let table = parse_table_file_name(name).is_some_and(|id| !files.contains(&id));
+            let values = &state.version.values;
+            let table = parse_table_file_name(name).is_some_and(|id| !files.contains(&id))
+                || parse_value_file_name(name).is_some_and(|id| values.get(id).is_none());
             let manifest = parse_manifest_file_name(name).is_some() && *name != repaired.manifest;
             table || manifest
         }));

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::manifest::manifest_file::{CURRENT, read_current};
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
-use crate::version::{TableId, table_file_name};
+use crate::version::{TableId, parse_value_file_name, table_file_name};
 use esker_base::{Error, Result, Seqno};
 use esker_storage::{Encryption, MemoryStorage, PosixStorage, ReadableFile, Storage};
 use esker_table::{BlockCache, Table};
@@ -96,10 +96,10 @@ impl LiveFiles {
         self.state.version.flushed_through
     }
 
-    /// Returns the names of the files that hold tables. A file never changes, and no other file of the
+    /// Returns the names of the files that hold tables or values. A file never changes, and no other file of the
     /// database ever has its name.
     pub fn tables(&self) -> Vec<String> {
-        self.state.files().into_iter().map(table_file_name).collect()
+        self.state.file_names()
     }
 
     /// Returns the names of the other files: the manifest, then `CURRENT`, which makes a directory with all
@@ -119,11 +119,14 @@ impl LiveFiles {
         }
     }
 
-    /// Reads the tables in the file `name`, and checks every checksum and the order of keys.
+    /// Reads the tables or the values in the file `name`, and checks every checksum and the order of keys.
     ///
     /// # Errors
     /// [`Error::Corruption`] for the first damage, [`Error::Io`] if the file cannot be read.
     pub fn verify(&self, name: &str) -> Result<()> {
+        if parse_value_file_name(name).is_some() {
+            return self.state.version.values.verify(name);
+        }
         let mut first = Ok(());
         let keyspaces = self.state.version.keyspaces.values();
         for (_, _, table) in keyspaces.flat_map(|keyspace| keyspace.tables()) {

@@ -14,7 +14,6 @@ use crate::manifest::version_edit::VersionChange;
 use crate::recovery::replay;
 use crate::recovery::replay::DirectoryState;
 use crate::stats::events::{EventKind, Span};
-use crate::version::table_file_name;
 use esker_base::{Error, Result, Rng};
 use esker_storage::{PosixStorage, Storage, encrypted_as};
 use std::path::Path;
@@ -96,11 +95,11 @@ fn link(
     target: &dyn Storage,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<()> {
-    for file in state.files() {
+    for name in state.file_names() {
         if !goes_on() {
             return Err(Error::Cancelled { what: "checkpoint" });
         }
-        inner.tree.storage.link_to(&table_file_name(file), target)?;
+        inner.tree.storage.link_to(&name, target)?;
     }
     target.sync_names()?;
     write_manifest(inner, state, target)

@@ -16,6 +16,9 @@
 //! manifest. `quarantine` renames any other file to `lost-NAME`, which nothing reads or removes. A file
 //! that cannot be read is renamed too: nothing needs it, so it must not stop the open.
 //!
+//! A value file holds nothing that a reader can find without the tables that refer to it. So it is
+//! removed, unless a table is set aside, which may be one of them.
+//!
 //! `orphan_logs` and `location_check` decide about logs. `file_names` has the names of renamed files.
 
 pub(crate) mod file_names;
@@ -30,7 +33,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::checkpoint::request;
 use crate::recovery::env::Env;
 use crate::recovery::replay::{RecoveredState, Rejected};
-use crate::version::{parse_ingest_file_name, parse_table_file_name};
+use crate::version::{parse_ingest_file_name, parse_table_file_name, parse_value_file_name};
 use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{SalvagedTable, has_magic_at_end, tables_in};
@@ -65,8 +68,8 @@ impl Known<'_> {
         storage: &dyn Storage,
         names: &[String],
     ) -> Result<BTreeMap<String, Fate>> {
-        let files = self.state.files();
-        let mut fates = BTreeMap::new();
+        let (files, values) = (self.state.files(), &self.state.version.values);
+        let (mut fates, mut value_files) = (BTreeMap::new(), Vec::new());
         for name in names {
             let is_removed = name == "CURRENT.new"
                 || parse_ingest_file_name(name).is_some()
@@ -75,6 +78,9 @@ impl Known<'_> {
                 Some(Fate::Remove)
             } else if let Some(id) = parse_table_file_name(name).filter(|id| !files.contains(id)) {
                 self.table(storage, name, id)?
+            } else if parse_value_file_name(name).is_some_and(|id| values.get(id).is_none()) {
+                value_files.push(name);
+                None
             } else if parse_manifest_file_name(name).is_some() && name != self.manifest {
                 Some(self.other_manifest(storage, name)?)
             } else {
@@ -82,6 +88,12 @@ impl Known<'_> {
             };
             fates.extend(fate.map(|fate| (name.clone(), fate)));
         }
+        // A table that is set aside may refer to them.
+        let fate = match fates.values().any(|fate| *fate == Fate::SetAside) {
+            true => Fate::SetAside,
+            false => Fate::Remove,
+        };
+        fates.extend(value_files.into_iter().map(|name| (name.clone(), fate.clone())));
         Ok(fates)
     }
 

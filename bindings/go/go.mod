@@ -1,3 +1,0 @@
-module esker
-
-go 1.23

@@ -1,0 +1,211 @@
+//! Writes the values of a flush or a compaction that are stored in value files, and reads those that
+//! its inputs refer to.
+//!
+//! A put whose value reaches the threshold goes to a value file, and its entry gets the place. A
+//! compaction carries places, unless it collects their file: then it writes the live values anew, so
+//! that the file has none left once its tables are gone.
+//!
+//! ```text
+//! value file:  magic, version, file ID, checksum │ head, value │ head, value │ …
+//! ```
+
+use crate::fold::values::Values;
+use crate::version::{ValueFileMeta, ValueFiles, value_checksum, value_file_header};
+use esker_base::coding::put_varint64;
+use esker_base::{Kind, Result, ValuePlace};
+use esker_storage::WritableFile;
+use esker_table::{Compression, ValueCompressor};
+use std::collections::BTreeSet;
+
+/// A value file ends once it has so many bytes. A compaction that collects it reads as many at most.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// Values are handed to the file in pieces of this size.
+const APPEND_BYTES: usize = 256 << 10;
+
+/// After so many bytes, the system is asked to start writing them to the device.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// A file to write values to, with its ID.
+pub type CreatedFile<'a> = (u64, Box<dyn WritableFile + 'a>);
+
+/// See the file's head.
+pub struct ValueOutput<'a> {
+    /// Values of so many bytes are separated. `None`: no value is.
+    threshold: Option<u32>,
+    compressor: ValueCompressor,
+    /// Those of the version that places of the inputs refer to.
+    files: ValueFiles,
+    /// The files whose values are written anew.
+    collected: BTreeSet<u64>,
+    create: Box<dyn FnMut() -> Result<CreatedFile<'a>> + 'a>,
+    open: Option<OpenFile<'a>>,
+    done: Vec<OpenFile<'a>>,
+}
+
+struct OpenFile<'a> {
+    file: Box<dyn WritableFile + 'a>,
+    meta: ValueFileMeta,
+    /// Bytes that were not appended yet.
+    pending: Vec<u8>,
+    written_back: u64,
+}
+
+/// What is written of a version that stays.
+pub(super) enum Stored {
+    /// What its source stores.
+    AsItIs,
+    /// A put or a place.
+    Other(Kind, Vec<u8>),
+}
+
+impl<'a> ValueOutput<'a> {
+    /// An output of values of at least `threshold` bytes to files that `create` makes.
+    pub(crate) fn new(
+        threshold: Option<u32>,
+        compression: Compression,
+        files: ValueFiles,
+        create: impl FnMut() -> Result<CreatedFile<'a>> + 'a,
+    ) -> Self {
+        ValueOutput {
+            threshold,
+            compressor: ValueCompressor::new(compression),
+            files,
+            collected: BTreeSet::new(),
+            create: Box::new(create),
+            open: None,
+            done: Vec::new(),
+        }
+    }
+
+    /// An output that leaves all values where they are.
+    pub fn none() -> Self {
+        let create = || unreachable!("no value is separated");
+        ValueOutput::new(None, Compression::None, ValueFiles::default(), create)
+    }
+
+    /// The same, and the live values of these files are written anew.
+    pub(crate) fn collecting(mut self, files: BTreeSet<u64>) -> Self {
+        self.collected = files;
+        self
+    }
+
+    /// What is written of a version that stays.
+    #[inline]
+    pub(super) fn stored(&mut self, kind: Kind, value: &[u8]) -> Result<Stored> {
+        match kind {
+            Kind::Put if self.separates(value.len()) => self.separate(value),
+            Kind::Separated if !self.collected.is_empty() => self.collect(value),
+            _ => Ok(Stored::AsItIs),
+        }
+    }
+
+    fn separates(&self, bytes: usize) -> bool {
+        self.threshold.is_some_and(|threshold| bytes >= threshold as usize)
+    }
+
+    #[cold]
+    fn separate(&mut self, value: &[u8]) -> Result<Stored> {
+        Ok(Stored::Other(Kind::Separated, self.put(value)?.encode()))
+    }
+
+    fn collect(&mut self, stored: &[u8]) -> Result<Stored> {
+        let is_collected =
+            ValuePlace::decode(stored).is_some_and(|place| self.collected.contains(&place.file));
+        if !is_collected {
+            return Ok(Stored::AsItIs);
+        }
+        let value = match self.files.read(stored) {
+            // It keeps its file, and readers get the error.
+            Err(error) if error.is_corruption() => return Ok(Stored::AsItIs),
+            read => read?,
+        };
+        match self.separates(value.len()) {
+            true => self.separate(&value),
+            false => Ok(Stored::Other(Kind::Put, value)),
+        }
+    }
+
+    /// Writes a value, and returns its place.
+    fn put(&mut self, value: &[u8]) -> Result<ValuePlace> {
+        if self.open.as_ref().is_some_and(|open| open.meta.bytes >= FILE_BYTES) {
+            self.end_file()?;
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => {
+                let (id, file) = (self.create)()?;
+                none.insert(OpenFile::begin(id, file))
+            }
+        };
+        open.put(value, &mut self.compressor)
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        if let Some(mut open) = self.open.take() {
+            open.append_pending()?;
+            open.file.start_writeback()?;
+            self.done.push(open);
+        }
+        Ok(())
+    }
+
+    /// Makes all that was written durable, but for the names of the files. Returns what was written.
+    pub(crate) fn finish(&mut self) -> Result<Vec<ValueFileMeta>> {
+        self.end_file()?;
+        let mut written = Vec::new();
+        for mut done in self.done.drain(..) {
+            done.file.sync()?;
+            written.push(done.meta);
+        }
+        Ok(written)
+    }
+}
+
+impl Values for ValueOutput<'_> {
+    fn read(&self, stored: &[u8]) -> Result<Vec<u8>> {
+        self.files.read(stored)
+    }
+}
+
+impl<'a> OpenFile<'a> {
+    fn begin(file_id: u64, file: Box<dyn WritableFile + 'a>) -> Self {
+        let pending = value_file_header(file_id).to_vec();
+        let bytes = pending.len() as u64;
+        let meta = ValueFileMeta::new(file_id, bytes);
+        OpenFile { file, meta, pending, written_back: 0 }
+    }
+
+    fn put(&mut self, value: &[u8], compressor: &mut ValueCompressor) -> Result<ValuePlace> {
+        let file = self.meta.file;
+        let mut stored = Vec::new();
+        let compression = compressor.compress(value, &mut stored) as u8;
+        let mut head = vec![compression];
+        put_varint64(&mut head, stored.len() as u64);
+        // The checksum comes first.
+        let offset = self.meta.bytes + 4 + head.len() as u64;
+        let checksum = value_checksum(file, offset, compression, &stored);
+        self.pending.extend_from_slice(&checksum.to_le_bytes());
+        self.pending.extend_from_slice(&head);
+        self.pending.extend_from_slice(&stored);
+        let bytes = stored.len() as u64;
+        self.meta.bytes = offset + bytes;
+        self.meta.values += 1;
+        self.meta.value_bytes += bytes;
+        if self.pending.len() >= APPEND_BYTES {
+            self.append_pending()?;
+        }
+        let value_bytes = value.len() as u64;
+        Ok(ValuePlace { file, offset, bytes, compression, value_bytes, checksum })
+    }
+
+    fn append_pending(&mut self) -> Result<()> {
+        self.file.append(&self.pending)?;
+        self.pending.clear();
+        if self.file.len() - self.written_back >= WRITEBACK_BYTES {
+            self.file.start_writeback()?;
+            self.written_back = self.file.len();
+        }
+        Ok(())
+    }
+}

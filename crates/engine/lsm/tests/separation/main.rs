@@ -1,0 +1,9 @@
+//! Long values in value files: what readers see, what compaction carries, what is collected, and what
+//! becomes of a damaged file.
+
+mod collection;
+mod copies;
+mod crashes;
+mod damage;
+mod reads;
+mod support;
