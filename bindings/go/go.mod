@@ -1,0 +1,3 @@
+module esker
+
+go 1.23

@@ -1,0 +1,102 @@
+package esker;
+
+import java.nio.ByteBuffer;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+
+/**
+ * The entries of a range in order. It reads at one snapshot, or as its transaction sees them, and
+ * fetches entries in chunks that grow. Its last entry closes it. One thread at once may use it.
+ */
+public abstract class Scan implements Iterator<Entry>, AutoCloseable {
+    private static final int FIRST_BYTES = 4 << 10;
+    private static final int MOST_BYTES = 256 << 10;
+
+    private ByteBuffer chunk = ByteBuffer.allocate(0);
+    private int bytes = FIRST_BYTES;
+    private boolean isDone;
+
+    /** The next entries, or {@code null}. */
+    abstract byte[] fetch(int maxBytes);
+
+    @Override
+    public boolean hasNext() {
+        if (chunk.hasRemaining()) {
+            return true;
+        }
+        if (isDone) {
+            return false;
+        }
+        byte[] fetched = fetch(bytes);
+        if (fetched == null) {
+            close();
+            return false;
+        }
+        chunk = ByteBuffer.wrap(fetched);
+        bytes = Math.min(bytes * 2, MOST_BYTES);
+        return true;
+    }
+
+    @Override
+    public Entry next() {
+        if (!hasNext()) {
+            throw new NoSuchElementException();
+        }
+        byte[] key = new byte[chunk.getInt()];
+        byte[] value = new byte[chunk.getInt()];
+        chunk.get(key).get(value);
+        return new Entry(key, value);
+    }
+
+    /** Returns the key that {@link #next()} will return. */
+    public byte[] peekKey() {
+        if (!hasNext()) {
+            throw new NoSuchElementException();
+        }
+        byte[] key = new byte[chunk.getInt(chunk.position())];
+        chunk.get(chunk.position() + 8, key);
+        return key;
+    }
+
+    @Override
+    public void close() {
+        isDone = true;
+        chunk = ByteBuffer.allocate(0);
+    }
+
+    /** Of a keyspace. */
+    static final class OfKeyspace extends Scan {
+        private final Open open;
+        private final boolean isBackward;
+
+        OfKeyspace(long id, boolean isBackward) {
+            this.open = new Open(id);
+            this.isBackward = isBackward;
+        }
+
+        @Override
+        byte[] fetch(int maxBytes) {
+            return open.call(id -> Native.fetch(id, isBackward, maxBytes));
+        }
+
+        @Override
+        public void close() {
+            super.close();
+            open.close();
+        }
+
+        private static final class Open extends Handle {
+            Open(long id) {
+                super("iterator", id, Native::freeScan);
+            }
+        }
+    }
+
+    /** Without entries. */
+    static final class Empty extends Scan {
+        @Override
+        byte[] fetch(int maxBytes) {
+            return null;
+        }
+    }
+}

@@ -1,0 +1,307 @@
+package esker;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.NoSuchElementException;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class DbTest {
+    @TempDir Path dir;
+    private Db db;
+    private Keyspace users;
+
+    @BeforeEach
+    void open() {
+        db = Db.open(dir.resolve("data"));
+        users = db.keyspace("users");
+    }
+
+    @AfterEach
+    void close() {
+        db.close();
+    }
+
+    private static byte[] b(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static String s(byte[] bytes) {
+        return bytes == null ? null : new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    private static List<String> keys(Scan scan) {
+        List<String> keys = new ArrayList<>();
+        try (scan) {
+            scan.forEachRemaining(entry -> keys.add(s(entry.key())));
+        }
+        return keys;
+    }
+
+    @Test
+    void whatIsPutIsReadAgainAfterAnotherOpen() {
+        users.put(b("ada"), b("analyst"));
+        users.put(b("empty"), b(""));
+        db.close();
+        db = Db.openExisting(dir.resolve("data"), new Settings());
+        users = db.openKeyspace("users");
+        assertEquals("analyst", s(users.get(b("ada"))));
+        assertArrayEquals(new byte[0], users.get(b("empty")));
+        assertNull(users.get(b("grace")));
+        assertTrue(users.contains(b("ada")));
+        users.delete(b("ada"));
+        assertFalse(users.contains(b("ada")));
+        assertEquals(List.of("default", "users"), db.keyspaces().stream().sorted().toList());
+    }
+
+    @Test
+    void aBatchIsAppliedToSeveralKeyspaces() {
+        Keyspace other = db.keyspace("other");
+        other.put(b("a"), b("0"));
+        other.put(b("b"), b("0"));
+        other.put(b("z"), b("0"));
+        Batch batch = new Batch().sync(true);
+        for (int i = 0; i < 500; i++) {
+            batch.put(users, b("key " + i), b("x".repeat(i)));
+        }
+        batch.delete(other, b("z")).deleteRange(other, null, b("b")).put(users, b("t"), b("1"), 60_000);
+        assertEquals(503, batch.size());
+        db.write(batch);
+        assertEquals(499, users.get(b("key 499")).length);
+        assertEquals(501, keys(users.scan(Range.all())).size());
+        assertEquals(List.of("b"), keys(other.scan(Range.all())));
+        batch.clear();
+        db.write(batch.deleteRange(users, b("key"), null));
+        assertEquals(List.of(), keys(users.scan(Range.all())));
+    }
+
+    @Test
+    void rangesAreReadInBothDirections() {
+        for (String key : List.of("a", "ab", "b", "c", "d")) {
+            users.put(b(key), b(key.toUpperCase()));
+        }
+        assertEquals(List.of("ab", "b"), keys(users.scan(Range.of(b("ab"), b("c")))));
+        assertEquals(List.of("c", "b"), keys(users.scan(Range.closed(b("b"), b("c")).backward())));
+        assertEquals(List.of("a", "ab"), keys(users.scan(Range.prefix(b("a")))));
+        assertEquals(List.of("d", "c", "b", "ab", "a"), keys(users.scan(Range.all().backward())));
+        assertEquals(List.of(), keys(users.scan(Range.of(b("c"), b("b")))));
+        try (Scan scan = users.scan(Range.of(b("c"), null))) {
+            assertEquals("c", s(scan.peekKey()));
+            assertEquals("C", s(scan.next().value()));
+            assertTrue(scan.hasNext());
+            assertEquals("d", s(scan.next().key()));
+            assertFalse(scan.hasNext());
+            assertThrows(NoSuchElementException.class, scan::next);
+            assertThrows(NoSuchElementException.class, scan::peekKey);
+        }
+    }
+
+    @Test
+    void keysSortByUnsignedBytes() {
+        byte[][] keys = {{0}, {0, 0}, {1}, {127}, {-128}, {-1}, {-1, -1}};
+        for (int i = keys.length - 1; i >= 0; i--) {
+            users.put(keys[i], new byte[0]);
+        }
+        try (Scan scan = users.scan(Range.all())) {
+            for (byte[] key : keys) {
+                assertArrayEquals(key, scan.next().key());
+            }
+            assertFalse(scan.hasNext());
+        }
+        try (Scan scan = users.scan(Range.prefix(new byte[] {-1}))) {
+            assertArrayEquals(keys[5], scan.next().key());
+            assertArrayEquals(keys[6], scan.next().key());
+            assertFalse(scan.hasNext());
+        }
+    }
+
+    @Test
+    void manyEntriesComeInChunks() {
+        Batch batch = new Batch();
+        for (int i = 0; i < 30_000; i++) {
+            batch.put(users, b(String.format("%06d", i)), b("value " + i));
+        }
+        db.write(batch);
+        int next = 0;
+        try (Scan scan = users.scan(Range.all())) {
+            users.delete(b("020000"));
+            while (scan.hasNext()) {
+                Entry entry = scan.next();
+                assertEquals(String.format("%06d", next), s(entry.key()));
+                assertEquals("value " + next++, s(entry.value()));
+            }
+        }
+        assertEquals(30_000, next);
+    }
+
+    @Test
+    void aSnapshotDoesNotSeeLaterWrites() {
+        users.put(b("a"), b("1"));
+        try (Snapshot before = db.snapshot()) {
+            users.put(b("a"), b("2"));
+            users.put(b("b"), b("2"));
+            assertEquals("1", s(before.get(users, b("a"))));
+            assertEquals(List.of("a"), keys(before.scan(users, Range.all())));
+        }
+        assertEquals(List.of("a", "b"), keys(users.scan(Range.all())));
+    }
+
+    @Test
+    void aTransactionCommitsOrRollsBack() {
+        users.put(b("a"), b("1"));
+        try (Transaction tx = db.begin()) {
+            tx.put(users, b("b"), b("2"));
+            tx.setSavepoint();
+            tx.delete(users, b("a"));
+            tx.rollbackToSavepoint();
+            assertEquals(List.of("b", "a"), keys(tx.scan(users, Range.all().backward())));
+            assertNull(users.get(b("b")));
+            tx.commit();
+            assertThrows(EskerException.class, tx::commit);
+        }
+        assertEquals("2", s(users.get(b("b"))));
+        try (Transaction tx = db.begin()) {
+            tx.put(users, b("c"), b("3"));
+        }
+        assertNull(users.get(b("c")));
+    }
+
+    @Test
+    void aConflictIsAnExceptionOfItsOwn() {
+        users.put(b("a"), b("1"));
+        try (Transaction tx =
+                db.begin(Transaction.Isolation.SERIALIZABLE, Transaction.Concurrency.OPTIMISTIC)) {
+            assertEquals("1", s(tx.getForUpdate(users, b("a"))));
+            tx.put(users, b("a"), b("3"));
+            users.put(b("a"), b("2"));
+            assertThrows(ConflictException.class, tx::commit);
+        }
+        String read =
+                db.transact(
+                        tx -> {
+                            tx.put(users, b("a"), b("4"));
+                            return s(tx.get(users, b("a")));
+                        });
+        assertEquals("4", read);
+    }
+
+    @Test
+    void aScanOfATransactionGoesOnWhereItsChunkEnds() {
+        try (Transaction tx = db.begin()) {
+            for (int i = 0; i < 3_000; i++) {
+                tx.put(users, b(String.format("%04d", i)), b("value"));
+            }
+            List<String> forwards = keys(tx.scan(users, Range.all()));
+            assertEquals(3_000, forwards.size());
+            List<String> backwards = keys(tx.scan(users, Range.all().backward()));
+            java.util.Collections.reverse(backwards);
+            assertEquals(forwards, backwards);
+        }
+    }
+
+    @Test
+    void aCheckpointIsADatabase() {
+        users.put(b("a"), b("1"));
+        db.checkpoint(dir.resolve("copy"));
+        users.put(b("a"), b("2"));
+        try (Db copy = Db.openReadOnly(dir.resolve("copy"), new Settings())) {
+            assertEquals("1", s(copy.openKeyspace("users").get(b("a"))));
+            assertThrows(
+                    EskerException.class, () -> copy.openKeyspace("users").put(b("a"), b("3")));
+        }
+    }
+
+    @Test
+    void databasesShareResources() {
+        try (Resources shared = new Resources(64 << 20, 1)) {
+            Settings settings = new Settings().set("segment_bytes", "4MiB").resources(shared);
+            try (Db one = Db.open(dir.resolve("one"), settings);
+                    Db two = Db.open(dir.resolve("two"), settings)) {
+                one.defaultKeyspace().put(b("a"), b("1"));
+                two.defaultKeyspace().put(b("a"), b("2"));
+                one.flush();
+                assertEquals("1", s(one.defaultKeyspace().get(b("a"))));
+                assertTrue(shared.chargedBytes() > 0);
+            }
+        }
+    }
+
+    @Test
+    void mergesAndStatistics() {
+        Keyspace counts = db.keyspace("counts", new Settings().set("merge", "append"));
+        counts.merge(b("a"), b("1"));
+        counts.merge(b("a"), b("2"));
+        assertEquals("12", s(counts.get(b("a"))));
+        db.flush();
+        db.sync();
+        assertTrue(db.usedBytes() > 0);
+        assertFalse(db.stats().isEmpty());
+        assertTrue(db.prometheus("mine").contains("database=\"mine\""));
+    }
+
+    @Test
+    void whatIsClosedIsRejected() throws Exception {
+        Snapshot snapshot = db.snapshot();
+        Scan scan = users.scan(Range.all());
+        Transaction tx = db.begin();
+        db.close();
+        db.close();
+        assertThrows(ClosedException.class, () -> users.get(b("a")));
+        assertThrows(ClosedException.class, () -> db.flush());
+        assertThrows(EskerException.class, () -> snapshot.get(users, b("a")));
+        assertThrows(EskerException.class, () -> tx.put(users, b("a"), b("1")));
+        scan.close();
+        tx.close();
+        snapshot.close();
+        assertThrows(ClosedException.class, () -> snapshot.get(users, b("a")));
+        assertFalse(scan.hasNext());
+        // The files are free.
+        Db.open(dir.resolve("data")).close();
+    }
+
+    @Test
+    void wrongArgumentsAreExceptions() throws Exception {
+        assertThrows(NullPointerException.class, () -> users.get(null));
+        assertThrows(NullPointerException.class, () -> users.put(b("a"), null));
+        Settings unknown = new Settings().set("memory_byte", "1");
+        String text =
+                assertThrows(
+                                IllegalArgumentException.class,
+                                () -> Db.open(dir.resolve("other"), unknown))
+                        .getMessage();
+        assertTrue(text.contains("memory_bytes"), text);
+        assertThrows(EskerException.class, () -> db.openKeyspace("none"));
+        assertThrows(EskerException.class, () -> Db.open(dir.resolve("data")));
+        Files.createDirectory(dir.resolve("files"));
+        Files.writeString(dir.resolve("files/a"), "x");
+        assertThrows(EskerException.class, () -> Db.open(dir.resolve("files")));
+    }
+
+    @Test
+    void whatIsNotClosedIsFreedAndCounted() throws Exception {
+        long before = Leaks.count();
+        leak();
+        // The collector need not run at once, but it does run if it is asked often enough.
+        while (Leaks.count() == before) {
+            System.gc();
+            Thread.yield();
+        }
+        assertEquals(before + 1, Leaks.count());
+    }
+
+    private void leak() {
+        db.snapshot();
+    }
+}
