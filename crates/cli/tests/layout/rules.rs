@@ -10,7 +10,7 @@ pub const BUILDINGS: [&str; 4] = ["crates", "bindings", "integrations", "lab"];
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 34] = [
+pub const LAYERS: [&str; 35] = [
     "base",
     "api",
     "uring",
@@ -36,6 +36,7 @@ pub const LAYERS: [&str; 34] = [
     "c",
     "rocksdb",
     "python",
+    "js",
     "java",
     "openraft",
     "workload",
@@ -61,7 +62,7 @@ const MAY_HOLD_UNSAFE: [&str; 7] =
 
 /// Crates in which unsafe code is everywhere: each function of a C library is exported, and so are
 /// those of a module of Python and the native methods of Java, by macros.
-const FULL_OF_UNSAFE: [&str; 6] = ["uring", "peers", "c", "rocksdb", "python", "java"];
+const FULL_OF_UNSAFE: [&str; 7] = ["uring", "peers", "c", "rocksdb", "python", "java", "js"];
 
 /// The places, as beginnings of paths.
 const UNSAFE_PLACES: [&str; 10] = [

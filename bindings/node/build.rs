@@ -1,0 +1,5 @@
+//! How an addon is linked.
+
+fn main() {
+    napi_build::setup();
+}
