@@ -110,8 +110,13 @@ c_api! {
 
     fn rocksdb_options_optimize_level_style_compaction(options: Handle<Options>, memory: u64) {
         options.change(|options| {
-            options.knobs.set("write_buffer_size", memory / 4);
-            options.knobs.set("max_write_buffer_number", 6);
+            let knobs = &mut options.knobs;
+            knobs.set("write_buffer_size", memory / 4);
+            knobs.set("max_write_buffer_number", 6);
+            knobs.set("min_write_buffer_number_to_merge", 2);
+            knobs.set("level0_file_num_compaction_trigger", 2);
+            knobs.set("target_file_size_base", memory / 8);
+            knobs.set("max_bytes_for_level_base", memory);
         });
     }
 

@@ -25,7 +25,7 @@ knobs! {
     accepted open_files_async: u8 = 0,
         set rocksdb_options_set_open_files_async,
         get rocksdb_options_get_open_files_async;
-    accepted info_log_level: i32 = 0,
+    accepted info_log_level: i32 = 1,
         set rocksdb_options_set_info_log_level,
         get rocksdb_options_get_info_log_level;
     works write_buffer_size: usize = 64 << 20,
@@ -46,10 +46,10 @@ knobs! {
     accepted compression_options_zstd_max_train_bytes: i32 = 0,
         set rocksdb_options_set_compression_options_zstd_max_train_bytes,
         get rocksdb_options_get_compression_options_zstd_max_train_bytes;
-    accepted compression_options_use_zstd_dict_trainer: u8 = 0,
+    accepted compression_options_use_zstd_dict_trainer: u8 = 1,
         set rocksdb_options_set_compression_options_use_zstd_dict_trainer,
         get rocksdb_options_get_compression_options_use_zstd_dict_trainer;
-    accepted compression_options_parallel_threads: i32 = 0,
+    accepted compression_options_parallel_threads: i32 = 1,
         set rocksdb_options_set_compression_options_parallel_threads,
         get rocksdb_options_get_compression_options_parallel_threads;
     accepted compression_options_max_dict_buffer_bytes: u64 = 0,
@@ -84,8 +84,8 @@ knobs! {
     accepted max_bytes_for_level_multiplier: f64 = 10.0,
         set rocksdb_options_set_max_bytes_for_level_multiplier,
         get rocksdb_options_get_max_bytes_for_level_multiplier;
-    accepted ttl: u64 = 0, set rocksdb_options_set_ttl, get rocksdb_options_get_ttl;
-    accepted periodic_compaction_seconds: u64 = 0,
+    accepted ttl: u64 = u64::MAX - 1, set rocksdb_options_set_ttl, get rocksdb_options_get_ttl;
+    accepted periodic_compaction_seconds: u64 = u64::MAX - 1,
         set rocksdb_options_set_periodic_compaction_seconds,
         get rocksdb_options_get_periodic_compaction_seconds;
     accepted memtable_op_scan_flush_trigger: u32 = 0,
@@ -97,7 +97,7 @@ knobs! {
     accepted min_tombstones_for_range_conversion: u32 = 0,
         set rocksdb_options_set_min_tombstones_for_range_conversion,
         get rocksdb_options_get_min_tombstones_for_range_conversion;
-    accepted statistics_level: i32 = 0,
+    accepted statistics_level: i32 = 3,
         set rocksdb_options_set_statistics_level,
         get rocksdb_options_get_statistics_level;
     accepted skip_stats_update_on_db_open: u8 = 0,
@@ -118,10 +118,10 @@ knobs! {
     accepted enable_blob_gc: u8 = 0,
         set rocksdb_options_set_enable_blob_gc,
         get rocksdb_options_get_enable_blob_gc;
-    accepted blob_gc_age_cutoff: f64 = 0.0,
+    accepted blob_gc_age_cutoff: f64 = 0.25,
         set rocksdb_options_set_blob_gc_age_cutoff,
         get rocksdb_options_get_blob_gc_age_cutoff;
-    accepted blob_gc_force_threshold: f64 = 0.0,
+    accepted blob_gc_force_threshold: f64 = 1.0,
         set rocksdb_options_set_blob_gc_force_threshold,
         get rocksdb_options_get_blob_gc_force_threshold;
     accepted read_triggered_compaction_threshold: f64 = 0.0,
@@ -154,7 +154,7 @@ knobs! {
     accepted unordered_write: u8 = 0,
         set rocksdb_options_set_unordered_write,
         get rocksdb_options_get_unordered_write;
-    accepted max_subcompactions: u32 = 0,
+    accepted max_subcompactions: u32 = 1,
         set rocksdb_options_set_max_subcompactions,
         get rocksdb_options_get_max_subcompactions;
     works max_background_jobs: i32 = 2,

@@ -121,10 +121,10 @@ knobs! {
     accepted experimental_mempurge_threshold: f64 = 0.0,
         set rocksdb_options_set_experimental_mempurge_threshold,
         get rocksdb_options_get_experimental_mempurge_threshold;
-    accepted wal_recovery_mode: i32 = 0,
+    accepted wal_recovery_mode: i32 = 2,
         set rocksdb_options_set_wal_recovery_mode,
         get rocksdb_options_get_wal_recovery_mode;
-    works compression: i32 = 0,
+    works compression: i32 = 1,
         set rocksdb_options_set_compression,
         get rocksdb_options_get_compression;
     accepted bottommost_compression: i32 = 0,
@@ -142,7 +142,7 @@ knobs! {
     accepted wal_compression: i32 = 0,
         set rocksdb_options_set_wal_compression,
         get rocksdb_options_get_wal_compression;
-    accepted compaction_pri: i32 = 0,
+    accepted compaction_pri: i32 = 3,
         set rocksdb_options_set_compaction_pri,
         get rocksdb_options_get_compaction_pri;
     accepted dump_malloc_stats: u8 = 0,

@@ -12,7 +12,7 @@ knobs! {
     accepted exclusive_manual_compaction: u8 = 0,
         set rocksdb_compactoptions_set_exclusive_manual_compaction,
         get rocksdb_compactoptions_get_exclusive_manual_compaction;
-    accepted bottommost_level_compaction: u8 = 0,
+    accepted bottommost_level_compaction: u8 = 1,
         set rocksdb_compactoptions_set_bottommost_level_compaction,
         get rocksdb_compactoptions_get_bottommost_level_compaction;
     accepted change_level: u8 = 0,
@@ -139,7 +139,7 @@ knobs! {
     accepted io_activity: i32 = 0,
         set rocksdb_writeoptions_set_io_activity,
         get rocksdb_writeoptions_get_io_activity;
-    accepted wait: u8 = 0, set rocksdb_flushoptions_set_wait, get rocksdb_flushoptions_get_wait;
+    accepted wait: u8 = 1, set rocksdb_flushoptions_set_wait, get rocksdb_flushoptions_get_wait;
     accepted allow_write_stall: u8 = 0,
         set rocksdb_flushoptions_set_allow_write_stall,
         get rocksdb_flushoptions_get_allow_write_stall;
