@@ -50,6 +50,7 @@ pub unsafe extern "C" fn esker_settings_new(
 /// | segment_bytes, memory_bytes | a size such as 65536, 512K or 64MiB |
 /// | dram_table_bytes | auto, a size |
 /// | sealed_segments, background_threads | a number |
+/// | max_open_files | auto, a number |
 /// | forwarding | on-flush, always, adaptive |
 /// | background_write_rate | unlimited, 20MiB, 5MiB..100MiB |
 /// | delete_age_max, slow_call | off, a time such as 500us, 10ms, 2s or 30d |

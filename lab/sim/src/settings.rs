@@ -87,6 +87,8 @@ impl OpenSettings {
             .dram_table_bytes(self.dram_bytes)
             .forwarding(self.forwarding)
             .background_threads(1)
+            // Half of the processes close files at every step.
+            .max_open_files(self.sealed.is_multiple_of(2).then_some(3))
     }
 }
 

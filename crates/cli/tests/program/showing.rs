@@ -146,6 +146,7 @@ fn stats_add_up() {
             "lost_files",
             "memtable_bytes",
             "memtables",
+            "open_tables",
             "pool_domain",
             "range_tombstones",
             "raw_bytes",

@@ -27,6 +27,7 @@ mod copy_file;
 pub mod emulated_log_device;
 mod encryption;
 pub mod fault;
+mod file_cache;
 mod file_name;
 pub mod memory;
 pub mod posix;
@@ -37,6 +38,7 @@ pub use blocks::BlockStorage;
 pub use emulated_log_device::{Device, DeviceStorage};
 pub use encryption::{ENCRYPTED_MAGIC, Encrypt, Encryption, encrypted_as};
 pub use fault::FaultStorage;
+pub use file_cache::{FileCache, FileCacheStorage};
 pub use memory::MemoryStorage;
 pub use posix::PosixStorage;
 pub use wide_reader::{PendingRead, ReadBytes, ReadPath, ReadRequest, WideReader};
@@ -216,18 +218,18 @@ pub trait ReadableFile: Send + Sync {
     /// The file as the system knows it, for a [`WideReader`]. `None`: only calls of this trait read it.
     #[cfg(target_os = "linux")]
     #[doc(hidden)]
-    fn raw(&self) -> Option<RawFile<'_>> {
+    fn raw(&self) -> Option<RawFile> {
         None
     }
 }
 
-/// An open file of the system.
+/// An open file of the system, which stays open as long as this.
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct RawFile<'a> {
+#[derive(Clone, Debug)]
+pub struct RawFile {
     /// The open file.
-    pub descriptor: &'a esker_uring::Descriptor,
+    pub descriptor: esker_uring::Descriptor,
     /// What offsets and lengths of reads are multiples of: a power of two.
     pub alignment: u64,
 }

@@ -116,6 +116,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
             vec![
                 ("memtables", count(figures.memtables)),
                 ("memtable_bytes", bytes(figures.memtable_bytes)),
+                ("open_tables", count(figures.open_tables)),
                 ("table_memory_bytes", bytes(figures.table_memory_bytes)),
                 ("cache_bytes", format!("{cache} of {capacity}")),
                 ("dram_table", dram_table(&figures.dram_table)),
@@ -240,6 +241,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
         "flushed_seqno": figures.flushed_seqno,
         "memtables": figures.memtables,
         "memtable_bytes": figures.memtable_bytes,
+        "open_tables": figures.open_tables,
         "table_memory_bytes": figures.table_memory_bytes,
         "cache_bytes": figures.cache_bytes,
         "cache_capacity_bytes": figures.cache_capacity_bytes,

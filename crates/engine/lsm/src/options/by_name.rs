@@ -13,7 +13,7 @@ use std::time::Duration;
 
 impl Settings {
     /// The names that [`Settings::set_by_name`] takes.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 15] = [
         "log",
         "sync",
         "recovery",
@@ -23,6 +23,7 @@ impl Settings {
         "dram_table_bytes",
         "forwarding",
         "background_threads",
+        "max_open_files",
         "background_write_rate",
         "delete_age_max",
         "slow_call",
@@ -43,6 +44,7 @@ impl Settings {
     /// | `recovery` | `prefix`, `strict` |
     /// | names with `bytes` | a size such as `65536`, `512K`, `64MiB`; `dram_table_bytes` also `auto` |
     /// | `sealed_segments`, `background_threads` | a number |
+    /// | `max_open_files` | `auto`, a number |
     /// | `forwarding` | `on-flush`, `always`, `adaptive` |
     /// | `background_write_rate` | `unlimited`, `20MiB`, `5MiB..100MiB` |
     /// | `delete_age_max`, `slow_call` | `off`, a time such as `500us`, `10ms`, `2s`, `30d` |
@@ -103,6 +105,12 @@ impl Settings {
                 self.forwarding = one_of(value, &ways).map_err(bad)?;
             }
             "background_threads" => self.background_threads = number(value).map_err(bad)?,
+            "max_open_files" => {
+                self.max_open_files = match value {
+                    "auto" => None,
+                    _ => Some(number(value).map_err(bad)?),
+                };
+            }
             "background_write_rate" => self.background_write_rate = value.parse().map_err(bad)?,
             "delete_age_max" => {
                 self.delete_age_max = match value {
@@ -281,6 +289,7 @@ mod tests {
             ("dram_table_bytes", "0", default().dram_table_bytes(0)),
             ("forwarding", "adaptive", default().forwarding(Forwarding::Adaptive)),
             ("background_threads", "4", default().background_threads(4)),
+            ("max_open_files", "64", default().max_open_files(64)),
             ("background_write_rate", "20MiB", default().background_write_rate(rate)),
             ("delete_age_max", "1d", default().delete_age_max(Duration::from_secs(86_400))),
             ("slow_call", "10ms", default().slow_call(Duration::from_millis(10))),

@@ -3,6 +3,7 @@
 use super::settings::{Log, Settings};
 use super::sizes::segments_ahead;
 use crate::resources::Resources;
+use esker_storage::FileCache;
 use esker_table::BlockCache;
 
 impl Settings {
@@ -11,7 +12,9 @@ impl Settings {
         let own = || {
             let taken = segments_at_most(self) + dram_table_bytes(self);
             let cache = BlockCache::new(self.memory_bytes.saturating_sub(taken));
-            Resources::own(self.memory_bytes, self.background_threads, cache)
+            let files =
+                FileCache::new(self.max_open_files.unwrap_or_else(FileCache::default_limit));
+            Resources::own(self.memory_bytes, self.background_threads, cache, files)
         };
         self.resources.clone().unwrap_or_else(own)
     }

@@ -74,6 +74,14 @@ impl Settings {
         self
     }
 
+    /// Sets the most table files that are open at once, at least 1. `None` is half of what the process
+    /// may have open. Default: `None`.
+    #[must_use]
+    pub fn max_open_files(mut self, max_open_files: impl Into<Option<usize>>) -> Self {
+        self.max_open_files = max_open_files.into();
+        self
+    }
+
     /// Sets the most bytes per second that flushes and compactions write to tables. Default: unlimited.
     #[must_use]
     pub fn background_write_rate(mut self, background_write_rate: BackgroundWriteRate) -> Self {
@@ -141,7 +149,7 @@ impl Settings {
     }
 
     /// Sets the memory and threads that the database shares with others of this process. They replace
-    /// `memory_bytes` and `background_threads`. Default: `None`.
+    /// `memory_bytes`, `background_threads` and `max_open_files`. Default: `None`.
     #[must_use]
     pub fn resources(mut self, resources: impl Into<Option<Resources>>) -> Self {
         self.resources = resources.into();
@@ -292,6 +300,7 @@ mod tests {
             .dram_table_bytes(7)
             .forwarding(Forwarding::Always)
             .background_threads(3)
+            .max_open_files(99)
             .background_write_rate(BackgroundWriteRate::Fixed(1 << 20))
             .delete_age_max(Duration::from_secs(9))
             .slow_call(Duration::from_millis(8))
@@ -313,6 +322,7 @@ mod tests {
             dram_table_bytes: Some(7),
             forwarding: Forwarding::Always,
             background_threads: 3,
+            max_open_files: Some(99),
             background_write_rate: BackgroundWriteRate::Fixed(1 << 20),
             delete_age_max: Duration::from_secs(9),
             slow_call: Duration::from_millis(8),

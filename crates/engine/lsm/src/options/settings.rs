@@ -135,8 +135,6 @@ const SEALED_SEGMENTS_MOST: usize = 64;
 ///
 /// Start from the defaults and set what differs with the builder methods.
 ///
-/// `default_keyspace` applies only when the database is created.
-///
 /// # Examples
 ///
 /// ```
@@ -174,9 +172,8 @@ pub struct Settings {
     pub sealed_segments: usize,
     /// The memory budget of the database, in bytes. Default: 1 GiB.
     ///
-    /// It covers MemTables and their index, the DRAMTable, the indexes and filters of open tables,
-    /// and the block cache. The cache gets what the others leave. Unless the log is in a pool, the
-    /// budget is at least two segments.
+    /// It covers MemTables and their index, the DRAMTable, indexes and filters of open tables, and
+    /// the block cache, which gets the rest. Unless the log is in a pool, it is at least two segments.
     pub memory_bytes: usize,
     /// The capacity of the DRAMTable, a cache of values that were read, in bytes. `None` is an
     /// eighth of `memory_bytes`; 0 disables the table. Default: `None`.
@@ -189,6 +186,12 @@ pub struct Settings {
     ///
     /// Flush, log sync and the preparation of log segments have one more thread each.
     pub background_threads: usize,
+    /// The most table files that are open at once, at least 1. Default: `None`, half of the files that
+    /// the process may have open (`ulimit -n`).
+    ///
+    /// Each read in progress may have one more open. A database that is opened for reading, or to
+    /// follow another process, keeps all open, because the writer may remove them.
+    pub max_open_files: Option<usize>,
     /// The most bytes per second that flushes and compactions write to tables. Default: unlimited.
     ///
     /// In any second, at most a twentieth more is written, plus what the system buffers. Flushes go
@@ -206,30 +209,24 @@ pub struct Settings {
     /// * A delete that an open snapshot does not see stays until the snapshot is dropped.
     ///
     /// The time is wall-clock time, including the time in which the database is closed. The default
-    /// suits laws and contracts that demand erasure within about a month. A delete is rewritten at
-    /// most once per level in that time.
+    /// suits laws that demand erasure within a month. A delete is rewritten at most once per level.
     pub delete_age_max: Duration,
-    /// Calls that take this time or longer are events: see [`EventKind::SlowCall`]. Default:
-    /// [`Duration::MAX`], no limit; at least 1 us.
+    /// Calls that take this time or longer are
+    /// [events](crate::stats::EventKind::SlowCall). Default: [`Duration::MAX`], no limit; at least 1 us.
     ///
     /// With a limit, each call reads the clock twice and counts its cost. Without, it does neither.
-    ///
-    /// [`EventKind::SlowCall`]: crate::stats::EventKind::SlowCall
     pub slow_call: Duration,
     /// Whether tables are read past the page cache of the operating system. Default: false.
     ///
-    /// The block cache then is the only cache: give it memory. The page cache is left to others, and
-    /// cold reads cost the system less. Where the file system has no direct I/O, tables are read as
-    /// without this setting. It applies to directories, not to the storage of an
-    /// [`Env`](crate::Env).
+    /// The block cache then is the only cache: give it memory. Where the file system has no direct
+    /// I/O, nothing changes. It applies to directories, not to the storage of an [`Env`](crate::Env).
     pub direct_reads: bool,
-    /// Whether a thread answers requests from other processes, such as `esker checkpoint`. Default:
-    /// false.
+    /// Whether a thread answers requests from other processes, such as `esker checkpoint`. It checks
+    /// for them ten times per second. Default: false.
     ///
-    /// The thread checks for requests ten times per second. A program without the thread can call
-    /// [`Db::answer_request`](crate::Db::answer_request).
+    /// A program without the thread can call [`Db::answer_request`](crate::Db::answer_request).
     pub answers_requests: bool,
-    /// The settings of the default keyspace, used only when the database is created.
+    /// The settings of the default keyspace, used when the database is created.
     pub default_keyspace: KeyspaceSettings,
     /// Merge operators, in addition to the built-in ones. Default: none.
     ///
@@ -252,8 +249,8 @@ pub struct Settings {
     /// Memory and threads that several databases of this process share. Default: `None`, and the
     /// database has its own.
     ///
-    /// With shared resources, `memory_bytes` and `background_threads` are ignored in favor of
-    /// theirs.
+    /// With shared resources, `memory_bytes`, `background_threads` and `max_open_files` are ignored
+    /// in favor of theirs.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub resources: Option<Resources>,
 }
@@ -269,6 +266,7 @@ impl Default for Settings {
             dram_table_bytes: None,
             forwarding: Forwarding::OnFlush,
             background_threads: 2,
+            max_open_files: None,
             background_write_rate: BackgroundWriteRate::Unlimited,
             delete_age_max: Duration::from_secs(30 * 24 * 3600),
             slow_call: Duration::MAX,
@@ -312,6 +310,7 @@ impl Settings {
         if let Some(resources) = &self.resources {
             self.memory_bytes = resources.memory_bytes();
             self.background_threads = resources.background_threads();
+            self.max_open_files = Some(resources.max_open_files());
         }
         self
     }
@@ -366,6 +365,9 @@ impl Settings {
         within("segment_bytes", self.segment_bytes, 64 << 10, 1 << 30)?;
         within("sealed_segments", self.sealed_segments, 1, SEALED_SEGMENTS_MOST)?;
         within("background_threads", self.background_threads, 1, 64)?;
+        if let Some(files) = self.max_open_files {
+            within("max_open_files", files, 1, usize::MAX)?;
+        }
         if let Some(bytes) = self.dram_table_bytes {
             within("dram_table_bytes", bytes, 0, self.memory_bytes / 2)?;
         }

@@ -53,7 +53,6 @@ use esker_base::{ChangesError, Clock, Error, KeyspaceId, MAX_SEQNO, Priority, Re
 use esker_memtable::DramTable;
 use esker_pmem::OwnerProcess;
 use esker_storage::{PosixStorage, Storage};
-use esker_table::BlockCache;
 use parking_lot::{Mutex, RwLock};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -89,14 +88,14 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
         locks.push(lock(&**logs, &*env.clock)?);
     }
     let is_replica = check_follows(&*env.storage, create)?;
-    let meter = Arc::new(DiskUsageTracker::new(env.storage)?);
+    let resources = settings.resources_or_own();
+    let storage = Arc::new(resources.files().storage(env.storage));
+    let meter = Arc::new(DiskUsageTracker::new(storage)?);
     let env = Env { storage: meter.clone(), ..env };
+    let share = resources.share(env.wide_reader(&settings))?;
     // Again, now that nobody else changes it.
-    let share = settings.resources_or_own().share(env.wide_reader(&settings))?;
     let opened = match replay::look(&*env.storage)? {
-        DirectoryState::Database(manifest) => {
-            reopen(&env, &manifest, &share.cache, settings.recovery)?
-        }
+        DirectoryState::Database(manifest) => reopen(&env, &manifest, &share, settings.recovery)?,
         DirectoryState::Nothing => create_new(&env, settings.default_keyspace)?,
     };
     lineage::note_opening(&*env.storage, env.draw(b"openings"), opened.recovered.last_seqno)?;
@@ -337,18 +336,14 @@ fn check_logs_unclaimed(env: &Env) -> Result<()> {
     }
 }
 
-fn reopen(
-    env: &Env,
-    manifest_name: &str,
-    cache: &Arc<BlockCache>,
-    recovery: Recovery,
-) -> Result<OpenResult> {
+fn reopen(env: &Env, manifest_name: &str, share: &Share, recovery: Recovery) -> Result<OpenResult> {
     let (identity, mut state) = replay::load_state(&env.storage, manifest_name)?;
     // Before anything is written: a table of a newer format shows here.
     let table_memory = replay::check_table_ends(&env.storage, &state, &*env.background)?;
+    let table_memory = open_tables::leave_to_reads(&state.version, table_memory, share.resources());
     if state.version.has_space_goal() || !parallel::has_threads(&*env.background) {
         // What a flush waits for depends on what is in tables; and without threads nobody else does it.
-        state.version.open_tables_at_once(cache, &*env.background)?;
+        state.version.open_tables_at_once(&share.cache, &*env.background)?;
     }
     env.check_logs_place(&**env.logs(), &state)?;
     if env.pool.is_some() || env.log_storage.is_some() {

@@ -6,6 +6,10 @@
 //! Threads do that while the database is in use, and a read opens the tables that it needs. A flush
 //! opens its own tables. A close ends the opening.
 //!
+//! If tables are many or large, compared with the files that may be open and the memory budget, only
+//! those are opened in advance whose content determines what is compacted: tables with deletes, and
+//! those of keyspaces that count duplicates. Reads open the others ([`leave_to_reads`]).
+//!
 //! A table that cannot be opened is a background error, and an error of each read of it. No
 //! compaction is picked before all tables are open, because the content of tables determines the
 //! best one. If a keyspace has a space-amplification limit, or without threads, the open itself
@@ -14,13 +18,42 @@
 use super::close::EngineHandle;
 use super::env::Env;
 use crate::engine::Engine;
+use crate::options::space_policy::Dedup;
 use crate::parallel;
+use crate::resources::Resources;
 use crate::scheduler::PanicGuard;
 use crate::scheduler::table_opening::TableOpenState;
-use crate::version::TableHandle;
+use crate::version::{TableHandle, Version};
 use esker_base::Priority;
 use parking_lot::Mutex;
 use std::sync::Arc;
+
+/// Tables are opened in advance if together they take at most this part of the memory budget.
+const EAGER_MEMORY_PART: u64 = 16;
+
+/// And if there are at most so many for each file that may be open.
+const EAGER_TABLES_PER_FILE: u64 = 2;
+
+/// Leaves tables to the reads that need them, if there is too much to open all of them in advance.
+/// `table_memory` is what all tables take once they are open. Returns what those take, about, that are
+/// opened in advance.
+pub(super) fn leave_to_reads(version: &Version, table_memory: u64, resources: &Resources) -> u64 {
+    let tables = version.keyspaces.values().flat_map(|keyspace| {
+        let counts_duplicates = keyspace.settings.dedup != Dedup::None;
+        let tables = keyspace.tables();
+        tables.map(move |(_, _, table)| (table, counts_duplicates || table.has_deletes()))
+    });
+    let (planned, others): (Vec<_>, Vec<_>) =
+        tables.partition(|(_, is_planned_with)| *is_planned_with);
+    let all = (planned.len() + others.len()) as u64;
+    let is_little = table_memory <= resources.memory_bytes() as u64 / EAGER_MEMORY_PART;
+    let files = resources.max_open_files() as u64;
+    if others.is_empty() || (is_little && all <= files.saturating_mul(EAGER_TABLES_PER_FILE)) {
+        return table_memory;
+    }
+    others.iter().for_each(|(table, _)| table.leave_to_reads());
+    table_memory * planned.len() as u64 / all
+}
 
 /// The tables that no thread has taken up yet.
 type Waiting = Arc<Mutex<std::vec::IntoIter<Arc<TableHandle>>>>;

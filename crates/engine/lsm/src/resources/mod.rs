@@ -2,7 +2,7 @@
 //!
 //! The budget is one sum. Each database charges what it holds: segments and their index, the memory
 //! of open tables, its DRAMTable, and buffers of wide reads once one was needed. The block cache gets
-//! what is left.
+//! what is left. Open table files are bounded in number, for all databases together.
 //!
 //! A database alone charges the most that its segments may use. Databases that share charge what
 //! their segments use now, because most of them are small. If all segments together use more than
@@ -21,7 +21,7 @@ use crate::limits::within;
 use crew::Crew;
 use esker_base::{Background, Error, Result};
 use esker_pmem::OwnerProcess;
-use esker_storage::WideReader;
+use esker_storage::{FileCache, WideReader};
 use esker_table::BlockCache;
 use parking_lot::{Mutex, MutexGuard};
 use served::Served;
@@ -72,6 +72,7 @@ struct Shared {
     owner: OwnerProcess,
     crew: Arc<Crew>,
     cache: BlockCache,
+    files: FileCache,
     charges: Mutex<Charges>,
 }
 
@@ -128,7 +129,8 @@ impl Resources {
         within("memory_bytes", memory_bytes, 2 << 20, usize::MAX)?;
         within("background_threads", background_threads, 1, 64)?;
         let cache = BlockCache::new(memory_bytes);
-        Ok(Resources::of(memory_bytes, background_threads, true, cache))
+        let files = FileCache::new(FileCache::default_limit());
+        Ok(Resources::of(memory_bytes, background_threads, true, (cache, files)))
     }
 
     /// Of one database alone.
@@ -136,15 +138,16 @@ impl Resources {
         memory_bytes: usize,
         background_threads: usize,
         cache: BlockCache,
+        files: FileCache,
     ) -> Resources {
-        Resources::of(memory_bytes, background_threads, false, cache)
+        Resources::of(memory_bytes, background_threads, false, (cache, files))
     }
 
     fn of(
         memory_bytes: usize,
         background_threads: usize,
         is_shared: bool,
-        cache: BlockCache,
+        (cache, files): (BlockCache, FileCache),
     ) -> Resources {
         let shared = Shared {
             memory_bytes: AtomicUsize::new(memory_bytes),
@@ -152,6 +155,7 @@ impl Resources {
             owner: OwnerProcess::current(),
             crew: Crew::new(background_threads),
             cache,
+            files,
             charges: Mutex::default(),
         };
         Resources { shared: Arc::new(shared) }
@@ -165,6 +169,27 @@ impl Resources {
     /// Returns the number of compaction threads.
     pub fn background_threads(&self) -> usize {
         self.shared.crew.compaction_threads()
+    }
+
+    /// Returns the most table files that are open at once:
+    /// [`Settings::max_open_files`](crate::Settings::max_open_files).
+    pub fn max_open_files(&self) -> usize {
+        self.shared.files.limit()
+    }
+
+    /// Changes that. Files beyond it are closed when the next one is opened.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] if it is 0.
+    pub fn set_max_open_files(&self, max_open_files: usize) -> Result<()> {
+        within("max_open_files", max_open_files, 1, usize::MAX)?;
+        self.shared.files.set_limit(max_open_files);
+        Ok(())
+    }
+
+    /// The table files that are open.
+    pub(crate) fn files(&self) -> &FileCache {
+        &self.shared.files
     }
 
     /// Changes the memory budget. What databases hold stays, and the block cache gets what they leave.

@@ -102,6 +102,13 @@ pub const METRICS: &[Metric] = &[
         "Bytes of table files, with unfinished and obsolete ones.",
         |it| it.table_file_bytes as f64,
     ),
+    gauge("esker_open_tables", "Tables whose index and filter are in memory.", |it| {
+        it.open_tables as f64
+    }),
+    gauge("esker_open_files", "Table files that are open.", |it| it.open_files as f64),
+    counter("esker_file_opens_total", "Times that a table file was opened.", |it| {
+        it.file_opens as f64
+    }),
     gauge("esker_table_memory_bytes", "Bytes of indexes and filters of tables in memory.", |it| {
         it.table_memory_bytes as f64
     }),

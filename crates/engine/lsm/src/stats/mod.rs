@@ -121,6 +121,15 @@ pub struct Stats {
     pub cache_capacity_bytes: u64,
     /// Point reads that reached tables, and their cost there.
     pub table_gets: TableReadStats,
+    /// Tables whose index and filter are in memory now.
+    pub open_tables: u64,
+    /// Table files that are open now. Databases that share memory and threads share these, too.
+    pub open_files: u64,
+    /// The most table files that are open at once:
+    /// [`Settings::max_open_files`](crate::Settings::max_open_files).
+    pub max_open_files: u64,
+    /// How often a table file was opened.
+    pub file_opens: u64,
     /// Bytes of table indexes, filters and range tombstones in memory now.
     pub table_memory_bytes: u64,
     /// Bytes of these that are filters.

@@ -152,27 +152,32 @@ impl Version {
         self.tables().map(|table| open_unless_lost(table, cache)).fold(Ok(()), Result::and)
     }
 
-    /// Whether the reader of every table is open that can be.
+    /// Whether the reader of every table is open that can be, and is not left to reads.
     pub(crate) fn is_open(&self) -> bool {
-        self.tables().all(|table| table.opened().is_some() || table.is_unreadable())
+        let is_open = |table: &TableHandle| {
+            table.opened().is_some() || table.is_unreadable() || table.is_left_to_reads()
+        };
+        self.tables().all(|table| is_open(table))
     }
 
-    /// The tables whose reader is not open yet, and may come to be.
+    /// The tables whose reader is not open yet and may come to be, without those left to reads.
     pub(crate) fn unopened(&self) -> Vec<Arc<TableHandle>> {
         let is_left = |table: &&Arc<TableHandle>| {
-            table.opened().is_none() && (!table.is_unreadable() || table.may_recover())
+            table.opened().is_none()
+                && !table.is_left_to_reads()
+                && (!table.is_unreadable() || table.may_recover())
         };
         self.tables().filter(is_left).cloned().collect()
     }
 
-    /// As [`Version::open_tables`], by this thread and others that are free: most of it is waiting for
+    /// As [`Version::open_tables`], but for tables left to reads, by this thread and others that are free: most of it is waiting for
     /// devices and checksums, a table's after another's.
     pub(crate) fn open_tables_at_once(
         &self,
         cache: &Arc<BlockCache>,
         background: &dyn Background,
     ) -> Result<()> {
-        let tables = self.tables().cloned().collect();
+        let tables = self.tables().filter(|table| !table.is_left_to_reads()).cloned().collect();
         let cache = cache.clone();
         let open = move |table: Arc<TableHandle>| open_unless_lost(&table, &cache);
         parallel::for_each(background, parallel::helpers(), tables, open)

@@ -209,8 +209,11 @@ pub struct TableHandle {
     pub meta: TableMeta,
     /// When it was written.
     pub born: TableBirth,
-    file: Option<Arc<TableFile>>,
+    /// Before the file, which is removed with its last table: the reader need not keep it open then.
     reader: OnceLock<Arc<Table>>,
+    file: Option<Arc<TableFile>>,
+    /// Whether only a read opens it.
+    left_to_reads: AtomicBool,
     /// Set when a read of it failed.
     pub(crate) mark: Mark,
     /// Of a table without a file.
@@ -237,8 +240,9 @@ pub struct TableSummary<'a> {
 impl TableHandle {
     /// A table in `file`, written when `born` says.
     pub fn new(meta: TableMeta, born: TableBirth, file: Arc<TableFile>) -> Arc<Self> {
-        let (reader, mark) = Default::default();
-        Arc::new(TableHandle { meta, born, file: Some(file), reader, mark, sketches: None })
+        let (reader, left_to_reads, mark) = Default::default();
+        let (file, sketches) = (Some(file), None);
+        Arc::new(TableHandle { meta, born, reader, file, left_to_reads, mark, sketches })
     }
 
     /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
@@ -249,9 +253,9 @@ impl TableHandle {
     /// A detached table of one version a key, with sketches of the keys. Its oldest version is a delete if it
     /// has any.
     pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
-        let (born, reader, mark) = Default::default();
-        let sketches = Some(Arc::new(sketches));
-        Arc::new(TableHandle { meta, born, file: None, reader, mark, sketches })
+        let (born, reader, left_to_reads, mark) = Default::default();
+        let (file, sketches) = (None, Some(Arc::new(sketches)));
+        Arc::new(TableHandle { meta, born, reader, file, left_to_reads, mark, sketches })
     }
 
     /// What is known of its keys; `None` before its reader is open.
@@ -309,6 +313,16 @@ impl TableHandle {
     /// The file behind the table.
     pub fn file(&self) -> Option<&Arc<TableFile>> {
         self.file.as_ref()
+    }
+
+    /// Has only a read open the table: nothing plans with its content.
+    pub(crate) fn leave_to_reads(&self) {
+        self.left_to_reads.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether only a read opens the table.
+    pub(crate) fn is_left_to_reads(&self) -> bool {
+        self.left_to_reads.load(Ordering::Relaxed)
     }
 
     /// The reader if it is open already.

@@ -6,6 +6,7 @@ mod killed;
 mod pool_place;
 mod support;
 
+mod few_files;
 mod logs_elsewhere;
 mod lost_tables;
 mod manifest_cuts;

@@ -180,8 +180,8 @@ impl ReadableFile for PosixReader {
     }
 
     #[cfg(target_os = "linux")]
-    fn raw(&self) -> Option<crate::RawFile<'_>> {
+    fn raw(&self) -> Option<crate::RawFile> {
         let alignment = self.direct_alignment.unwrap_or(1);
-        Some(crate::RawFile { descriptor: &self.file, alignment })
+        Some(crate::RawFile { descriptor: self.file.clone(), alignment })
     }
 }

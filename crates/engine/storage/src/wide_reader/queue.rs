@@ -43,7 +43,7 @@ impl Place {
         let skipped = (request.offset - start) as usize;
         let wanted = skipped..skipped + request.bytes;
         let buffer_bytes = usize::try_from(end - start).ok()?;
-        Some(Place { file: raw.descriptor.clone(), start, buffer_bytes, wanted })
+        Some(Place { file: raw.descriptor, start, buffer_bytes, wanted })
     }
 
     /// Whether the file is read past the page cache.

@@ -4,8 +4,8 @@ use esker_base::{Error, FileKind, Rng, SystemClock, Threads, WriteHint};
 use esker_storage::blocks::MemoryDevice;
 use esker_storage::emulated_log_device::DeviceProfile;
 use esker_storage::{
-    BlockStorage, Device, DeviceStorage, FaultStorage, MemoryStorage, Pace, PosixStorage,
-    ReadableFile, Storage,
+    BlockStorage, Device, DeviceStorage, FaultStorage, FileCache, MemoryStorage, Pace,
+    PosixStorage, ReadableFile, Storage,
 };
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -41,6 +41,15 @@ macro_rules! conformance {
             $(#[test]
             fn $behaviour() {
                 let [here, there] = [1, 2].map(|_| super::on_a_device());
+                super::$behaviour(&here, &there);
+            })*
+        }
+        mod of_few_open_files {
+            $(#[test]
+            fn $behaviour() {
+                let [here, there] = [1, 2].map(|_| {
+                    super::FileCache::new(1).storage(super::Arc::new(super::MemoryStorage::new()))
+                });
                 super::$behaviour(&here, &there);
             })*
         }

@@ -5,4 +5,5 @@ mod blocks_faults;
 mod conformance;
 mod fault_crash;
 mod fault_plan;
+mod file_cache;
 mod wide_reads;
