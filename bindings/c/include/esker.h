@@ -176,9 +176,9 @@ typedef struct esker_bytes {
     const uint8_t *data;
     // Their number.
     size_t len;
-    // Of the library.
+    // What the library frees.
     void *owner;
-    // Of the library.
+    // What the library needs to free it.
     size_t owner_len;
 } esker_bytes;
 

@@ -16,9 +16,9 @@ pub struct esker_bytes {
     pub data: *const u8,
     /// Their number.
     pub len: usize,
-    /// Of the library.
+    /// What the library frees.
     pub owner: *mut c_void,
-    /// Of the library.
+    /// What the library needs to free it.
     pub owner_len: usize,
 }
 

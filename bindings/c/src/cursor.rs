@@ -260,6 +260,12 @@ pub unsafe extern "C" fn esker_cursor_entry(
     error: *mut *mut esker_error,
 ) -> esker_status {
     border!(error, {
+        if !value_out.is_null() {
+            slot(value_out, std::ptr::null(), "the value")?;
+        }
+        if !value_len_out.is_null() {
+            slot(value_len_out, 0, "the length of the value")?;
+        }
         let key_slot = slot(key_out, std::ptr::null(), "the key")?;
         let key_len_slot = slot(key_len_out, 0, "the length of the key")?;
         let (key, value) =

@@ -53,7 +53,9 @@ pub unsafe extern "C" fn esker_keyspace_create(
             Some(settings) => db.db.keyspace(name, settings.settings)?,
             None => match db.db.open_keyspace(name) {
                 Err(Error::UnknownKeyspace { .. }) => {
-                    db.db.keyspace(name, KeyspaceSettings::default())?
+                    let made = db.db.keyspace(name, KeyspaceSettings::default());
+                    // Another thread may have created it meanwhile, with settings of its own.
+                    made.or_else(|error| db.db.open_keyspace(name).map_err(|_| error))?
                 }
                 opened => opened?,
             },
@@ -263,12 +265,12 @@ pub unsafe extern "C" fn esker_put_if_absent(
     error: *mut *mut esker_error,
 ) -> esker_status {
     border!(error, {
-        let was_put = slot(put_out, false, "whether it was put")?;
-        let (db, keyspace) = (given(db, "db")?, given(keyspace, "keyspace")?);
         let present = match present_out.is_null() {
             true => None,
             false => Some(slot(present_out, esker_bytes::NOTHING, "the present value")?),
         };
+        let was_put = slot(put_out, false, "whether it was put")?;
+        let (db, keyspace) = (given(db, "db")?, given(keyspace, "keyspace")?);
         let (key, value) = (bytes(key, key_len)?, bytes(value, value_len)?);
         match (db.db.put_if_absent(&keyspace.keyspace, key, value)?, present) {
             (None, _) => was_put.put(true),

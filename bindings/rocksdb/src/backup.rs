@@ -3,6 +3,7 @@
 use crate::border::callback::start;
 use crate::border::{Bytes, Code, Handle, Out, Result, Status, Text, c_api};
 use crate::database::Database;
+use crate::destroy::{check_removable, destroy, move_files};
 use crate::knobs::{HasKnobs, Knobs};
 use crate::options::Options;
 use esker::backup::{Backup, Repository};
@@ -59,7 +60,9 @@ impl Engine {
         Ok(u32::try_from(report.number).unwrap_or(u32::MAX))
     }
 
-    /// Restores a backup over what is in `dir`, as RocksDB does.
+    /// Restores a backup over the database in `dir`, as RocksDB does. Other files there stay.
+    ///
+    /// The backup is complete next to `dir` before the old database is removed.
     fn restore(&self, number: Option<u32>, dir: &str) -> Result<()> {
         let known = self.repository.backups()?;
         let number = number.map(u64::from);
@@ -67,11 +70,20 @@ impl Engine {
         if !found {
             return Err(Status::new(Code::NotFound, "Backup not found"));
         }
-        if Path::new(dir).join("CURRENT").exists() {
-            crate::upkeep::destroy(dir, &Options::default())?;
+        let target = Path::new(dir);
+        let mut names = target.read_dir().into_iter().flatten();
+        if target.join("RESTORING").exists() || names.next().is_none() {
+            self.repository.restore(number, dir)?;
+            return Ok(());
         }
-        self.repository.restore(number, dir)?;
-        Ok(())
+        let plain = Options::default();
+        check_removable(dir, &plain)?;
+        let beside = format!("{}.restored", dir.trim_end_matches('/'));
+        // One that was interrupted may have left it.
+        destroy(&beside, &plain)?;
+        self.repository.restore(number, &beside)?;
+        destroy(dir, &plain)?;
+        move_files(Path::new(&beside), target)
     }
 }
 
@@ -84,6 +96,10 @@ c_api! {
         options: Handle<BackupOptions>,
         _env: *mut c_void,
     ) -> Handle<Engine> {
+        if options.get().knobs.is_on("destroy_old_data") {
+            let what = "destroy_old_data: Esker keeps old backups; turn it off, and purge them";
+            return Err(Status::unsupported(what));
+        }
         Engine::open(options.get().dir())
     }
 
@@ -158,6 +174,9 @@ c_api! {
     try fn rocksdb_backup_engine_purge_old_backups(engine: Handle<Engine>, keep: u32) {
         let repository = &engine.get().repository;
         if !repository.backups()?.is_empty() {
+            if keep == 0 {
+                return Err(Status::unsupported("the last backup cannot be purged; keep one, or delete the directory"));
+            }
             repository.prune(keep as usize)?;
         }
         Ok(())

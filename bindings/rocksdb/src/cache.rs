@@ -2,6 +2,7 @@
 
 use crate::border::{Handle, c_api};
 use crate::knobs::Knobs;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// RocksDB's `rocksdb_cache_t`: a capacity. Each database has a cache of its own, of this size.
 pub struct Cache {
     capacity: AtomicUsize,
-    /// What each database that was opened with it has cached, while it is open.
-    opened: Mutex<Vec<Cached>>,
+    /// What each open database has cached, by the address of the database.
+    opened: Mutex<BTreeMap<usize, Cached>>,
 }
 
 /// The bytes that a database has cached, while it is open.
@@ -23,17 +24,22 @@ impl Cache {
     }
 
     /// Counts what another database caches.
-    pub fn attach(&self, cached: impl Fn() -> Option<u64> + Send + Sync + 'static) {
-        self.opened().push(Box::new(cached));
+    pub fn attach(&self, of: usize, cached: impl Fn() -> Option<u64> + Send + Sync + 'static) {
+        self.opened().insert(of, Box::new(cached));
     }
 
-    fn opened(&self) -> MutexGuard<'_, Vec<Cached>> {
+    /// Forgets a database that is about to be closed.
+    pub fn detach(&self, of: usize) {
+        self.opened().remove(&of);
+    }
+
+    fn opened(&self) -> MutexGuard<'_, BTreeMap<usize, Cached>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes that the databases have cached.
     pub fn usage(&self) -> u64 {
-        self.opened().iter().filter_map(|cached| cached()).sum()
+        self.opened().values().filter_map(|cached| cached()).sum()
     }
 
     /// The capacity in bytes.

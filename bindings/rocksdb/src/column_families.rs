@@ -1,6 +1,6 @@
 //! Column families of an open database.
 
-use crate::border::{Array, Handle, Out, Result, Status, Text, c_api, memory};
+use crate::border::{Array, ErrorOut, Handle, Out, Result, Status, Text, c_api, memory};
 use crate::database::{Database, Family, Open};
 use crate::open::{create, exists};
 use crate::options::Options;
@@ -18,6 +18,7 @@ fn create_family(
     options: &Options,
     ttl: Option<Duration>,
 ) -> Result<Handle<Arc<Family>>> {
+    let _alone = open.creation();
     create(&open.db, name, options)?;
     let keyspace = open.db.open_keyspace(name)?;
     let family = Arc::new(Family::new(keyspace, options, ttl, &open.slots)?);
@@ -33,8 +34,8 @@ fn names(path: &str, options: &Options) -> Result<Vec<String>> {
     }
     let in_memory = options.environment.as_ref().and_then(|env| env.storage(path));
     let db = match in_memory {
-        Some(storage) => Db::open_read_only_with(Env::over(storage), settings(options)?),
-        None => Db::open_read_only(path, settings(options)?),
+        Some(storage) => Db::open_read_only_with(Env::over(storage), settings(options, path)?),
+        None => Db::open_read_only(path, settings(options, path)?),
     }?;
     Ok(db.keyspaces().into_iter().map(|keyspace| keyspace.name).collect())
 }
@@ -85,20 +86,31 @@ c_api! {
         create_family(&db.get().open, name.get()?, options.get(), ttl)
     }
 
-    /// Creates them one after the other, up to the first that cannot be.
-    try fn rocksdb_create_column_families(
+    /// Creates them one after the other, up to the first that cannot be. The program gets what was created
+    /// with the error.
+    fn rocksdb_create_column_families(
         db: Handle<Database>,
         options: Handle<Options>,
         count: c_int,
         names: Array<Text>,
         created: Out<usize>,
+        errptr: ErrorOut,
     ) -> *mut Handle<Arc<Family>> {
         let names = names.of(usize::try_from(count).unwrap_or(0));
         let create = |name: &Text| create_family(&db.get().open, name.get()?, options.get(), None);
-        created.set(0);
-        let families: Vec<_> = names.iter().map(create).collect::<Result<_>>()?;
+        let mut families = Vec::new();
+        let failed = names.iter().map(create).find_map(|made| match made {
+            Ok(family) => {
+                families.push(family);
+                None
+            }
+            Err(status) => Some(status),
+        });
         created.set(families.len());
-        Ok(memory::copy(&families))
+        if let Some(status) = failed {
+            errptr.set(&status);
+        }
+        memory::copy(&families)
     }
 
     fn rocksdb_create_column_families_destroy(list: *mut Handle<Arc<Family>>) {

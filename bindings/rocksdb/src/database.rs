@@ -1,6 +1,7 @@
 //! Open databases and their column families, as handles of C programs refer to them.
 
 use crate::border::{Result, Status};
+use crate::cache::Cache;
 use crate::filter::Filter;
 use crate::logger::Logger;
 use crate::merge::Operator;
@@ -32,8 +33,10 @@ pub struct Open {
     pub default: Arc<Family>,
     /// The options of the open.
     pub options: Options,
-    /// How long a write outside of transactions waits for a lock. `None` if it takes no lock.
-    pub lock_timeout: Option<Duration>,
+    /// Whether it was opened for reading only.
+    pub is_read_only: bool,
+    /// How long locks are waited for. `None` if writes outside of transactions take no lock.
+    pub lock_timeouts: Option<LockTimeouts>,
     /// What merges and filters call.
     pub slots: Arc<Slots>,
     /// All column families by id, those that were dropped included.
@@ -42,6 +45,19 @@ pub struct Open {
     names: Mutex<HashSet<Vec<u8>>>,
     /// Files that stay while the program has disabled their deletion.
     kept_files: Mutex<Option<LiveFiles>>,
+    /// The block cache of the options, which counts what this database has cached.
+    pub cache: Option<Arc<Cache>>,
+    /// Held while a column family is created: two must not take the same slot.
+    creation: Mutex<()>,
+}
+
+/// How long calls wait for locks in a database of pessimistic transactions.
+#[derive(Clone, Copy)]
+pub struct LockTimeouts {
+    /// Writes outside of transactions.
+    pub of_writes: Duration,
+    /// Transactions that have no timeout of their own.
+    pub of_transactions: Duration,
 }
 
 /// A column family of an open database.
@@ -110,7 +126,8 @@ impl Open {
         options: &Options,
         slots: Arc<Slots>,
         families: Vec<Arc<Family>>,
-        lock_timeout: Option<Duration>,
+        is_read_only: bool,
+        lock_timeouts: Option<LockTimeouts>,
     ) -> Result<Self> {
         let families: BTreeMap<_, _> =
             families.into_iter().map(|family| (family.id(), family)).collect();
@@ -121,12 +138,30 @@ impl Open {
             path: path.to_owned(),
             default: default.ok_or_else(missing)?,
             options: options.clone(),
-            lock_timeout,
+            is_read_only,
+            lock_timeouts,
             slots,
             families: RwLock::new(families),
             names: Mutex::default(),
             kept_files: Mutex::default(),
+            cache: None,
+            creation: Mutex::default(),
         })
+    }
+
+    /// What distinguishes it from other open databases.
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Leaves the statistics and the cache of the options, before it is closed.
+    pub fn detach(&self) {
+        if let Some(statistics) = self.statistics() {
+            statistics.detach(self.address(), &self.db.stats());
+        }
+        if let Some(cache) = &self.cache {
+            cache.detach(self.address());
+        }
     }
 
     /// Adds a family.
@@ -157,6 +192,11 @@ impl Open {
     /// The names of transactions that are in use.
     pub fn names(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Excludes that another column family is created meanwhile.
+    pub fn creation(&self) -> MutexGuard<'_, ()> {
+        self.creation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Files that stay while the program has disabled their deletion.

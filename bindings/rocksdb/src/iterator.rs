@@ -1,6 +1,6 @@
 //! Iterators.
 
-use crate::batch::indexed::Writes;
+use crate::batch::indexed::SharedWrites;
 use crate::border::{Array, ErrorOut};
 use crate::border::{Bytes, Handle, Out, Result, Status, c_api};
 use crate::database::{Database, Family, Open};
@@ -17,8 +17,8 @@ pub struct Iter {
     open: Arc<Open>,
     family: Arc<Family>,
     options: ReadOptions,
-    /// The writes of a batch or of a transaction on top.
-    writes: Option<Arc<Writes>>,
+    /// The writes on top: of a transaction, then of a batch.
+    layers: Vec<SharedWrites>,
     cursor: Option<Source>,
     /// The prefix that entries have, if the iterator keeps to one.
     prefix: Option<Vec<u8>>,
@@ -29,16 +29,47 @@ pub struct Iter {
 
 /// What an iterator reads.
 enum Source {
-    Database(DbCursor),
-    WithWrites(Overlay<DbCursor>),
+    Database(Box<DbCursor>),
+    WithWrites(Box<Overlay<Source>>),
 }
 
 impl Source {
-    fn cursor(&mut self) -> &mut dyn Cursor {
+    fn of(&mut self) -> &mut dyn Cursor {
         match self {
-            Source::Database(cursor) => cursor,
-            Source::WithWrites(cursor) => cursor,
+            Source::Database(cursor) => &mut **cursor,
+            Source::WithWrites(cursor) => &mut **cursor,
         }
+    }
+
+    /// The same with `writes` on top.
+    fn under(self, writes: SharedWrites, range: KeyRange, family: &Arc<Family>) -> Source {
+        Source::WithWrites(Box::new(Overlay::new(self, writes, range, family.clone())))
+    }
+}
+
+impl Cursor for Source {
+    fn seek_first(&mut self) -> esker::Result<()> {
+        self.of().seek_first()
+    }
+
+    fn seek_last(&mut self) -> esker::Result<()> {
+        self.of().seek_last()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> esker::Result<()> {
+        self.of().seek(key)
+    }
+
+    fn seek_back(&mut self, key: &[u8]) -> esker::Result<()> {
+        self.of().seek_back(key)
+    }
+
+    fn next(&mut self) -> esker::Result<()> {
+        self.of().next()
+    }
+
+    fn prev(&mut self) -> esker::Result<()> {
+        self.of().prev()
     }
 
     #[inline]
@@ -56,13 +87,13 @@ impl Iter {
         open: &Arc<Open>,
         family: &Arc<Family>,
         options: Option<&ReadOptions>,
-        writes: Option<Arc<Writes>>,
+        writes: Option<SharedWrites>,
     ) -> Iter {
         let mut iter = Iter {
             open: open.clone(),
             family: family.clone(),
             options: options.cloned().unwrap_or_default(),
-            writes,
+            layers: writes.into_iter().collect(),
             cursor: None,
             prefix: None,
             is_valid: false,
@@ -72,10 +103,22 @@ impl Iter {
         iter
     }
 
-    /// Takes the writes of a batch on top.
-    pub fn with_writes(self, writes: Option<Arc<Writes>>) -> Iter {
-        let Iter { open, family, options, .. } = self;
-        Iter::new(&open, &family, Some(&options), writes)
+    /// Takes the writes of a batch on top. It keeps its view of the database, and has no position.
+    pub fn with_writes(mut self, writes: SharedWrites) -> Iter {
+        let range = self.range();
+        self.cursor = self.cursor.map(|cursor| cursor.under(writes.clone(), range, &self.family));
+        self.layers.push(writes);
+        self.is_valid = false;
+        self
+    }
+
+    /// The keys that its bounds allow.
+    fn range(&self) -> KeyRange {
+        let bound = |key: &Option<Vec<u8>>| key.clone();
+        KeyRange {
+            start: bound(&self.options.lower).map_or(Bound::Unbounded, Bound::Included),
+            end: bound(&self.options.upper).map_or(Bound::Unbounded, Bound::Excluded),
+        }
     }
 
     /// The column family.
@@ -86,30 +129,23 @@ impl Iter {
     /// Begins at the snapshot of the options, or at the present.
     fn begin(&mut self) -> Result<()> {
         self.options.check()?;
-        let bound = |key: &Option<Vec<u8>>| key.clone();
-        let range = KeyRange {
-            start: bound(&self.options.lower).map_or(Bound::Unbounded, Bound::Included),
-            end: bound(&self.options.upper).map_or(Bound::Unbounded, Bound::Excluded),
-        };
+        let range = self.range();
         let keyspace = &self.family.keyspace;
         let cursor = match &self.options.snapshot {
             Some(snapshot) => snapshot.cursor(keyspace, range.clone()),
             None => self.open.db.cursor(keyspace, range.clone()),
         }?;
-        self.cursor = Some(match &self.writes {
-            None => Source::Database(cursor),
-            Some(writes) => {
-                let family = self.family.clone();
-                Source::WithWrites(Overlay::new(cursor, writes.clone(), range, family))
-            }
-        });
+        let layers = self.layers.iter().cloned();
+        self.cursor = Some(layers.fold(Source::Database(Box::new(cursor)), |below, writes| {
+            below.under(writes, range.clone(), &self.family)
+        }));
         Ok(())
     }
 
     /// Which prefixes it keeps to, if it does.
     fn kept_prefix(&self) -> Option<&Prefix> {
-        let knobs = &self.options.knobs;
-        let keeps = knobs.is_on("prefix_same_as_start") && !knobs.is_on("total_order_seek");
+        // RocksDB keeps to the prefix with `total_order_seek` as well.
+        let keeps = self.options.knobs.is_on("prefix_same_as_start");
         self.family.prefix.as_deref().filter(|_| keeps)
     }
 
@@ -119,7 +155,7 @@ impl Iter {
             self.is_valid = false;
             return;
         };
-        let moved = step(cursor.cursor());
+        let moved = step(cursor.of());
         self.status = moved.err().map(Status::from);
         self.is_valid = self.status.is_none() && cursor.current().is_some();
         if self.prefix.is_some()

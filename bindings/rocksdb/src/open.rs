@@ -1,17 +1,18 @@
 //! Opening and closing of databases.
 
 use crate::border::{Array, Code, Handle, Out, Result, Status, Text, c_api};
-use crate::database::{Database, Family, Open};
+use crate::database::{Database, Family, LockTimeouts, Open};
 use crate::identity;
 use crate::info_log;
 use crate::knobs::Knobs;
 use crate::options::Options;
 use crate::options_file;
 use crate::settings::{keyspace_settings, settings};
-use crate::slots::{Slots, free_slot, with_slot};
+use crate::slots::{Slots, free_slot, slot_of, with_slot};
 use crate::transaction::timeout_of;
 use esker::env::Env;
 use esker::{DEFAULT_KEYSPACE, Db, Settings};
+use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uchar};
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ fn ttl_of(seconds: c_int) -> Option<Duration> {
 ///
 /// # Errors
 /// Names the directory.
-fn refuse_rocksdb(path: &str) -> Result<()> {
+pub fn refuse_rocksdb(path: &str) -> Result<()> {
     let current = std::fs::read_to_string(Path::new(path).join("CURRENT")).unwrap_or_default();
     if !current.starts_with("MANIFEST-") {
         return Ok(());
@@ -100,12 +101,11 @@ pub fn open(
     options: &Options,
     wanted: &[Wanted<'_>],
     mode: Mode,
-    lock_timeout: Option<Duration>,
+    lock_timeouts: Option<LockTimeouts>,
 ) -> Result<Opened> {
     refuse_rocksdb(path)?;
     for options in families_options(options, wanted) {
-        options.comparator.as_ref().map_or(Ok(()), |order| order.check())?;
-        options.refused.map_or(Ok(()), |reason| Err(Status::unsupported(reason)))?;
+        options.check()?;
     }
     check_existence(path, options, mode)?;
     let is_new = !exists(path, options);
@@ -113,7 +113,7 @@ pub fn open(
     let default = wanted.iter().find(|it| it.name == DEFAULT_KEYSPACE);
     let of_default = default.map_or(options, |wanted| wanted.options);
     let keyspace = with_slot(keyspace_settings(of_default), 0, of_default.filter.is_some());
-    let settings = slots.add_to(settings(options)?.default_keyspace(keyspace));
+    let settings = slots.add_to(settings(options, path)?.default_keyspace(keyspace));
     let db = open_db(path, options, mode, settings)?;
     let families = open_families(&db, options, wanted, mode, &slots);
     let families = families.inspect_err(|_| drop(db.clone().close()))?;
@@ -124,16 +124,19 @@ pub fn open(
     }
     keep_logs(&db, options, mode)?;
     let all = families.clone();
-    let open = Open::new(db, path, options, slots, all, lock_timeout)?;
+    let tables = families_options(options, wanted).filter_map(|it| it.table.as_ref());
+    let cache = tables.filter_map(|table| table.cache.clone()).next();
+    let mut open = Open::new(db, path, options, slots, all, mode != Mode::Write, lock_timeouts)?;
+    open.cache = cache;
     let open = Arc::new(open);
     if let Some(statistics) = open.statistics() {
         let weak = Arc::downgrade(&open);
-        statistics.attach(move || weak.upgrade().map(|open| open.db.stats()));
+        statistics.attach(open.address(), move || weak.upgrade().map(|open| open.db.stats()));
     }
-    let tables = families_options(options, wanted).filter_map(|it| it.table.as_ref());
-    if let Some(cache) = tables.filter_map(|table| table.cache.as_ref()).next() {
+    if let Some(cache) = &open.cache {
         let weak = Arc::downgrade(&open);
-        cache.attach(move || weak.upgrade().map(|open| cached_bytes(&open.db.stats())));
+        let cached = move || weak.upgrade().map(|open| cached_bytes(&open.db.stats()));
+        cache.attach(open.address(), cached);
     }
     Ok((Database { open }, families))
 }
@@ -176,11 +179,18 @@ const LOG_KEEPER: &str = "rocksdb:wal";
 fn keep_logs(db: &Db, options: &Options, mode: Mode) -> Result<()> {
     let megabytes = options.knobs.number("WAL_size_limit_MB", 0_u64);
     let seconds = options.knobs.number("WAL_ttl_seconds", 0_u64);
-    if mode != Mode::Write || (megabytes == 0 && seconds == 0) {
+    if mode != Mode::Write {
         return Ok(());
     }
-    // A time alone has no bound in bytes.
-    let bound = if megabytes == 0 { 1 << 40 } else { (megabytes << 20).max(1 << 30) };
+    if megabytes == 0 && seconds == 0 {
+        // An earlier open may have kept logs.
+        if db.change_consumers().iter().any(|consumer| consumer.name == LOG_KEEPER) {
+            db.drop_change_consumer(LOG_KEEPER)?;
+        }
+        return Ok(());
+    }
+    // A time alone has this bound, too: logs do not go by their age.
+    let bound = megabytes.saturating_mul(1 << 20).max(1 << 30);
     db.change_consumer(LOG_KEEPER, bound)?;
     Ok(())
 }
@@ -218,16 +228,38 @@ fn open_families(
         let keyspace = db.open_keyspace(wanted.name)?;
         Ok(Arc::new(Family::new(keyspace, wanted.options, wanted.ttl, slots)?))
     };
-    wanted.iter().map(open).collect()
+    let families: Vec<Arc<Family>> = wanted.iter().map(open).collect::<Result<_>>()?;
+    check_slots(&families)?;
+    Ok(families)
 }
 
-/// Creates a column family.
+/// Fails if an operator or a filter would be called for two families.
+fn check_slots(families: &[Arc<Family>]) -> Result<()> {
+    let mut slots: HashMap<usize, &Family> = HashMap::new();
+    for family in families {
+        let Some(slot) = slot_of(&family.keyspace.settings()?) else { continue };
+        let Some(other) = slots.insert(slot, family) else { continue };
+        if [family, other].iter().any(|it| it.merge.is_some() || it.filter.is_some()) {
+            return Err(Status::new(
+                Code::Corruption,
+                format!(
+                    "column families {:?} and {:?} have one place for a merge operator and a filter; open \
+                     them without, and copy one of them to a new column family",
+                    other.name(),
+                    family.name()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Creates a column family. The caller excludes that another is created meanwhile.
 ///
 /// # Errors
 /// If there is one of this name, or the name is not valid.
 pub fn create(db: &Db, name: &str, options: &Options) -> Result<()> {
-    options.comparator.as_ref().map_or(Ok(()), |order| order.check())?;
-    options.refused.map_or(Ok(()), |reason| Err(Status::unsupported(reason)))?;
+    options.check()?;
     if db.open_keyspace(name).is_ok() {
         return Err(Status::invalid("Column family already exists"));
     }
@@ -258,7 +290,7 @@ impl Families {
         path: Text,
         mode: Mode,
         ttls: Option<Array<c_int>>,
-        lock_timeout: Option<Duration>,
+        lock_timeouts: Option<LockTimeouts>,
     ) -> Result<Handle<Database>> {
         let count = usize::try_from(self.count).unwrap_or(0);
         let ttls: Vec<c_int> = ttls.map_or(vec![0; count], |ttls| ttls.of(count).to_vec());
@@ -267,7 +299,7 @@ impl Families {
             Ok(Wanted { name: name.get()?, options: options.get(), ttl: ttl_of(ttl) })
         });
         let wanted: Vec<_> = wanted.collect::<Result<_>>()?;
-        let (database, families) = open(path.get()?, options, &wanted, mode, lock_timeout)?;
+        let (database, families) = open(path.get()?, options, &wanted, mode, lock_timeouts)?;
         for (at, family) in families.into_iter().enumerate() {
             self.handles.set_at(at, Handle::new(family));
         }
@@ -280,18 +312,23 @@ fn open_default(
     path: Text,
     mode: Mode,
     ttl: c_int,
-    lock_timeout: Option<Duration>,
+    lock_timeouts: Option<LockTimeouts>,
 ) -> Result<Handle<Database>> {
     let options = options.get();
     let wanted = [Wanted { ttl: ttl_of(ttl), ..Wanted::default_family(options) }];
-    let (database, _) = open(path.get()?, options, &wanted, mode, lock_timeout)?;
+    let (database, _) = open(path.get()?, options, &wanted, mode, lock_timeouts)?;
     Ok(Handle::new(database))
 }
 
-/// How long a write outside of transactions waits for locks, in a database of pessimistic ones.
-fn lock_timeout(options: Handle<Knobs>) -> Option<Duration> {
-    let millis = options.optional().map_or(1000, |it| it.number("default_lock_timeout", 1000_i64));
-    Some(timeout_of(millis))
+/// How long calls wait for locks, in a database of pessimistic transactions.
+fn lock_timeouts(options: Handle<Knobs>) -> Option<LockTimeouts> {
+    let timeout = |name| {
+        timeout_of(options.optional().map_or(1000, |options| options.number(name, 1000_i64)))
+    };
+    Some(LockTimeouts {
+        of_writes: timeout("default_lock_timeout"),
+        of_transactions: timeout("transaction_lock_timeout"),
+    })
 }
 
 c_api! {
@@ -384,7 +421,7 @@ c_api! {
         transactions: Handle<Knobs>,
         path: Text,
     ) -> Handle<Database> {
-        open_default(options, path, Mode::Write, 0, lock_timeout(transactions))
+        open_default(options, path, Mode::Write, 0, lock_timeouts(transactions))
     }
 
     try fn rocksdb_transactiondb_open_column_families(
@@ -397,7 +434,7 @@ c_api! {
         handles: Out<Handle<Arc<Family>>>,
     ) -> Handle<Database> {
         let families = Families { count, names, options: family_options, handles };
-        families.open(options.get(), path, Mode::Write, None, lock_timeout(transactions))
+        families.open(options.get(), path, Mode::Write, None, lock_timeouts(transactions))
     }
 
     try fn rocksdb_optimistictransactiondb_open_with_otxn_db_options(
@@ -425,6 +462,7 @@ c_api! {
         db: Handle<Database>,
     ) {
         if let Some(db) = db.take() {
+            db.open.detach();
             // Other handles may be there still: they fail from now on. An error has nowhere to go.
             let _ = db.open.db.clone().close();
         }

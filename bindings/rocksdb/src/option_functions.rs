@@ -1,5 +1,6 @@
 //! Functions that create and change the options of databases, column families and tables.
 
+use crate::border::callback::{Destructor, State};
 use crate::border::{Handle, Out, Text, c_api, memory};
 use crate::cache::Cache;
 use crate::comparator::Comparator;
@@ -258,18 +259,31 @@ c_api! {
 
     /// A database is not opened with such a filter.
     fn rocksdb_options_set_wal_filter(options: Handle<Options>, filter: *mut c_void) {
-        let refused = (!filter.is_null()).then_some("filters of the log: Esker recovers all of it");
-        options.change(|options| options.refused = refused);
+        options.change(|options| options.has_wal_filter = !filter.is_null());
     }
 
     fn rocksdb_options_clear_wal_filter(options: Handle<Options>) {
-        options.change(|options| options.refused = None);
+        options.change(|options| options.has_wal_filter = false);
     }
 
-    /// A database is not opened with such a service.
-    fn rocksdb_options_set_compaction_service(options: Handle<Options>, service: *mut c_void) {
-        let refused = (!service.is_null()).then_some("services that compact: Esker compacts itself");
-        options.change(|options| options.refused = refused);
+    /// A database is not opened with such a service. RocksDB ignores null.
+    fn rocksdb_options_set_compaction_service(options: Handle<Options>, service: Handle<State>) {
+        if service.take().is_some() {
+            options.change(|options| options.has_compaction_service = true);
+        }
+    }
+
+    /// Returns a service that is only there to be refused.
+    fn rocksdb_compactionservice_create(
+        state: *mut c_void,
+        destructor: Destructor,
+        _schedule: *mut c_void,
+        _name: *const c_char,
+        _wait: *mut c_void,
+        _cancel: *mut c_void,
+        _on_installation: *mut c_void,
+    ) -> Handle<State> {
+        Handle::new(State::new(state, destructor))
     }
 
     /// The program still owns the filter, and destroys it after the options.

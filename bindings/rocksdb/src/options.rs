@@ -1,6 +1,6 @@
 //! The options of databases and column families.
 
-use crate::border::{Out, Text};
+use crate::border::{Out, Result, Status, Text};
 use crate::cache::Cache;
 use crate::comparator::Comparator;
 use crate::environment::Environment;
@@ -13,6 +13,7 @@ use crate::prefix::Prefix;
 use crate::statistics::Statistics;
 use std::collections::BTreeMap;
 use std::ffi::c_char;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// RocksDB's `rocksdb_options_t`.
@@ -46,8 +47,10 @@ pub struct Options {
     pub write_rate: Option<u64>,
     /// What else was set, for the log of messages.
     pub notes: Vec<String>,
-    /// Why a database cannot be opened with these options.
-    pub refused: Option<&'static str>,
+    /// Whether a filter of the log was set, with which no database is opened.
+    pub has_wal_filter: bool,
+    /// Whether a compaction service was set, with which no database is opened.
+    pub has_compaction_service: bool,
 }
 
 impl HasKnobs for Options {
@@ -92,6 +95,50 @@ impl Options {
     pub fn text(&self, name: &str) -> Option<&str> {
         let text = self.texts.get(name)?;
         std::str::from_utf8(text.strip_suffix(b"\0")?).ok()
+    }
+
+    /// Fails if no database and no column family can be opened with these options, because their meaning
+    /// cannot be kept.
+    ///
+    /// # Errors
+    /// Says which option, and what to do.
+    pub fn check(&self) -> Result<()> {
+        const FIFO: i32 = 2;
+        if let Some(order) = &self.comparator {
+            order.check()?;
+        }
+        let knobs = &self.knobs;
+        let refused = [
+            (
+                self.has_wal_filter,
+                "a filter of the log: Esker recovers all of it; clear the filter",
+            ),
+            (
+                self.has_compaction_service,
+                "a compaction service: Esker compacts in this process; do not set one",
+            ),
+            (
+                knobs.number("compaction_style", 0) == FIFO,
+                "compaction_style 2 (FIFO): Esker drops no old tables by size; use level style and a time to \
+                 live",
+            ),
+            (
+                knobs.is_on("disallow_memtable_writes"),
+                "disallow_memtable_writes: Esker does not refuse writes; turn it off",
+            ),
+        ];
+        let first = refused.iter().find(|(is_set, _)| *is_set);
+        first.map_or(Ok(()), |(_, why)| Err(Status::unsupported(*why)))
+    }
+
+    /// Where the logs of the database at `path` are, if not in its directory.
+    pub fn log_dir(&self, path: &str) -> Option<PathBuf> {
+        let dir = Path::new(self.text("wal_dir").filter(|dir| !dir.is_empty())?);
+        let place = |dir: &Path| {
+            // The directory of a new database is not there yet.
+            dir.canonicalize().ok().or_else(|| std::path::absolute(dir).ok())
+        };
+        (place(dir) != place(Path::new(path))).then(|| dir.to_owned())
     }
 
     /// The start of a text, and its length.

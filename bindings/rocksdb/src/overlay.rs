@@ -1,6 +1,8 @@
 //! A cursor over a database with the writes of a batch or of a transaction on top.
+//!
+//! Each move sees the writes as they are then. The current entry stays as it was until the next move.
 
-use crate::batch::indexed::Writes;
+use crate::batch::indexed::SharedWrites;
 use crate::border::Status;
 use crate::database::Family;
 use esker::{Cursor, Error, KeyRange, Result, Value};
@@ -19,7 +21,9 @@ enum Position {
 /// A cursor over `C`, whose entries the writes replace, delete or add to.
 pub struct Overlay<C> {
     base: C,
-    writes: Arc<Writes>,
+    writes: SharedWrites,
+    /// How often the writes had changed when `own` was found.
+    changes: u64,
     range: KeyRange,
     family: Arc<Family>,
     /// The key of the writes that comes next in the direction, if there is one.
@@ -30,21 +34,23 @@ pub struct Overlay<C> {
 
 impl<C: Cursor> Overlay<C> {
     /// Returns a cursor over `base`, which has the entries of `range`.
-    pub fn new(base: C, writes: Arc<Writes>, range: KeyRange, family: Arc<Family>) -> Self {
-        let position = Position::Nowhere;
-        Overlay { base, writes, range, family, own: None, is_forward: true, position }
+    pub fn new(base: C, writes: SharedWrites, range: KeyRange, family: Arc<Family>) -> Self {
+        let (position, changes) = (Position::Nowhere, 0);
+        Overlay { base, writes, changes, range, family, own: None, is_forward: true, position }
     }
 
     /// The first key of the writes at or after `from`, within the range.
     fn own_from(&self, from: Bound<&[u8]>) -> Option<Vec<u8>> {
-        let mut keys = self.writes.range::<[u8], _>((from, Bound::Unbounded));
+        let writes = self.writes.read();
+        let mut keys = writes.keys.range::<[u8], _>((from, Bound::Unbounded));
         let key = keys.find(|(key, _)| !self.range.starts_after(key)).map(|(key, _)| key)?;
         (!self.range.ends_before(key)).then(|| key.clone())
     }
 
     /// The last key of the writes up to `to`, within the range.
     fn own_to(&self, to: Bound<&[u8]>) -> Option<Vec<u8>> {
-        let mut keys = self.writes.range::<[u8], _>((Bound::Unbounded, to)).rev();
+        let writes = self.writes.read();
+        let mut keys = writes.keys.range::<[u8], _>((Bound::Unbounded, to)).rev();
         let key = keys.find(|(key, _)| !self.range.ends_before(key)).map(|(key, _)| key)?;
         (!self.range.starts_after(key)).then(|| key.clone())
     }
@@ -81,11 +87,14 @@ impl<C: Cursor> Overlay<C> {
             let stored = stored.map(|(_, value)| value);
             let (own, has_base) = (own.clone(), stored.is_some());
             let merge = self.family.merge.as_deref();
-            let value = match self.writes.get(&own) {
+            // A copy: the merge operator may call this library, which may write.
+            let pending = self.writes.read().keys.get(&own).cloned();
+            let value = match pending {
                 Some(pending) => {
                     pending.value(&own, stored, merge).map_err(|error| self.failed(&own, &error))?
                 }
-                None => None,
+                // It was removed since.
+                None => stored.map(Value::from),
             };
             match value {
                 Some(value) => {
@@ -114,6 +123,8 @@ impl<C: Cursor> Overlay<C> {
     fn step(&mut self, is_forward: bool) -> Result<()> {
         let Some((key, _)) = self.current() else { return Ok(()) };
         let key = key.to_vec();
+        let changes = self.writes.read().changes;
+        let is_changed = std::mem::replace(&mut self.changes, changes) != changes;
         if self.is_forward != is_forward {
             // The sides are beyond the entry in the other direction.
             self.is_forward = is_forward;
@@ -129,7 +140,7 @@ impl<C: Cursor> Overlay<C> {
         if self.base.current().is_some_and(|(base, _)| base == key) {
             self.step_base()?;
         }
-        if self.own.as_ref() == Some(&key) {
+        if is_changed || self.own.as_ref() == Some(&key) {
             self.own = self.step_own(&key);
         }
         self.settle()
@@ -142,6 +153,7 @@ impl<C: Cursor> Overlay<C> {
         own: impl FnOnce(&Self) -> Option<Vec<u8>>,
     ) -> Result<()> {
         (self.is_forward, self.position) = (is_forward, Position::Nowhere);
+        self.changes = self.writes.read().changes;
         base(&mut self.base)?;
         self.own = own(self);
         self.settle()

@@ -1,7 +1,7 @@
 //! Gets, and the options of reads.
 
 use crate::border::pointers::slices;
-use crate::border::{Array, Bytes, Handle, Out, Result, Status, c_api, memory};
+use crate::border::{Array, Bytes, Handle, Out, Result, Status, c_api, caught, memory};
 use crate::database::{Database, Family, Open, Pinned};
 use crate::knobs::{HasKnobs, Knobs};
 use crate::snapshot::{SnapshotHandle, snapshot_of};
@@ -108,6 +108,14 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Runs `answer`, which sets all answers. If it panics, because an argument is invalid, each of them is
+    /// the error.
+    pub fn all(self, count: usize, answer: impl FnOnce(Self)) {
+        if let Err(status) = caught(|| answer(self)) {
+            (0..count).for_each(|at| self.set(at, Err(status.clone())));
+        }
+    }
+
     /// Writes the answer for the key at `at`.
     pub fn set(self, at: usize, found: Result<Option<Value>>) {
         let error = found.as_ref().err().map(ToString::to_string);
@@ -139,6 +147,23 @@ fn get_many<'a>(
     Ok(found)
 }
 
+/// The values of `keys`, from one snapshot. A key that cannot be read has an error of its own.
+fn get_each<'a>(
+    open: &Open,
+    family: &Family,
+    options: Handle<ReadOptions>,
+    keys: impl Iterator<Item = &'a [u8]> + Clone,
+) -> Vec<Result<Option<Value>>> {
+    if let Ok(found) = get_many(open, family, options, keys.clone()) {
+        return found.into_iter().map(Ok).collect();
+    }
+    let checked = options.optional().map_or(Ok(()), ReadOptions::check);
+    let snapshot = options.optional().and_then(|options| options.snapshot.clone());
+    let snapshot = snapshot.unwrap_or_else(|| open.db.snapshot());
+    let get = |key| checked.clone().and_then(|()| Ok(snapshot.get(&family.keyspace, key)?));
+    keys.map(get).collect()
+}
+
 /// RocksDB's `rocksdb_slice_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -158,18 +183,16 @@ impl Slice {
 
 /// Writes pinned answers.
 fn pin_all(
-    found: Result<Vec<Option<Value>>>,
+    get: impl FnOnce() -> Vec<Result<Option<Value>>>,
     count: usize,
     values: Out<Handle<Pinned>>,
     errors: Out<*mut c_char>,
 ) {
-    for at in 0..count {
-        let (value, error) = match &found {
-            Ok(found) => (pin(found.get(at).cloned().flatten()), std::ptr::null_mut()),
-            Err(error) => (Handle::null(), memory::copy_text(&error.to_string())),
-        };
-        values.set_at(at, value);
-        errors.set_at(at, error);
+    let found = caught(get).unwrap_or_else(|status| vec![Err(status); count]);
+    for (at, found) in found.into_iter().enumerate() {
+        let error = found.as_ref().err().map(ToString::to_string);
+        values.set_at(at, pin(found.ok().flatten()));
+        errors.set_at(at, error.map_or(std::ptr::null_mut(), |it| memory::copy_text(&it)));
     }
 }
 
@@ -208,7 +231,8 @@ fn may_exist(
     match found {
         Ok(None) => 0,
         Ok(Some(found)) => {
-            if !value.is_null() {
+            // Without `value_found`, RocksDB's programs do not free the value.
+            if !value.is_null() && !value_found.is_null() {
                 value.set(give(Some(found), length));
             }
             1
@@ -325,10 +349,11 @@ c_api! {
         errors: Out<*mut c_char>,
     ) {
         let (open, answers) = (&db.get().open, Answers { values, lengths, errors });
-        match get_many(open, &open.default, options, slices(&keys, &key_lengths, count)) {
-            Ok(found) => (0..).zip(found).for_each(|(at, value)| answers.set(at, Ok(value))),
-            Err(error) => (0..count).for_each(|at| answers.set(at, Err(error.clone()))),
-        }
+        answers.all(count, |answers| {
+            let keys = slices(&keys, &key_lengths, count);
+            let found = get_each(open, &open.default, options, keys);
+            (0..).zip(found).for_each(|(at, found)| answers.set(at, found));
+        });
     }
 
     fn rocksdb_multi_get_cf | rocksdb_transactiondb_multi_get_cf(
@@ -346,11 +371,14 @@ c_api! {
         // One snapshot for all families.
         let snapshot = options.optional().and_then(|options| options.snapshot.clone());
         let snapshot = snapshot.unwrap_or_else(|| open.db.snapshot());
-        let answers = Answers { values, lengths, errors };
-        let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
-        for (at, (family, key)) in all.enumerate() {
-            answers.set(at, snapshot.get(&family.get().keyspace, key).map_err(Status::from));
-        }
+        let checked = options.optional().map_or(Ok(()), ReadOptions::check);
+        Answers { values, lengths, errors }.all(count, |answers| {
+            let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
+            for (at, (family, key)) in all.enumerate() {
+                let get = |()| Ok(snapshot.get(&family.get().keyspace, key)?);
+                answers.set(at, checked.clone().and_then(get));
+            }
+        });
     }
 
     fn rocksdb_batched_multi_get_cf(
@@ -364,8 +392,11 @@ c_api! {
         errors: Out<*mut c_char>,
         _sorted: bool,
     ) {
-        let keys = slices(&keys, &key_lengths, count);
-        pin_all(get_many(&db.get().open, family.get(), options, keys), count, values, errors);
+        let get = || {
+            let keys = slices(&keys, &key_lengths, count);
+            get_each(&db.get().open, family.get(), options, keys)
+        };
+        pin_all(get, count, values, errors);
     }
 
     fn rocksdb_batched_multi_get_cf_slice(
@@ -378,8 +409,11 @@ c_api! {
         errors: Out<*mut c_char>,
         _sorted: bool,
     ) {
-        let keys = keys.of(count).iter().map(|key| key.data.of(key.size));
-        pin_all(get_many(&db.get().open, family.get(), options, keys), count, values, errors);
+        let get = || {
+            let keys = keys.of(count).iter().map(|key| key.data.of(key.size));
+            get_each(&db.get().open, family.get(), options, keys)
+        };
+        pin_all(get, count, values, errors);
     }
 
     fn rocksdb_key_may_exist(
@@ -423,6 +457,8 @@ c_api! {
         length: Out<usize>,
         found: Out<c_uchar>,
     ) -> c_uchar {
+        found.set(0);
+        length.set(0);
         let open = &db.get().open;
         let value = get(open, &open.default, options, key.of(key_length))?;
         Ok(copy_into(value, buffer, size, length, found))
@@ -439,6 +475,8 @@ c_api! {
         length: Out<usize>,
         found: Out<c_uchar>,
     ) -> c_uchar {
+        found.set(0);
+        length.set(0);
         let value = get(&db.get().open, family.get(), options, key.of(key_length))?;
         Ok(copy_into(value, buffer, size, length, found))
     }

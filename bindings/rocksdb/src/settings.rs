@@ -1,10 +1,10 @@
 //! Esker's settings for RocksDB's options.
 
-use crate::border::Result;
+use crate::border::{Result, Status};
+use crate::knobs::Knobs;
 use crate::options::Options;
-use esker::options::{BackgroundWriteRate, Compression, Shape};
+use esker::options::{BackgroundWriteRate, Compression, Recovery, Shape};
 use esker::{KeyspaceSettings, Log, Settings, SyncPolicy};
-use std::path::PathBuf;
 
 /// RocksDB's default size of a memtable, and the smallest segment that is used for one: a value may have a
 /// quarter of a segment.
@@ -21,8 +21,8 @@ const CACHE: usize = 32 << 20;
 /// The settings of a database.
 ///
 /// # Errors
-/// None at present.
-pub fn settings(options: &Options) -> Result<Settings> {
+/// If the meaning of an option cannot be kept.
+pub fn settings(options: &Options, path: &str) -> Result<Settings> {
     let knobs = &options.knobs;
     let buffer = knobs.number("write_buffer_size", BUFFER).clamp(SEGMENT_MIN, SEGMENT_MAX);
     let buffers =
@@ -31,12 +31,12 @@ pub fn settings(options: &Options) -> Result<Settings> {
     let cache = cache.map_or(CACHE, |cache| cache.capacity()) as u64;
     let memory = (buffer * (buffers + 2)).saturating_add(cache).clamp(MEMORY_MIN, 1 << 40);
     let threads = knobs.number("max_background_jobs", 2).clamp(1, 64);
-    let log_dir = options.text("wal_dir").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let settings = Settings::default()
-        .log(Log::File { dir: log_dir, sync: SyncPolicy::Os })
+        .log(Log::File { dir: options.log_dir(path), sync: SyncPolicy::Os })
         .segment_bytes(buffer as usize)
         .memory_bytes(memory as usize)
         .background_threads(threads as usize)
+        .recovery(recovery(knobs)?)
         .direct_reads(knobs.is_on("use_direct_reads"));
     Ok(match options.write_rate {
         Some(rate) => {
@@ -45,6 +45,19 @@ pub fn settings(options: &Options) -> Result<Settings> {
         }
         None => settings,
     })
+}
+
+/// What an open does with a log whose end is torn.
+fn recovery(knobs: &Knobs) -> Result<Recovery> {
+    const ABSOLUTE_CONSISTENCY: i32 = 1;
+    const SKIP_ANY_CORRUPTION: i32 = 3;
+    match knobs.number("wal_recovery_mode", 2) {
+        ABSOLUTE_CONSISTENCY => Ok(Recovery::Strict),
+        SKIP_ANY_CORRUPTION => Err(Status::unsupported(
+            "wal_recovery_mode 3: Esker applies no write after a damaged one; use mode 2, or `esker repair`",
+        )),
+        _ => Ok(Recovery::Prefix),
+    }
 }
 
 /// The settings of a new column family.
@@ -78,7 +91,7 @@ mod tests {
     #[test]
     fn all_options_give_valid_settings() {
         let mut options = Options::default();
-        settings(&options).unwrap().validate().unwrap();
+        settings(&options, "db").unwrap().validate().unwrap();
         for (buffer, number, jobs) in [(0_u64, 0, 0), (u64::MAX, i32::MAX, i32::MAX), (1, -1, -1)] {
             options.knobs.set("write_buffer_size", buffer);
             options.knobs.set("max_write_buffer_number", number);
@@ -86,14 +99,14 @@ mod tests {
             options.knobs.set("compaction_style", 1);
             options.knobs.set("level0_file_num_compaction_trigger", number);
             options.write_rate = Some(1);
-            settings(&options).unwrap().validate().unwrap();
+            settings(&options, "db").unwrap().validate().unwrap();
             keyspace_settings(&options).validate().unwrap();
         }
     }
 
     #[test]
     fn a_batch_of_100_mb_fits() {
-        let settings = settings(&Options::default()).unwrap();
+        let settings = settings(&Options::default(), "db").unwrap();
         assert!(settings.max_batch_bytes() > 100 << 20);
     }
 }

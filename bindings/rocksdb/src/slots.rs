@@ -95,7 +95,7 @@ struct SlotOperator {
 
 impl SlotOperator {
     fn operator(&self) -> Result<Arc<Operator>, MergeError> {
-        let missing = || MergeError::new("the column family was opened without its merge operator");
+        let missing = || MergeError::new(crate::border::status::WITHOUT_OPERATOR);
         self.slot.slots.get(self.slot.number).operator.ok_or_else(missing)
     }
 }

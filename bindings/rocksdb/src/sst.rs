@@ -139,10 +139,21 @@ fn ingest(open: &Open, family: &Family, path: &str) -> Result<()> {
         };
         write.add_to(&mut batch, family)?;
     }
-    open.write_with(&mut batch, true)
+    // As in RocksDB, this waits for no locks of transactions.
+    batch.set_sync(true);
+    Ok(open.db.write(&batch)?)
 }
 
 fn ingest_all(open: &Open, family: &Family, files: &[Text], options: Handle<Knobs>) -> Result<()> {
+    for name in ["ingest_behind", "fail_if_not_bottommost_level"] {
+        if options.optional().is_some_and(|options| options.is_on(name)) {
+            let what = format!(
+                "{name}: Esker adds files above what is stored; turn the option off, and ingest before other \
+                 writes"
+            );
+            return Err(Status::unsupported(what));
+        }
+    }
     for file in files {
         ingest(open, family, file.get()?)?;
     }

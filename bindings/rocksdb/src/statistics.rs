@@ -4,6 +4,7 @@ use crate::border::{Handle, c_api};
 use esker::env::{Clock, SystemClock};
 use esker::stats::LatencyHistogram;
 use esker::{Stats, WriteBatch};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,10 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Statistics {
     clock: SystemClock,
-    opened: Mutex<Vec<Counted>>,
+    /// What each open database counts, by the address of the database.
+    opened: Mutex<BTreeMap<usize, Counted>>,
+    /// What closed databases have counted, by RocksDB's number of the ticker.
+    closed: Mutex<BTreeMap<u32, u64>>,
     keys_written: AtomicU64,
     keys_read: AtomicU64,
     bytes_written: AtomicU64,
@@ -87,9 +91,22 @@ enum Ticker {
 }
 
 impl Statistics {
-    /// Counts what the engine of this database counts, too.
-    pub fn attach(&self, stats: impl Fn() -> Option<Stats> + Send + Sync + 'static) {
-        lock(&self.opened).push(Box::new(stats));
+    /// Counts what the engine of the database at this address counts, too.
+    pub fn attach(&self, of: usize, stats: impl Fn() -> Option<Stats> + Send + Sync + 'static) {
+        lock(&self.opened).insert(of, Box::new(stats));
+    }
+
+    /// Keeps the numbers of a database that is about to be closed: tickers never fall.
+    pub fn detach(&self, of: usize, last: &Stats) {
+        if lock(&self.opened).remove(&of).is_none() {
+            return;
+        }
+        let mut closed = lock(&self.closed);
+        for (number, _, ticker) in &TICKERS {
+            if let Ticker::Engine(engine) = ticker {
+                *closed.entry(*number).or_default() += engine(last);
+            }
+        }
     }
 
     /// When a call began.
@@ -116,11 +133,14 @@ impl Statistics {
         self.seeks.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn ticker(&self, ticker: &Ticker) -> u64 {
+    fn ticker(&self, number: u32, ticker: &Ticker) -> u64 {
         match ticker {
             Ticker::Own(own) => own(self).load(Ordering::Relaxed),
             Ticker::Engine(engine) => {
-                lock(&self.opened).iter().filter_map(|stats| stats()).map(|it| engine(&it)).sum()
+                let opened = lock(&self.opened);
+                let now: u64 =
+                    opened.values().filter_map(|stats| stats()).map(|it| engine(&it)).sum();
+                now + lock(&self.closed).get(&number).copied().unwrap_or(0)
             }
         }
     }
@@ -128,7 +148,7 @@ impl Statistics {
     /// The value of the ticker with RocksDB's number. Zero for what is not counted here.
     pub fn ticker_at(&self, number: u32) -> u64 {
         let known = TICKERS.iter().find(|(known, ..)| *known == number);
-        known.map_or(0, |(.., ticker)| self.ticker(ticker))
+        known.map_or(0, |(.., ticker)| self.ticker(number, ticker))
     }
 
     /// The histogram with RocksDB's number. Empty for what is not measured here.
@@ -142,8 +162,9 @@ impl Statistics {
 
     /// All numbers as RocksDB shows them.
     pub fn text(&self) -> String {
-        let tickers =
-            TICKERS.iter().map(|(_, name, it)| format!("{name} COUNT : {}\n", self.ticker(it)));
+        let tickers = TICKERS
+            .iter()
+            .map(|(number, name, it)| format!("{name} COUNT : {}\n", self.ticker(*number, it)));
         let histograms = [(0, "rocksdb.db.get.micros"), (1, "rocksdb.db.write.micros")];
         let histograms = histograms.iter().map(|(number, name)| {
             let it = self.histogram(*number);

@@ -4,9 +4,8 @@ use crate::border::{Array, Bytes, Code, Handle, Result, Status, Text, c_api};
 use crate::database::{Database, Family, Open};
 use crate::knobs::Knobs;
 use crate::options::Options;
-use crate::settings::settings;
 use esker::inspect::{Inspector, MissingLogPolicy};
-use esker::{Db, Error, KeyRange};
+use esker::{Error, KeyRange};
 use std::ffi::{c_int, c_uchar, c_void};
 use std::path::Path;
 use std::sync::Arc;
@@ -68,57 +67,18 @@ impl Open {
 
 /// Checks all checksums.
 fn verify(open: &Open) -> Result<()> {
-    open.db.flush()?;
+    if open.options.environment.as_ref().is_some_and(|env| env.is_in_memory()) {
+        return Err(Status::unsupported("a database in memory has no files to check"));
+    }
+    if !open.is_read_only {
+        open.db.flush()?;
+    }
     let mut first = None;
-    Inspector::open(&open.path, None)?.check(&mut |error| {
+    let logs = open.options.log_dir(&open.path);
+    Inspector::open(&open.path, logs.as_deref())?.check(&mut |error| {
         first.get_or_insert(error);
     })?;
     first.map_or(Ok(()), |error: Error| Err(error.into()))
-}
-
-/// Whether a file in the directory of a database is Esker's, or a log of messages of this library.
-fn is_ours(name: &str) -> bool {
-    const ENDINGS: [&str; 5] = [".log", ".manifest", ".tables", ".ingest", ".damaged"];
-    const NAMES: [&str; 4] = ["CURRENT", "CURRENT.new", "LOCK", "LOG"];
-    NAMES.contains(&name)
-        || name.starts_with("lost-")
-        || [crate::options_file::NAME, crate::identity::NAME].contains(&name)
-        || ENDINGS.iter().any(|ending| name.ends_with(ending))
-}
-
-/// Removes a database, and nothing else that is in its directory.
-///
-/// # Errors
-/// If it is open, or a file cannot be removed.
-pub fn destroy(path: &str, options: &Options) -> Result<()> {
-    if options.environment.as_ref().is_some_and(|env| env.forget(path)) {
-        return Ok(());
-    }
-    let dir = Path::new(path);
-    if !dir.is_dir() {
-        return Ok(());
-    }
-    if dir.join("CURRENT").exists() {
-        match Db::open_existing(dir, settings(options)?) {
-            Ok(db) => db.close()?,
-            Err(error @ Error::Locked { .. }) => {
-                let what = format!("lock {path}/LOCK: Resource temporarily unavailable: {error}");
-                return Err(Status::new(Code::IoError, what));
-            }
-            // A damaged database is removed, too.
-            Err(_) => {}
-        }
-    }
-    let failed = |error: std::io::Error| Status::io("remove", path, &error);
-    for entry in dir.read_dir().map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_name().to_str().is_some_and(is_ours) {
-            std::fs::remove_file(entry.path()).map_err(failed)?;
-        }
-    }
-    // Other files stay, with the directory.
-    let _ = std::fs::remove_dir(dir);
-    Ok(())
 }
 
 c_api! {
@@ -261,33 +221,19 @@ c_api! {
     }
 
     try fn rocksdb_destroy_db(options: Handle<Options>, path: Text) {
-        destroy(path.get()?, options.get())
+        crate::destroy::destroy(path.get()?, options.get())
     }
 
     /// Keeps what is intact. Fails if a log is missing.
-    try fn rocksdb_repair_db(_options: Handle<Options>, path: Text) {
+    try fn rocksdb_repair_db(options: Handle<Options>, path: Text) {
         let path = path.get()?;
+        crate::open::refuse_rocksdb(path)?;
         if !Path::new(path).join("CURRENT").exists() {
             let what = format!("No such file or directory: {path}/CURRENT");
             return Err(Status::new(Code::IoError, what));
         }
-        Inspector::open(path, None)?.repair(MissingLogPolicy::Refuse)?;
+        let logs = options.optional().and_then(|options| options.log_dir(path));
+        Inspector::open(path, logs.as_deref())?.repair(MissingLogPolicy::Refuse)?;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_own_files_are_removed() {
-        for name in ["CURRENT", "00000001.tables", "lost-00000001.log", "LOG", "00000003.manifest"]
-        {
-            assert!(is_ours(name), "{name}");
-        }
-        for name in ["notes.txt", "000004.sst", "MANIFEST-000001", "LOCKED"] {
-            assert!(!is_ours(name), "{name}");
-        }
     }
 }

@@ -1,11 +1,13 @@
 //! Puts, deletes and merges.
 
-use crate::border::{Bytes, Handle, Result, Status, c_api};
+use crate::border::{Bytes, Code, Handle, Result, Status, c_api};
 use crate::database::{Database, Family, Open};
 use crate::knobs::Knobs;
+use esker::api::Kind;
 use esker::transaction::Isolation;
 use esker::{KeyRange, TransactionOptions, WriteBatch};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One write to a column family.
 #[derive(Clone, Copy)]
@@ -33,7 +35,7 @@ impl Write<'_> {
             (Write::Delete(key), _) => batch.delete(keyspace, key),
             (Write::Merge(key, operand), _) => {
                 if family.merge.is_none() {
-                    return Err(no_operator());
+                    return Err(Status::no_operator());
                 }
                 batch.merge(keyspace, key, operand);
             }
@@ -49,9 +51,8 @@ impl Write<'_> {
     }
 }
 
-/// The error of a merge into a family without an operator.
-pub fn no_operator() -> Status {
-    Status::unsupported("Provide a merge_operator when opening DB")
+fn damaged() -> Status {
+    Status::new(Code::Corruption, "the batch has an entry of an unknown kind")
 }
 
 impl Open {
@@ -73,37 +74,47 @@ impl Open {
     pub fn write_with(&self, batch: &mut WriteBatch, sync: bool) -> Result<()> {
         let begun = self.statistics().map(|statistics| statistics.begin());
         batch.set_sync(sync);
-        let written = match self.lock_timeout {
-            Some(timeout) if !batch.has_range_delete() => self.write_locked(batch, timeout, sync),
-            _ => self.db.write(batch).map_err(Status::from),
+        let written = match self.lock_timeouts {
+            Some(timeouts) => self.write_locked(batch, timeouts.of_writes, sync),
+            None => self.db.write(batch).map_err(Status::from),
         };
         if let Some((statistics, begun)) = self.statistics().zip(begun) {
             statistics.count_write(batch, begun);
         }
-        written.map_err(|status| match status.message().contains("merge operator") {
-            true => no_operator(),
-            false => status,
-        })
+        written
     }
 
     /// Writes as a transaction, which waits for the locks of others.
-    fn write_locked(
-        &self,
-        batch: &WriteBatch,
-        timeout: std::time::Duration,
-        sync: bool,
-    ) -> Result<()> {
-        use esker::api::Kind;
+    ///
+    /// It locks the keys in their order, as all such writes do, so two of them cannot wait for each other.
+    fn write_locked(&self, batch: &WriteBatch, timeout: Duration, sync: bool) -> Result<()> {
+        if batch.has_range_delete() {
+            return Err(Status::invalid(
+                "a database of pessimistic transactions has no locks on ranges; delete each key",
+            ));
+        }
         let options = TransactionOptions::default();
         let options = options.isolation(Isolation::ReadCommitted).lock_timeout(timeout);
         let mut transaction = self.db.transaction_with(options)?;
+        let mut keys: Vec<_> = batch.iter().map(|entry| (entry.keyspace, entry.key)).collect();
+        if keys.len() > 1 {
+            keys.sort_unstable();
+            keys.dedup();
+            for (keyspace, key) in keys {
+                transaction.get_for_update(keyspace, key)?;
+            }
+        }
         for entry in batch.iter() {
             match entry.kind {
                 Kind::Put => transaction.put(entry.keyspace, entry.key, entry.value)?,
                 Kind::Delete => transaction.delete(entry.keyspace, entry.key)?,
                 Kind::Merge => transaction.merge(entry.keyspace, entry.key, entry.value)?,
-                // Entries that expire, of a family with a time to live.
-                _ => return self.db.write(batch).map_err(Status::from),
+                Kind::ExpiringPut => {
+                    let (millis, value) = entry.value.split_first_chunk().ok_or_else(damaged)?;
+                    let ttl = Duration::from_millis(u64::from_le_bytes(*millis));
+                    transaction.put_with_ttl(entry.keyspace, entry.key, value, ttl)?;
+                }
+                _ => return Err(damaged()),
             }
         }
         transaction.commit()?;

@@ -3,7 +3,7 @@
 use crate::support::*;
 use esker_c::backup::*;
 use esker_c::batch::*;
-use esker_c::bytes::esker_bytes_free;
+use esker_c::bytes::{esker_bytes, esker_bytes_free};
 use esker_c::cursor::*;
 use esker_c::database::*;
 use esker_c::error::*;
@@ -165,4 +165,25 @@ fn transient_errors_are_those_of_transactions() {
     for status in -1..120 {
         assert_eq!(esker_is_transient(status), transient.contains(&status), "{status}");
     }
+}
+
+#[test]
+fn places_hold_nothing_after_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    let mut present = esker_bytes { data: std::ptr::dangling(), len: 7, ..nothing() };
+    let (key, put_out) = (b"key", &mut true);
+    let (at, outcome_of) = (key.as_ptr(), |outcome| failure(outcome).0);
+    let outcome =
+        call!(esker_put_if_absent, None, Some(&users), at, 3, at, 3, put_out, &mut present);
+    assert_eq!(outcome_of(outcome), ESKER_INVALID_ARGUMENT);
+    assert!(present.data.is_null() && present.len == 0);
+    let cursor = make!(esker_cursor_range, Some(&users), None, null(), 0, null(), 0).unwrap();
+    let (mut start, mut len) = (std::ptr::dangling(), 7);
+    let (mut value, mut value_len) = (std::ptr::dangling(), 7);
+    let outcome =
+        call!(esker_cursor_entry, Some(&cursor), &mut start, &mut len, &mut value, &mut value_len);
+    assert_eq!(status(outcome), ESKER_NOT_FOUND);
+    assert!(start.is_null() && value.is_null() && (len, value_len) == (0, 0));
 }

@@ -275,6 +275,6 @@ c_api! {
         batch: Handle<Wire>,
     ) {
         let open = &db.get().open;
-        open.write(&mut to_esker(open, batch.get())?, options)
+        open.write(&mut to_esker(open, batch.get(), options)?, options)
     }
 }

@@ -3,13 +3,35 @@
 use super::wire::{Record, Wire};
 use crate::border::{Result, Status};
 use crate::merge::Operator;
-use crate::writes::no_operator;
 use esker::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// The writes to one column family.
-pub type Writes = BTreeMap<Vec<u8>, Pending>;
+/// The writes to one column family, by key, and how often they changed.
+#[derive(Default)]
+pub struct Writes {
+    /// What becomes of each key.
+    pub keys: BTreeMap<Vec<u8>, Pending>,
+    /// Counts changes, so that an iterator notices them.
+    pub changes: u64,
+}
+
+/// The writes to one column family. Iterators share them, and so see later ones.
+#[derive(Clone, Default)]
+pub struct SharedWrites(Arc<RwLock<Writes>>);
+
+impl SharedWrites {
+    /// The writes, which nothing changes meanwhile.
+    pub fn read(&self) -> RwLockReadGuard<'_, Writes> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<Vec<u8>, Pending>)) {
+        let mut writes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        writes.changes += 1;
+        change(&mut writes.keys);
+    }
+}
 
 /// What a batch does to a key: all of its records of the key in one.
 #[derive(Clone, Debug)]
@@ -53,7 +75,7 @@ impl Pending {
             return Ok(base.map(Value::from));
         }
         let operands: Vec<&[u8]> = self.operands.iter().map(Vec::as_slice).collect();
-        let merged = merge.ok_or_else(no_operator)?.full(key, base, &operands);
+        let merged = merge.ok_or_else(Status::no_operator)?.full(key, base, &operands);
         let failed =
             |error| Status::new(crate::border::Code::Corruption, format!("merge: {error}"));
         merged.map(|value| Some(value.into())).map_err(failed)
@@ -64,7 +86,7 @@ impl Pending {
 #[derive(Default)]
 pub struct Indexed {
     wire: Wire,
-    families: BTreeMap<u32, Arc<Writes>>,
+    families: BTreeMap<u32, SharedWrites>,
 }
 
 impl Indexed {
@@ -83,21 +105,20 @@ impl Indexed {
     }
 
     fn index(&mut self, family: u32, record: Record<'_>) {
-        let writes = Arc::make_mut(self.families.entry(family).or_default());
         let base_of = |base| Pending { base, operands: Vec::new() };
-        match record {
+        self.families.entry(family).or_default().change(|keys| match record {
             Record::Put(key, value) => {
-                writes.insert(key.to_vec(), base_of(Base::Value(value.to_vec())));
+                keys.insert(key.to_vec(), base_of(Base::Value(value.to_vec())));
             }
             Record::Delete(key) | Record::SingleDelete(key) => {
-                writes.insert(key.to_vec(), base_of(Base::Deleted));
+                keys.insert(key.to_vec(), base_of(Base::Deleted));
             }
             Record::Merge(key, operand) => {
-                let pending = writes.entry(key.to_vec()).or_insert_with(|| base_of(Base::Stored));
+                let pending = keys.entry(key.to_vec()).or_insert_with(|| base_of(Base::Stored));
                 pending.operands.push(operand.to_vec());
             }
             Record::DeleteRange(..) | Record::LogData(_) => {}
-        }
+        });
     }
 
     /// Replaces all records by those of `wire`.
@@ -105,7 +126,7 @@ impl Indexed {
     /// # Errors
     /// If its bytes are damaged.
     pub fn replace(&mut self, wire: Wire) -> Result<()> {
-        self.families.clear();
+        self.forget_keys();
         let mut records = wire.records();
         records.try_for_each(|record| record.map(|(family, record)| self.index(family, record)))?;
         drop(records);
@@ -115,7 +136,13 @@ impl Indexed {
 
     /// Removes all records and savepoints.
     pub fn clear(&mut self) {
-        *self = Indexed::default();
+        self.forget_keys();
+        self.wire = Wire::default();
+    }
+
+    /// Empties the maps. They stay the same, because iterators share them.
+    fn forget_keys(&self) {
+        self.families.values().for_each(|writes| writes.change(BTreeMap::clear));
     }
 
     /// Sets a savepoint.
@@ -133,13 +160,13 @@ impl Indexed {
     }
 
     /// What the batch does to a key, if it does anything.
-    pub fn find(&self, family: u32, key: &[u8]) -> Option<&Pending> {
-        self.families.get(&family)?.get(key)
+    pub fn find(&self, family: u32, key: &[u8]) -> Option<Pending> {
+        self.families.get(&family)?.read().keys.get(key).cloned()
     }
 
-    /// All writes to a column family, as they are now.
-    pub fn writes(&self, family: u32) -> Option<Arc<Writes>> {
-        self.families.get(&family).cloned()
+    /// The writes to a column family, those that come later included.
+    pub fn writes(&mut self, family: u32) -> SharedWrites {
+        self.families.entry(family).or_default().clone()
     }
 }
 

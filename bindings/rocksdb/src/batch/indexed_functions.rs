@@ -217,6 +217,6 @@ c_api! {
 
     try fn rocksdb_write_writebatch_wi(db: Handle<Database>, options: Handle<Knobs>, batch: Wi) {
         let open = &db.get().open;
-        open.write(&mut to_esker(open, batch.get().get().wire())?, options)
+        open.write(&mut to_esker(open, batch.get().get().wire(), options)?, options)
     }
 }

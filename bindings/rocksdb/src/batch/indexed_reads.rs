@@ -51,6 +51,7 @@ c_api! {
         key_length: usize,
         length: Out<usize>,
     ) -> *mut c_char {
+        length.set(0);
         let found = get_alone(batch.get().get(), 0, options.get(), key.of(key_length))?;
         Ok(give(found, length))
     }
@@ -63,6 +64,7 @@ c_api! {
         key_length: usize,
         length: Out<usize>,
     ) -> *mut c_char {
+        length.set(0);
         let id = family.get().id();
         let found = get_alone(batch.get().get(), id, options.get(), key.of(key_length))?;
         Ok(give(found, length))
@@ -76,6 +78,7 @@ c_api! {
         key_length: usize,
         length: Out<usize>,
     ) -> *mut c_char {
+        length.set(0);
         let open = &db.get().open;
         let key = key.of(key_length);
         Ok(give(get(open, &open.default, batch.get().get(), options, key)?, length))
@@ -90,6 +93,7 @@ c_api! {
         key_length: usize,
         length: Out<usize>,
     ) -> *mut c_char {
+        length.set(0);
         let key = key.of(key_length);
         Ok(give(get(&db.get().open, family.get(), batch.get().get(), options, key)?, length))
     }
@@ -153,6 +157,6 @@ c_api! {
 
 fn over(batch: Wi, base: Handle<Iter>) -> Handle<Iter> {
     let Some(base) = base.take() else { return Handle::null() };
-    let writes = batch.get().get().writes(base.family().id());
+    let writes = batch.get().change(|batch| batch.writes(base.family().id()));
     Handle::new(base.with_writes(writes))
 }

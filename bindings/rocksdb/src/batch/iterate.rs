@@ -12,19 +12,22 @@ type PutCf =
     Option<unsafe extern "C" fn(*mut c_void, u32, *const c_char, usize, *const c_char, usize)>;
 type KeyCf = Option<unsafe extern "C" fn(*mut c_void, u32, *const c_char, usize)>;
 
-/// Calls `put`, `deleted` and `log_data`. Records that have no callback are passed over.
+/// Calls `put`, `deleted` and `log_data`. It ends at a record that RocksDB's callbacks do not take, as
+/// RocksDB does: one of another family than the default one, a single delete, a merge, a range delete.
 fn iterate(batch: &Wire, state: *mut c_void, put: Put, deleted: Key, log_data: Key) {
-    for (_, record) in batch.records().map_while(Result::ok) {
+    for (family, record) in batch.records().map_while(Result::ok) {
         match record {
+            // Log data have no family.
+            Record::LogData(data) => call(log_data, state, data),
+            _ if family != 0 => return,
             Record::Put(key, value) => {
                 if let Some(put) = put {
                     // SAFETY: the arguments are those of `c.h`, and live during the call.
                     unsafe { put(state, start(key), key.len(), start(value), value.len()) };
                 }
             }
-            Record::Delete(key) | Record::SingleDelete(key) => call(deleted, state, key),
-            Record::LogData(data) => call(log_data, state, data),
-            Record::Merge(..) | Record::DeleteRange(..) => {}
+            Record::Delete(key) => call(deleted, state, key),
+            Record::SingleDelete(_) | Record::Merge(..) | Record::DeleteRange(..) => return,
         }
     }
 }
@@ -43,6 +46,7 @@ fn call_cf(callback: PutCf, state: *mut c_void, family: u32, key: &[u8], value: 
     }
 }
 
+/// Like [`iterate`], of all families.
 fn iterate_cf(
     batch: &Wire,
     state: *mut c_void,
@@ -55,14 +59,14 @@ fn iterate_cf(
         match record {
             Record::Put(key, value) => call_cf(put, state, family, key, value),
             Record::Merge(key, operand) => call_cf(merge, state, family, key, operand),
-            Record::Delete(key) | Record::SingleDelete(key) => {
+            Record::Delete(key) => {
                 if let Some(deleted) = deleted {
                     // SAFETY: the arguments are those of `c.h`, and live during the call.
                     unsafe { deleted(state, family, start(key), key.len()) };
                 }
             }
             Record::LogData(data) => call(log_data, state, data),
-            Record::DeleteRange(..) => {}
+            Record::SingleDelete(_) | Record::DeleteRange(..) => return,
         }
     }
 }

@@ -7,8 +7,9 @@ pub mod indexed_reads;
 mod iterate;
 pub mod wire;
 
-use crate::border::Result;
+use crate::border::{Handle, Result};
 use crate::database::Open;
+use crate::knobs::Knobs;
 use crate::writes::Write;
 use esker::WriteBatch;
 use wire::{Record, Wire};
@@ -18,11 +19,13 @@ pub(crate) use {
     indexed_reads::FUNCTIONS as INDEXED_READS, iterate::FUNCTIONS as ITERATE,
 };
 
-/// The records of a batch as Esker's batch.
+/// The records of a batch as Esker's batch. Those of column families that are missing are passed over if
+/// the options of the write say so.
 ///
 /// # Errors
 /// If the bytes are damaged, or name an unknown column family.
-pub fn to_esker(open: &Open, batch: &Wire) -> Result<WriteBatch> {
+pub fn to_esker(open: &Open, batch: &Wire, options: Handle<Knobs>) -> Result<WriteBatch> {
+    let ignores = options.optional().is_some_and(|it| it.is_on("ignore_missing_column_families"));
     let mut all = WriteBatch::new();
     let mut last = open.default.clone();
     for record in batch.records() {
@@ -35,7 +38,15 @@ pub fn to_esker(open: &Open, batch: &Wire) -> Result<WriteBatch> {
             Record::LogData(_) => continue,
         };
         if last.id() != id {
-            last = open.family(id)?;
+            last = match open.family(id) {
+                Ok(family) => family,
+                Err(_) if ignores => continue,
+                Err(status) => return Err(status),
+            };
+        }
+        if ignores && last.keyspace.settings().is_err() {
+            // It was dropped.
+            continue;
         }
         write.add_to(&mut all, &last)?;
     }

@@ -37,6 +37,18 @@ pub enum Record<'a> {
     LogData(&'a [u8]),
 }
 
+impl Record<'_> {
+    /// The bytes of its parts.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Record::Put(one, other)
+            | Record::Merge(one, other)
+            | Record::DeleteRange(one, other) => one.len() + other.len(),
+            Record::Delete(key) | Record::SingleDelete(key) | Record::LogData(key) => key.len(),
+        }
+    }
+}
+
 /// The bytes of a batch, and places to go back to.
 #[derive(Clone)]
 pub struct Wire {

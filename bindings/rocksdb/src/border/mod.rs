@@ -10,7 +10,7 @@ pub mod memory;
 pub mod pointers;
 pub mod status;
 
-pub use pointers::{Array, Bytes, ErrorOut, Handle, Out, Text, guard};
+pub use pointers::{Array, Bytes, ErrorOut, Handle, Out, Text, caught, guard};
 pub use status::{Code, Status};
 
 /// A result whose error goes into an `errptr`.

@@ -10,6 +10,14 @@ pub fn guard<T: Fallback>(body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| T::fallback())
 }
 
+/// Runs `body`, and returns its panic as an error.
+///
+/// # Errors
+/// If it panics, as for an argument that is invalid.
+pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|panic| Status::of_panic(&*panic))
+}
+
 /// A pointer to a value of this library that a C program holds.
 ///
 /// The program promises that it came from the function that creates such values, that it was not
@@ -63,7 +71,7 @@ impl<T> Handle<T> {
 
     /// Takes the value back from the C program, which does not use it any more.
     pub fn take(self) -> Option<Box<T>> {
-        // SAFETY: `new` made it, and nobody has destroyed it: see the type.
+        // SAFETY: `new` made it, and it was not destroyed: see the type.
         (!self.0.is_null()).then(|| unsafe { Box::from_raw(self.0) })
     }
 
@@ -86,17 +94,32 @@ fn null<T>() -> ! {
     panic!("a null pointer was passed as {}", std::any::type_name::<T>())
 }
 
+/// Panics unless an array may have so many values. `ErrorOut::guard` reports it.
+#[inline]
+fn check<T>(is_null: bool, length: usize) {
+    if is_null {
+        panic!("a null pointer was passed with the length {length}");
+    }
+    if length.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        panic!("a length was passed that cannot be: {length}");
+    }
+}
+
 /// The start of bytes whose length is another argument.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct Bytes(*const c_char);
 
 impl Bytes {
-    /// The bytes. A null pointer stands for none.
+    /// The bytes. A null pointer is fine if there are none.
+    ///
+    /// # Panics
+    /// If it is the null pointer and has a length, or if the length is negative.
     pub fn of(&self, length: usize) -> &[u8] {
-        if self.0.is_null() || length == 0 {
+        if length == 0 {
             return &[];
         }
+        check::<u8>(self.0.is_null(), length);
         // SAFETY: the C program promises that `length` bytes are there, and do not change during the
         // call, whose argument `self` is.
         unsafe { std::slice::from_raw_parts(self.0.cast(), length) }
@@ -107,7 +130,7 @@ impl Bytes {
         Bytes(bytes.map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast()))
     }
 
-    /// The bytes, or `None` for a null pointer.
+    /// The bytes, or `None` for a null pointer, whatever its length.
     pub fn optional(&self, length: usize) -> Option<&[u8]> {
         (!self.0.is_null()).then(|| self.of(length))
     }
@@ -130,7 +153,9 @@ impl Text {
         // SAFETY: the C program promises that a zero ends it, and that it does not change during the
         // call, whose argument `self` is.
         let text = unsafe { CStr::from_ptr(self.0) };
-        let wrong = |_| Status::new(Code::InvalidArgument, "the text is not UTF-8");
+        let wrong = |_| {
+            Status::new(Code::InvalidArgument, "a path or a name is not UTF-8; Esker needs UTF-8")
+        };
         text.to_str().map(Some).map_err(wrong)
     }
 
@@ -139,7 +164,9 @@ impl Text {
     /// # Errors
     /// If it is null or not UTF-8.
     pub fn get(&self) -> Result<&str> {
-        let null = || Status::new(Code::InvalidArgument, "a text is a null pointer");
+        let null = || {
+            Status::new(Code::InvalidArgument, "a path or a name is a null pointer; pass a text")
+        };
         self.optional()?.ok_or_else(null)
     }
 }
@@ -157,11 +184,15 @@ impl<T> Clone for Array<T> {
 impl<T> Copy for Array<T> {}
 
 impl<T> Array<T> {
-    /// The values. A null pointer stands for none.
+    /// The values. A null pointer is fine if there are none.
+    ///
+    /// # Panics
+    /// If it is the null pointer and has a length, or if there cannot be so many values.
     pub fn of(&self, length: usize) -> &[T] {
-        if self.0.is_null() || length == 0 {
+        if length == 0 {
             return &[];
         }
+        check::<T>(self.0.is_null(), length);
         // SAFETY: the C program promises that there are so many values, and that they do not change
         // during the call, whose argument `self` is.
         unsafe { std::slice::from_raw_parts(self.0, length) }
@@ -183,7 +214,7 @@ pub fn slices<'a>(
     starts: &'a Array<Bytes>,
     lengths: &'a Array<usize>,
     count: usize,
-) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
     starts.of(count).iter().zip(lengths.of(count)).map(|(start, length)| start.of(*length))
 }
 

@@ -4,6 +4,9 @@ use esker::Error;
 use std::any::Any;
 use std::fmt;
 
+/// What a merge fails with if its column family was opened without an operator.
+pub const WITHOUT_OPERATOR: &str = "the column family was opened without its merge operator";
+
 /// The kinds of errors of RocksDB that this library reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Code {
@@ -13,7 +16,7 @@ pub enum Code {
     Corruption,
     /// It cannot be done by Esker.
     NotSupported,
-    /// The call cannot be meant.
+    /// An argument is invalid.
     InvalidArgument,
     /// The system failed.
     IoError,
@@ -27,6 +30,8 @@ pub enum Code {
     Aborted,
     /// A conflict, or a deadlock.
     Busy,
+    /// The transaction has expired.
+    Expired,
 }
 
 impl Code {
@@ -43,6 +48,7 @@ impl Code {
             Code::TimedOut => "Operation timed out",
             Code::Aborted => "Operation aborted",
             Code::Busy => "Resource busy",
+            Code::Expired => "Operation expired",
         }
     }
 }
@@ -55,12 +61,17 @@ pub struct Status {
 }
 
 impl Status {
+    /// The error of a merge into a family without an operator.
+    pub fn no_operator() -> Self {
+        Status::unsupported("Provide a merge_operator when opening DB")
+    }
+
     /// Returns an error.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Status { code, message: message.into() }
     }
 
-    /// Returns an error about a call that cannot be meant.
+    /// Returns an error about an argument that is invalid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Status::new(Code::InvalidArgument, message)
     }
@@ -79,8 +90,8 @@ impl Status {
     pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let texts = (panic.downcast_ref::<&str>().copied(), panic.downcast_ref::<String>());
         let what = texts.0.or(texts.1.map(String::as_str)).unwrap_or("no message");
-        let code =
-            if what.starts_with("a null pointer") { Code::InvalidArgument } else { Code::Aborted };
+        let is_argument = ["a null pointer", "a length"].iter().any(|it| what.starts_with(it));
+        let code = if is_argument { Code::InvalidArgument } else { Code::Aborted };
         Status::new(code, format!("the call failed: {what}"))
     }
 
@@ -100,7 +111,11 @@ impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let code = match &error {
             Error::Io { .. } | Error::LogFailed { .. } | Error::Locked { .. } => Code::IoError,
-            Error::NoMergeOperator { .. } | Error::ReadOnly => Code::NotSupported,
+            Error::NoMergeOperator { .. } => return Status::no_operator(),
+            Error::ReadOnly => Code::NotSupported,
+            Error::MergeFailed { what, .. } if what == WITHOUT_OPERATOR => {
+                return Status::no_operator();
+            }
             Error::MergeFailed { .. } => {
                 let what = format!("Merge operator failed: {error}");
                 return Status::new(Code::Corruption, what);

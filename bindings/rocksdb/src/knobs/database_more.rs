@@ -121,7 +121,7 @@ knobs! {
     accepted experimental_mempurge_threshold: f64 = 0.0,
         set rocksdb_options_set_experimental_mempurge_threshold,
         get rocksdb_options_get_experimental_mempurge_threshold;
-    accepted wal_recovery_mode: i32 = 2,
+    works wal_recovery_mode: i32 = 2,
         set rocksdb_options_set_wal_recovery_mode,
         get rocksdb_options_get_wal_recovery_mode;
     works compression: i32 = 1,

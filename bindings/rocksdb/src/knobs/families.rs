@@ -74,7 +74,7 @@ knobs! {
     accepted best_efforts_recovery: u8 = 0,
         set rocksdb_options_set_best_efforts_recovery,
         get rocksdb_options_get_best_efforts_recovery;
-    accepted max_bgerror_resume_count: i32 = 0,
+    accepted max_bgerror_resume_count: i32 = i32::MAX,
         set rocksdb_options_set_max_bgerror_resume_count,
         get rocksdb_options_get_max_bgerror_resume_count;
     accepted bgerror_resume_retry_interval: u64 = 1000000,

@@ -68,19 +68,19 @@ knobs! {
     accepted fail_if_not_bottommost_level: u8 = 0,
         set rocksdb_ingestexternalfileoptions_set_fail_if_not_bottommost_level,
         get rocksdb_ingestexternalfileoptions_get_fail_if_not_bottommost_level;
-    accepted size_ratio: i32 = 0,
+    accepted size_ratio: i32 = 1,
         set rocksdb_universal_compaction_options_set_size_ratio,
         get rocksdb_universal_compaction_options_get_size_ratio;
-    accepted min_merge_width: i32 = 0,
+    accepted min_merge_width: i32 = 2,
         set rocksdb_universal_compaction_options_set_min_merge_width,
         get rocksdb_universal_compaction_options_get_min_merge_width;
     accepted max_merge_width: i32 = 0,
         set rocksdb_universal_compaction_options_set_max_merge_width,
         get rocksdb_universal_compaction_options_get_max_merge_width;
-    accepted max_size_amplification_percent: i32 = 0,
+    accepted max_size_amplification_percent: i32 = 200,
         set rocksdb_universal_compaction_options_set_max_size_amplification_percent,
         get rocksdb_universal_compaction_options_get_max_size_amplification_percent;
-    accepted compression_size_percent: i32 = 0,
+    accepted compression_size_percent: i32 = -1,
         set rocksdb_universal_compaction_options_set_compression_size_percent,
         get rocksdb_universal_compaction_options_get_compression_size_percent;
     accepted stop_style: i32 = 0,
@@ -89,7 +89,7 @@ knobs! {
     accepted allow_compaction: u8 = 0,
         set rocksdb_fifo_compaction_options_set_allow_compaction,
         get rocksdb_fifo_compaction_options_get_allow_compaction;
-    accepted max_table_files_size: u64 = 0,
+    accepted max_table_files_size: u64 = 1 << 30,
         set rocksdb_fifo_compaction_options_set_max_table_files_size,
         get rocksdb_fifo_compaction_options_get_max_table_files_size;
     accepted max_data_files_size: u64 = 0,
@@ -118,7 +118,7 @@ knobs! {
         get rocksdb_open_and_compact_options_get_allow_resumption;
     works sync: u8 = 0, set rocksdb_writeoptions_set_sync, get rocksdb_writeoptions_get_sync;
     works disable_WAL: u8 = 0, get rocksdb_writeoptions_get_disable_WAL;
-    accepted ignore_missing_column_families: u8 = 0,
+    works ignore_missing_column_families: u8 = 0,
         set rocksdb_writeoptions_set_ignore_missing_column_families,
         get rocksdb_writeoptions_get_ignore_missing_column_families;
     accepted no_slowdown: u8 = 0,
@@ -344,7 +344,7 @@ knobs! {
     accepted num_stripes: usize = 16,
         set rocksdb_transactiondb_options_set_num_stripes,
         get rocksdb_transactiondb_options_get_num_stripes;
-    accepted transaction_lock_timeout: i64 = 1000,
+    works transaction_lock_timeout: i64 = 1000,
         set rocksdb_transactiondb_options_set_transaction_lock_timeout,
         get rocksdb_transactiondb_options_get_transaction_lock_timeout;
     works default_lock_timeout: i64 = 1000,
@@ -386,13 +386,13 @@ knobs! {
     accepted deadlock_timeout_us: i64 = 500,
         set rocksdb_transaction_options_set_deadlock_timeout_us,
         get rocksdb_transaction_options_get_deadlock_timeout_us;
-    accepted expiration: i64 = -1,
+    works expiration: i64 = -1,
         set rocksdb_transaction_options_set_expiration,
         get rocksdb_transaction_options_get_expiration;
     accepted deadlock_detect_depth: i64 = 50,
         set rocksdb_transaction_options_set_deadlock_detect_depth,
         get rocksdb_transaction_options_get_deadlock_detect_depth;
-    accepted max_write_batch_size: usize = 0,
+    works max_write_batch_size: usize = 0,
         set rocksdb_transaction_options_set_max_write_batch_size,
         get rocksdb_transaction_options_get_max_write_batch_size;
     accepted skip_concurrency_control: u8 = 0,

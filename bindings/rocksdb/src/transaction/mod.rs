@@ -8,12 +8,12 @@ mod reads;
 
 use crate::batch::indexed::Indexed;
 use crate::batch::wire::{Record, Wire};
-use crate::border::{Handle, Result, Status};
+use crate::border::{Code, Handle, Result, Status};
 use crate::database::{Family, Open};
 use crate::knobs::Knobs;
-use crate::writes::no_operator;
+use esker::env::{Clock as _, SystemClock};
 use esker::transaction::{Concurrency, Isolation};
-use esker::{Snapshot, TransactionOptions, Value};
+use esker::{Snapshot, TransactionOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,12 @@ pub(crate) use {functions::FUNCTIONS, reads::FUNCTIONS as READS};
 
 /// A lock timeout below zero waits without a limit, in practice.
 const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The longest name that Esker's prepared transactions have. RocksDB allows 512 bytes.
+const NAME_MAX: usize = 255;
+
+/// RocksDB's default lock timeout.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// RocksDB's `rocksdb_transaction_t`.
 pub struct Transaction {
@@ -34,6 +40,10 @@ pub struct Transaction {
     /// What writes are checked against, or null. The program may ask for it.
     snapshot: Handle<Snapshot>,
     name: Vec<u8>,
+    /// How long it can be committed, by a clock that started with it.
+    expiration: Option<(SystemClock, Duration)>,
+    /// The most bytes of its batch. Zero is no limit.
+    max_bytes: usize,
 }
 
 // SAFETY: `writes` and `snapshot` are its own pointers, and only it frees what they point to.
@@ -63,6 +73,8 @@ impl Transaction {
             writes: Handle::new(Indexed::default()),
             snapshot: Handle::null(),
             name: Vec::new(),
+            expiration: None,
+            max_bytes: 0,
         };
         transaction.begin(write, options, concurrency)?;
         Ok(transaction)
@@ -76,54 +88,78 @@ impl Transaction {
         concurrency: Concurrency,
     ) -> Result<()> {
         self.end();
+        self.forget_snapshot();
         let timeout = options.map_or(-1, |options| options.number("lock_timeout", -1_i64));
         let timeout = match u64::try_from(timeout) {
             Ok(millis) => Duration::from_millis(millis),
-            Err(_) => self.open.lock_timeout.unwrap_or(Duration::from_secs(1)),
+            Err(_) => self.open.lock_timeouts.map_or(DEFAULT_TIMEOUT, |it| it.of_transactions),
         };
         self.options = TransactionOptions::default()
             .isolation(Isolation::ReadCommitted)
             .concurrency(concurrency)
             .lock_timeout(timeout);
         self.sync = write.is_some_and(|write| write.is_on("sync"));
+        let expiration = options.map_or(-1, |options| options.number("expiration", -1_i64));
+        let lives = u64::try_from(expiration).ok().map(Duration::from_millis);
+        self.expiration = lives.map(|lives| (SystemClock::new(), lives));
+        self.max_bytes = options.map_or(0, |options| options.number("max_write_batch_size", 0));
         self.state = State::Running(None);
         if options.is_some_and(|options| options.is_on("set_snapshot")) {
-            self.set_snapshot()?;
+            self.set_snapshot();
         }
         Ok(())
     }
 
-    /// From now on, writes conflict with writes of others after this.
-    pub fn set_snapshot(&mut self) -> Result<()> {
-        drop(std::mem::replace(&mut self.snapshot, Handle::null()).take());
+    /// Lets writes conflict with writes of others after this.
+    fn set_snapshot(&mut self) {
+        self.forget_snapshot();
         self.snapshot = Handle::new(self.open.db.snapshot());
-        let options = self.options.isolation(Isolation::Snapshot);
-        let State::Running(running) = &mut self.state else { return Err(ended()) };
-        if running.is_none() {
-            let mut transaction = self.open.db.transaction_with(options)?;
-            // The snapshot of Esker's transaction is taken by its first read.
-            transaction.get(&self.open.default.keyspace, b"")?;
-            *running = Some(Box::new(transaction));
-        }
-        Ok(())
+    }
+
+    fn forget_snapshot(&mut self) {
+        drop(std::mem::replace(&mut self.snapshot, Handle::null()).take());
     }
 
     /// Esker's transaction.
     fn running(&mut self) -> Result<&mut esker::Transaction> {
         let State::Running(running) = &mut self.state else { return Err(ended()) };
         if running.is_none() {
-            *running = Some(Box::new(self.open.db.transaction_with(self.options)?));
+            let mut transaction = self.open.db.transaction_with(self.options)?;
+            if let Some(snapshot) = self.snapshot.optional() {
+                transaction.set_snapshot(snapshot)?;
+            }
+            *running = Some(Box::new(transaction));
         }
         running.as_deref_mut().ok_or_else(ended)
     }
 
-    /// Locks a key, and returns its committed value. An optimistic transaction notes it for the commit.
-    fn lock(&mut self, family: &Family, key: &[u8]) -> Result<Option<Value>> {
-        Ok(self.running()?.get_for_update(&family.keyspace, key)?)
+    /// Locks a key. An optimistic transaction notes it for the commit.
+    fn lock(&mut self, family: &Family, key: &[u8]) -> Result<()> {
+        self.running()?.get_for_update(&family.keyspace, key)?;
+        Ok(())
+    }
+
+    /// Fails once the transaction has expired.
+    fn check_expiration(&self) -> Result<()> {
+        match self.expiration.as_ref().is_some_and(|(clock, lives)| clock.now() >= *lives) {
+            true => Err(Status::new(Code::Expired, "the transaction has expired; begin another")),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if the transaction may not have the write.
+    fn check_write(&self, record: Record<'_>) -> Result<()> {
+        self.check_expiration()?;
+        let bytes = self.writes.get().wire().bytes().len() + record.bytes();
+        match self.max_bytes > 0 && bytes > self.max_bytes {
+            true => Err(Status::new(Code::Aborted, "Memory limit reached: max_write_batch_size")),
+            false => Ok(()),
+        }
     }
 
     /// Adds a write.
     pub fn write(&mut self, family: &Family, record: Record<'_>) -> Result<()> {
+        self.check_write(record)?;
         let is_optimistic = self.options.concurrency == Concurrency::Optimistic;
         let keyspace = family.keyspace.clone();
         match record {
@@ -144,7 +180,7 @@ impl Transaction {
             (Record::Delete(key) | Record::SingleDelete(key), _) => {
                 transaction.delete(&keyspace, key)?;
             }
-            (Record::Merge(..), _) if family.merge.is_none() => return Err(no_operator()),
+            (Record::Merge(..), _) if family.merge.is_none() => return Err(Status::no_operator()),
             (Record::Merge(key, operand), _) => transaction.merge(&keyspace, key, operand)?,
             (Record::DeleteRange(..), _) => {
                 return Err(Status::unsupported("a transaction cannot delete a range of keys"));
@@ -183,10 +219,12 @@ impl Transaction {
         if !self.name.is_empty() {
             return Err(Status::invalid("Transaction has already been named."));
         }
-        if name.is_empty() || name.len() > 512 {
-            return Err(Status::invalid(
-                "Transaction name length must be between 1 and 512 chars.",
-            ));
+        if name.is_empty() || name.len() > NAME_MAX {
+            let what = format!(
+                "a transaction has a name of 1 to {NAME_MAX} bytes, and this one has {}",
+                name.len()
+            );
+            return Err(Status::invalid(what));
         }
         if !self.open.names().insert(name.to_vec()) {
             return Err(Status::invalid("Transaction name must be unique."));
@@ -200,6 +238,7 @@ impl Transaction {
         if self.name.is_empty() {
             return Err(Status::invalid("Cannot prepare a transaction that has not been named."));
         }
+        self.check_expiration()?;
         self.running()?;
         let State::Running(Some(transaction)) = std::mem::replace(&mut self.state, State::Ended)
         else {
@@ -212,11 +251,18 @@ impl Transaction {
 
     /// Commits. After an error nothing is written.
     pub fn commit(&mut self) -> Result<()> {
+        if matches!(self.state, State::Running(_)) {
+            self.check_expiration()?;
+        }
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Running(transaction) => {
                 transaction.map_or(Ok(()), |transaction| transaction.commit())?;
             }
-            State::Prepared => self.open.db.commit_prepared(&self.name)?,
+            State::Prepared => {
+                // After an error it is prepared still, and may be committed or rolled back.
+                self.state = State::Prepared;
+                self.open.db.commit_prepared(&self.name)?;
+            }
             State::Ended => return Err(ended()),
         }
         self.end();
@@ -233,10 +279,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// Releases all that it holds. A prepared transaction stays prepared.
+    /// Releases all that it holds but the snapshot, which the program may read until the transaction is
+    /// begun anew or destroyed, and which later writes are checked against. A prepared transaction stays
+    /// prepared.
     fn end(&mut self) {
         self.state = State::Ended;
-        drop(std::mem::replace(&mut self.snapshot, Handle::null()).take());
         self.writes.change(Indexed::clear);
         if !self.name.is_empty() {
             self.open.names().remove(&self.name);

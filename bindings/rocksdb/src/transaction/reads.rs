@@ -24,13 +24,19 @@ impl Transaction {
     }
 
     /// The same, after a lock on the key.
-    fn get_for_update(&mut self, family: &Family, key: &[u8]) -> Result<Option<Value>> {
-        self.lock(family, key)
+    fn get_for_update(
+        &mut self,
+        family: &Family,
+        options: Handle<ReadOptions>,
+        key: &[u8],
+    ) -> Result<Option<Value>> {
+        self.lock(family, key)?;
+        self.get(family, options, key)
     }
 
     fn iter(&self, family: &Arc<Family>, options: Handle<ReadOptions>) -> Iter {
-        let writes = self.writes.get().writes(family.id());
-        Iter::new(&self.open, family, options.optional(), writes)
+        let writes = self.writes.change(|writes| writes.writes(family.id()));
+        Iter::new(&self.open, family, options.optional(), Some(writes))
     }
 
     fn default_family(&self) -> Arc<Family> {
@@ -46,6 +52,7 @@ c_api! {
         key_length: usize,
         length: Out<usize>,
     ) -> *mut c_char {
+        length.set(0);
         let it = transaction.get();
         Ok(give(it.get(&it.default_family(), options, key.of(key_length))?, length))
     }
@@ -58,6 +65,7 @@ c_api! {
         key_length: usize,
         length: Out<usize>,
     ) -> *mut c_char {
+        length.set(0);
         Ok(give(transaction.get().get(family.get(), options, key.of(key_length))?, length))
     }
 
@@ -83,50 +91,52 @@ c_api! {
 
     try fn rocksdb_transaction_get_for_update(
         transaction: Handle<Transaction>,
-        _options: Handle<ReadOptions>,
+        options: Handle<ReadOptions>,
         key: Bytes,
         key_length: usize,
         length: Out<usize>,
         _exclusive: c_uchar,
     ) -> *mut c_char {
+        length.set(0);
         let key = key.of(key_length);
-        Ok(give(transaction.change(|it| it.get_for_update(&it.default_family(), key))?, length))
+        Ok(give(transaction.change(|it| it.get_for_update(&it.default_family(), options, key))?, length))
     }
 
     try fn rocksdb_transaction_get_for_update_cf(
         transaction: Handle<Transaction>,
-        _options: Handle<ReadOptions>,
+        options: Handle<ReadOptions>,
         family: Handle<Arc<Family>>,
         key: Bytes,
         key_length: usize,
         length: Out<usize>,
         _exclusive: c_uchar,
     ) -> *mut c_char {
+        length.set(0);
         let key = key.of(key_length);
-        Ok(give(transaction.change(|it| it.get_for_update(family.get(), key))?, length))
+        Ok(give(transaction.change(|it| it.get_for_update(family.get(), options, key))?, length))
     }
 
     try fn rocksdb_transaction_get_pinned_for_update(
         transaction: Handle<Transaction>,
-        _options: Handle<ReadOptions>,
+        options: Handle<ReadOptions>,
         key: Bytes,
         key_length: usize,
         _exclusive: c_uchar,
     ) -> Handle<Pinned> {
         let key = key.of(key_length);
-        Ok(pin(transaction.change(|it| it.get_for_update(&it.default_family(), key))?))
+        Ok(pin(transaction.change(|it| it.get_for_update(&it.default_family(), options, key))?))
     }
 
     try fn rocksdb_transaction_get_pinned_for_update_cf(
         transaction: Handle<Transaction>,
-        _options: Handle<ReadOptions>,
+        options: Handle<ReadOptions>,
         family: Handle<Arc<Family>>,
         key: Bytes,
         key_length: usize,
         _exclusive: c_uchar,
     ) -> Handle<Pinned> {
         let key = key.of(key_length);
-        Ok(pin(transaction.change(|it| it.get_for_update(family.get(), key))?))
+        Ok(pin(transaction.change(|it| it.get_for_update(family.get(), options, key))?))
     }
 
     fn rocksdb_transaction_multi_get(
@@ -139,10 +149,12 @@ c_api! {
         lengths: Out<usize>,
         errors: Out<*mut c_char>,
     ) {
-        let (it, answers) = (transaction.get(), Answers { values, lengths, errors });
-        for (at, key) in slices(&keys, &key_lengths, count).enumerate() {
-            answers.set(at, it.get(&it.default_family(), options, key));
-        }
+        Answers { values, lengths, errors }.all(count, |answers| {
+            let it = transaction.get();
+            for (at, key) in slices(&keys, &key_lengths, count).enumerate() {
+                answers.set(at, it.get(&it.default_family(), options, key));
+            }
+        });
     }
 
     fn rocksdb_transaction_multi_get_cf(
@@ -156,16 +168,17 @@ c_api! {
         lengths: Out<usize>,
         errors: Out<*mut c_char>,
     ) {
-        let answers = Answers { values, lengths, errors };
-        let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
-        for (at, (family, key)) in all.enumerate() {
-            answers.set(at, transaction.get().get(family.get(), options, key));
-        }
+        Answers { values, lengths, errors }.all(count, |answers| {
+            let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
+            for (at, (family, key)) in all.enumerate() {
+                answers.set(at, transaction.get().get(family.get(), options, key));
+            }
+        });
     }
 
     fn rocksdb_transaction_multi_get_for_update(
         transaction: Handle<Transaction>,
-        _options: Handle<ReadOptions>,
+        options: Handle<ReadOptions>,
         count: usize,
         keys: Array<Bytes>,
         key_lengths: Array<usize>,
@@ -173,16 +186,17 @@ c_api! {
         lengths: Out<usize>,
         errors: Out<*mut c_char>,
     ) {
-        let answers = Answers { values, lengths, errors };
-        for (at, key) in slices(&keys, &key_lengths, count).enumerate() {
-            let found = transaction.change(|it| it.get_for_update(&it.default_family(), key));
-            answers.set(at, found);
-        }
+        Answers { values, lengths, errors }.all(count, |answers| {
+            for (at, key) in slices(&keys, &key_lengths, count).enumerate() {
+                let get = |it: &mut Transaction| it.get_for_update(&it.default_family(), options, key);
+                answers.set(at, transaction.change(get));
+            }
+        });
     }
 
     fn rocksdb_transaction_multi_get_for_update_cf(
         transaction: Handle<Transaction>,
-        _options: Handle<ReadOptions>,
+        options: Handle<ReadOptions>,
         families: Array<Handle<Arc<Family>>>,
         count: usize,
         keys: Array<Bytes>,
@@ -191,11 +205,13 @@ c_api! {
         lengths: Out<usize>,
         errors: Out<*mut c_char>,
     ) {
-        let answers = Answers { values, lengths, errors };
-        let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
-        for (at, (family, key)) in all.enumerate() {
-            answers.set(at, transaction.change(|it| it.get_for_update(family.get(), key)));
-        }
+        Answers { values, lengths, errors }.all(count, |answers| {
+            let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
+            for (at, (family, key)) in all.enumerate() {
+                let get = |it: &mut Transaction| it.get_for_update(family.get(), options, key);
+                answers.set(at, transaction.change(get));
+            }
+        });
     }
 
     fn rocksdb_transaction_create_iterator(

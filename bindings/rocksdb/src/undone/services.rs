@@ -38,7 +38,6 @@ undone! {
         rocksdb_compactionservice_jobinfo_t_is_full_compaction(P) -> u8;
         rocksdb_compactionservice_jobinfo_t_is_manual_compaction(P) -> u8;
         rocksdb_compactionservice_jobinfo_t_is_bottommost_level(P) -> u8;
-        rocksdb_compactionservice_create(P, P, P, P, P, P, P) -> P;
         rocksdb_compaction_service_options_override_create() -> P;
         rocksdb_compaction_service_options_override_create_from_options(P) -> P;
         rocksdb_compaction_service_options_override_destroy(P);

@@ -84,9 +84,76 @@ functions! {
     fn rocksdb_ingestexternalfileoptions_create() -> P;
     fn rocksdb_ingestexternalfileoptions_destroy(P);
     fn rocksdb_ingest_external_file(P, *const B, usize, P, *mut *mut c_char);
+    fn rocksdb_ingestexternalfileoptions_set_ingest_behind(P, c_uchar);
+    fn rocksdb_options_set_wal_dir(P, B);
+    fn rocksdb_options_enable_statistics(P);
+    fn rocksdb_options_get_wal_recovery_mode(P) -> c_int;
+    fn rocksdb_options_get_compression(P) -> c_int;
+    fn rocksdb_options_get_ttl(P) -> u64;
+    fn rocksdb_flushoptions_create() -> P;
+    fn rocksdb_flushoptions_destroy(P);
+    fn rocksdb_flushoptions_get_wait(P) -> c_uchar;
+    fn rocksdb_options_statistics_get_ticker_count(P, u32) -> u64;
+    fn rocksdb_options_set_compaction_style(P, c_int);
+    fn rocksdb_options_set_wal_recovery_mode(P, c_int);
+    fn rocksdb_options_set_wal_filter(P, P);
+    fn rocksdb_options_set_compaction_service(P, P);
+    fn rocksdb_walfilter_create(P, P, P, P, P) -> P;
+    fn rocksdb_walfilter_destroy(P);
+    fn rocksdb_compactionservice_create(P, P, P, B, P, P, P) -> P;
+    fn rocksdb_backup_engine_open(P, B, *mut *mut c_char) -> P;
+    fn rocksdb_backup_engine_close(P);
+    fn rocksdb_backup_engine_create_new_backup_flush(P, P, c_uchar, *mut *mut c_char);
+    fn rocksdb_backup_engine_restore_db_from_latest_backup(P, B, B, P, *mut *mut c_char);
+    fn rocksdb_restore_options_create() -> P;
+    fn rocksdb_restore_options_destroy(P);
+    fn rocksdb_create_column_family(P, P, B, *mut *mut c_char) -> P;
+    fn rocksdb_create_column_families(
+        P, P, c_int, *const B, *mut usize, *mut *mut c_char
+    ) -> *mut P;
+    fn rocksdb_create_column_families_destroy(*mut P);
+    fn rocksdb_drop_column_family(P, P, *mut *mut c_char);
+    fn rocksdb_merge_cf(P, P, P, B, usize, B, usize, *mut *mut c_char);
+    fn rocksdb_get_cf(P, P, P, B, usize, *mut usize, *mut *mut c_char) -> *mut c_char;
+    fn rocksdb_multi_get(
+        P, P, usize, *const B, *const usize, *mut *mut c_char, *mut usize, *mut *mut c_char
+    );
+    fn rocksdb_write(P, P, P, *mut *mut c_char);
+    fn rocksdb_writeoptions_set_ignore_missing_column_families(P, c_uchar);
+    fn rocksdb_readoptions_set_snapshot(P, P);
+    fn rocksdb_readoptions_set_total_order_seek(P, c_uchar);
+    fn rocksdb_writebatch_create() -> P;
+    fn rocksdb_writebatch_destroy(P);
+    fn rocksdb_writebatch_put(P, B, usize, B, usize);
+    fn rocksdb_writebatch_put_cf(P, P, B, usize, B, usize);
+    fn rocksdb_writebatch_delete(P, B, usize);
+    fn rocksdb_writebatch_singledelete(P, B, usize);
+    fn rocksdb_writebatch_delete_range(P, B, usize, B, usize);
+    fn rocksdb_writebatch_iterate(P, P, OnPut, OnDelete);
+    fn rocksdb_transactiondb_options_set_default_lock_timeout(P, i64);
+    fn rocksdb_transactiondb_options_set_transaction_lock_timeout(P, i64);
+    fn rocksdb_transactiondb_put(P, P, B, usize, B, usize, *mut *mut c_char);
+    fn rocksdb_transactiondb_write(P, P, P, *mut *mut c_char);
+    fn rocksdb_transactiondb_create_snapshot(P) -> P;
+    fn rocksdb_transactiondb_release_snapshot(P, P);
+    fn rocksdb_transaction_options_set_set_snapshot(P, c_uchar);
+    fn rocksdb_transaction_options_set_expiration(P, i64);
+    fn rocksdb_transaction_options_set_max_write_batch_size(P, usize);
+    fn rocksdb_transaction_get_snapshot(P) -> P;
+    fn rocksdb_transaction_set_name(P, B, usize, *mut *mut c_char);
+    fn rocksdb_transaction_delete(P, B, usize, *mut *mut c_char);
+    fn rocksdb_transaction_rollback(P, *mut *mut c_char);
+    fn rocksdb_transaction_get_for_update(
+        P, P, B, usize, *mut usize, c_uchar, *mut *mut c_char
+    ) -> *mut c_char;
+    fn rocksdb_transaction_create_iterator(P, P) -> P;
     fn rocksdb_free(P);
 }
 
+/// Is called for each put of a batch.
+pub type OnPut = extern "C" fn(P, B, usize, B, usize);
+/// Is called for each delete of a batch.
+pub type OnDelete = extern "C" fn(P, B, usize);
 /// Returns a name.
 pub type Name = extern "C" fn(P) -> B;
 

@@ -1,6 +1,9 @@
 //! The functions of the library, called as a C program calls them.
 
 mod c;
+mod families;
+mod removal;
+mod transactions;
 
 use c::*;
 use std::ffi::CString;
@@ -27,6 +30,16 @@ impl Store {
         let db = with_error(|error| rocksdb_open(options, name.as_ptr(), error)).unwrap();
         let (read, write) = (rocksdb_readoptions_create(), rocksdb_writeoptions_create());
         Store { options, read, write, db, dir }
+    }
+
+    fn close(&mut self) {
+        rocksdb_close(std::mem::replace(&mut self.db, null_mut()));
+    }
+
+    fn reopen(&mut self) {
+        let name = self.path();
+        let open = |error| rocksdb_open(self.options, name.as_ptr(), error);
+        self.db = with_error(open).unwrap();
     }
 
     fn path(&self) -> CString {
@@ -216,7 +229,7 @@ fn a_batch_with_an_index_is_read_over_the_database() {
 }
 
 #[test]
-fn a_pessimistic_transaction_waits_for_no_lock_for_ever() {
+fn a_pessimistic_transaction_waits_for_no_lock_permanently() {
     let dir = tempfile::tempdir().unwrap();
     let options = rocksdb_options_create();
     rocksdb_options_set_create_if_missing(options, 1);

@@ -65,6 +65,25 @@ impl<S: Keyspaces> StoreTransaction<S> {
         &self.store
     }
 
+    /// Checks the keys that it locks, reads for update or commits from now on against `snapshot`, which
+    /// the store made. Under read committed, reads stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] if the transaction reads at another snapshot already.
+    pub fn set_snapshot(&mut self, snapshot: S::Snapshot) -> Result<()> {
+        self.check_live()?;
+        if self.uses_snapshot() && self.moment.is_some() {
+            return Err(Error::InvalidSetting {
+                setting: "snapshot of a transaction",
+                value: "a second one".into(),
+                reason: "the transaction has read at its first; set it before the first read"
+                    .into(),
+            });
+        }
+        self.moment = Some(snapshot);
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn check_live(&self) -> Result<()> {
         self.held.table().locks().check_process()?;
@@ -140,9 +159,10 @@ impl<S: Keyspaces> StoreTransaction<S> {
 
     /// Reads `key` at a snapshot that its guard remembers.
     fn get_tracked(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
-        let moment = match self.uses_snapshot() {
-            true => self.moment().clone(),
-            false => self.store.snapshot(),
+        let moment = match &self.moment {
+            Some(moment) => moment.clone(),
+            None if self.uses_snapshot() => self.moment().clone(),
+            None => self.store.snapshot(),
         };
         let value = self.store.get_at(keyspace, key, &moment)?;
         self.guarded.push((keyspace, key.into(), moment));

@@ -108,6 +108,37 @@ impl Transaction {
         self.inner.id()
     }
 
+    /// Lets writes, and reads for update, conflict with changes of others after `snapshot`. Keys that are
+    /// locked already are not checked again.
+    ///
+    /// With snapshot isolation and beyond, the transaction reads at `snapshot`, too. Without this call, its
+    /// first read takes a snapshot.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = esker::Db::open(dir.path(), esker::Settings::default())?;
+    /// let snapshot = db.snapshot();
+    /// db.put("seat", "ada")?;
+    /// let mut tx = db.transaction()?;
+    /// tx.set_snapshot(&snapshot)?;
+    /// let error = tx.put(&db.default_keyspace(), "seat", "eve").unwrap_err();
+    /// assert!(error.is_transient());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] if it reads at another snapshot already; the errors of
+    /// [`Snapshot::get`](crate::Snapshot::get) if another database made the snapshot.
+    pub fn set_snapshot(&mut self, snapshot: &crate::Snapshot) -> Result<()> {
+        self.inner.store().usable()?.tree.resolve_snapshot(snapshot)?;
+        self.inner.set_snapshot(snapshot.clone())
+    }
+
     /// Returns the value of `key` as this transaction sees it, its own writes included.
     ///
     /// # Errors

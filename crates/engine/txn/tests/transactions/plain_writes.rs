@@ -1,8 +1,10 @@
 //! Batches outside of transactions take part: they wait for locks, and count as changes.
 
-use crate::support::{BOTH, KEYSPACE, Text, assert_nothing_held, committed, options, store_of};
+use crate::support::{
+    BOTH, KEYSPACE, Text, assert_nothing_held, committed, memory_db, options, store_of,
+};
 use esker_api::Concurrency::Pessimistic;
-use esker_api::Isolation::{Serializable, Snapshot};
+use esker_api::Isolation::{ReadCommitted, Serializable, Snapshot};
 use esker_api::{Transactional, WriteBatch};
 use esker_base::Error;
 
@@ -108,4 +110,32 @@ fn a_refused_batch_leaves_no_lock() {
     batch.delete_range(KEYSPACE, b"z"..b"a");
     assert!(matches!(store.write(&batch), Err(Error::EmptyRange)));
     assert_nothing_held(&store);
+}
+
+#[test]
+fn writes_after_a_snapshot_that_a_transaction_is_given_conflict() {
+    for (level, way) in
+        [ReadCommitted, Snapshot].into_iter().flat_map(|it| BOTH.map(|way| (it, way)))
+    {
+        let db = memory_db();
+        let (snapshot, keyspace) = (db.snapshot(), db.default_keyspace());
+        keyspace.put("k", "theirs").unwrap();
+        let mut transaction = db.transaction_with(options(level, way)).unwrap();
+        transaction.set_snapshot(&snapshot).unwrap();
+        let put = transaction.put(&keyspace, "k", "ours");
+        let outcome = put.and_then(|()| transaction.commit());
+        assert!(matches!(outcome, Err(Error::Conflict { .. })), "{level}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_transaction_that_has_read_at_a_snapshot_takes_no_other() {
+    let db = memory_db();
+    let mut transaction = db.transaction_with(options(Snapshot, Pessimistic)).unwrap();
+    transaction.get(&db.default_keyspace(), "k").unwrap();
+    let outcome = transaction.set_snapshot(&db.snapshot());
+    assert!(matches!(outcome, Err(Error::InvalidSetting { .. })), "{outcome:?}");
+    let foreign = memory_db().snapshot();
+    let mut transaction = db.transaction_with(options(ReadCommitted, Pessimistic)).unwrap();
+    assert!(transaction.set_snapshot(&foreign).is_err());
 }
