@@ -182,6 +182,7 @@ impl Changes {
     fn limit(&self) -> Seqno {
         let commit = &self.engine.commit;
         let visible = commit.visible();
+        let visible = visible.min(self.engine.history.held_at());
         if self.synced_only { visible.min(commit.synced()) } else { visible }
     }
 

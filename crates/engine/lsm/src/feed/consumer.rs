@@ -56,14 +56,15 @@ impl ChangeConsumer {
     /// Notes that the consumer has processed all changes up to `seqno`, and lets go of logs that nothing
     /// needs any more.
     ///
-    /// It is durable when this returns, which takes a sync of the manifest: acknowledge every second or
-    /// every few thousand batches, not each one. A lower `seqno` than before changes nothing.
+    /// It is durable when this returns, and so are the changes themselves. That takes a sync of the
+    /// manifest and perhaps one of the log: acknowledge every second or every few thousand batches, not
+    /// each one. A lower `seqno` than before changes nothing.
     ///
     /// # Errors
     /// * [`ChangesError::NotYet`] if there is no such write yet.
     /// * [`ChangesError::UnknownConsumer`] if the consumer was dropped.
     /// * [`Error::ReadOnly`], [`Error::Closed`], [`Error::Forked`] if the handle cannot write;
-    ///   [`Error::Io`] if the manifest cannot be written.
+    ///   [`Error::LogFailed`] if the log cannot be synced; [`Error::Io`] if the manifest cannot be written.
     pub fn acknowledge(&self, seqno: Seqno) -> Result<()> {
         acknowledge(&self.engine, &self.name, seqno)
     }
@@ -116,8 +117,9 @@ pub(crate) fn register_or_anew(
         registered => return registered,
     }
     let upkeep = engine.begin_upkeep()?;
-    change(engine, |_| {
-        let now = engine.commit.visible();
+    make_durable(engine, engine.commit.visible())?;
+    change(engine, |state| {
+        let now = durable_through(engine, state);
         let record = ConsumerRecord { registered: now, acknowledged: now, bound_bytes };
         Ok(Some(FeedChange::Consumer { name: name.to_owned(), record }))
     })?;
@@ -136,6 +138,7 @@ pub(crate) fn acknowledge(engine: &Engine, name: &str, seqno: Seqno) -> Result<(
     if known.is_some_and(|record| record.acknowledged >= seqno) {
         return Ok(());
     }
+    make_durable(engine, seqno)?;
     change(engine, |state| {
         let known = known_consumer(&state.feed, name)?;
         let acknowledged = known.acknowledged.max(seqno);
@@ -160,9 +163,9 @@ pub(crate) fn ensure(engine: &Engine, name: &str, bound_bytes: u64) -> Result<()
             });
         }
         let _upkeep = engine.begin_upkeep()?;
+        make_durable(engine, engine.commit.visible())?;
         change(engine, |state| {
-            // Whatever is not visible yet is in no table: so its log is not let go before.
-            let now = engine.commit.visible();
+            let now = durable_through(engine, state);
             let new = ConsumerRecord { registered: now, acknowledged: now, bound_bytes };
             let record = state.feed.consumers.get(name).copied().unwrap_or(new);
             let record = ConsumerRecord { bound_bytes, ..record };
@@ -170,6 +173,22 @@ pub(crate) fn ensure(engine: &Engine, name: &str, bound_bytes: u64) -> Result<()
         })?;
     }
     Ok(())
+}
+
+/// Makes the writes up to `seqno` survive a power loss.
+///
+/// The manifest must not say that a consumer has processed writes that a power loss can take back: other
+/// writes would get their sequence numbers, and the consumer would never get those.
+fn make_durable(engine: &Engine, seqno: Seqno) -> Result<()> {
+    match engine.tree.settings.log {
+        Log::None => engine.flush_all(),
+        Log::File { .. } | Log::Pmem { .. } => engine.commit.sync_through(seqno),
+    }
+}
+
+/// The last write that survives a power loss. The log of all later ones is still there: they are in no table.
+fn durable_through(engine: &Engine, state: &ManifestState) -> Seqno {
+    engine.commit.synced().max(state.version.flushed_through).min(engine.commit.visible())
 }
 
 /// Opens the consumer `name`, which is registered.

@@ -128,7 +128,8 @@ impl LogPieces {
     /// The errors of [`Changes::try_next`](crate::Changes::try_next).
     pub fn try_next(&mut self) -> Result<Option<LogPiece>> {
         let commit = &self.engine.commit;
-        let limit = commit.visible().min(commit.synced()).min(self.through);
+        let visible = commit.visible().min(self.engine.history.held_at());
+        let limit = visible.min(commit.synced()).min(self.through);
         const TRIES: usize = 3;
         let mut tries = 0;
         while self.next <= limit {

@@ -8,10 +8,10 @@ use crate::manifest::feed_changes::KeyspaceEvent;
 use crate::manifest::feed_state::FeedState;
 use esker_base::Seqno;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most events in memory. Who drops and creates keyspaces all the time loses the oldest.
+/// The most events in memory. A program that drops and creates keyspaces all the time loses the oldest.
 const EVENTS_MAX: usize = 1 << 16;
 
 /// See the file's head.
@@ -19,6 +19,8 @@ pub(crate) struct KeyspaceHistory {
     noted: Mutex<Noted>,
     /// The number of events ever noted, for a look without the lock.
     count: AtomicU64,
+    /// Readers of changes yield no write after this one: an event that comes before it may follow.
+    held_at: AtomicU64,
 }
 
 struct Noted {
@@ -27,6 +29,16 @@ struct Noted {
     before: u64,
     /// All events after this seqno are here.
     known_from: Seqno,
+    /// The places of events whose edit is not decided yet, by number.
+    undecided: BTreeMap<u64, Seqno>,
+    /// The number of the next of them.
+    next_undecided: u64,
+}
+
+impl Noted {
+    fn held_at(&self) -> Seqno {
+        self.undecided.values().copied().min().unwrap_or(Seqno::MAX)
+    }
 }
 
 impl KeyspaceHistory {
@@ -35,7 +47,40 @@ impl KeyspaceHistory {
         let events: VecDeque<_> = feed.events.iter().cloned().collect();
         let count = AtomicU64::new(events.len() as u64);
         let known_from = feed.history_from().unwrap_or(last_seqno);
-        KeyspaceHistory { noted: Mutex::new(Noted { events, before: 0, known_from }), count }
+        let noted =
+            Noted { events, before: 0, known_from, undecided: BTreeMap::new(), next_undecided: 0 };
+        let held_at = AtomicU64::new(Seqno::MAX);
+        KeyspaceHistory { noted: Mutex::new(noted), count, held_at }
+    }
+
+    /// Announces events whose edit is not decided yet. Returns their place, and the number to
+    /// [decide](KeyspaceHistory::decide) them by.
+    ///
+    /// A consumer that got a write after that place could acknowledge it before the events are noted, and would never
+    /// get them after a restart. So readers stop at the place meanwhile: they load the visible seqno before
+    /// [`KeyspaceHistory::held_at`], and this loads it again after it has stopped them.
+    pub(crate) fn announce(&self, visible: impl Fn() -> Seqno) -> (Seqno, u64) {
+        let mut noted = self.noted.lock();
+        let number = noted.next_undecided;
+        noted.next_undecided += 1;
+        noted.undecided.insert(number, visible());
+        self.held_at.store(noted.held_at(), Ordering::SeqCst);
+        let at = visible();
+        noted.undecided.insert(number, at);
+        self.held_at.store(noted.held_at(), Ordering::SeqCst);
+        (at, number)
+    }
+
+    /// The announced events are noted, or will not happen.
+    pub(crate) fn decide(&self, number: u64) {
+        let mut noted = self.noted.lock();
+        noted.undecided.remove(&number);
+        self.held_at.store(noted.held_at(), Ordering::SeqCst);
+    }
+
+    /// No write after this one may be yielded yet. To be loaded after the visible seqno.
+    pub(crate) fn held_at(&self) -> Seqno {
+        self.held_at.load(Ordering::SeqCst)
     }
 
     /// Notes an event. Called before a reader can see the edit.
@@ -76,5 +121,33 @@ impl KeyspaceHistory {
     /// Calls `visit` with all events.
     pub(crate) fn for_each(&self, visit: impl FnMut(&KeyspaceEvent)) {
         self.noted.lock().events.iter().for_each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_stop_at_events_that_are_not_decided() {
+        let history = KeyspaceHistory::new(&FeedState::default(), 0);
+        assert_eq!(history.held_at(), Seqno::MAX);
+        let (first, number) = history.announce(|| 10);
+        assert_eq!((first, history.held_at()), (10, 10));
+        let (_, later) = history.announce(|| 20);
+        assert_eq!(history.held_at(), 10);
+        history.decide(number);
+        assert_eq!(history.held_at(), 20);
+        history.decide(later);
+        assert_eq!(history.held_at(), Seqno::MAX);
+    }
+
+    /// What becomes visible meanwhile may have been yielded, so the event comes after it.
+    #[test]
+    fn an_event_comes_after_what_readers_may_have_got_before_they_were_stopped() {
+        let history = KeyspaceHistory::new(&FeedState::default(), 0);
+        let visible = std::cell::Cell::new(10);
+        let (at, _) = history.announce(|| visible.replace(11));
+        assert_eq!((at, history.held_at()), (11, 11));
     }
 }

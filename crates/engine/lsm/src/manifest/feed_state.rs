@@ -70,6 +70,12 @@ impl FeedState {
         }
     }
 
+    /// Moves the events of keyspaces to where the log ends at an open. Writes that were lost come before none: the next
+    /// ones get their sequence numbers, and may be of a keyspace whose creation was not lost.
+    pub(crate) fn end_at(&mut self, last_seqno: Seqno) {
+        self.events.iter_mut().for_each(|event| event.at = event.at.min(last_seqno));
+    }
+
     /// The first seqno of the kept logs, or the first one that is not in tables.
     pub(crate) fn oldest(&self, flushed_through: Seqno) -> Seqno {
         self.kept.values().next().map_or(flushed_through + 1, |log| log.first_seqno)

@@ -371,6 +371,7 @@ fn reopen(env: &Env, manifest_name: &str, share: &Share, recovery: Recovery) -> 
     replay::sync_logs(&**env.logs(), &recovered)?;
 
     state.logs = recovered.logs.clone();
+    state.feed.end_at(recovered.last_seqno);
     if recovered.memtables.is_empty() {
         // An ingest comes right after what is flushed: the next log goes on behind it.
         state.version.flushed_through = recovered.last_seqno;

@@ -3,6 +3,7 @@
 mod barriers;
 mod consumers;
 mod crashes;
+mod lost_writes;
 mod model;
 mod starts;
 mod support;
