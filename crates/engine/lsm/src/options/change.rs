@@ -7,6 +7,7 @@ use super::separation::{parse_separation, separation_text};
 use super::settings::{KeyspaceSettings, SyncPolicy};
 use super::slow_call;
 use super::space_policy::Dedup;
+use super::time_text::parse_time;
 use super::write_rate::BackgroundWriteRate;
 use esker_base::ByteSize;
 use esker_table::Compression;
@@ -299,29 +300,32 @@ fn distance(from: &str, to: &str) -> usize {
     row[to.len()]
 }
 
-/// Formats as `always`, `os`, or the interval as `100ms`.
+/// Formats as `always`, `os`, or the interval as `100ms` or `1500us`.
 impl fmt::Display for SyncPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SyncPolicy::Always => f.write_str("always"),
-            SyncPolicy::Every(interval) => write!(f, "{}ms", interval.as_millis()),
+            SyncPolicy::Every(interval) => f.write_str(&slow_call::text_of(*interval)),
             SyncPolicy::Os => f.write_str("os"),
         }
     }
 }
 
-/// Reads `always`, `os`, or a number of milliseconds with `ms` or without.
+/// Reads `always`, `os`, a time such as `100ms` or `2s`, or a number of milliseconds.
 impl FromStr for SyncPolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let millis = text.strip_suffix("ms").unwrap_or(text);
+        let millis = || text.parse().ok().map(Duration::from_millis);
         match text {
             "always" => Ok(SyncPolicy::Always),
             "os" => Ok(SyncPolicy::Os),
-            _ => millis.parse().map(|ms| SyncPolicy::Every(Duration::from_millis(ms))).map_err(
-                |_| format!("{text:?} is neither always, nor os, nor a number of milliseconds"),
-            ),
+            _ => match parse_time(text).or_else(millis) {
+                Some(interval) => Ok(SyncPolicy::Every(interval)),
+                None => {
+                    Err(format!("{text:?} is neither always, nor os, nor a time such as 100ms"))
+                }
+            },
         }
     }
 }
@@ -349,6 +353,7 @@ mod tests {
             SettingChange::Sync(SyncPolicy::Always),
             SettingChange::Sync(SyncPolicy::Os),
             SettingChange::Sync(SyncPolicy::Every(Duration::from_millis(250))),
+            SettingChange::Sync(SyncPolicy::Every(Duration::from_micros(1500))),
             in_keyspace("users", KeyspaceChange::Compression(Compression::Zstd)),
             in_keyspace("a.b=c d", KeyspaceChange::Dedup(Dedup::SpaceGoal { amp: ratio })),
             in_keyspace("x", KeyspaceChange::Dedup(Dedup::PerLevel { threshold: ratio })),
