@@ -25,15 +25,22 @@ impl Blocking {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let turn = self.turns.clone().acquire_owned().await.expect("it is never closed");
-        let work = move || {
+        run_at_once(move || {
             let _turn = turn;
             work()
-        };
-        match tokio::task::spawn_blocking(work).await {
-            Ok(result) => result,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The runtime shuts down, and no longer starts what waits for a thread.
-            Err(_) => Err(Error::Cancelled { what: "call" }),
-        }
+        })
+        .await
+    }
+}
+
+/// Runs `work` where it may block, without a turn: for calls that others with a turn may wait for.
+pub(crate) async fn run_at_once<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime shuts down, and no longer starts what waits for a thread.
+        Err(_) => Err(Error::Cancelled { what: "call" }),
     }
 }

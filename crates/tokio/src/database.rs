@@ -1,14 +1,18 @@
 //! A database whose calls are futures.
 
-use crate::blocking::{Blocking, DEFAULT_THREADS};
+use crate::blocking::{Blocking, DEFAULT_THREADS, run_at_once};
 use crate::keyspace::AsyncKeyspace;
+use crate::last_handle::LastHandle;
 use esker::{Db, KeyspaceSettings, Result, Settings, Transaction, WriteBatch};
 use std::path::PathBuf;
 
 /// A database whose calls are futures. Clones share it.
+///
+/// The database is closed by [`AsyncDb::close`], or once all handles of it are dropped. The last one to be
+/// dropped in a task closes it on another thread, whose end nothing waits for, and errors are lost.
 #[derive(Clone, Debug)]
 pub struct AsyncDb {
-    db: Db,
+    db: LastHandle<Db>,
     blocking: Blocking,
 }
 
@@ -21,7 +25,7 @@ impl AsyncDb {
         let dir = dir.into();
         let blocking = Blocking::new(DEFAULT_THREADS);
         let db = blocking.run(move || Db::open(dir, settings)).await?;
-        Ok(AsyncDb { db, blocking })
+        Ok(AsyncDb { db: LastHandle::of(db), blocking })
     }
 
     /// Wraps a database that is open.
@@ -31,13 +35,13 @@ impl AsyncDb {
 
     /// Wraps a database that is open. At most `threads` of its calls, at least 1, block a thread at a time.
     pub fn with_threads(db: Db, threads: usize) -> AsyncDb {
-        AsyncDb { db, blocking: Blocking::new(threads) }
+        AsyncDb { db: LastHandle::of(db), blocking: Blocking::new(threads) }
     }
 
-    /// Returns the database, whose own calls may block. [`Db::snapshot`] and [`Db::batch`] wait for no
-    /// device.
+    /// Returns the database, whose own calls may block. [`Db::batch`] waits for nothing. [`Db::snapshot`]
+    /// waits for at most one write to the manifest.
     pub fn db(&self) -> &Db {
-        &self.db
+        self.db.get()
     }
 
     /// Returns a keyspace, and creates it if it is missing: [`Db::keyspace`].
@@ -51,12 +55,12 @@ impl AsyncDb {
     ) -> Result<AsyncKeyspace> {
         let name = name.into();
         let keyspace = self.blocking(move |db| db.keyspace(&name, settings)).await?;
-        Ok(AsyncKeyspace::new(keyspace, self.blocking.clone()))
+        Ok(AsyncKeyspace::new(keyspace, self.db.clone(), self.blocking.clone()))
     }
 
     /// Returns the keyspace that always exists.
     pub fn default_keyspace(&self) -> AsyncKeyspace {
-        AsyncKeyspace::new(self.db.default_keyspace(), self.blocking.clone())
+        AsyncKeyspace::new(self.db().default_keyspace(), self.db.clone(), self.blocking.clone())
     }
 
     /// Writes a batch, as a whole or not at all: [`Db::write`].
@@ -67,13 +71,13 @@ impl AsyncDb {
         self.blocking(move |db| db.write(&batch)).await
     }
 
-    /// Commits a transaction: [`Transaction::commit`]. If the future is dropped before its turn, the
-    /// transaction is rolled back.
+    /// Commits a transaction: [`Transaction::commit`]. It waits for no other call, because calls may wait
+    /// for the locks of the transaction.
     ///
     /// # Errors
     /// The errors of [`Transaction::commit`].
     pub async fn commit(&self, transaction: Transaction) -> Result<()> {
-        self.blocking.run(move || transaction.commit()).await
+        run_at_once(move || transaction.commit()).await
     }
 
     /// Runs a transaction, and runs it again after a conflict: [`Db::transact`].
@@ -108,7 +112,7 @@ impl AsyncDb {
         work: impl FnOnce(&Db) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let db = self.db.clone();
-        self.blocking.run(move || work(&db)).await
+        self.blocking.run(move || work(db.get())).await
     }
 
     /// Closes the database: [`Db::close`].
@@ -116,7 +120,7 @@ impl AsyncDb {
     /// # Errors
     /// The errors of [`Db::close`].
     pub async fn close(self) -> Result<()> {
-        let db = self.db;
-        self.blocking.run(move || db.close()).await
+        let db = self.db().clone();
+        run_at_once(move || db.close()).await
     }
 }

@@ -1,8 +1,9 @@
 //! A keyspace whose calls are futures.
 
 use crate::blocking::Blocking;
+use crate::last_handle::LastHandle;
 use crate::scan::Scan;
-use esker::{Error, KeyRange, Keyspace, Result, Value};
+use esker::{Db, Error, KeyRange, Keyspace, Result, Value};
 use std::time::Duration;
 
 /// A keyspace whose calls are futures. Clones share it.
@@ -10,11 +11,13 @@ use std::time::Duration;
 pub struct AsyncKeyspace {
     keyspace: Keyspace,
     blocking: Blocking,
+    /// After the keyspace, which keeps the database open, too.
+    db: LastHandle<Db>,
 }
 
 impl AsyncKeyspace {
-    pub(crate) fn new(keyspace: Keyspace, blocking: Blocking) -> Self {
-        AsyncKeyspace { keyspace, blocking }
+    pub(crate) fn new(keyspace: Keyspace, db: LastHandle<Db>, blocking: Blocking) -> Self {
+        AsyncKeyspace { keyspace, blocking, db }
     }
 
     /// Returns the keyspace, which batches, snapshots and transactions take.
@@ -87,12 +90,12 @@ impl AsyncKeyspace {
 
     /// Returns a stream of the entries in `range`, at a snapshot that the first poll takes.
     pub fn range(&self, range: impl Into<KeyRange>) -> Scan {
-        Scan::new(self.keyspace.range(range), self.blocking.clone())
+        Scan::new(self.keyspace.range(range), self.db.clone(), self.blocking.clone())
     }
 
     /// Returns a stream of the entries whose keys start with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
-        Scan::new(self.keyspace.prefix(prefix), self.blocking.clone())
+        Scan::new(self.keyspace.prefix(prefix), self.db.clone(), self.blocking.clone())
     }
 
     /// Runs `work` with the keyspace where it may block.

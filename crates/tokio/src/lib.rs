@@ -25,7 +25,7 @@
 //! # How a call runs
 //!
 //! * A get that memory can answer returns at its first poll. Every other call runs on Tokio's pool of
-//!   blocking threads, at most [`DEFAULT_THREADS`] at a time; further ones wait their turn.
+//!   blocking threads, at most [`DEFAULT_THREADS`] at once; further ones wait their turn. A commit and a close wait for none.
 //! * [`AsyncDb::blocking`] runs any closure there: one with several reads and writes costs one switch of
 //!   threads.
 //!
@@ -40,6 +40,7 @@
 mod blocking;
 mod database;
 mod keyspace;
+mod last_handle;
 mod scan;
 
 pub use blocking::DEFAULT_THREADS;

@@ -1,7 +1,8 @@
 //! A range of entries as a stream.
 
 use crate::blocking::Blocking;
-use esker::{Range, Result, Value};
+use crate::last_handle::LastHandle;
+use esker::{Db, Range, Result, Value};
 use futures_core::Stream;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -33,13 +34,21 @@ pub struct Scan {
     entries: usize,
     is_backward: bool,
     blocking: Blocking,
+    /// After the range, which keeps the database open, too.
+    _db: LastHandle<Db>,
 }
 
 impl Scan {
-    pub(crate) fn new(range: Range, blocking: Blocking) -> Self {
-        let ready = VecDeque::new();
-        let entries = FIRST_ENTRIES;
-        Scan { range: Some(range), reading: None, ready, entries, is_backward: false, blocking }
+    pub(crate) fn new(range: Range, db: LastHandle<Db>, blocking: Blocking) -> Self {
+        Scan {
+            range: Some(range),
+            reading: None,
+            ready: VecDeque::new(),
+            entries: FIRST_ENTRIES,
+            is_backward: false,
+            blocking,
+            _db: db,
+        }
     }
 
     /// Turns a scan around that nothing was read from: it begins with the last entry.

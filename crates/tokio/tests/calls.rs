@@ -1,11 +1,12 @@
 //! Calls give what the engine's own give, block no thread of the runtime, and may be dropped.
 
-use esker::{Db, Error, KeyspaceSettings, Settings};
+use esker::{Db, Error, KeyspaceSettings, Settings, TransactionOptions};
 use esker_tokio::{AsyncDb, AsyncKeyspace, Scan};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// A database of its own directory.
 struct Place {
@@ -151,6 +152,27 @@ async fn a_write_that_is_dropped_before_its_turn_is_not_done() {
     assert!(first.await.unwrap());
     keyspace.put("kept", "v").await.unwrap();
     assert_eq!(keys(keyspace.range(..)).await, [b"kept".to_vec()]);
+}
+
+/// The call with the only turn waits for a lock that the commit releases.
+#[tokio::test]
+async fn a_commit_waits_for_no_call_that_waits_for_it() {
+    let place = place(1);
+    let keyspace = place.db.default_keyspace().keyspace().clone();
+    let options = TransactionOptions::default().lock_timeout(Duration::from_secs(60));
+    let mut holder = place.db.db().transaction_with(options).unwrap();
+    holder.put(&keyspace, "k", "first").unwrap();
+    let waits = place.db.blocking(move |db| {
+        let mut waiter = db.transaction_with(options)?;
+        waiter.put(&keyspace, "k", "second")?;
+        waiter.commit()
+    });
+    let mut waits = Box::pin(waits);
+    assert!(poll_once(waits.as_mut()).is_pending());
+    place.db.commit(holder).await.unwrap();
+    waits.await.unwrap();
+    let found = place.db.default_keyspace().get("k").await.unwrap();
+    assert_eq!(found.as_deref(), Some(&b"second"[..]));
 }
 
 #[tokio::test]
