@@ -11,7 +11,7 @@ use esker::checkpoint::Requested;
 use esker::options::{CurrentSetting, SettingChange};
 use serde_json::json;
 
-/// SettingChange settings of the database, or list them
+/// Change settings of the database, or list them
 ///
 /// A setting of a keyspace, KEYSPACE.NAME=VALUE, is stored in the database: compression, dedup and
 /// filter_bits apply to tables that are written from then on. Other settings last until the process

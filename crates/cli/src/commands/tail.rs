@@ -59,6 +59,14 @@ pub struct Consumers {
 /// What is kept for a new consumer if nothing else is asked for.
 const KEEP_BYTES: u64 = 1 << 30;
 
+/// What one reading printed.
+#[derive(Default)]
+struct Printed {
+    has_any: bool,
+    /// Events of keyspaces after the last batch, those of earlier readings included.
+    at_end: usize,
+}
+
 impl Tail {
     pub fn run(self) -> Outcome {
         match &self.name {
@@ -71,13 +79,15 @@ impl Tail {
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))?;
         let mut from = self.from;
+        let mut printed = None;
         loop {
             let db = self.home.open_for_reading()?;
             let start = from.map_or_else(|| db.oldest_change(), Ok)?;
             let mut changes = db.changes(start)?;
-            let is_first = from.is_none() || self.from == from;
-            let has_printed = self.print(&mut changes, &interrupt, !is_first)?;
-            if is_first && !has_printed && !interrupt.is_set() {
+            let is_first = printed.is_none();
+            let now = self.print(&mut changes, &interrupt, printed)?;
+            printed = Some(now.at_end);
+            if is_first && !now.has_any && !interrupt.is_set() {
                 tell(format!(
                     "the logs have no changes before seqno {start}, which comes next; a consumer (--name) \
                      keeps the logs of flushed changes"
@@ -100,29 +110,45 @@ impl Tail {
         let known = known.map_or(KEEP_BYTES, |info| info.bound_bytes);
         let keep = self.keep.map_or(known, |keep| keep as u64);
         let mut consumer = db.change_consumer(name, keep)?;
-        self.print(&mut consumer, &interrupt, false)?;
+        self.print(&mut consumer, &interrupt, None)?;
         consumer.acknowledge(consumer.next_seqno() - 1)?;
         self.home.close(db)
     }
 
-    /// Prints what there is. `goes_on`: what comes before the first batch was printed already. Returns whether there
-    /// was anything.
-    fn print(&self, changes: &mut Changes, interrupt: &Interrupt, goes_on: bool) -> Outcome<bool> {
+    /// Prints what there is. `printed` says how many events of keyspaces before the first batch were printed before;
+    /// they come again. `None`: this is the first time.
+    fn print(
+        &self,
+        changes: &mut Changes,
+        interrupt: &Interrupt,
+        printed: Option<usize>,
+    ) -> Outcome<Printed> {
         let mut out = raw_stdout();
-        let mut has_printed = false;
-        let from = changes.next_seqno();
+        let mut now = Printed::default();
+        let mut from = changes.next_seqno();
+        let mut to_pass = printed.unwrap_or(0);
         while !interrupt.is_set()
             && let Some(event) = changes.try_next()?
         {
-            let is_batch = matches!(event, ChangeEvent::Batch(_));
-            if goes_on && !is_batch && changes.next_seqno() == from {
-                continue;
+            if changes.next_seqno() > from {
+                from = changes.next_seqno();
+                (to_pass, now.at_end) = (0, 0);
+            } else if matches!(event, ChangeEvent::KeyspacesUnknown { .. }) {
+                if printed.is_some() {
+                    continue;
+                }
+            } else {
+                now.at_end += 1;
+                if to_pass > 0 {
+                    to_pass -= 1;
+                    continue;
+                }
             }
             out.write_all(self.line(&event)?.as_bytes())?;
-            has_printed = true;
+            now.has_any = true;
         }
         out.flush()?;
-        Ok(has_printed)
+        Ok(now)
     }
 
     fn line(&self, event: &ChangeEvent) -> Outcome<String> {
