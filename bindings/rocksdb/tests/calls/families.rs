@@ -2,7 +2,7 @@
 
 use crate::Store;
 use crate::c::*;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
 
 fn create(store: &Store, options: P, name: &str) -> Result<P, String> {
@@ -184,30 +184,6 @@ fn bytes_that_cannot_be_are_an_error() {
         assert!(error.starts_with("Invalid argument: "), "{error}");
     }
     assert_eq!(store.get(b""), None);
-}
-
-#[test]
-fn a_multi_get_has_an_error_for_each_key() {
-    let store = Store::new(|_| {});
-    store.put(b"a", b"1");
-    let (keys, lengths) = ([start(b"a"), null()], [1, 5]);
-    let (mut values, mut sizes, mut errors): ([*mut c_char; 2], _, [*mut c_char; 2]) =
-        ([null_mut(); 2], [9; 2], [null_mut(); 2]);
-    let mut get = |keys: *const B| {
-        let (values, sizes, errors) =
-            (values.as_mut_ptr(), sizes.as_mut_ptr(), errors.as_mut_ptr());
-        let (db, read) = (store.db, store.read);
-        rocksdb_multi_get(db, read, 2, keys, lengths.as_ptr(), values, sizes, errors);
-    };
-    get(keys.as_ptr());
-    let has_error = |error: *mut c_char| {
-        let has_error = !error.is_null();
-        rocksdb_free(error.cast());
-        has_error
-    };
-    assert_eq!(taken(values[0], sizes[0]), Some(b"1".to_vec()));
-    assert_eq!((values[1], sizes[1]), (null_mut(), 0));
-    assert_eq!(errors.map(has_error), [false, true]);
 }
 
 #[test]

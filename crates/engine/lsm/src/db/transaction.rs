@@ -122,7 +122,7 @@ impl Transaction {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = esker::Db::open(dir.path(), esker::Settings::default())?;
     /// let snapshot = db.snapshot();
-    /// db.put("seat", "ada")?;
+    /// db.default_keyspace().put("seat", "ada")?;
     /// let mut tx = db.transaction()?;
     /// tx.set_snapshot(&snapshot)?;
     /// let error = tx.put(&db.default_keyspace(), "seat", "eve").unwrap_err();
