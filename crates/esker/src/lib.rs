@@ -142,6 +142,7 @@ pub mod env {
     pub use esker_lsm::Env;
     pub use esker_storage::{
         LogFile, MemoryStorage, Pace, PosixStorage, ReadPath, ReadableFile, Storage, WritableFile,
+        check_name, copy_durably,
     };
 }
 

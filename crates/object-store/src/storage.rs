@@ -4,7 +4,10 @@ use crate::calls::{Calls, failed};
 use crate::lease::{self, Lease, Lock, Times};
 use crate::reader::ObjectReader;
 use crate::writer::{Content, ObjectWriter};
-use esker::env::{Clock, LogFile, ReadableFile, Storage, SystemClock, WritableFile, WriteHint};
+use esker::env::{
+    Clock, LogFile, ReadableFile, Storage, SystemClock, WritableFile, WriteHint, check_name,
+    copy_durably,
+};
 use esker::{Error, Result};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
@@ -15,9 +18,6 @@ use url::Url;
 
 /// The object with the lock.
 const LOCK: &str = "LOCK";
-
-/// What is copied at once from an object into another storage.
-const COPY_BYTES: u64 = 8 << 20;
 
 /// A storage for a [`Repository`](esker::backup::Repository), whose files are the objects below a prefix.
 ///
@@ -105,14 +105,8 @@ impl ObjectStorage {
     }
 
     fn location(&self, name: &str) -> Result<Path> {
-        let reason = match name {
-            "" | "." | ".." => "it is not the name of a file",
-            LOCK => "that name belongs to the lock",
-            _ if name.contains(['/', '\\', '\0']) => "a file name must not hold a separator",
-            _ => return Ok(self.prefix.clone().join(name)),
-        };
-        let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
-        Err(Error::io("use the file name", format!("{name:?}"), source))
+        check_name(name)?;
+        Ok(self.prefix.clone().join(name))
     }
 
     /// Runs a call that does `action` to `name`.
@@ -255,26 +249,7 @@ impl Storage for ObjectStorage {
     }
 
     fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
-        let source = self.open(name)?;
-        let mut file = target.create(name, WriteHint::of(esker::env::FileKind::Table))?;
-        let (bytes, mut offset) = (source.len()?, 0);
-        let mut chunk = vec![0; bytes.min(COPY_BYTES) as usize];
-        let copied = loop {
-            let part = &mut chunk[..(bytes - offset).min(COPY_BYTES) as usize];
-            if part.is_empty() {
-                break file.sync();
-            }
-            if let Err(error) = source.read_exact_at(offset, part).and_then(|()| file.append(part))
-            {
-                break Err(error);
-            }
-            offset += part.len() as u64;
-        };
-        drop(file);
-        if copied.is_err() {
-            let _ = target.remove(name);
-        }
-        copied
+        copy_durably(self, name, target)
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
