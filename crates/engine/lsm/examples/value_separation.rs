@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let compacted = (after.compaction_bytes - before.compaction_bytes) as f64;
     println!(
         "values of {value_bytes} bytes, threshold {:?}: {:.2} bytes written for each byte put (flush {:.2}, \
-         compaction {:.2}); space {:.2} in the mean, {peak:.2} at most, {:.2} at the end; {:.1} MiB/s",
+         compaction {:.2}); space amplification: mean {:.2}, max {peak:.2}, at the end {:.2}; {:.1} MiB/s",
         arguments.get(2),
         (flushed + compacted) / user,
         flushed / user,
