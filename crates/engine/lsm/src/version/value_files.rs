@@ -130,15 +130,16 @@ impl ValueFile {
         Ok(self.reader.get_or_init(|| opened))
     }
 
-    /// Reads the bytes at `place` of the file, as they are stored, and checks them.
-    fn read_stored(&self, place: &ValuePlace) -> Result<Vec<u8>> {
+    /// Reads the bytes at `place` of the file, as they are stored, and checks them. The manifest says that
+    /// the file has `file_bytes` bytes: to ask the system would cost a call for each read.
+    fn read_stored(&self, place: &ValuePlace, file_bytes: u64) -> Result<Vec<u8>> {
         let damaged = |what: &str| Error::corruption(self.path(), place.offset, what);
         let reader = self.reader().map_err(|error| match error.is_corruption() {
             true => damaged("the value file is missing"),
             false => error,
         })?;
         let bytes = usize::try_from(place.bytes).map_err(|_| damaged("a value is too long"))?;
-        if place.offset.saturating_add(place.bytes) > reader.len()? {
+        if place.offset.saturating_add(place.bytes) > file_bytes {
             return Err(damaged("the value file ends before a value does"));
         }
         let mut stored = vec![0; bytes];
@@ -155,17 +156,17 @@ impl ValueFile {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// Reads the value at `place` of the file.
-    pub(crate) fn read(&self, place: &ValuePlace) -> Result<Vec<u8>> {
-        self.read_value(place).inspect_err(|error| {
+    /// Reads the value at `place` of the file, which has `file_bytes` bytes.
+    fn read(&self, place: &ValuePlace, file_bytes: u64) -> Result<Vec<u8>> {
+        self.read_value(place, file_bytes).inspect_err(|error| {
             if error.is_corruption() {
                 self.damaged.store(true, Ordering::Relaxed);
             }
         })
     }
 
-    fn read_value(&self, place: &ValuePlace) -> Result<Vec<u8>> {
-        let stored = self.read_stored(place)?;
+    fn read_value(&self, place: &ValuePlace, file_bytes: u64) -> Result<Vec<u8>> {
+        let stored = self.read_stored(place, file_bytes)?;
         let value = match Compression::from_u8(place.compression) {
             Some(Compression::None) => Some(stored),
             Some(method) => decompress(method, &stored).map(|value| value.to_vec()),
@@ -197,7 +198,7 @@ impl ValueFile {
             reader.read_exact_at(at, &mut head[..bytes])?;
             let place = place_of(self.id, at, &head[..bytes]);
             let place = place.ok_or_else(|| damaged(at, "the head of a value is damaged"))?;
-            self.read_stored(&place)?;
+            self.read_stored(&place, meta.bytes)?;
             at = place.offset + place.bytes;
         }
         Ok(())
@@ -350,7 +351,7 @@ impl Values for ValueFiles {
     fn read(&self, stored: &[u8]) -> Result<Vec<u8>> {
         let damaged = |what| Error::corruption("a table", 0, what);
         let place = ValuePlace::decode(stored).ok_or_else(|| damaged("a place of no value"))?;
-        let listed = self.get(place.file);
-        listed.ok_or_else(|| damaged("a place in no value file"))?.file.read(&place)
+        let listed = self.get(place.file).ok_or_else(|| damaged("a place in no value file"))?;
+        listed.file.read(&place, listed.meta.bytes)
     }
 }
