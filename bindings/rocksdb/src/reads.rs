@@ -1,6 +1,6 @@
 //! Gets, and the options of reads.
 
-use crate::border::pointers::slices;
+use crate::border::pointers::caught_slices;
 use crate::border::{Array, Bytes, Handle, Out, Result, Status, c_api, caught, memory};
 use crate::database::{Database, Family, Open, Pinned};
 use crate::knobs::{HasKnobs, Knobs};
@@ -152,16 +152,22 @@ fn get_each<'a>(
     open: &Open,
     family: &Family,
     options: Handle<ReadOptions>,
-    keys: impl Iterator<Item = &'a [u8]> + Clone,
+    keys: impl Iterator<Item = Result<&'a [u8]>>,
 ) -> Vec<Result<Option<Value>>> {
-    if let Ok(found) = get_many(open, family, options, keys.clone()) {
-        return found.into_iter().map(Ok).collect();
+    let keys: Vec<_> = keys.collect();
+    let valid = keys.iter().filter_map(|key| key.as_ref().ok().copied());
+    if let Ok(found) = get_many(open, family, options, valid) {
+        let mut found = found.into_iter();
+        return keys.into_iter().map(|key| key.map(|_| found.next().flatten())).collect();
     }
     let checked = options.optional().map_or(Ok(()), ReadOptions::check);
     let snapshot = options.optional().and_then(|options| options.snapshot.clone());
     let snapshot = snapshot.unwrap_or_else(|| open.db.snapshot());
-    let get = |key| checked.clone().and_then(|()| Ok(snapshot.get(&family.keyspace, key)?));
-    keys.map(get).collect()
+    let get = |key: Result<&[u8]>| {
+        checked.clone()?;
+        Ok(snapshot.get(&family.keyspace, key?)?)
+    };
+    keys.into_iter().map(get).collect()
 }
 
 /// RocksDB's `rocksdb_slice_t`.
@@ -350,7 +356,7 @@ c_api! {
     ) {
         let (open, answers) = (&db.get().open, Answers { values, lengths, errors });
         answers.all(count, |answers| {
-            let keys = slices(&keys, &key_lengths, count);
+            let keys = caught_slices(&keys, &key_lengths, count);
             let found = get_each(open, &open.default, options, keys);
             (0..).zip(found).for_each(|(at, found)| answers.set(at, found));
         });
@@ -373,10 +379,10 @@ c_api! {
         let snapshot = snapshot.unwrap_or_else(|| open.db.snapshot());
         let checked = options.optional().map_or(Ok(()), ReadOptions::check);
         Answers { values, lengths, errors }.all(count, |answers| {
-            let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
+            let all = families.of(count).iter().zip(caught_slices(&keys, &key_lengths, count));
             for (at, (family, key)) in all.enumerate() {
-                let get = |()| Ok(snapshot.get(&family.get().keyspace, key)?);
-                answers.set(at, checked.clone().and_then(get));
+                let get = |key| Ok(snapshot.get(&family.get().keyspace, key)?);
+                answers.set(at, checked.clone().and(key).and_then(get));
             }
         });
     }
@@ -393,7 +399,7 @@ c_api! {
         _sorted: bool,
     ) {
         let get = || {
-            let keys = slices(&keys, &key_lengths, count);
+            let keys = caught_slices(&keys, &key_lengths, count);
             get_each(&db.get().open, family.get(), options, keys)
         };
         pin_all(get, count, values, errors);
@@ -410,7 +416,7 @@ c_api! {
         _sorted: bool,
     ) {
         let get = || {
-            let keys = keys.of(count).iter().map(|key| key.data.of(key.size));
+            let keys = keys.of(count).iter().map(|key| caught(|| key.data.of(key.size)));
             get_each(&db.get().open, family.get(), options, keys)
         };
         pin_all(get, count, values, errors);

@@ -218,6 +218,16 @@ pub fn slices<'a>(
     starts.of(count).iter().zip(lengths.of(count)).map(|(start, length)| start.of(*length))
 }
 
+/// As [`slices`], with an error for each key whose bytes cannot be.
+pub fn caught_slices<'a>(
+    starts: &'a Array<Bytes>,
+    lengths: &'a Array<usize>,
+    count: usize,
+) -> impl Iterator<Item = Result<&'a [u8]>> + use<'a> {
+    let all = starts.of(count).iter().zip(lengths.of(count));
+    all.map(|(start, length)| caught(|| start.of(*length)))
+}
+
 /// Where an answer goes: one value, or an array of them.
 #[repr(transparent)]
 pub struct Out<T>(*mut T);

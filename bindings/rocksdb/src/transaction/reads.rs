@@ -2,7 +2,7 @@
 
 use super::Transaction;
 use crate::batch::indexed_reads;
-use crate::border::pointers::slices;
+use crate::border::pointers::caught_slices;
 use crate::border::{Array, Bytes, Handle, Out, Result, c_api};
 use crate::database::{Family, Pinned};
 use crate::iterator::Iter;
@@ -151,8 +151,8 @@ c_api! {
     ) {
         Answers { values, lengths, errors }.all(count, |answers| {
             let it = transaction.get();
-            for (at, key) in slices(&keys, &key_lengths, count).enumerate() {
-                answers.set(at, it.get(&it.default_family(), options, key));
+            for (at, key) in caught_slices(&keys, &key_lengths, count).enumerate() {
+                answers.set(at, key.and_then(|key| it.get(&it.default_family(), options, key)));
             }
         });
     }
@@ -169,9 +169,10 @@ c_api! {
         errors: Out<*mut c_char>,
     ) {
         Answers { values, lengths, errors }.all(count, |answers| {
-            let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
+            let all = families.of(count).iter().zip(caught_slices(&keys, &key_lengths, count));
             for (at, (family, key)) in all.enumerate() {
-                answers.set(at, transaction.get().get(family.get(), options, key));
+                let it = transaction.get();
+                answers.set(at, key.and_then(|key| it.get(family.get(), options, key)));
             }
         });
     }
@@ -187,8 +188,8 @@ c_api! {
         errors: Out<*mut c_char>,
     ) {
         Answers { values, lengths, errors }.all(count, |answers| {
-            for (at, key) in slices(&keys, &key_lengths, count).enumerate() {
-                let get = |it: &mut Transaction| it.get_for_update(&it.default_family(), options, key);
+            for (at, key) in caught_slices(&keys, &key_lengths, count).enumerate() {
+                let get = |it: &mut Transaction| it.get_for_update(&it.default_family(), options, key?);
                 answers.set(at, transaction.change(get));
             }
         });
@@ -206,9 +207,9 @@ c_api! {
         errors: Out<*mut c_char>,
     ) {
         Answers { values, lengths, errors }.all(count, |answers| {
-            let all = families.of(count).iter().zip(slices(&keys, &key_lengths, count));
+            let all = families.of(count).iter().zip(caught_slices(&keys, &key_lengths, count));
             for (at, (family, key)) in all.enumerate() {
-                let get = |it: &mut Transaction| it.get_for_update(family.get(), options, key);
+                let get = |it: &mut Transaction| it.get_for_update(family.get(), options, key?);
                 answers.set(at, transaction.change(get));
             }
         });

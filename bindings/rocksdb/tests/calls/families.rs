@@ -197,6 +197,27 @@ fn a_multi_get_without_keys_has_errors() {
 }
 
 #[test]
+fn a_multi_get_answers_the_keys_beside_a_key_without_bytes() {
+    let store = Store::new(|_| {});
+    store.put(b"k", b"v");
+    let (keys, lengths) = ([null(), start(b"k")], [3, 1]);
+    let (mut values, mut sizes, mut errors) = ([null_mut(); 2], [9; 2], [null_mut(); 2]);
+    rocksdb_multi_get(
+        store.db,
+        store.read,
+        2,
+        keys.as_ptr(),
+        lengths.as_ptr(),
+        values.as_mut_ptr(),
+        sizes.as_mut_ptr(),
+        errors.as_mut_ptr(),
+    );
+    assert!(values[0].is_null() && !errors[0].is_null() && errors[1].is_null());
+    assert_eq!(taken(values[1], sizes[1]), Some(b"v".to_vec()));
+    rocksdb_free(errors[0].cast());
+}
+
+#[test]
 fn a_total_order_keeps_to_the_prefix() {
     let store = Store::new(|options| {
         let prefix = rocksdb_slicetransform_create_fixed_prefix(1);
