@@ -1,40 +1,48 @@
 package esker.kafka;
 
 import esker.Batch;
+import esker.ClosedException;
 import esker.Db;
 import esker.EskerException;
 import esker.Settings;
+import java.io.File;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.io.IOException;
 import java.util.Collection;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.StateStoreContext;
+import org.apache.kafka.streams.processor.internals.ChangelogRecordDeserializationHelper;
 import org.apache.kafka.streams.processor.internals.RecordBatchingStateRestoreCallback;
 import org.apache.kafka.streams.query.Position;
 import org.apache.kafka.streams.query.PositionBound;
 import org.apache.kafka.streams.query.Query;
 import org.apache.kafka.streams.query.QueryConfig;
 import org.apache.kafka.streams.query.QueryResult;
+import org.apache.kafka.streams.state.internals.OffsetCheckpoint;
 import org.apache.kafka.streams.state.internals.StoreQueryUtils;
 
 /**
- * What all stores have in common: a database in the directory of the task, and the restore from the
- * changelog. A commit of the task syncs the log of the database.
+ * What all stores have in common: a database in the directory of the task, the restore from the
+ * changelog, and the position for interactive queries. A flush syncs the log of the database.
  */
 abstract class BytesStore implements StateStore {
-    private static final String SEGMENT_BYTES = "4MiB";
+    /** A restore writes batches of about so many bytes: a batch has to fit in the memory budget. */
+    private static final long RESTORED_AT_ONCE = 1 << 20;
 
     private final String name;
     private final Shared shared;
-    private final Position position = Position.emptyPosition();
-    private final Set<AutoCloseable> iterators = ConcurrentHashMap.newKeySet();
+    private final Set<Entries<?>> iterators = ConcurrentHashMap.newKeySet();
+    private Position position = Position.emptyPosition();
     private StateStoreContext context;
+    private boolean isConsistencyChecked;
     private Path dir;
     private volatile boolean isOpen;
     private volatile Db db;
@@ -53,13 +61,24 @@ abstract class BytesStore implements StateStore {
     public void init(StateStoreContext context, StateStore root) {
         this.context = context;
         dir = context.stateDir().toPath().resolve("esker").resolve(name);
+        isConsistencyChecked =
+                StreamsConfig.InternalConfig.getBoolean(
+                        context.appConfigs(),
+                        StreamsConfig.InternalConfig.IQ_CONSISTENCY_OFFSET_VECTOR_ENABLED,
+                        false);
+        OffsetCheckpoint saved =
+                new OffsetCheckpoint(new File(context.stateDir(), name + ".position"));
+        position = StoreQueryUtils.readPositionFromCheckpoint(saved);
         isOpen = true;
         // A store that is new and never used makes no files.
         if (Files.exists(dir)) {
             db();
         }
         if (root != null) {
-            context.register(root, (RecordBatchingStateRestoreCallback) this::restore);
+            context.register(
+                    root,
+                    (RecordBatchingStateRestoreCallback) this::restore,
+                    () -> StoreQueryUtils.checkpointPosition(saved, position));
         }
     }
 
@@ -69,7 +88,7 @@ abstract class BytesStore implements StateStore {
             Files.createDirectories(dir.getParent());
             Settings settings =
                     new Settings()
-                            .set("segment_bytes", SEGMENT_BYTES)
+                            .set("segment_bytes", shared.segmentBytes())
                             .resources(shared.resources());
             opened = Db.open(dir, settings);
         } catch (IOException | EskerException error) {
@@ -85,22 +104,59 @@ abstract class BytesStore implements StateStore {
     /** Forgets the keyspaces of a database that is about to be closed. */
     void closing() {}
 
+    /** Prepares for a restore of these records, of which nothing is in a batch yet. */
+    void restoring(Collection<ConsumerRecord<byte[], byte[]>> records) {}
+
     /** Adds what a record of the changelog says. */
     abstract void restore(Batch batch, byte[] key, byte[] value);
 
     private void restore(Collection<ConsumerRecord<byte[], byte[]>> records) {
         // Kafka's own stores open again if they are restored after a close.
         isOpen = true;
-        Batch batch = new Batch();
-        for (ConsumerRecord<byte[], byte[]> record : records) {
-            restore(batch, record.key(), record.value());
-            position.withComponent(record.topic(), record.partition(), record.offset());
-        }
-        db().write(batch);
+        call(
+                () -> {
+                    restoring(records);
+                    Batch batch = new Batch();
+                    long bytes = 0;
+                    for (ConsumerRecord<byte[], byte[]> record : records) {
+                        byte[] value = record.value();
+                        restore(batch, record.key(), value);
+                        bytes += record.key().length + (value == null ? 0 : value.length);
+                        if (bytes >= RESTORED_AT_ONCE) {
+                            db().write(batch);
+                            batch.clear();
+                            bytes = 0;
+                        }
+                        ChangelogRecordDeserializationHelper.applyChecksAndUpdatePosition(
+                                record, isConsistencyChecked, position);
+                    }
+                    db().write(batch);
+                    return null;
+                });
     }
 
-    final StateStoreContext context() {
-        return context;
+    /** Runs {@code call}, and throws the exceptions that callers of a store expect. */
+    final <T> T call(Supplier<T> call) {
+        try {
+            return call.get();
+        } catch (ClosedException error) {
+            throw closedError(error);
+        } catch (EskerException error) {
+            throw new ProcessorStateException("store " + name + " failed", error);
+        }
+    }
+
+    final void run(Runnable call) {
+        call(
+                () -> {
+                    call.run();
+                    return null;
+                });
+    }
+
+    /** What a call of a closed store throws. */
+    final InvalidStateStoreException closedError(Throwable cause) {
+        return new InvalidStateStoreException("store " + name + " is closed", cause);
     }
 
     /** The database of a store that is open. Its first use opens it. */
@@ -111,7 +167,7 @@ abstract class BytesStore implements StateStore {
 
     private synchronized Db firstUse() {
         if (!isOpen) {
-            throw new InvalidStateStoreException("store " + name + " is closed");
+            throw closedError(null);
         }
         if (db == null) {
             db = openDb();
@@ -124,13 +180,12 @@ abstract class BytesStore implements StateStore {
         StoreQueryUtils.updatePosition(position, context);
     }
 
-    /** An iterator that is closed with the store. */
-    final <T extends AutoCloseable> T opened(T iterator) {
+    /** Has the iterator closed with the store. */
+    final void opened(Entries<?> iterator) {
         iterators.add(iterator);
-        return iterator;
     }
 
-    final void closed(AutoCloseable iterator) {
+    final void closed(Entries<?> iterator) {
         iterators.remove(iterator);
     }
 
@@ -138,7 +193,7 @@ abstract class BytesStore implements StateStore {
     public final void flush() {
         Db opened = db;
         if (opened != null) {
-            opened.sync();
+            run(opened::sync);
         }
     }
 
@@ -146,18 +201,31 @@ abstract class BytesStore implements StateStore {
     public final synchronized void close() {
         isOpen = false;
         closing();
-        for (AutoCloseable iterator : iterators) {
-            try {
-                iterator.close();
-            } catch (Exception error) {
-                throw new ProcessorStateException("store " + name + " cannot be closed", error);
-            }
+        Db opened = db;
+        db = null;
+        RuntimeException failed = null;
+        for (Entries<?> iterator : iterators) {
+            failed = after(failed, iterator::closeWithStore);
         }
         iterators.clear();
-        if (db != null) {
-            db.close();
-            db = null;
+        if (opened != null) {
+            failed = after(failed, opened::close);
         }
+        if (failed != null) {
+            throw new ProcessorStateException("store " + name + " cannot be closed", failed);
+        }
+    }
+
+    private static RuntimeException after(RuntimeException failed, Runnable step) {
+        try {
+            step.run();
+        } catch (RuntimeException error) {
+            if (failed == null) {
+                return error;
+            }
+            failed.addSuppressed(error);
+        }
+        return failed;
     }
 
     @Override

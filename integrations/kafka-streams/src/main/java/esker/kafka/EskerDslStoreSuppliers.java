@@ -16,11 +16,17 @@ import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
  * of partitions: {@link #MEMORY_BYTES} and {@link #BACKGROUND_THREADS}.
  */
 public final class EskerDslStoreSuppliers implements DslStoreSuppliers {
-    /** The bytes of MemTables and caches of all stores together: 256 MiB by default. */
+    /** The bytes of MemTables and caches of all stores together: {@code 256MiB} by default. */
     public static final String MEMORY_BYTES = "esker.memory.bytes";
 
     /** The threads of flushes and compactions of all stores together: 2 by default. */
     public static final String BACKGROUND_THREADS = "esker.background.threads";
+
+    /**
+     * The bytes of a MemTable of each store: {@code 16MiB} by default, and a quarter of
+     * {@link #MEMORY_BYTES} at most. A key and its value fit in a quarter of it.
+     */
+    public static final String SEGMENT_BYTES = "esker.segment.bytes";
 
     private Shared shared = new Shared(Map.of());
 

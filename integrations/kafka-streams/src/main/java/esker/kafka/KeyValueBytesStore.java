@@ -5,7 +5,6 @@ import esker.Db;
 import esker.Keyspace;
 import esker.Range;
 import esker.Scan;
-import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
 import org.apache.kafka.common.serialization.Serializer;
@@ -59,11 +58,15 @@ class KeyValueBytesStore extends BytesStore implements KeyValueStore<Bytes, byte
 
     @Override
     public synchronized void put(Bytes key, byte[] value) {
-        if (value == null) {
-            entries().delete(key(key));
-        } else {
-            entries().put(key(key), value);
-        }
+        byte[] bytes = key(key);
+        run(
+                () -> {
+                    if (value == null) {
+                        entries().delete(bytes);
+                    } else {
+                        entries().put(bytes, value);
+                    }
+                });
         advance();
     }
 
@@ -78,9 +81,12 @@ class KeyValueBytesStore extends BytesStore implements KeyValueStore<Bytes, byte
 
     @Override
     public synchronized void putAll(List<KeyValue<Bytes, byte[]>> all) {
-        Batch batch = new Batch();
-        all.forEach(entry -> add(batch, key(entry.key), entry.value));
-        db().write(batch);
+        run(
+                () -> {
+                    Batch batch = new Batch();
+                    all.forEach(entry -> add(batch, key(entry.key), entry.value));
+                    db().write(batch);
+                });
         advance();
     }
 
@@ -94,12 +100,13 @@ class KeyValueBytesStore extends BytesStore implements KeyValueStore<Bytes, byte
     @Override
     public byte[] get(Bytes key) {
         byte[] bytes = key(key);
-        return entries().get(bytes);
+        return call(() -> entries().get(bytes));
     }
 
     private KeyValueIterator<Bytes, byte[]> scan(Range range) {
-        Scan scan = entries().scan(range);
-        return new Entries<>(this, scan, Collections.emptyIterator(), Bytes::wrap, key -> true);
+        Scan scan = call(() -> entries().scan(range));
+        return new Entries<>(
+                this, false, List.of(scan).iterator(), Bytes::wrap, key -> true);
     }
 
     private static Range between(Bytes from, Bytes to) {
@@ -137,6 +144,6 @@ class KeyValueBytesStore extends BytesStore implements KeyValueStore<Bytes, byte
 
     @Override
     public long approximateNumEntries() {
-        return entries().approximateLength();
+        return call(() -> entries().approximateLength());
     }
 }

@@ -1,7 +1,5 @@
 package esker.kafka;
 
-import esker.Batch;
-import esker.Keyspace;
 import esker.Range;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
@@ -9,16 +7,17 @@ import java.util.Objects;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.kstream.Windowed;
-import org.apache.kafka.streams.kstream.internals.TimeWindow;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.TimestampedBytesStore;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.state.WindowStoreIterator;
+import org.apache.kafka.streams.state.internals.WindowKeySchema;
 
 /** A window store. Its keys have the start of the window and a number that distinguishes duplicates. */
 class WindowBytesStore extends SegmentedStore implements WindowStore<Bytes, byte[]> {
-    /** Of a key of the changelog: the start and the number. */
-    private static final int CHANGELOG_SUFFIX = Long.BYTES + Integer.BYTES;
+    /** The bytes after the key: the start of the window and the number. */
+    private static final int SUFFIX = Long.BYTES + Integer.BYTES;
+    private static final WindowKeySchema SCHEMA = new WindowKeySchema();
 
     private final long windowSize;
     private final boolean retainDuplicates;
@@ -38,11 +37,12 @@ class WindowBytesStore extends SegmentedStore implements WindowStore<Bytes, byte
     }
 
     @Override
-    void restore(Batch batch, byte[] key, byte[] value) {
-        int length = key.length - CHANGELOG_SUFFIX;
-        ByteBuffer suffix = ByteBuffer.wrap(key, length, CHANGELOG_SUFFIX);
-        long start = suffix.getLong();
-        restore(batch, Keys.encode(Arrays.copyOf(key, length), start, suffix.getInt()), value, start);
+    long time(byte[] key) {
+        return ByteBuffer.wrap(key).getLong(key.length - SUFFIX);
+    }
+
+    private static Bytes key(byte[] raw) {
+        return Bytes.wrap(Arrays.copyOf(raw, raw.length - SUFFIX));
     }
 
     @Override
@@ -53,49 +53,48 @@ class WindowBytesStore extends SegmentedStore implements WindowStore<Bytes, byte
             if (retainDuplicates) {
                 number = (number + 1) & Integer.MAX_VALUE;
             }
-            put(Keys.encode(key.get(), start, number), value, start);
+            put(WindowKeySchema.toStoreKeyBinary(key, start, number).get(), value);
         }
     }
 
     @Override
     public byte[] fetch(Bytes key, long start) {
         Objects.requireNonNull(key, "key cannot be null");
-        Keyspace segment = existing(start);
-        return segment == null ? null : segment.get(Keys.encode(key.get(), start, 0));
+        return get(WindowKeySchema.toStoreKeyBinary(key, start, 0).get());
     }
 
     private WindowStoreIterator<byte[]> fetch(Bytes key, long from, long to, boolean isBackward) {
         Objects.requireNonNull(key, "key cannot be null");
         long first = Math.max(from, liveFrom());
         if (to < first) {
-            return new OfOneKey(windows(Range.all(), first, to, isBackward));
+            return new OfOneKey(windows(Range.all(), key, key, first, to, isBackward));
         }
-        byte[] start = Keys.encode(key.get(), first, 0);
-        byte[] end = Keys.encode(key.get(), to, Long.MAX_VALUE);
-        return new OfOneKey(windows(Range.closed(start, end), first, to, isBackward));
+        Range range =
+                between(SCHEMA.lowerRangeFixedSize(key, first), SCHEMA.upperRangeFixedSize(key, to));
+        return new OfOneKey(windows(range, key, key, first, to, isBackward));
     }
 
     private KeyValueIterator<Windowed<Bytes>, byte[]> fetch(
             Bytes keyFrom, Bytes keyTo, long from, long to, boolean isBackward) {
         InvalidRange.warn(keyFrom, keyTo);
-        byte[] start = keyFrom == null ? null : Keys.encode(keyFrom.get(), 0, 0);
-        byte[] end =
-                keyTo == null ? null : Keys.encode(keyTo.get(), Long.MAX_VALUE, Long.MAX_VALUE);
-        return windows(Range.closed(start, end), Math.max(from, liveFrom()), to, isBackward);
+        long first = Math.max(from, liveFrom());
+        Bytes start = keyFrom == null ? null : SCHEMA.lowerRange(keyFrom, first);
+        Bytes end = keyTo == null ? null : SCHEMA.upperRange(keyTo, to);
+        return windows(between(start, end), keyFrom, keyTo, first, to, isBackward);
     }
 
-    private Entries<Windowed<Bytes>> windows(Range range, long from, long to, boolean isBackward) {
+    private Entries<Windowed<Bytes>> windows(
+            Range range, Bytes keyFrom, Bytes keyTo, long from, long to, boolean isBackward) {
         return scan(
                 from,
                 to,
                 range,
                 isBackward,
-                key -> {
-                    long start = Keys.first(key);
-                    long end = start + windowSize < 0 ? Long.MAX_VALUE : start + windowSize;
-                    return new Windowed<>(Bytes.wrap(Keys.key(key)), new TimeWindow(start, end));
-                },
-                key -> Keys.first(key) >= from && Keys.first(key) <= to);
+                raw -> WindowKeySchema.fromStoreBytesKey(raw, windowSize),
+                raw ->
+                        time(raw) >= from
+                                && time(raw) <= to
+                                && isBetween(key(raw), keyFrom, keyTo));
     }
 
     @Override
