@@ -3,7 +3,8 @@
 // It has what most programs start with: keyspaces, puts, gets, scans and transactions. The rest of
 // esker.h can be added in the same way.
 //
-// Threads may share a Db and its keyspaces. A Scan and a Tx are used by one goroutine at once.
+// Goroutines may share a Db and its keyspaces, and close them while others call: those then get an error.
+// A Scan is used by one goroutine at once.
 package esker
 
 // #cgo pkg-config: libesker
@@ -13,6 +14,8 @@ import "C"
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"unsafe"
 )
 
@@ -32,13 +35,22 @@ func (e *Error) IsTransient() bool {
 }
 
 // check makes an error of what a call has returned, and frees the library's. That a key was not found
-// is an answer and no error.
+// is an answer and no error. Callers keep the status first: Go does not order a call among its arguments.
 func check(status uint32, failed *C.esker_error) error {
 	if status == C.ESKER_OK || status == C.ESKER_NOT_FOUND {
 		return nil
 	}
 	defer C.esker_error_free(failed)
 	return &Error{Status: int(status), Text: C.GoString(C.esker_error_text(failed))}
+}
+
+// cString is a text for C, to be freed. C would take a text with a NUL for a shorter one.
+func cString(what, text string) (*C.char, error) {
+	if strings.ContainsRune(text, 0) {
+		why := fmt.Sprintf("%s %q has a NUL character: leave it out", what, text)
+		return nil, &Error{Status: C.ESKER_INVALID_ARGUMENT, Text: why}
+	}
+	return C.CString(text), nil
 }
 
 // bytes is a slice as C has it. The library reads it during the call only.
@@ -57,6 +69,8 @@ type Settings map[string]string
 
 // Db is an open database.
 type Db struct {
+	// Held by each call, and alone by Close, which frees what they use.
+	mu sync.RWMutex
 	db *C.esker_db
 }
 
@@ -64,70 +78,105 @@ type Db struct {
 func Open(dir string, settings Settings) (*Db, error) {
 	var failed *C.esker_error
 	var of *C.esker_settings
-	if err := check(C.esker_settings_new(&of, &failed), failed); err != nil {
+	status := C.esker_settings_new(&of, &failed)
+	if err := check(status, failed); err != nil {
 		return nil, err
 	}
 	defer C.esker_settings_free(of)
 	for name, value := range settings {
-		cName, cValue := C.CString(name), C.CString(value)
-		err := check(C.esker_settings_set(of, cName, cValue, &failed), failed)
-		C.free(unsafe.Pointer(cName))
-		C.free(unsafe.Pointer(cValue))
-		if err != nil {
+		if err := set(of, name, value); err != nil {
 			return nil, err
 		}
 	}
-	cDir := C.CString(dir)
+	cDir, err := cString("the directory", dir)
+	if err != nil {
+		return nil, err
+	}
 	defer C.free(unsafe.Pointer(cDir))
 	db := &Db{}
-	if err := check(C.esker_open(cDir, of, &db.db, &failed), failed); err != nil {
+	status = C.esker_open(cDir, of, &db.db, &failed)
+	if err := check(status, failed); err != nil {
 		return nil, err
 	}
 	return db, nil
 }
 
-// Close flushes what is in memory, and releases the files. Further calls fail.
+func set(of *C.esker_settings, name, value string) error {
+	cName, err := cString("the setting", name)
+	if err != nil {
+		return err
+	}
+	defer C.free(unsafe.Pointer(cName))
+	cValue, err := cString("the value of "+name, value)
+	if err != nil {
+		return err
+	}
+	defer C.free(unsafe.Pointer(cValue))
+	var failed *C.esker_error
+	status := C.esker_settings_set(of, cName, cValue, &failed)
+	return check(status, failed)
+}
+
+// Close waits for calls in progress, flushes what is in memory, and releases the files. Further calls
+// fail.
 func (db *Db) Close() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
 	var failed *C.esker_error
 	open := db.db
 	db.db = nil
-	return check(C.esker_close(open, &failed), failed)
+	status := C.esker_close(open, &failed)
+	return check(status, failed)
 }
 
 // Keyspace is a named, ordered set of keys. Close it when it is no longer needed.
 type Keyspace struct {
+	// Held by each call, and alone by Close, which frees what they use.
+	mu       sync.RWMutex
 	keyspace *C.esker_keyspace
 }
 
 // Keyspace opens the keyspace of this name, or creates it.
 func (db *Db) Keyspace(name string) (*Keyspace, error) {
-	cName := C.CString(name)
+	cName, err := cString("the keyspace", name)
+	if err != nil {
+		return nil, err
+	}
 	defer C.free(unsafe.Pointer(cName))
+	db.mu.RLock()
+	defer db.mu.RUnlock()
 	var failed *C.esker_error
 	made := &Keyspace{}
-	err := check(C.esker_keyspace_create(db.db, cName, nil, &made.keyspace, &failed), failed)
-	if err != nil {
+	status := C.esker_keyspace_create(db.db, cName, nil, &made.keyspace, &failed)
+	if err := check(status, failed); err != nil {
 		return nil, err
 	}
 	return made, nil
 }
 
-// Close frees the handle. The keyspace stays.
+// Close waits for calls in progress, and frees the handle. The keyspace stays.
 func (k *Keyspace) Close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	C.esker_keyspace_free(k.keyspace)
 	k.keyspace = nil
 }
 
 // Put sets a key to a value.
 func (k *Keyspace) Put(key, value []byte) error {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
 	var failed *C.esker_error
 	cKey, keyLen := bytes(key)
 	cValue, valueLen := bytes(value)
-	return check(C.esker_put(k.keyspace, cKey, keyLen, cValue, valueLen, &failed), failed)
+	status := C.esker_put(k.keyspace, cKey, keyLen, cValue, valueLen, &failed)
+	return check(status, failed)
 }
 
 // Get returns the value of a key, or nil if the key does not exist.
 func (k *Keyspace) Get(key []byte) ([]byte, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
 	var failed *C.esker_error
 	var found C.esker_bytes
 	cKey, keyLen := bytes(key)
@@ -140,7 +189,10 @@ func (k *Keyspace) Get(key []byte) ([]byte, error) {
 
 // Delete deletes a key, whether it exists or not.
 func (k *Keyspace) Delete(key []byte) error {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
 	var failed *C.esker_error
 	cKey, keyLen := bytes(key)
-	return check(C.esker_delete(k.keyspace, cKey, keyLen, &failed), failed)
+	status := C.esker_delete(k.keyspace, cKey, keyLen, &failed)
+	return check(status, failed)
 }

@@ -197,3 +197,149 @@ func TestGoroutinesDoNotLoseUpdates(t *testing.T) {
 		t.Fatal(string(value), err)
 	}
 }
+
+func TestATransactionThatHasEndedFails(t *testing.T) {
+	db, users := open(t)
+	var saved *esker.Tx
+	if err := db.Transact(func(tx *esker.Tx) error { saved = tx; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := saved.Put(users, []byte("ada"), nil); !errors.Is(err, esker.ErrTxDone) {
+		t.Fatal(err)
+	}
+	if _, err := saved.GetForUpdate(users, []byte("ada")); !errors.Is(err, esker.ErrTxDone) {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = db.Transact(func(tx *esker.Tx) error { saved = tx; panic("no") })
+	}()
+	if err := saved.Put(users, []byte("ada"), nil); !errors.Is(err, esker.ErrTxDone) {
+		t.Fatal(err)
+	}
+	if value, err := users.Get([]byte("ada")); value != nil || err != nil {
+		t.Fatal(value, err)
+	}
+}
+
+func TestAGoroutineMayOutliveItsTransaction(t *testing.T) {
+	db, users := open(t)
+	var all sync.WaitGroup
+	for range 50 {
+		err := db.Transact(func(tx *esker.Tx) error {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				var err error
+				for err == nil {
+					err = tx.Put(users, []byte("ada"), []byte("1"))
+				}
+				var failure *esker.Error
+				if !errors.Is(err, esker.ErrTxDone) && !errors.As(err, &failure) {
+					t.Error(err)
+				}
+			}()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.Wait()
+}
+
+func TestGoroutinesMayCallWhileOthersClose(t *testing.T) {
+	for range 10 {
+		db, err := esker.Open(t.TempDir(), small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		users, err := db.Keyspace("users")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				var err error
+				for err == nil {
+					if err = users.Put([]byte("ada"), []byte("1")); err != nil {
+						break
+					}
+					if _, err = users.Get([]byte("ada")); err != nil {
+						break
+					}
+					var more *esker.Keyspace
+					if more, err = db.Keyspace("more"); err == nil {
+						more.Close()
+						err = db.Transact(func(tx *esker.Tx) error {
+							return tx.Put(users, []byte("eve"), nil)
+						})
+					}
+				}
+				var failure *esker.Error
+				if !errors.As(err, &failure) {
+					t.Error(err)
+				}
+			}()
+		}
+		users.Close()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+	}
+}
+
+func TestTextsWithANulAreRefused(t *testing.T) {
+	db, _ := open(t)
+	if _, err := db.Keyspace("a\x00b"); err == nil {
+		t.Fatal("another keyspace was opened")
+	}
+	dir := t.TempDir()
+	for _, settings := range []esker.Settings{
+		{"memory_bytes\x00x": "16MiB"}, {"memory_bytes": "16MiB\x00"},
+	} {
+		if _, err := esker.Open(dir, settings); err == nil {
+			t.Fatal(settings)
+		}
+	}
+	if _, err := esker.Open(dir+"/a\x00b", small); err == nil {
+		t.Fatal("another directory was opened")
+	}
+	if entries, err := os.ReadDir(dir); len(entries) != 0 || err != nil {
+		t.Fatal(entries, err)
+	}
+}
+
+func TestAScanIsUsedOnce(t *testing.T) {
+	_, users := open(t)
+	if err := users.Put([]byte("ada"), nil); err != nil {
+		t.Fatal(err)
+	}
+	scan := users.Scan(nil)
+	count := 0
+	for range scan.All() {
+		count++
+	}
+	if count != 1 || scan.Err() != nil {
+		t.Fatal(count, scan.Err())
+	}
+	for range scan.All() {
+		t.Fatal("an entry of a scan that has ended")
+	}
+	if scan.Err() == nil {
+		t.Fatal("a scan that has ended was used again")
+	}
+	closed := users.Scan(nil)
+	closed.Close()
+	closed.Close()
+	for range closed.All() {
+		t.Fatal("an entry of a scan that was closed")
+	}
+	if closed.Err() == nil {
+		t.Fatal("a scan that was closed was used")
+	}
+}

@@ -4,9 +4,12 @@ package esker
 import "C"
 
 import (
+	"errors"
 	"iter"
 	"unsafe"
 )
+
+var errScanDone = errors.New("esker: the scan has ended or was closed: begin another")
 
 // Scan iterates over entries at a snapshot. After the loop, Err says whether it has read all.
 type Scan struct {
@@ -15,8 +18,10 @@ type Scan struct {
 }
 
 // Scan iterates over the entries whose keys start with a prefix, which may be nil for all. The loop over
-// All frees it.
+// All closes it. Without a loop, call Close: compaction keeps what the scan sees.
 func (k *Keyspace) Scan(prefix []byte) *Scan {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
 	var failed *C.esker_error
 	scan := &Scan{}
 	cPrefix, length := bytes(prefix)
@@ -28,8 +33,11 @@ func (k *Keyspace) Scan(prefix []byte) *Scan {
 // All yields keys and values, in ascending order of the keys. It can be used once.
 func (s *Scan) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		defer s.close()
+		defer s.Close()
 		if s.cursor == nil {
+			if s.err == nil {
+				s.err = errScanDone
+			}
 			return
 		}
 		var failed *C.esker_error
@@ -60,7 +68,8 @@ func (s *Scan) entry() (key, value []byte) {
 	return copied(keyAt, keyLen), copied(valueAt, valueLen)
 }
 
-func (s *Scan) close() {
+// Close frees what the scan holds. It may be called more than once.
+func (s *Scan) Close() {
 	C.esker_cursor_free(s.cursor)
 	s.cursor = nil
 }
