@@ -45,7 +45,7 @@ impl Failure {
     }
 
     pub fn ended() -> Self {
-        Failure { class: EXCEPTION, text: "the transaction has ended".to_owned() }
+        Failure { class: EXCEPTION, text: "the transaction has ended: begin another".to_owned() }
     }
 
     pub fn invalid(text: impl Into<String>) -> Self {

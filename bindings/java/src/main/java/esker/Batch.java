@@ -3,6 +3,7 @@ package esker;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * Writes that {@link Db#write} applies together, also to several keyspaces. It is memory of Java and
@@ -77,6 +78,8 @@ public final class Batch {
     }
 
     private Batch add(byte operation, Keyspace keyspace, byte[] key, byte[] value, long ttl) {
+        // All checks come before the first byte.
+        Objects.requireNonNull(keyspace, "keyspace");
         if (operation != DELETE_RANGE && (key == null || value == null)) {
             throw new NullPointerException("key or value");
         }
@@ -85,7 +88,7 @@ public final class Batch {
         }
         int keyLength = key == null ? 0 : key.length;
         int valueLength = value == null ? 0 : value.length;
-        reserve(25 + keyLength + valueLength);
+        reserve(Math.addExact(25 + keyLength, valueLength));
         operations[length++] = operation;
         keyspace.run(this::number);
         number(key == null ? -1 : keyLength);

@@ -1,7 +1,10 @@
 package esker;
 
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 
 /**
@@ -19,6 +22,7 @@ public final class Db extends Handle {
     private static final int EXISTING = 1;
     private static final int READ_ONLY = 2;
     private static final int ATTEMPTS = 100;
+    private static final long PAUSE_NANOS_MOST = 5_000_000;
 
     private Db(long id) {
         super("database", id, Native::close);
@@ -57,12 +61,12 @@ public final class Db extends Handle {
 
     /** Returns the keyspace {@code name}, which is created with {@code settings} if it does not exist. */
     public Keyspace keyspace(String name, Settings settings) {
-        return call(id -> new Keyspace(name, Native.keyspace(id, name, settings.array(), true)));
+        return call(id -> new Keyspace(name, Native.keyspace(id, checked(name), settings.array(), true)));
     }
 
     /** Returns the keyspace {@code name}, which must exist. */
     public Keyspace openKeyspace(String name) {
-        return call(id -> new Keyspace(name, Native.keyspace(id, name, new String[0], false)));
+        return call(id -> new Keyspace(name, Native.keyspace(id, checked(name), new String[0], false)));
     }
 
     /** Returns the keyspace that each database has. */
@@ -114,8 +118,23 @@ public final class Db extends Handle {
                 if (attempt == ATTEMPTS) {
                     throw conflict;
                 }
+                pause(attempt);
             }
         }
+    }
+
+    /** Lets others go on. Two that conflict would otherwise meet again. */
+    private static void pause(int attempt) {
+        long most = Math.min(PAUSE_NANOS_MOST, 100_000L << Math.min(attempt, 10));
+        LockSupport.parkNanos(ThreadLocalRandom.current().nextLong(most));
+    }
+
+    /** A name without a surrogate of its own, which would be stored as another character. */
+    private static String checked(String name) {
+        if (!StandardCharsets.UTF_8.newEncoder().canEncode(name)) {
+            throw new IllegalArgumentException("the name of the keyspace is no valid text");
+        }
+        return name;
     }
 
     /** Writes a copy of the database, at this point in time, into {@code dir}, which must be missing. */

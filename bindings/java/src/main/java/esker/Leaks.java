@@ -23,7 +23,7 @@ public final class Leaks {
 
     static void report(String kind, Throwable trace) {
         COUNT.incrementAndGet();
-        String text = "a " + kind + " was not closed; close it, or use try with resources";
+        String text = "left open: " + kind + "; close it, or use try with resources";
         System.getLogger("esker").log(System.Logger.Level.WARNING, text, trace);
     }
 }

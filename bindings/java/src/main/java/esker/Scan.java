@@ -15,6 +15,7 @@ public abstract class Scan implements Iterator<Entry>, AutoCloseable {
     private ByteBuffer chunk = ByteBuffer.allocate(0);
     private int bytes = FIRST_BYTES;
     private boolean isDone;
+    private EskerException failed;
 
     /** The next entries, or {@code null}. */
     abstract byte[] fetch(int maxBytes);
@@ -27,7 +28,17 @@ public abstract class Scan implements Iterator<Entry>, AutoCloseable {
         if (isDone) {
             return false;
         }
-        byte[] fetched = fetch(bytes);
+        if (failed != null) {
+            // The entries before the one that failed went with their chunk: no later call skips them.
+            throw failed;
+        }
+        byte[] fetched;
+        try {
+            fetched = fetch(bytes);
+        } catch (EskerException error) {
+            failed = error;
+            throw error;
+        }
         if (fetched == null) {
             close();
             return false;

@@ -290,6 +290,45 @@ class DbTest {
     }
 
     @Test
+    void aBatchWithoutAKeyspaceIsNotDamaged() {
+        Batch batch = new Batch().put(users, b("a"), b("1"));
+        assertThrows(NullPointerException.class, () -> batch.put(null, b("b"), b("2")));
+        batch.put(users, b("c"), b("3"));
+        assertEquals(2, batch.size());
+        db.write(batch);
+        assertArrayEquals(b("1"), users.get(b("a")));
+        assertArrayEquals(b("3"), users.get(b("c")));
+    }
+
+    @Test
+    void namesThatAreNoTextAreRefused() {
+        for (String name : List.of("a\ud800", "\udc00b")) {
+            assertThrows(IllegalArgumentException.class, () -> db.keyspace(name));
+            assertThrows(IllegalArgumentException.class, () -> db.openKeyspace(name));
+        }
+        assertEquals("\ud83d\ude00", db.keyspace("\ud83d\ude00").name());
+    }
+
+    @Test
+    void aScanThatHasFailedFailsAgain() {
+        Scan scan =
+                new Scan() {
+                    private int calls;
+
+                    @Override
+                    byte[] fetch(int maxBytes) {
+                        if (calls++ == 0) {
+                            throw new EskerException("damaged");
+                        }
+                        return null;
+                    }
+                };
+        assertThrows(EskerException.class, scan::hasNext);
+        assertThrows(EskerException.class, scan::hasNext);
+        assertThrows(EskerException.class, scan::next);
+    }
+
+    @Test
     void whatIsNotClosedIsFreedAndCounted() throws Exception {
         long before = Leaks.count();
         leak();
