@@ -5,8 +5,8 @@
 //! It holds blocks unpacked and checked. A hit costs the lock of a [slot](BlockSlots) and a
 //! reference count, or else, if another block has the slot, a lookup in the hash table of a shard.
 //! CLOCK-Pro decides which blocks stay: a scan does not push out what is read again and again.
-//! Blocks of removed files are not hunted down: file ids are never reused, so no read asks for them
-//! any more, and they age out.
+//! When a table leaves the tree, its blocks are removed. A reader that still has the table may insert
+//! some again. File ids are never reused, so no later read asks for these, and they age out.
 
 use crate::block::Block;
 use crate::block_key::{BlockKey, BlockKeyHasher, OwnedKey};
@@ -189,6 +189,15 @@ impl BlockCache {
     pub(crate) fn insert(&self, key: BlockKey, block: Block) {
         self.shared.blocks.insert(OwnedKey { owner: self.owner, key }, block);
     }
+
+    /// Removes a block, if it is there. That is no eviction.
+    pub(crate) fn remove(&self, key: BlockKey) {
+        let key = OwnedKey { owner: self.owner, key };
+        // The slot comes second: a lookup in between offers only what the cache has.
+        if self.shared.blocks.remove(&key).is_some() {
+            self.shared.slots.remove(&key, key.place());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -274,6 +283,21 @@ mod tests {
                 cache.get(key(n));
             }
         });
+        those_removed_are_not_held_after(|cache| (0..100).for_each(|n| cache.remove(key(n))));
+    }
+
+    #[test]
+    fn what_is_removed_was_not_evicted_and_others_stay() {
+        let cache = BlockCache::new(1 << 20);
+        let other = cache.for_another_owner(WideReader::without_threads());
+        [&cache, &other]
+            .iter()
+            .for_each(|cache| (1..3).for_each(|n| cache.insert(key(n), block())));
+        cache.remove(key(1));
+        cache.remove(key(9));
+        assert!(cache.get(key(1)).is_none() && cache.get(key(2)).is_some());
+        assert!(other.get(key(1)).is_some() && other.get(key(2)).is_some());
+        assert!(!cache.has_evicted());
     }
 
     #[test]

@@ -334,6 +334,13 @@ impl Table {
         self.source.offset + place.start..self.source.offset + place.end
     }
 
+    /// Removes the data blocks from the block cache. Takes a lookup for each.
+    pub fn leave_cache(&self) {
+        if self.cache.used_bytes() > 0 {
+            (0..self.index.len()).for_each(|n| self.cache.remove(self.block_key(n)));
+        }
+    }
+
     /// Data block `n`, from the cache or, then cached, from the file, of which `load` reads it.
     #[inline]
     pub(crate) fn cached_block(

@@ -278,6 +278,9 @@ impl VersionSet {
         });
         mark_obsolete(&version, &removed);
         values_before.mark_obsolete(&version.values);
+        drop(open);
+        // Otherwise they would use memory until other blocks need it.
+        removed.iter().filter_map(|table| table.opened()).for_each(|table| table.leave_cache());
         Ok(())
     }
 

@@ -116,6 +116,26 @@ fn every_database_is_charged_for_what_it_holds_and_gives_it_back() {
 }
 
 #[test]
+fn blocks_of_tables_that_compaction_removes_leave_the_cache() {
+    let (background, resources) = (Counted::default(), Resources::new(64 << 20, 1).unwrap());
+    let open = || open(&background, &MemoryStorage::new(), &resources);
+    let (db, other) = (open(), open());
+    for db in [&db, &other] {
+        fill(db, 0..5_000);
+        db.flush().unwrap();
+        assert!(has(db, 0..5_000));
+    }
+    let cached = |db: &Db| db.stats().cache_own_bytes;
+    assert!(cached(&db) > 500_000);
+    let of_other = cached(&other);
+    fill(&db, 0..5_000);
+    db.compact().unwrap();
+    assert_eq!((cached(&db), cached(&other)), (0, of_other));
+    assert_eq!(db.range(&db.default_keyspace(), ..).count(), 5_000);
+    assert!(cached(&db) > 500_000);
+}
+
+#[test]
 fn the_same_keys_and_file_ids_of_two_databases_are_not_mixed_up_in_the_cache() {
     let (background, resources) = (Counted::default(), Resources::new(64 << 20, 1).unwrap());
     let open = || open(&background, &MemoryStorage::new(), &resources);
