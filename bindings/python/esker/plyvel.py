@@ -522,7 +522,7 @@ def destroy_db(name: str | bytes) -> None:
 
 # The files of a database.
 _NAMES = {"CURRENT", "CURRENT.new", "LOCK"}
-_ENDINGS = (".log", ".manifest", ".tables", ".ingest", ".damaged")
+_ENDINGS = (".log", ".manifest", ".tables", ".values", ".ingest", ".damaged")
 
 
 def _is_own(file: str) -> bool:

@@ -106,3 +106,130 @@ def test_a_closed_database_says_so(tmp_path):
             await db.get(b"a")
 
     asyncio.run(main())
+
+
+def test_closed_calls_and_a_second_close(tmp_path):
+    async def main():
+        db = await esker.aio.open(tmp_path, **SMALL)
+        users = await db.keyspace("users")
+        await asyncio.gather(db.close(), db.close())
+        await db.close()
+        for call in (db.put(b"a", b"b"), users.get_many([b"a"]), db.keyspace("x"), db.flush()):
+            with pytest.raises(esker.ClosedError):
+                await call
+        with pytest.raises(esker.ClosedError):
+            async for _ in db.items():
+                pass
+        with pytest.raises(esker.ClosedError):
+            async with db.transaction():
+                pass
+
+    asyncio.run(main())
+
+
+def test_waiters_for_a_lock_do_not_keep_its_holder_from_the_commit(tmp_path):
+    tasks = 12
+
+    async def main():
+        async with await esker.aio.open(tmp_path, threads=2, **SMALL) as db:
+
+            async def count(tx):
+                number = int(await tx.get_for_update(b"n", b"0"))
+                # Others run, and wait for the lock.
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                await tx.put(b"n", b"%d" % (number + 1))
+
+            await asyncio.gather(*(db.transact(count, lock_timeout=60) for _ in range(tasks)))
+            assert await db.get(b"n") == b"%d" % tasks
+
+    asyncio.run(main())
+
+
+def test_calls_of_one_transaction_take_turns(tmp_path):
+    async def body(db):
+        async with db.transaction() as tx:
+            await asyncio.gather(*(tx.put(b"%d" % n, b"x") for n in range(50)))
+            await tx.set_savepoint()
+            await tx.delete(b"1")
+            await tx.rollback_to_savepoint()
+        assert await db.count() == 50
+        await db.clear()
+        assert await db.count() == 0
+
+    run(tmp_path, body)
+
+
+def test_a_cancelled_step_of_an_iterator_loses_nothing(tmp_path):
+    async def body(db):
+        expected = [b"%04d" % n for n in range(3000)]
+        batch = db.batch()
+        for key in expected:
+            batch.put(key, b"")
+        await db.write(batch)
+        keys = db.keys()
+        read = []
+        while True:
+            # Cancelled after it has begun.
+            step = asyncio.ensure_future(keys.__anext__())
+            await asyncio.sleep(0)
+            step.cancel()
+            try:
+                read.append(await step)
+            except asyncio.CancelledError:
+                pass
+            try:
+                for _ in range(256):
+                    read.append(await keys.__anext__())
+            except StopAsyncIteration:
+                break
+        assert read == expected
+
+    run(tmp_path, body)
+
+
+def test_steps_of_an_iterator_may_overlap(tmp_path):
+    async def body(db):
+        for number in range(10):
+            await db.put(b"%d" % number, b"")
+        keys = db.keys()
+        steps = await asyncio.gather(*(keys.__anext__() for _ in range(10)))
+        assert steps == [b"%d" % n for n in range(10)]
+        with pytest.raises(StopAsyncIteration):
+            await keys.__anext__()
+        await keys.aclose()
+        with pytest.raises(esker.ClosedError):
+            await keys.__anext__()
+
+    run(tmp_path, body)
+
+
+def test_a_cancelled_end_of_a_transaction_releases_its_locks(tmp_path):
+    async def body(db):
+        async def hold():
+            async with db.transaction() as tx:
+                await tx.put(b"a", b"1")
+                raise ZeroDivisionError
+
+        holder = asyncio.ensure_future(hold())
+        while not holder.done():
+            await asyncio.sleep(0)
+            holder.cancel()
+        # Without the lock of the other.
+        async with db.transaction(lock_timeout=60) as tx:
+            await tx.put(b"a", b"2")
+        assert await db.get(b"a") == b"2"
+
+    run(tmp_path, body)
+
+
+def test_bytes_are_those_of_the_call(tmp_path):
+    async def body(db):
+        key = bytearray(b"a")
+        put = asyncio.ensure_future(db.put(key, memoryview(key)))
+        await asyncio.sleep(0)
+        key[:] = b"b"
+        await put
+        assert await db.get(b"a") == b"a"
+
+    run(tmp_path, body)
