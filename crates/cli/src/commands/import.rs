@@ -163,7 +163,9 @@ impl Compaction {
         let tree = db.levels().into_iter().find(|tree| tree.name == place.keyspace)?;
         let runs = tree.levels.iter().map(|level| level.runs.len() as u64).sum();
         let kept = db.estimate_live_data().map_or(f64::MAX, |live| live.bytes + live.pinned_bytes);
-        let reclaimable_bytes = (db.stats().table_bytes as f64 - kept).max(0.0) as u64;
+        let stats = db.stats();
+        let used = (stats.table_bytes + stats.value_file_bytes) as f64;
+        let reclaimable_bytes = (used - kept).max(0.0) as u64;
         Some(Compaction { runs, reclaimable_bytes })
     }
 

@@ -258,9 +258,12 @@ impl Engine {
     }
 
     /// Tries tables of `keyspace`, or of all, again whose reads failed and may succeed now: opens those that are not open,
-    /// and lets compaction read the others.
+    /// and lets compaction read the others. The same for value files, which are opened when they are read.
     pub(crate) fn retry_tables(&self, keyspace: Option<KeyspaceId>) {
-        let tables = self.tree.view.load().version.recoverable(keyspace);
+        let version = self.tree.view.load().version.clone();
+        version.values.retry(keyspace);
+        let tables = version.recoverable(keyspace);
+        drop(version);
         for table in tables {
             match table.opened() {
                 Some(_) => table.mark.clear(),

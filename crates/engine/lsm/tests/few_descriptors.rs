@@ -19,6 +19,11 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
+/// Every other keyspace has its values in value files.
+fn keyspace(number: usize) -> KeyspaceSettings {
+    KeyspaceSettings::default().separation_threshold(number.is_multiple_of(2).then_some(64))
+}
+
 #[test]
 fn a_database_of_hundreds_of_files_works_with_64_descriptors() {
     let limit = getrlimit(Resource::Nofile);
@@ -27,7 +32,7 @@ fn a_database_of_hundreds_of_files_works_with_64_descriptors() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), settings()).unwrap();
     assert_eq!(db.stats().max_open_files, DESCRIPTORS / 2);
-    let open = |db: &Db, number| db.keyspace(&name(number), KeyspaceSettings::default()).unwrap();
+    let open = |db: &Db, number| db.keyspace(&name(number), keyspace(number)).unwrap();
     for round in 0..3_u8 {
         for number in 0..KEYSPACES {
             let keyspace = open(&db, number);
@@ -41,6 +46,8 @@ fn a_database_of_hundreds_of_files_works_with_64_descriptors() {
     db.close().unwrap();
     let db = Db::open(dir.path(), settings()).unwrap();
     assert!(db.stats().tables > 2 * DESCRIPTORS, "{}", db.stats().tables);
+    let value_files = db.levels().iter().map(|tree| tree.values.files).sum::<u64>();
+    assert!(value_files > DESCRIPTORS, "{value_files}");
     for number in 0..KEYSPACES {
         let keyspace = open(&db, number);
         let found = db.range(&keyspace, ..).map(|entry| entry.unwrap().1.to_vec());

@@ -7,10 +7,13 @@
 //! A file that is about to be removed or replaced is opened first if a reader has it, and then stays
 //! open as long as the reader. So open handles keep reading it, as [`Storage::remove`] promises.
 //!
+//! If the process is out of descriptors, an open or a create closes half of the files and is tried
+//! again. Fewer files stay open for a while then: the rest of the process needs more than its half.
+//!
 //! Lock order: names, then one file, then the ring. Under the ring, other files are only tried.
 
-use crate::{FileSystemWrapper, ReadableFile, Storage};
-use esker_base::{Error, Result};
+use crate::{FileSystemWrapper, LogFile, ReadableFile, Storage, WritableFile};
+use esker_base::{Error, Result, WriteHint};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -20,8 +23,11 @@ use std::sync::{Arc, Weak};
 
 type OpenFile = Arc<dyn ReadableFile>;
 
-/// A map this short is not worth pruning.
+/// A map or a ring this short is not worth pruning.
 const PRUNE_MIN: usize = 64;
+
+/// A lowered limit grows by one file after so many opens.
+const OPENS_A_FILE: u64 = 16;
 
 /// The files that several storages may have open together. Clones refer to the same files.
 #[derive(Clone)]
@@ -29,6 +35,8 @@ pub struct FileCache(Arc<Shared>);
 
 struct Shared {
     limit: AtomicUsize,
+    /// A lower limit, since the process was out of descriptors. `usize::MAX` if there is none.
+    lowered: AtomicUsize,
     /// Files that are open or being opened.
     open: AtomicUsize,
     opens: AtomicU64,
@@ -36,10 +44,17 @@ struct Shared {
 }
 
 /// The files that may be closed, and the one that is considered next.
-#[derive(Default)]
 struct Ring {
     files: Vec<Weak<Cached>>,
     hand: usize,
+    /// With how many entries those of files without readers are dropped.
+    prune_at: usize,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Ring { files: Vec::new(), hand: 0, prune_at: PRUNE_MIN }
+    }
 }
 
 impl std::fmt::Debug for FileCache {
@@ -51,9 +66,9 @@ impl std::fmt::Debug for FileCache {
 impl FileCache {
     /// A cache that keeps at most `limit` files open, at least one.
     pub fn new(limit: usize) -> Self {
-        let limit = AtomicUsize::new(limit.max(1));
+        let (limit, lowered) = (AtomicUsize::new(limit.max(1)), AtomicUsize::new(usize::MAX));
         let (open, opens, ring) = Default::default();
-        FileCache(Arc::new(Shared { limit, open, opens, ring }))
+        FileCache(Arc::new(Shared { limit, lowered, open, opens, ring }))
     }
 
     /// Half of the files that the process may have open.
@@ -89,11 +104,36 @@ impl FileCache {
 }
 
 impl Shared {
+    fn limit_now(&self) -> usize {
+        self.limit.load(Ordering::Relaxed).min(self.lowered.load(Ordering::Relaxed))
+    }
+
+    /// Counts an open. A lowered limit grows again.
+    fn opened(&self) {
+        let opens = self.opens.fetch_add(1, Ordering::Relaxed) + 1;
+        let lowered = self.lowered.load(Ordering::Relaxed);
+        if lowered != usize::MAX && opens.is_multiple_of(OPENS_A_FILE) {
+            let limit = self.limit.load(Ordering::Relaxed);
+            let higher = if lowered < limit { lowered + 1 } else { usize::MAX };
+            self.lowered.store(higher, Ordering::Relaxed);
+        }
+    }
+
+    /// Calls `call`, and again with half of the files closed if no descriptor is left for it.
+    fn with_descriptors<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
+        let done = call();
+        if !done.as_ref().is_err_and(is_out_of_descriptors) {
+            return done;
+        }
+        self.close_half();
+        call()
+    }
+
     /// Closes files for one more, and counts that.
     fn make_space(&self) {
         let mut closed = Vec::new();
         let mut ring = self.ring.lock();
-        ring.close_until(self, self.limit.load(Ordering::Relaxed), &mut closed);
+        ring.close_until(self, self.limit_now(), &mut closed);
         self.open.fetch_add(1, Ordering::Relaxed);
         drop(ring);
         // Closing may take a while.
@@ -104,19 +144,29 @@ impl Shared {
     fn add(&self, file: &Arc<Cached>) {
         let mut ring = self.ring.lock();
         if !file.is_in_ring.swap(true, Ordering::Relaxed) {
+            ring.prune();
             ring.files.push(Arc::downgrade(file));
         }
     }
 
-    /// Closes half of the files.
+    /// Closes half of the files, and keeps fewer open for a while.
     fn close_half(&self) {
         let mut closed = Vec::new();
         let limit = (self.open.load(Ordering::Relaxed) / 2).max(1);
+        self.lowered.store(limit, Ordering::Relaxed);
         self.ring.lock().close_until(self, limit, &mut closed);
     }
 }
 
 impl Ring {
+    /// Drops the entries of files without readers, if there may be many.
+    fn prune(&mut self) {
+        if self.files.len() >= self.prune_at {
+            self.files.retain(|file| file.strong_count() > 0);
+            self.prune_at = (2 * self.files.len()).max(PRUNE_MIN);
+        }
+    }
+
     /// Closes files until fewer than `limit` are open. Files that are in use by another thread now are
     /// not closed.
     fn close_until(&mut self, shared: &Shared, limit: usize, closed: &mut Vec<OpenFile>) {
@@ -186,26 +236,21 @@ impl Cached {
     fn open(self: &Arc<Self>) -> Result<OpenFile> {
         self.cache.make_space();
         let open = || self.below.open_for_caching(&self.name);
-        let mut opened = open();
-        if opened.as_ref().is_err_and(is_out_of_descriptors) {
-            // The rest of the process needs more than its half.
-            self.cache.close_half();
-            opened = open();
-        }
+        let opened = self.cache.with_descriptors(open);
         let mut state = self.state.write();
         match (&state.file, &opened) {
-            // Another thread was faster.
-            (Some(file), Ok(_)) => {
+            // Another thread was faster. It may also have removed the file since, and keeps it open.
+            (Some(file), _) => {
                 self.cache.open.fetch_sub(1, Ordering::Relaxed);
                 return Ok(file.clone());
             }
             (None, Ok(file)) => {
-                self.cache.opens.fetch_add(1, Ordering::Relaxed);
+                self.cache.opened();
                 self.is_used.store(true, Ordering::Relaxed);
                 state.file = Some(file.clone());
                 self.cache.add(self);
             }
-            (_, Err(_)) => _ = self.cache.open.fetch_sub(1, Ordering::Relaxed),
+            (None, Err(_)) => _ = self.cache.open.fetch_sub(1, Ordering::Relaxed),
         }
         opened
     }
@@ -292,11 +337,17 @@ impl Default for Files {
 impl FileCacheStorage {
     /// Opens the file `name` if it has readers, and has it stay open as long as they.
     fn keep_open(&self, name: &str) -> Result<()> {
-        let file = self.files.lock().by_name.remove(name).and_then(|file| file.upgrade());
+        let file = self.files.lock().by_name.get(name).and_then(Weak::upgrade);
         match file.map(|file| file.keep()) {
             Some(Err(error)) if self.below.exists(name)? => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Forgets the file `name`, which is removed or another one now. Until then, an open of the name gives
+    /// the file that is kept.
+    fn forget(&self, name: &str) {
+        self.files.lock().by_name.remove(name);
     }
 }
 
@@ -332,12 +383,64 @@ impl FileSystemWrapper for FileCacheStorage {
 
     fn remove(&self, name: &str) -> Result<()> {
         self.keep_open(name)?;
-        self.below.remove(name)
+        self.below.remove(name)?;
+        self.forget(name);
+        Ok(())
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.keep_open(from)?;
         self.keep_open(to)?;
-        self.below.rename(from, to)
+        self.below.rename(from, to)?;
+        self.forget(from);
+        self.forget(to);
+        Ok(())
+    }
+
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
+        self.cache.0.with_descriptors(|| self.below.create(name, hint))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.cache.0.with_descriptors(|| self.below.open(name))
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        self.cache.0.with_descriptors(|| self.below.create_log(name, bytes))
+    }
+
+    fn create_log_in_steps(
+        &self,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+    ) -> Result<Arc<dyn LogFile>> {
+        let create = || self.below.create_log_in_steps(name, bytes, prepared);
+        self.cache.0.with_descriptors(create)
+    }
+
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        self.cache.0.with_descriptors(|| self.below.open_log(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStorage;
+
+    #[test]
+    fn files_that_come_and_go_leave_nothing_behind() {
+        let cache = FileCache::new(1000);
+        let storage = cache.storage(Arc::new(MemoryStorage::new()));
+        let ring = || cache.0.ring.lock().files.len();
+        for number in 0..10 * PRUNE_MIN {
+            let name = number.to_string();
+            Storage::create(&storage, &name, WriteHint::table(0)).unwrap();
+            drop(Storage::open_for_caching(&storage, &name).unwrap());
+            Storage::remove(&storage, &name).unwrap();
+        }
+        assert!(ring() <= PRUNE_MIN, "{}", ring());
+        assert_eq!(storage.files.lock().by_name.len(), 0);
     }
 }

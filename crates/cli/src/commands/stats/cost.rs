@@ -11,27 +11,30 @@ use serde_json::{Value as Json, json};
 pub struct Cost {
     account: CumulativeStats,
     live: Option<LiveData>,
-    table_bytes: u64,
-    /// Keys and values in tables, before compression.
+    /// Bytes of tables and value files.
+    data_bytes: u64,
+    /// Keys and values in tables, before compression, and what is in value files.
     raw_bytes: u64,
 }
 
 impl Cost {
     pub fn of(figures: &Figures, live: Option<LiveData>, raw_bytes: u64) -> Self {
-        Cost { account: figures.account, live, table_bytes: figures.table_bytes, raw_bytes }
+        let (data_bytes, raw_bytes) =
+            (figures.table_bytes + figures.value_file_bytes, raw_bytes + figures.value_file_bytes);
+        Cost { account: figures.account, live, data_bytes, raw_bytes }
     }
 
     /// What users wrote, in bytes as tables hold them: what compression saves is not the tree's merit.
     /// As far as what is there reports what was there before.
     fn user_table_bytes(&self) -> Option<f64> {
-        let packed = self.table_bytes as f64 / self.raw_bytes as f64;
+        let packed = self.data_bytes as f64 / self.raw_bytes as f64;
         (self.raw_bytes > 0).then_some(self.account.user_bytes as f64 * packed.min(1.0))
     }
 
-    /// Bytes of tables, less what snapshots pin, for each live byte.
+    /// Bytes of tables and value files, less what snapshots pin, for each live byte.
     fn space_amp(&self) -> Option<f64> {
         let live = self.live.filter(|live| live.bytes >= 1.0)?;
-        Some((self.table_bytes as f64 - live.pinned_bytes).max(0.0) / live.bytes)
+        Some((self.data_bytes as f64 - live.pinned_bytes).max(0.0) / live.bytes)
     }
 
     /// The limit line for uniform updates, its MemTables as large as those flushed here.
@@ -165,7 +168,7 @@ mod tests {
     fn cost(table_gets: TableReadStats) -> Cost {
         let mut account = CumulativeStats::default();
         account.table_gets = table_gets;
-        Cost { account, live: None, table_bytes: 0, raw_bytes: 0 }
+        Cost { account, live: None, data_bytes: 0, raw_bytes: 0 }
     }
 
     #[test]
@@ -177,7 +180,7 @@ mod tests {
         account.space = space;
         let mut live = LiveData::default();
         (live.bytes, live.keys) = (1e6, 1e4);
-        let cost = Cost { account, live: Some(live), table_bytes: 1_100_000, raw_bytes: 1_100_000 };
+        let cost = Cost { account, live: Some(live), data_bytes: 1_100_000, raw_bytes: 1_100_000 };
         let line = LimitLine {
             live_bytes: 1_000_000,
             memtable_bytes: 100_000,

@@ -185,6 +185,11 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
         }
         JobOutcome::Merged { output, is_below_base, progress } => (output, is_below_base, progress),
     };
+    let version = inner.tree.view.load().version.clone();
+    if version.values.of(plan.keyspace).any(|listed| listed.file.may_recover()) {
+        inner.schedule.retry_tables(inner.tree.clock.now());
+    }
+    drop(version);
     inner.tree.note_event(EventKind::Compaction {
         keyspace: keyspace_name(inner, plan.keyspace),
         reason: plan.reason,

@@ -32,11 +32,8 @@ pub(super) fn collect(inner: &Engine, view: &SuperVersion, jobs: &SchedulerState
     };
     let windows_over = view.version.keyspaces.values().filter_map(over).collect();
     let values = &view.version.values;
-    let overdue = |it: &Arc<KeyspaceVersion>| (it.id, value_collection::overdue(values, it.id));
-    let overdue_values = match values.is_empty() {
-        true => BTreeMap::new(),
-        false => view.version.keyspaces.values().map(overdue).collect(),
-    };
+    let overdue = values.keyspaces().map(|id| (id, value_collection::overdue(values, id)));
+    let overdue_values = overdue.filter(|(_, files)| !files.is_empty()).collect();
     if !view.version.has_space_goal() {
         let snapshots = inner.tree.snapshots.list();
         let rest = PickerContext { snapshots, arrival, overdue_values, ..PickerContext::default() };

@@ -5,18 +5,27 @@
 //! [`OBSOLETE_PARTS`] allows, those with the largest part of it are collected: each compaction writes the
 //! live values that it meets anew, so that the file has fewer, and none in the end. If that is too
 //! slow, tables that refer to these files are rewritten in their places ([`pick`]).
+//!
+//! A compaction also collects small files if it meets all of their live values ([`joined`]). Then it
+//! writes fewer files than it empties.
 
 use super::in_progress::InProgressCompactions;
 use super::plan::{CompactionInput, CompactionPlan, CompactionReason};
 use crate::options::sizes::SizeTargets;
-use crate::version::{KeyspaceVersion, ListedValueFile, TableMeta, ValueFiles};
+use crate::version::{KeyspaceVersion, ListedValueFile, TableMeta, ValueFiles, ValueSums};
 use esker_base::KeyspaceId;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Obsolete data may be one part in so many of the value files of a keyspace: the files take at most half as
-/// much again as their live values.
+/// Obsolete data may be one part in so many of the value files of a keyspace. Once compactions have caught
+/// up, the files take at most half as much again as their live values.
 const OBSOLETE_PARTS: u64 = 3;
+
+/// A value file below this size is small, in bytes.
+const SMALL_BYTES: u64 = 8 << 20;
+
+/// A compaction joins so many small files at least.
+const JOINED_MIN: usize = 4;
 
 /// Beyond this share of obsolete data, tables are rewritten only to collect value files.
 const OVERDUE_PARTS: u64 = 2;
@@ -25,7 +34,7 @@ const OVERDUE_DIVISOR: u64 = 5;
 /// The files of `keyspace` whose live values compactions write anew.
 pub(crate) fn collected(files: &ValueFiles, keyspace: KeyspaceId) -> BTreeSet<u64> {
     let mut own: Vec<&ListedValueFile> =
-        files.of(keyspace).filter(|listed| !listed.file.is_damaged()).collect();
+        files.of(keyspace).filter(|listed| listed.file.is_readable()).collect();
     let (mut bytes, mut obsolete) = sums(own.iter().copied());
     // Those with the least live values for their bytes first.
     own.sort_by(|a, b| {
@@ -48,9 +57,32 @@ pub(crate) fn collected(files: &ValueFiles, keyspace: KeyspaceId) -> BTreeSet<u6
 
 /// The same, if the files of `keyspace` hold so much obsolete data that compactions are made for that.
 pub(crate) fn overdue(files: &ValueFiles, keyspace: KeyspaceId) -> BTreeSet<u64> {
-    let (bytes, obsolete) = sums(files.of(keyspace));
-    match obsolete * OVERDUE_DIVISOR > bytes * OVERDUE_PARTS {
+    let ValueSums { value_bytes, live_bytes } = files.sums_of(keyspace);
+    match (value_bytes - live_bytes) * OVERDUE_DIVISOR > value_bytes * OVERDUE_PARTS {
         true => collected(files, keyspace),
+        false => BTreeSet::new(),
+    }
+}
+
+/// The small files that a compaction of `tables` in `parts` parts joins. Each part writes at least one.
+pub(crate) fn joined<'a>(
+    files: &ValueFiles,
+    tables: impl Iterator<Item = &'a TableMeta>,
+    parts: usize,
+) -> BTreeSet<u64> {
+    let mut met: BTreeMap<u64, u64> = BTreeMap::new();
+    for of in tables.flat_map(|meta| &meta.value_files) {
+        *met.entry(of.file).or_default() += of.values;
+    }
+    met.retain(|file, values| {
+        files.get(*file).is_some_and(|listed| {
+            listed.meta.bytes < SMALL_BYTES
+                && listed.live_values == *values
+                && listed.file.is_readable()
+        })
+    });
+    match met.len() >= JOINED_MIN.max(2 * parts) {
+        true => met.into_keys().collect(),
         false => BTreeSet::new(),
     }
 }

@@ -105,7 +105,7 @@ impl Settings {
         self
     }
 
-    /// Sets whether tables are read past the page cache of the operating system. Default: false.
+    /// Sets whether tables and value files are read past the page cache of the operating system. Default: false.
     #[must_use]
     pub fn direct_reads(mut self, direct_reads: bool) -> Self {
         self.direct_reads = direct_reads;

@@ -216,9 +216,9 @@ pub struct Settings {
     ///
     /// With a limit, each call reads the clock twice and counts its cost. Without, it does neither.
     pub slow_call: Duration,
-    /// Whether tables are read past the page cache of the operating system. Default: false.
+    /// Whether tables and value files are read past the system's page cache. Default: false.
     ///
-    /// The block cache then is the only cache: give it memory. Where the file system has no direct
+    /// The block cache then is the only cache: give it memory. No value of a value file is in it. Where the file system has no direct
     /// I/O, nothing changes. It applies to directories, not to the storage of an [`Env`](crate::Env).
     pub direct_reads: bool,
     /// Whether a thread answers requests from other processes, such as `esker checkpoint`. It checks

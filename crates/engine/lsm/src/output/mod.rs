@@ -19,6 +19,8 @@ pub mod output_files;
 pub mod range_del_aggregator;
 pub(crate) mod rate_limited_file;
 pub mod snapshot_stripes;
+#[cfg(test)]
+mod value_golden;
 pub mod value_output;
 pub mod version_filter;
 pub(crate) mod write_limiter;

@@ -104,9 +104,8 @@ impl KeyOutput {
                 Verdict::Value => self.close(fold, Some((value, value)), Some((seqno, kind))),
                 Verdict::Separated => match values.read(value) {
                     Ok(base) => self.close(fold, Some((&base, value)), Some((seqno, kind))),
-                    // Readers get the error, and all stays for a repair.
-                    Err(error) if error.is_corruption() => self.close_over(version),
-                    Err(error) => return Err(error),
+                    // Readers get the error, and all stays for a later compaction or a repair.
+                    Err(_) => self.close_over(version),
                 },
                 Verdict::Expiring if living(value, &fold.now).is_some() => {
                     self.close_over(version);

@@ -113,7 +113,7 @@ pub(crate) fn fill<C: EntryCursor + ?Sized>(
             }
             Decision::Ask(seqno) => {
                 let (asked_kind, asked) =
-                    ask(fold, values, key, (cursor.seqno(), kind, cursor.value()))?;
+                    ask(fold, values, key, (cursor.seqno(), kind, cursor.value()));
                 match asked {
                     Asked::Keep => add(writer, values, key, (seqno, kind, cursor.value()))?,
                     Asked::Replace(stored) => {
@@ -150,15 +150,14 @@ fn ask(
     values: &ValueOutput<'_>,
     key: &[u8],
     (seqno, kind, value): (Seqno, Kind, &[u8]),
-) -> Result<(Kind, Asked)> {
+) -> (Kind, Asked) {
     if kind != Kind::Separated {
-        return Ok((kind, fold.ask(key, (seqno, kind, value))));
+        return (kind, fold.ask(key, (seqno, kind, value)));
     }
     match values.read(value) {
-        Ok(value) => Ok((Kind::Put, fold.ask(key, (seqno, Kind::Put, &value)))),
-        // Readers get the error.
-        Err(error) if error.is_corruption() => Ok((kind, Asked::Keep)),
-        Err(error) => Err(error),
+        Ok(value) => (Kind::Put, fold.ask(key, (seqno, Kind::Put, &value))),
+        // The version stays, and readers get the error.
+        Err(_) => (kind, Asked::Keep),
     }
 }
 

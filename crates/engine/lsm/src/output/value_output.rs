@@ -39,8 +39,10 @@ pub struct ValueOutput<'a> {
     /// The files whose values are written anew.
     collected: BTreeSet<u64>,
     create: Box<dyn FnMut() -> Result<CreatedFile<'a>> + 'a>,
+    /// A file ends once it has so many bytes.
+    file_bytes: u64,
     open: Option<OpenFile<'a>>,
-    done: Vec<OpenFile<'a>>,
+    done: Vec<ValueFileMeta>,
 }
 
 struct OpenFile<'a> {
@@ -73,6 +75,7 @@ impl<'a> ValueOutput<'a> {
             files,
             collected: BTreeSet::new(),
             create: Box::new(create),
+            file_bytes: FILE_BYTES,
             open: None,
             done: Vec::new(),
         }
@@ -110,25 +113,26 @@ impl<'a> ValueOutput<'a> {
     }
 
     fn collect(&mut self, stored: &[u8]) -> Result<Stored> {
-        let is_collected =
-            ValuePlace::decode(stored).is_some_and(|place| self.collected.contains(&place.file));
-        if !is_collected {
-            return Ok(Stored::AsItIs);
-        }
-        let value = match self.files.read(stored) {
-            // It keeps its file, and readers get the error.
-            Err(error) if error.is_corruption() => return Ok(Stored::AsItIs),
-            read => read?,
-        };
+        // Collection only saves space: what cannot be read keeps its place, and readers get the error.
+        let Some(value) = self.read_to_collect(stored) else { return Ok(Stored::AsItIs) };
         match self.separates(value.len()) {
             true => self.separate(&value),
             false => Ok(Stored::Other(Kind::Put, value)),
         }
     }
 
+    /// The value at a place, if its file is collected and can be read. After a failed read, the
+    /// compaction leaves the rest of the file alone.
+    fn read_to_collect(&self, stored: &[u8]) -> Option<Vec<u8>> {
+        let place = ValuePlace::decode(stored).filter(|it| self.collected.contains(&it.file))?;
+        let file = &self.files.get(place.file)?.file;
+        let read = file.is_readable().then(|| file.read(&place))?;
+        read.inspect_err(|error| file.mark_unreadable(error)).ok()
+    }
+
     /// Writes a value, and returns its place.
-    fn put(&mut self, value: &[u8]) -> Result<ValuePlace> {
-        if self.open.as_ref().is_some_and(|open| open.meta.bytes >= FILE_BYTES) {
+    pub(crate) fn put(&mut self, value: &[u8]) -> Result<ValuePlace> {
+        if self.open.as_ref().is_some_and(|open| open.meta.bytes >= self.file_bytes) {
             self.end_file()?;
         }
         let open = match &mut self.open {
@@ -141,11 +145,12 @@ impl<'a> ValueOutput<'a> {
         open.put(value, &mut self.compressor)
     }
 
+    /// Syncs and closes the open file: one compaction may write very many.
     fn end_file(&mut self) -> Result<()> {
         if let Some(mut open) = self.open.take() {
             open.append_pending()?;
-            open.file.start_writeback()?;
-            self.done.push(open);
+            open.file.sync()?;
+            self.done.push(open.meta);
         }
         Ok(())
     }
@@ -153,12 +158,7 @@ impl<'a> ValueOutput<'a> {
     /// Makes all that was written durable, but for the names of the files. Returns what was written.
     pub(crate) fn finish(&mut self) -> Result<Vec<ValueFileMeta>> {
         self.end_file()?;
-        let mut written = Vec::new();
-        for mut done in self.done.drain(..) {
-            done.file.sync()?;
-            written.push(done.meta);
-        }
-        Ok(written)
+        Ok(std::mem::take(&mut self.done))
     }
 }
 
@@ -207,5 +207,62 @@ impl<'a> OpenFile<'a> {
             self.written_back = self.file.len();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A file that counts while it is open. It is to be synced before it is closed.
+    struct Counted {
+        open: Arc<AtomicU64>,
+        bytes: u64,
+        synced: u64,
+    }
+
+    impl WritableFile for Counted {
+        fn append(&mut self, bytes: &[u8]) -> Result<()> {
+            self.bytes += bytes.len() as u64;
+            Ok(())
+        }
+        fn len(&self) -> u64 {
+            self.bytes
+        }
+        fn sync(&mut self) -> Result<()> {
+            self.synced = self.bytes;
+            Ok(())
+        }
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            assert!(self.synced == self.bytes && self.bytes > 0);
+            self.open.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_file_is_synced_and_closed_before_the_next_begins() {
+        let open = Arc::new(AtomicU64::new(0));
+        let mut id = 0;
+        let create = || {
+            assert_eq!(open.fetch_add(1, Ordering::SeqCst), 0, "another file is open");
+            id += 1;
+            let file = Counted { open: open.clone(), bytes: 0, synced: 0 };
+            Ok((id, Box::new(file) as Box<dyn WritableFile>))
+        };
+        let files = ValueFiles::default();
+        let mut values = ValueOutput::new(Some(1), Compression::None, files, create);
+        values.file_bytes = 1000;
+        for _ in 0..20 {
+            values.put(&[7; 400]).unwrap();
+        }
+        let written = values.finish().unwrap();
+        let counts: Vec<_> = written.iter().map(|meta| (meta.file, meta.values)).collect();
+        assert_eq!(counts, [(1, 3), (2, 3), (3, 3), (4, 3), (5, 3), (6, 3), (7, 2)]);
+        assert_eq!(open.load(Ordering::SeqCst), 0);
     }
 }

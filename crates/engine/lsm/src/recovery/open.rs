@@ -487,7 +487,9 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandl
     let handle = assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     let inner = &handle.inner;
     // Opened files can still be read after the writer has removed them.
-    inner.tree.view.load().version.open_tables(&inner.tree.cache)?;
+    let version = inner.tree.view.load().version.clone();
+    version.open_tables(&inner.tree.cache)?;
+    version.values.open()?;
     inner.share_memory();
     Ok(handle)
 }

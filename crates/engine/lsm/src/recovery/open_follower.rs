@@ -68,6 +68,7 @@ fn open_once(env: &Env, settings: &Settings) -> Result<Arc<EngineHandle>> {
     let share = settings.resources_or_own().share(env.wide_reader(settings))?;
     // Opened files can still be read after the writer has removed them.
     view.version.open_tables(&share.cache)?;
+    view.version.values.open()?;
     view.version.gather_bounds();
     let version = Version::clone(&view.version);
     let recovered = RecoveredState::nothing_after(view.last_seqno());

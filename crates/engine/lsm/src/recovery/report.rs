@@ -99,6 +99,7 @@ pub(crate) fn stats(
         memtables: view.memtables.len() as u64,
         tables: tables().count() as u64,
         table_bytes: tables().map(|(_, _, table)| table.meta.bytes).sum(),
+        value_file_bytes: view.version.values.iter().map(|listed| listed.meta.bytes).sum(),
         table_file_bytes: space.bytes,
         table_file_bytes_peak: space.peak_bytes,
         logs,

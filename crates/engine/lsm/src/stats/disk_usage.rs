@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of table files.
+/// Bytes of table and value files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableDiskUsage {
     /// Now.
@@ -54,7 +54,7 @@ pub struct DiskUsageTracker {
 }
 
 impl DiskUsageTracker {
-    /// `storage`, and what its table files take now.
+    /// `storage`, and what its table and value files take now.
     pub fn new(storage: Arc<dyn Storage>) -> Result<Self> {
         let mut files = Files::default();
         for name in storage.list()? {
@@ -65,7 +65,7 @@ impl DiskUsageTracker {
         Ok(DiskUsageTracker { storage, files: Arc::new(Mutex::new(files)) })
     }
 
-    /// What the table files take.
+    /// What the table and value files take.
     pub fn table_space(&self) -> TableDiskUsage {
         self.files.lock().space
     }
@@ -78,7 +78,7 @@ impl DiskUsageTracker {
     }
 }
 
-/// A table file that is being written.
+/// A table or value file that is being written.
 struct MeteredFile {
     file: Box<dyn WritableFile>,
     name: String,

@@ -99,13 +99,14 @@ pub const METRICS: &[Metric] = &[
     gauge("esker_table_bytes", "Bytes of tables.", |it| it.table_bytes as f64),
     gauge(
         "esker_table_file_bytes",
-        "Bytes of table files, with unfinished and obsolete ones.",
+        "Bytes of table and value files, with unfinished and obsolete ones.",
         |it| it.table_file_bytes as f64,
     ),
+    gauge("esker_value_file_bytes", "Bytes of value files.", |it| it.value_file_bytes as f64),
     gauge("esker_open_tables", "Tables whose index and filter are in memory.", |it| {
         it.open_tables as f64
     }),
-    gauge("esker_open_files", "Table files that are open.", |it| it.open_files as f64),
+    gauge("esker_open_files", "Table and value files that are open.", |it| it.open_files as f64),
     counter("esker_file_opens_total", "Times that a table file was opened.", |it| {
         it.file_opens as f64
     }),

@@ -123,12 +123,12 @@ pub struct Stats {
     pub table_gets: TableReadStats,
     /// Tables whose index and filter are in memory now.
     pub open_tables: u64,
-    /// Table files that are open now. Databases that share memory and threads share these, too.
+    /// Table and value files that are open now. Databases that share memory and threads share these, too.
     pub open_files: u64,
-    /// The most table files that are open at once:
+    /// The most of these that are open at once:
     /// [`Settings::max_open_files`](crate::Settings::max_open_files).
     pub max_open_files: u64,
-    /// How often a table file was opened.
+    /// How often one of these was opened.
     pub file_opens: u64,
     /// Bytes of table indexes, filters and range tombstones in memory now.
     pub table_memory_bytes: u64,
@@ -142,8 +142,10 @@ pub struct Stats {
     pub tables: u64,
     /// Bytes of tables now.
     pub table_bytes: u64,
-    /// Bytes of table files now, including unfinished files and obsolete files that are still being
-    /// read.
+    /// Bytes of value files now.
+    pub value_file_bytes: u64,
+    /// Bytes of table and value files now, including unfinished files and obsolete files that are
+    /// still being read.
     pub table_file_bytes: u64,
     /// The peak of `table_file_bytes`.
     pub table_file_bytes_peak: u64,
@@ -189,7 +191,8 @@ impl Stats {
     }
 }
 
-/// An estimate of what a full compaction would keep, from samples of keys. In bytes of table files.
+/// An estimate of what a full compaction would keep, from samples of keys. In bytes of table and value
+/// files.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -206,10 +209,15 @@ pub struct LiveData {
 pub(crate) fn live_data(version: &Version, snapshots: &[Seqno], now: u64) -> Option<LiveData> {
     version.keyspaces.values().try_fold(LiveData::default(), |live, keyspace| {
         let found = keyspace.estimate_at(snapshots, now)?;
+        // As large a part of the values that tables refer to as of the tables.
+        let table_bytes: u64 = keyspace.tables().map(|(_, _, table)| table.meta.bytes).sum();
+        let values = version.values.sums_of(keyspace.id).live_bytes as f64;
+        let values = |of: f64| values * (of / table_bytes.max(1) as f64).min(1.0);
+        let (live_bytes, pinned_bytes) = (found.live_bytes, found.pinned_bytes());
         Some(LiveData {
-            bytes: live.bytes + found.live_bytes,
+            bytes: live.bytes + live_bytes + values(live_bytes),
             keys: live.keys + found.live_keys,
-            pinned_bytes: live.pinned_bytes + found.pinned_bytes(),
+            pinned_bytes: live.pinned_bytes + pinned_bytes + values(pinned_bytes),
         })
     })
 }

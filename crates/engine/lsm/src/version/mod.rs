@@ -42,7 +42,7 @@ pub use table_handle::{
 pub use value_files::{
     ListedValueFile, ValueFile, ValueFileMeta, ValueFiles, parse_value_file_name, value_file_name,
 };
-pub(crate) use value_files::{value_checksum, value_file_header};
+pub(crate) use value_files::{ValueSums, describe_value_file, value_checksum, value_file_header};
 
 /// The ID in the name of a file that holds tables or values.
 pub(crate) fn parse_data_file_name(name: &str) -> Option<u64> {

@@ -161,6 +161,114 @@ fn a_repair_names_the_keys_whose_values_are_lost_and_keeps_the_rest() {
     assert_eq!(problems(world), (49, Vec::new()));
 }
 
+/// A database whose file of values of keys 0 to 49 was repaired: key 7 is dropped, and its value is still damaged.
+fn repaired() -> World {
+    let World { storage, db, .. } = damaged().0;
+    db.close().unwrap();
+    let inspector = Inspector::of(storage.clone(), storage.clone());
+    inspector.repair(MissingLogPolicy::Refuse).unwrap();
+    let db = crate::support::open(&storage, esker_lsm::Settings::default());
+    let keyspace = db.open_keyspace("k").unwrap();
+    World { storage, db, keyspace }
+}
+
+#[test]
+fn the_files_of_a_repaired_database_verify() {
+    let world = repaired();
+    let files = world.db.live_files().unwrap();
+    assert_eq!(files.tables().iter().filter(|name| name.ends_with(".values")).count(), 1);
+    for name in files.tables() {
+        files.verify(&name).unwrap();
+    }
+}
+
+#[test]
+fn a_rebuilt_manifest_knows_what_is_obsolete() {
+    let world = World::new();
+    world.fill(1);
+    let first = world.value_files();
+    (0..45).for_each(|n| world.db.delete(&world.keyspace, key(n)).unwrap());
+    world.compact();
+    assert_eq!((world.value_files(), world.values().live_values), (first.clone(), 5));
+    let (world, _) = rebuilt(world);
+    world.db.put(&world.keyspace, "z", b"short").unwrap();
+    world.compact();
+    while world.db.run_background_job() {}
+    assert!(!world.value_files().contains(&first[0]), "{:?}", world.values());
+    assert_eq!(world.db.get(&world.keyspace, key(46)).unwrap().unwrap(), &long(&key(46), 1)[..]);
+}
+
+#[test]
+fn a_rebuild_names_a_value_file_that_is_missing() {
+    let world = World::new();
+    world.fill(1);
+    let missing = world.value_files().remove(0);
+    world.put("later", 1);
+    world.flush();
+    world.storage.rename(&missing, "elsewhere").unwrap();
+    let (world, notes) = rebuilt(world);
+    let names_it = |note: &&String| note.contains(&missing) && note.contains("50 values");
+    assert_eq!(notes.iter().filter(names_it).count(), 1, "{notes:?}");
+    assert!(world.db.get(&world.keyspace, key(3)).is_err());
+    assert_eq!(world.db.get(&world.keyspace, "later").unwrap().unwrap(), &long("later", 1)[..]);
+    // Once it is back, its values are.
+    let World { storage, db, .. } = world;
+    db.close().unwrap();
+    storage.rename("elsewhere", &missing).unwrap();
+    let db = crate::support::open(&storage, esker_lsm::Settings::default());
+    let keyspace = db.open_keyspace("k").unwrap();
+    assert_eq!(db.get(&keyspace, key(3)).unwrap().unwrap(), &long(&key(3), 1)[..]);
+}
+
+/// What a repair, and the next open, leave of the value file of a table that is missing. `rebuilds`: the manifest is
+/// missing, too.
+fn left_of_the_values_of_a_missing_table(rebuilds: bool) {
+    let world = World::new();
+    world.fill(1);
+    let values = world.value_files().remove(0);
+    world.put("later", 1);
+    world.flush();
+    let World { storage, db, .. } = world;
+    db.close().unwrap();
+    let tables = storage.list().unwrap().into_iter().filter(|name| name.ends_with(".tables"));
+    storage.rename(&tables.min().unwrap(), "elsewhere").unwrap();
+    for name in storage.list().unwrap().iter().filter(|_| rebuilds) {
+        if name.contains("manifest") || name == "CURRENT" {
+            storage.remove(name).unwrap();
+        }
+    }
+    let inspector = Inspector::of(storage.clone(), storage.clone());
+    let repaired = inspector.repair(MissingLogPolicy::Refuse).unwrap();
+    assert!(repaired.set_aside.contains(&values), "{:?}", repaired.set_aside);
+    crate::support::open(&storage, esker_lsm::Settings::default()).close().unwrap();
+    assert!(storage.exists(&format!("{values}.damaged")).unwrap());
+}
+
+#[test]
+fn a_repair_sets_the_values_of_a_missing_table_aside() {
+    left_of_the_values_of_a_missing_table(false);
+}
+
+#[test]
+fn a_rebuild_sets_the_values_of_a_missing_table_aside() {
+    left_of_the_values_of_a_missing_table(true);
+}
+
+#[test]
+fn a_file_with_a_damaged_value_is_not_collected_and_the_rest_is_read() {
+    let (world, name) = damaged();
+    (10..50).for_each(|n| world.put(&key(n), 2));
+    world.compact();
+    world.put("another", 1);
+    world.compact();
+    while world.db.run_background_job() {}
+    assert!(world.value_files().contains(&name));
+    let error = world.db.get(&world.keyspace, key(7)).unwrap_err();
+    assert!(error.is_corruption() && error.to_string().contains(&name), "{error}");
+    assert_eq!(world.db.get(&world.keyspace, key(8)).unwrap().unwrap(), &long(&key(8), 1)[..]);
+    assert_eq!(world.db.get(&world.keyspace, key(20)).unwrap().unwrap(), &long(&key(20), 2)[..]);
+}
+
 #[test]
 fn a_repair_without_a_value_file_keeps_what_is_not_in_it() {
     let world = World::new();

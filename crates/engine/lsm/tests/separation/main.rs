@@ -5,5 +5,6 @@ mod collection;
 mod copies;
 mod crashes;
 mod damage;
+mod device_errors;
 mod reads;
 mod support;

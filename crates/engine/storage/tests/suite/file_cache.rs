@@ -1,16 +1,34 @@
 //! A bounded number of open files.
 
 use esker_base::{Error, Result, Rng, WriteHint};
-use esker_storage::{FileCache, FileSystemWrapper, MemoryStorage, ReadableFile, Storage};
+use esker_storage::{
+    FileCache, FileSystemWrapper, MemoryStorage, ReadableFile, Storage, WritableFile,
+};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A storage that counts its open files, and refuses to open more than so many.
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A storage that counts its open files, and refuses to open or create a file while so many are open.
 struct Counting {
     below: MemoryStorage,
     open: Arc<AtomicUsize>,
     most: usize,
+    refused: Arc<AtomicUsize>,
+    /// Called by the next open, before it opens the file.
+    before_open: Arc<Mutex<Option<Hook>>>,
+}
+
+impl Counting {
+    fn expect_descriptor(&self, name: &str) -> Result<()> {
+        if self.open.load(Ordering::SeqCst) == self.most {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(Error::io("open", name, Errno::MFILE.into()));
+        }
+        Ok(())
+    }
 }
 
 struct Counted {
@@ -41,12 +59,16 @@ impl FileSystemWrapper for Counting {
         &self.below
     }
     fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        if self.open.load(Ordering::SeqCst) == self.most {
-            return Err(Error::io("open", name, Errno::MFILE.into()));
-        }
+        let hook = self.before_open.lock().take();
+        hook.into_iter().for_each(|hook| hook());
+        self.expect_descriptor(name)?;
         let file = self.below.open(name)?;
         self.open.fetch_add(1, Ordering::SeqCst);
         Ok(Arc::new(Counted { file, open: self.open.clone() }))
+    }
+    fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {
+        self.expect_descriptor(name)?;
+        self.below.create(name, hint)
     }
 }
 
@@ -54,6 +76,8 @@ struct World {
     storage: Arc<dyn Storage>,
     cache: FileCache,
     open: Arc<AtomicUsize>,
+    refused: Arc<AtomicUsize>,
+    before_open: Arc<Mutex<Option<Hook>>>,
 }
 
 impl World {
@@ -61,9 +85,16 @@ impl World {
     fn new(files: u8, limit: usize, most: usize) -> World {
         let (below, open) = (MemoryStorage::new(), Arc::new(AtomicUsize::new(0)));
         (0..files).for_each(|number| write(&below, &number.to_string(), number));
-        let cache = FileCache::new(limit);
-        let storage = Arc::new(Counting { below, open: open.clone(), most });
-        World { storage: Arc::new(cache.storage(storage)), cache, open }
+        let (cache, refused) = (FileCache::new(limit), Arc::new(AtomicUsize::new(0)));
+        let before_open: Arc<Mutex<Option<Hook>>> = Arc::default();
+        let storage = Arc::new(cache.storage(Arc::new(Counting {
+            below,
+            open: open.clone(),
+            most,
+            refused: refused.clone(),
+            before_open: before_open.clone(),
+        })));
+        World { storage, cache, open, refused, before_open }
     }
 
     fn reader(&self, number: u8) -> Arc<dyn ReadableFile> {
@@ -144,6 +175,58 @@ fn a_file_that_is_removed_or_replaced_can_still_be_read() {
     expect(&*readers[2], 2);
     drop(readers);
     world.expect_open(0);
+}
+
+#[test]
+fn a_file_that_is_removed_while_it_is_opened_again_can_be_read() {
+    let world = World::new(2, 1, usize::MAX);
+    let readers = [world.reader(0), world.reader(1)];
+    // The first was closed for the second.
+    let storage = world.storage.clone();
+    *world.before_open.lock() = Some(Box::new(move || storage.remove("0").unwrap()));
+    expect(&*readers[0], 0);
+    assert!(world.before_open.lock().is_none());
+    expect(&*readers[1], 1);
+    expect(&*readers[0], 0);
+    drop(readers);
+    world.expect_open(0);
+}
+
+#[test]
+fn a_file_whose_removal_fails_keeps_its_readers() {
+    let world = World::new(2, 2, 1);
+    let [renamed, removed] = [world.reader(0), world.reader(1)];
+    world.storage.rename("0", "2").unwrap();
+    assert!(world.storage.remove("1").is_err(), "no descriptor is left to keep it open");
+    expect(&*renamed, 0);
+    drop(renamed);
+    world.storage.remove("1").unwrap();
+    expect(&*removed, 1);
+}
+
+#[test]
+fn a_create_without_descriptors_gets_some_back() {
+    let world = World::new(10, 20, 10);
+    let readers: Vec<_> = (0..10).map(|number| world.reader(number)).collect();
+    write(&*world.storage, "new", 77);
+    assert!(world.cache.open_files() <= 5, "{:?}", world.cache);
+    readers.iter().zip(0..).for_each(|(reader, number)| expect(&**reader, number));
+    expect(&*world.storage.open("new").unwrap(), 77);
+}
+
+#[test]
+fn a_cache_that_met_the_limit_of_the_process_stays_below_it_for_a_while() {
+    let world = World::new(20, 15, 10);
+    let readers: Vec<_> = (0..20).map(|number| world.reader(number)).collect();
+    let read_all = |rounds| {
+        for _ in 0..rounds {
+            readers.iter().zip(0..).for_each(|(reader, number)| expect(&**reader, number));
+        }
+    };
+    read_all(3);
+    assert_eq!(world.refused.load(Ordering::SeqCst), 1);
+    read_all(20);
+    assert!(world.refused.load(Ordering::SeqCst) > 1, "the limit is never tried again");
 }
 
 #[test]

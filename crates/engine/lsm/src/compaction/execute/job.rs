@@ -93,13 +93,16 @@ impl CompactionJob {
     ) -> CompactionJob {
         let now = tree.installer.account().table_bytes();
         let values = tree.view.load().version.values.clone();
-        let collected = value_collection::collected(&values, plan.keyspace);
+        let parts = plan.parts(parts_at_most);
+        let mut collected = value_collection::collected(&values, plan.keyspace);
+        let tables = plan.tables().map(|table| &table.meta);
+        collected.extend(value_collection::joined(&values, tables, parts.len()));
         // They stay as long as the job has them.
         let reads = !collected.is_empty() || filter.is_some() || keyspace.settings.merge.is_some();
         let values = if reads { values } else { ValueFiles::default() };
         CompactionJob {
             plan: plan.clone(),
-            parts: SubcompactionQueue::new(plan.parts(parts_at_most)),
+            parts: SubcompactionQueue::new(parts),
             settings: keyspace.settings,
             merger: keyspace.settings.merge.map(|_| tree.merger(keyspace)),
             filter,

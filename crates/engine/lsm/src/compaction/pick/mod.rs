@@ -49,7 +49,7 @@ pub fn pick(
         return Some(plan);
     }
     pick_by_shape(keyspace, busy, sizes, around).or_else(|| {
-        let files = around.overdue_values.get(&keyspace.id).filter(|files| !files.is_empty())?;
+        let files = around.overdue_values.get(&keyspace.id)?;
         value_collection::pick(keyspace, files, busy, sizes)
     })
 }

@@ -28,7 +28,7 @@ mod unfinished;
 
 use crate::inspect::Inspector;
 use crate::inspect::repair::RepairReport;
-use crate::inspect::repair::set_aside;
+use crate::inspect::repair::{set_aside, values_first};
 use crate::inspect::salvage::{options_for, origin_for};
 use crate::inspect::sources::{Hidden, Merged, Source};
 use crate::manifest::invariants;
@@ -44,8 +44,8 @@ use crate::recovery::replay;
 use crate::recovery::unlisted_files::quarantine;
 use crate::user_keys::KeyFormat;
 use crate::version::{
-    KeyspaceVersion, TableMeta, ValueFileMeta, parse_table_file_name, table_file_name,
-    value_file_name,
+    KeyspaceVersion, TableMeta, ValueFileMeta, describe_value_file, parse_data_file_name,
+    table_file_name, value_file_name,
 };
 use esker_base::{
     EntryCursor, Error, FragmentedTombstones, KeyspaceId, Kind, RangeTombstone, Result, Seqno,
@@ -53,7 +53,6 @@ use esker_base::{
 };
 use esker_table::Origin;
 use gathered::{Found, Gathered, Part};
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -83,12 +82,11 @@ impl Inspector {
         let first_file = self.next_file_seen()?.max(gathered.next_file);
         let prepared = self.prepare_rebuilt(&mut gathered, identity, first_file);
         let (manifest, needed) = prepared.inspect_err(|_| self.remove_new_tables(first_file))?;
-        let mut tables = self.storage.list()?;
-        tables
-            .retain(|name| parse_table_file_name(name).is_some_and(|file| !needed.contains(&file)));
-        tables.sort();
+        let mut unneeded = self.storage.list()?;
+        unneeded.retain(|name| parse_data_file_name(name).is_some() && !needed.contains(name));
+        unneeded.sort();
         let mut repaired = gathered.repaired;
-        repaired.set_aside.extend(set_aside(&*self.storage, tables)?);
+        repaired.set_aside.extend(set_aside(&*self.storage, values_first(unneeded))?);
         if self.pool.is_none() {
             let logs = gathered.logs_aside;
             repaired.set_aside.extend(set_aside(&*self.log_storage, logs)?);
@@ -104,13 +102,13 @@ impl Inspector {
     }
 
     /// Writes all that is new: tables from `first_file` on, copies of logs, and the manifest. Returns the
-    /// manifest and the table files that it lists.
+    /// manifest and the files with tables or values that it lists.
     fn prepare_rebuilt(
         &self,
         gathered: &mut Gathered,
         identity: u64,
         first_file: u64,
-    ) -> Result<(PreparedManifest, BTreeSet<u64>)> {
+    ) -> Result<(PreparedManifest, BTreeSet<String>)> {
         let mut id = first_file;
         let numbered = VersionChange::Numbered { edits: gathered.edits + 1, first_file };
         // New databases map keys.
@@ -139,8 +137,7 @@ impl Inspector {
             // Not the edit to come: if this repair is interrupted, no table may name an edit that never was.
             let origin = origin_for(&version, keys, identity, gathered.edits);
             let runs = self.runs_of(part, &gathered.damaged, &version, &origin, &mut id)?;
-            let tables = runs.iter().flatten();
-            for meta in self.value_files_of(tables)? {
+            for meta in self.value_files_of(runs.iter().flatten(), &mut gathered.repaired)? {
                 changes.push(VersionChange::AddValueFile { keyspace, meta });
             }
             for (run, tables) in runs.into_iter().enumerate() {
@@ -164,29 +161,35 @@ impl Inspector {
         self.mend_pool()?;
         let snapshot = state.snapshot();
         let manifest = PreparedManifest::write(&*self.storage, next_file, identity, &snapshot)?;
-        Ok((manifest, state.files()))
+        Ok((manifest, state.file_names().into_iter().collect()))
     }
 
-    /// The value files that tables refer to. One that is missing fails the reads of its values.
+    /// The value files that tables refer to, with all that is in them. One that is missing fails the reads of
+    /// its values.
     fn value_files_of<'a>(
         &self,
         tables: impl Iterator<Item = &'a TableMeta>,
+        repaired: &mut RepairReport,
     ) -> Result<Vec<ValueFileMeta>> {
-        let mut files: BTreeMap<u64, ValueFileMeta> = BTreeMap::new();
+        let mut live: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for of in tables.flat_map(|meta| &meta.value_files) {
-            let meta = match files.entry(of.file) {
-                Entry::Occupied(found) => found.into_mut(),
-                Entry::Vacant(vacant) => {
-                    let name = value_file_name(of.file);
-                    let there = self.storage.exists(&name)?;
-                    let bytes = if there { self.storage.open(&name)?.len()? } else { 0 };
-                    vacant.insert(ValueFileMeta::new(of.file, bytes))
+            let (values, bytes) = live.entry(of.file).or_default();
+            (*values, *bytes) = (*values + of.values, *bytes + of.bytes);
+        }
+        let describe = |(file, (values, bytes))| {
+            let name = value_file_name(file);
+            let meta = match self.storage.exists(&name)? {
+                true => describe_value_file(&*self.storage, file)?,
+                false => {
+                    repaired.rebuilt.push(format!("{name} is missing, with {values} values"));
+                    ValueFileMeta::new(file, 0)
                 }
             };
-            meta.values += of.values;
-            meta.value_bytes += of.bytes;
-        }
-        Ok(files.into_values().collect())
+            // If it was cut off, it has fewer than tables refer to.
+            let (values, value_bytes) = (meta.values.max(values), meta.value_bytes.max(bytes));
+            Ok(ValueFileMeta { values, value_bytes, ..meta })
+        };
+        live.into_iter().map(describe).collect()
     }
 
     /// The keyspace's tables in runs, the oldest first.

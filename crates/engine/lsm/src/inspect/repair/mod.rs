@@ -18,8 +18,9 @@
 //! 1. The repair writes new tables and copies of logs, and makes durable what it keeps of the logs.
 //! 2. It makes a new manifest durable that lists none of the damaged files. If any of this fails,
 //!    for example on a full disk, it removes the new tables, and the database is as before.
-//! 3. It renames damaged tables and logs to `NAME.damaged`. In a pool there is nothing to rename:
-//!    an extent that the manifest does not list is free at the next open.
+//! 3. It renames damaged tables and logs to `NAME.damaged`, and the value files that only damaged
+//!    tables refer to. In a pool there is nothing to rename: an extent that the manifest does not
+//!    list is free at the next open.
 //! 4. It points `CURRENT` at the new manifest, and renames manifests that it dropped.
 //!
 //! If a repair is interrupted before step 3, no file has changed its name, and the next repair
@@ -44,7 +45,7 @@ use crate::recovery::replay::Rejected;
 use crate::recovery::unlisted_files::file_names::{DAMAGED, file_id_in};
 use crate::recovery::unlisted_files::quarantine;
 use crate::recovery::unlisted_files::{Fate, Known};
-use crate::version::{parse_table_file_name, parse_value_file_name};
+use crate::version::{ValueFiles, parse_table_file_name, parse_value_file_name, value_file_name};
 use esker_base::{Error, Result, Seqno};
 use esker_pmem::pool::PoolRepair;
 use esker_storage::Storage;
@@ -283,8 +284,9 @@ impl Inspector {
     }
 
     fn carry_out(&self, decision: Decision, identity: u64) -> Result<RepairReport> {
-        let Decision { state, aside, logs_aside, rewrites, unsettled, rejected, mut repaired } =
+        let Decision { state, mut aside, logs_aside, rewrites, unsettled, rejected, mut repaired } =
             decision;
+        let values_before = state.version.values.clone();
         let first_file = state.next_file.max(self.next_file_seen()?);
         // All that needs space. If it fails, nothing has changed.
         let prepare = || {
@@ -295,15 +297,16 @@ impl Inspector {
                 self.log_places().make_durable(epoch, end)?;
             }
             self.mend_pool()?;
+            aside.extend(dropped_value_files(&values_before, &state.version.values));
             PreparedManifest::write(&*self.storage, id, identity, &state.snapshot())
         };
         let manifest = prepare().inspect_err(|_| self.remove_new_tables(first_file))?;
         // What follows the database over a network may have what is dropped here.
         lineage::forget(&*self.storage)?;
         // If this is interrupted, the next repair finds the prepared manifest.
-        let (manifests, tables): (Vec<_>, Vec<_>) =
+        let (manifests, data): (Vec<_>, Vec<_>) =
             aside.into_iter().partition(|name| parse_manifest_file_name(name).is_some());
-        repaired.set_aside.extend(set_aside(&*self.storage, tables)?);
+        repaired.set_aside.extend(set_aside(&*self.storage, values_first(data))?);
         repaired.set_aside.extend(set_aside(&*self.log_storage, logs_aside)?);
         manifest.install(&*self.storage)?;
         repaired.set_aside.extend(set_aside(&*self.storage, manifests)?);
@@ -352,6 +355,19 @@ impl Inspector {
         }
         Ok(next)
     }
+}
+
+/// The value files that no table refers to any more: what is set aside may.
+fn dropped_value_files(before: &ValueFiles, now: &ValueFiles) -> Vec<String> {
+    let dropped = before.iter().filter(|listed| now.get(listed.meta.file).is_none());
+    dropped.map(|listed| value_file_name(listed.meta.file)).collect()
+}
+
+/// Names of files, those of value files first: the next open removes a value file if no table that refers to
+/// it has its name any more.
+pub(super) fn values_first(mut names: Vec<String>) -> Vec<String> {
+    names.sort_by_key(|name| parse_value_file_name(name).is_none());
+    names
 }
 
 /// Renames those of the files that are there. Gives their old names.

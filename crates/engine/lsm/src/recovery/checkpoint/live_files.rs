@@ -8,10 +8,10 @@ use crate::engine::Engine;
 use crate::manifest::manifest_file::{CURRENT, read_current};
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
-use crate::version::{TableId, parse_value_file_name, table_file_name};
-use esker_base::{Error, Result, Seqno};
+use crate::version::{ListedValueFile, TableId, TableMeta, parse_value_file_name, table_file_name};
+use esker_base::{EntryCursor, Error, Kind, Result, Seqno, ValuePlace};
 use esker_storage::{Encryption, MemoryStorage, PosixStorage, ReadableFile, Storage};
-use esker_table::{BlockCache, Table};
+use esker_table::{BlockCache, ReadPurpose, Table};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -96,8 +96,8 @@ impl LiveFiles {
         self.state.version.flushed_through
     }
 
-    /// Returns the names of the files that hold tables or values. A file never changes, and no other file of the
-    /// database ever has its name.
+    /// Returns the names of the files that hold tables or values. A file never changes. No other file of the
+    /// database ever has its name, unless an earlier copy of the directory is brought back.
     pub fn tables(&self) -> Vec<String> {
         self.state.file_names()
     }
@@ -120,30 +120,59 @@ impl LiveFiles {
     }
 
     /// Reads the tables or the values in the file `name`, and checks every checksum and the order of keys.
+    /// Damage of values that no table refers to does not count.
     ///
     /// # Errors
     /// [`Error::Corruption`] for the first damage, [`Error::Io`] if the file cannot be read.
     pub fn verify(&self, name: &str) -> Result<()> {
-        if parse_value_file_name(name).is_some() {
-            return self.state.version.values.verify(name);
+        if let Some(file) = parse_value_file_name(name) {
+            let listed = self.state.version.values.get(file);
+            return listed.map_or(Ok(()), |listed| self.verify_values(listed));
         }
         let mut first = Ok(());
-        let keyspaces = self.state.version.keyspaces.values();
-        for (_, _, table) in keyspaces.flat_map(|keyspace| keyspace.tables()) {
-            let TableId { file, offset } = table.meta.id;
-            if table_file_name(file) != name {
-                continue;
-            }
-            let (readable, cache) = (self.storage.open(name)?, Arc::new(BlockCache::new(0)));
-            let opened = Table::open(readable, file, offset, table.meta.bytes, cache)?;
-            let opened = opened.ingested_at(table.meta.global_seqno)?;
-            opened.verify(&mut |error| {
+        for meta in self.table_metas().filter(|meta| table_file_name(meta.id.file) == name) {
+            self.table(meta)?.verify(&mut |error| {
                 if first.is_ok() {
                     first = Err(error);
                 }
             });
         }
         first
+    }
+
+    /// Checks a value file from front to back, as its heads say. If there is damage, checks the places that
+    /// tables refer to: a repair drops a damaged value and keeps its file.
+    fn verify_values(&self, listed: &ListedValueFile) -> Result<()> {
+        match listed.file.verify() {
+            Err(error) if error.is_corruption() => {}
+            verified => return verified,
+        }
+        let file = listed.meta.file;
+        let refers = |meta: &&TableMeta| meta.value_files.iter().any(|of| of.file == file);
+        for meta in self.table_metas().filter(refers) {
+            let table = Arc::new(self.table(meta)?);
+            let mut cursor = table.cursor(ReadPurpose::Compaction);
+            cursor.seek_first()?;
+            while cursor.valid() {
+                let place = ValuePlace::decode(cursor.value());
+                let place = place.filter(|it| cursor.kind() == Kind::Separated && it.file == file);
+                place.map_or(Ok(()), |place| listed.file.check(&place))?;
+                cursor.next()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn table_metas(&self) -> impl Iterator<Item = &TableMeta> {
+        let keyspaces = self.state.version.keyspaces.values();
+        keyspaces.flat_map(|keyspace| keyspace.tables()).map(|(_, _, table)| &table.meta)
+    }
+
+    fn table(&self, meta: &TableMeta) -> Result<Table> {
+        let TableId { file, offset } = meta.id;
+        let readable = self.storage.open(&table_file_name(file))?;
+        let table = Table::open(readable, file, offset, meta.bytes, Arc::new(BlockCache::new(0)))?;
+        table.ingested_at(meta.global_seqno)
     }
 }
 

@@ -285,7 +285,10 @@ fn dispose(
     set_aside: impl Fn(&dyn Storage, &str) -> Result<String>,
 ) -> Vec<String> {
     let mut moved = Vec::new();
-    for (name, fate) in strays {
+    // Value files first. If this is interrupted, the next open removes those whose table it has renamed.
+    let (values, others): (Vec<_>, Vec<_>) =
+        strays.into_iter().partition(|(name, _)| parse_value_file_name(name).is_some());
+    for (name, fate) in values.into_iter().chain(others) {
         if fate == Fate::Remove {
             let _ = storage.remove(&name);
         } else {

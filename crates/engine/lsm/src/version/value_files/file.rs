@@ -1,0 +1,210 @@
+//! One value file: its reader, and why compaction leaves it alone.
+
+use super::format::{
+    HEAD_BYTES_MAX, HEADER_BYTES, ValueFileMeta, place_of, value_checksum, value_file_header,
+    value_file_name,
+};
+use esker_base::{Error, Result, ValuePlace};
+use esker_storage::{ReadableFile, Storage};
+use esker_table::{Compression, decompress};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A value file. It is removed when no version has it any more and its last reader is gone.
+pub struct ValueFile {
+    id: u64,
+    /// Its length in the manifest.
+    bytes: u64,
+    storage: Arc<dyn Storage>,
+    obsolete: AtomicBool,
+    /// Set once a read found damage: no compaction collects the file then.
+    damaged: AtomicBool,
+    /// Set once a compaction could not read it for another reason. Tried again later.
+    unreadable: AtomicBool,
+    reader: OnceLock<Arc<dyn ReadableFile>>,
+}
+
+impl std::fmt::Debug for ValueFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ValueFile({})", self.path())
+    }
+}
+
+impl ValueFile {
+    /// The file of `storage` that `meta` describes.
+    pub(crate) fn new(storage: Arc<dyn Storage>, meta: &ValueFileMeta) -> Arc<Self> {
+        let (id, bytes) = (meta.file, meta.bytes);
+        let (obsolete, damaged, unreadable, reader) = Default::default();
+        Arc::new(ValueFile { id, bytes, storage, obsolete, damaged, unreadable, reader })
+    }
+
+    /// Says that no version has the file any more: it is removed with its last reader.
+    pub(crate) fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    fn path(&self) -> String {
+        self.storage.path_of(&value_file_name(self.id))
+    }
+
+    fn damage_at(&self, offset: u64, what: &str) -> Error {
+        Error::corruption(self.path(), offset, what)
+    }
+
+    /// The reader of the file, opened now if it was not yet.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if the file is missing, [`Error::Io`] if it cannot be opened.
+    pub(crate) fn reader(&self) -> Result<&Arc<dyn ReadableFile>> {
+        if let Some(reader) = self.reader.get() {
+            return Ok(reader);
+        }
+        let name = value_file_name(self.id);
+        let opened = match self.storage.open_for_caching(&name) {
+            Err(_) if !self.storage.exists(&name)? => {
+                return Err(self.damage_at(0, "the value file is missing"));
+            }
+            opened => opened?,
+        };
+        Ok(self.reader.get_or_init(|| opened))
+    }
+
+    /// Whether compactions may collect the file: no read found damage or failed.
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.damaged.load(Ordering::Relaxed) && !self.unreadable.load(Ordering::Relaxed)
+    }
+
+    /// Whether a compaction could not read the file and may another time.
+    pub(crate) fn may_recover(&self) -> bool {
+        self.unreadable.load(Ordering::Relaxed)
+    }
+
+    /// Says that a compaction could not read the file. [`Error::Closed`] is no failure.
+    pub(crate) fn mark_unreadable(&self, error: &Error) {
+        if !error.is_corruption() && !matches!(error, Error::Closed) {
+            self.unreadable.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets compactions try the file again, unless it is damaged.
+    pub(crate) fn retry(&self) {
+        self.unreadable.store(false, Ordering::Relaxed);
+    }
+
+    /// Reads the value at `place` of the file.
+    pub(crate) fn read(&self, place: &ValuePlace) -> Result<Vec<u8>> {
+        self.read_value(place).inspect_err(|error| {
+            if error.is_corruption() {
+                self.damaged.store(true, Ordering::Relaxed);
+            }
+        })
+    }
+
+    fn read_value(&self, place: &ValuePlace) -> Result<Vec<u8>> {
+        let stored = self.read_stored(place)?;
+        let value = match Compression::from_u8(place.compression) {
+            Some(Compression::None) => Some(stored),
+            Some(method) => decompress(method, &stored).map(|value| value.to_vec()),
+            None => None,
+        };
+        let value = value.filter(|value| value.len() as u64 == place.value_bytes);
+        value.ok_or_else(|| self.damage_at(place.offset, "a value cannot be decompressed"))
+    }
+
+    /// Reads the bytes at `place` of the file, as they are stored, and checks them.
+    fn read_stored(&self, place: &ValuePlace) -> Result<Vec<u8>> {
+        let damaged = |what: &str| self.damage_at(place.offset, what);
+        let reader = self.reader().map_err(|error| match error.is_corruption() {
+            true => damaged("the value file is missing"),
+            false => error,
+        })?;
+        let bytes = usize::try_from(place.bytes).map_err(|_| damaged("a value is too long"))?;
+        let end = place.offset.saturating_add(place.bytes);
+        // The system is asked only if the manifest does not know: a call for each read would cost.
+        if end > self.bytes && end > reader.len()? {
+            return Err(damaged("the value file ends before a value does"));
+        }
+        let mut stored = vec![0; bytes];
+        reader.read_exact_at(place.offset, &mut stored)?;
+        let ValuePlace { offset, compression, checksum, .. } = *place;
+        match value_checksum(self.id, offset, compression, &stored) == checksum {
+            true => Ok(stored),
+            false => Err(damaged("a value fails its checksum")),
+        }
+    }
+
+    /// Checks the bytes at `place` of the file.
+    pub(crate) fn check(&self, place: &ValuePlace) -> Result<()> {
+        self.read_stored(place).map(|_| ())
+    }
+
+    /// Checks the whole file: also what no table refers to.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] for the first damage, [`Error::Io`] if the file cannot be read.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let reader = self.reader()?;
+        if reader.len()? < self.bytes {
+            return Err(self.damage_at(self.bytes, "the value file ends before"));
+        }
+        let mut header = [0; HEADER_BYTES];
+        reader.read_exact_at(0, &mut header)?;
+        if header != value_file_header(self.id) {
+            return Err(self.damage_at(0, "it does not begin as a value file"));
+        }
+        match walk((self.id, self.bytes), &**reader, |place| self.check(place))? {
+            None => Ok(()),
+            Some(at) => Err(self.damage_at(at, "the head of a value is damaged")),
+        }
+    }
+}
+
+impl Drop for ValueFile {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut() {
+            // First: a file that has a reader is kept open for it.
+            drop(self.reader.take());
+            // A file that cannot be removed now is found unused, and removed, at the next open.
+            let _ = self.storage.remove(&value_file_name(self.id));
+        }
+    }
+}
+
+/// The description of the file `id` of `storage`, from the heads of its values.
+///
+/// # Errors
+/// [`Error::Io`] if the file cannot be read.
+pub(crate) fn describe_value_file(storage: &dyn Storage, id: u64) -> Result<ValueFileMeta> {
+    let reader = storage.open(&value_file_name(id))?;
+    let bytes = reader.len()?;
+    let mut meta = ValueFileMeta::new(id, bytes);
+    let damaged_at = walk((id, bytes), &*reader, |place| {
+        meta.values += 1;
+        meta.value_bytes += place.bytes;
+        Ok(())
+    })?;
+    // Behind a damaged head, all bytes count: what is not live of them is obsolete.
+    meta.value_bytes += damaged_at.map_or(0, |at| bytes - at);
+    Ok(meta)
+}
+
+/// Passes the place of each value in the first `bytes` bytes of a file to `each`, as the heads say. Returns the offset
+/// of a head that cannot be, if there is one.
+fn walk(
+    (id, bytes): (u64, u64),
+    reader: &dyn ReadableFile,
+    mut each: impl FnMut(&ValuePlace) -> Result<()>,
+) -> Result<Option<u64>> {
+    let mut at = HEADER_BYTES as u64;
+    while at < bytes {
+        let mut head = [0; HEAD_BYTES_MAX];
+        let head = &mut head[..(HEAD_BYTES_MAX as u64).min(bytes - at) as usize];
+        reader.read_exact_at(at, head)?;
+        let place = place_of(id, at, head);
+        let fits = |place: &ValuePlace| place.offset.saturating_add(place.bytes) <= bytes;
+        let Some(place) = place.filter(fits) else { return Ok(Some(at)) };
+        each(&place)?;
+        at = place.offset + place.bytes;
+    }
+    Ok(None)
+}
