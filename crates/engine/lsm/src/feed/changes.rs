@@ -219,9 +219,17 @@ impl Changes {
     /// Reads the next batch from the chunk. `None`: the chunk is empty.
     fn read_batch(&mut self) -> Result<Option<ChangeBatch>> {
         while let Some(chunk) = &mut self.chunk {
-            let Some(frame) = chunk.next_frame(self.read_next)? else {
-                self.chunk = None;
-                break;
+            let frame = match chunk.next_frame(self.read_next) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => {
+                    self.chunk = None;
+                    break;
+                }
+                Err(_) if chunk.is_gone(&self.engine) => {
+                    let consumer = self.consumer.as_deref();
+                    return Err(frames::gone(&self.engine, consumer, self.read_next));
+                }
+                Err(error) => return Err(error),
             };
             self.read_next = frame.first_seqno + u64::from(frame.count);
             let bytes = chunk.bytes.clone();
@@ -320,5 +328,40 @@ impl std::fmt::Debug for Changes {
             .field("next_seqno", &next)
             .field("consumer", consumer)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Env, Settings};
+    use esker_storage::MemoryStorage;
+
+    /// The file was used again while a chunk was copied.
+    #[test]
+    fn a_torn_chunk_of_a_log_that_is_gone_is_gone_and_of_one_that_is_kept_is_damage() {
+        let env = Env::over(Arc::new(MemoryStorage::new()));
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let consumer = db.change_consumer("c", 1 << 30).unwrap();
+        (0..9_u8).for_each(|key| db.default_keyspace().put([key], "value").unwrap());
+        db.flush().unwrap();
+        let torn = || {
+            let mut changes = db.changes(1).unwrap();
+            changes.try_next().unwrap().unwrap();
+            let bytes = &mut changes.chunk.as_mut().unwrap().bytes;
+            *Arc::make_mut(bytes).last_mut().unwrap() ^= 1;
+            changes
+        };
+        let error = first_error(torn());
+        assert!(matches!(error, Error::Corruption { .. }), "{error}");
+        let torn = torn();
+        consumer.acknowledge(9).unwrap();
+        let error = first_error(torn);
+        let Error::Changes(error) = error else { panic!("{error}") };
+        assert!(matches!(*error, ChangesError::Gone { wanted: 9, .. }), "{error}");
+    }
+
+    fn first_error(mut changes: Changes) -> Error {
+        (0..20).find_map(|_| changes.try_next().err()).expect("the chunk is torn")
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Chunk {
     pub(super) next_seqno: Seqno,
     /// For messages: the file, and where in it the chunk starts.
     place: (String, u64),
+    /// The epoch of the kept log that it was read from. `None`: it was copied from a MemTable.
+    kept: Option<u32>,
 }
 
 /// A frame that was read from a chunk.
@@ -55,6 +57,11 @@ impl Chunk {
         self.at += info.bytes as usize;
         let (first_seqno, count, continues) = (info.first_seqno, info.count, info.continues);
         Ok(Some(Frame { first_seqno, count, continues, entries }))
+    }
+
+    /// Whether its log is not kept any more. Then its file was perhaps used again while it was read.
+    pub(super) fn is_gone(&self, engine: &Engine) -> bool {
+        self.kept.is_some_and(|epoch| is_released(engine, epoch))
     }
 
     /// The frames from the seqno `from` on, with which a batch starts, as a piece of the log of `epoch`. `None` if all are before it.
@@ -203,9 +210,7 @@ impl Source {
     pub(super) fn is_gone(&self, engine: &Engine) -> bool {
         match self {
             Source::Memory { .. } => false,
-            Source::File { epoch, .. } => {
-                !engine.tree.installer.feed(|feed| feed.kept.contains_key(epoch))
-            }
+            Source::File { epoch, .. } => is_released(engine, *epoch),
         }
     }
 
@@ -294,7 +299,7 @@ impl InMemory {
         }
         self.offset += end as u64;
         let bytes = Arc::new(rest[..end].to_vec());
-        Ok((Chunk { bytes, at: 0, header, next_seqno, place }, skipped))
+        Ok((Chunk { bytes, at: 0, header, next_seqno, place, kept: None }, skipped))
     }
 }
 
@@ -321,9 +326,13 @@ impl InFile {
         }
         bytes.truncate(end);
         self.offset += end as u64;
-        let (bytes, header) = (Arc::new(bytes), self.header);
-        Ok((Chunk { bytes, at: 0, header, next_seqno, place }, 0))
+        let (bytes, header, kept) = (Arc::new(bytes), self.header, Some(self.epoch));
+        Ok((Chunk { bytes, at: 0, header, next_seqno, place, kept }, 0))
     }
+}
+
+fn is_released(engine: &Engine, epoch: u32) -> bool {
+    !engine.tree.installer.feed(|feed| feed.kept.contains_key(&epoch))
 }
 
 /// Fails if another process writes the database and this one follows it.

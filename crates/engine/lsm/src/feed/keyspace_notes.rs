@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::manifest::feed_changes::{FeedChange, KeyspaceEvent};
+use crate::manifest::feed_state::names_engine_entries;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use std::cell::{Cell, RefCell};
@@ -19,12 +20,12 @@ impl<'a> KeyspaceNotes<'a> {
         KeyspaceNotes { engine, events: RefCell::default(), announced: Cell::default() }
     }
 
-    /// Adds its events to `edit`, which is planned on `state`, if there are consumers.
+    /// Adds its events to `edit`, which is planned on `state`: all if there are consumers.
     pub(crate) fn add_to(&self, state: &ManifestState, mut edit: VersionEdit) -> VersionEdit {
         // No write to a keyspace that is created now is visible, and all that were acknowledged before a drop are.
         let (at, announced) = self.engine.history.announce(|| self.engine.commit.visible());
         self.announced.set(Some(announced));
-        let at = state.feed.events.last().map_or(at, |last| last.at.max(at));
+        let at = state.feed.events.back().map_or(at, |last| last.at.max(at));
         let mut events = self.events.borrow_mut();
         for change in &edit.changes {
             let (keyspace, name, created) = match change {
@@ -39,10 +40,10 @@ impl<'a> KeyspaceNotes<'a> {
             };
             events.push(KeyspaceEvent { at, keyspace, name, created });
         }
-        if !state.feed.consumers.is_empty() {
-            let changes = events.iter().cloned().map(FeedChange::Keyspace);
-            edit.changes.extend(changes.map(VersionChange::Feed));
-        }
+        let has_consumers = !state.feed.consumers.is_empty();
+        let durable = events.iter().filter(|event| has_consumers || names_engine_entries(event));
+        let changes = durable.cloned().map(FeedChange::Keyspace).map(VersionChange::Feed);
+        edit.changes.extend(changes);
         edit
     }
 

@@ -166,8 +166,23 @@ impl Reading {
 pub(crate) fn may_pass(error: &Error) -> bool {
     let is_replaced = |error: &ChangesError| matches!(error, ChangesError::Replaced { .. });
     match error {
-        Error::NewerVersion { .. } | Error::Closed => false,
+        // A list of keys does not change.
+        Error::NewerVersion { .. } | Error::Closed | Error::Encryption(_) => false,
         Error::Changes(error) => !is_replaced(error),
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::EncryptionError;
+
+    /// A rotation of keys would otherwise make each call wait for all of its tries.
+    #[test]
+    fn a_key_that_is_not_given_is_not_tried_again() {
+        let (file, key, given) = ("MANIFEST-7".into(), "1f".into(), "2e".into());
+        assert!(!may_pass(&EncryptionError::UnknownKey { file, key, given }.into()));
+        assert!(may_pass(&Error::corruption("MANIFEST-7", 0, "it is being replaced")));
     }
 }

@@ -44,7 +44,7 @@ impl Noted {
 impl KeyspaceHistory {
     /// The history of a database that was just opened, whose last write is `last_seqno`.
     pub(crate) fn new(feed: &FeedState, last_seqno: Seqno) -> Self {
-        let events: VecDeque<_> = feed.events.iter().cloned().collect();
+        let events: VecDeque<_> = feed.events.iter().map(|event| (**event).clone()).collect();
         let count = AtomicU64::new(events.len() as u64);
         let known_from = feed.history_from().unwrap_or(last_seqno);
         let noted =

@@ -1,7 +1,7 @@
 //! What the manifest says for change feeds: flushed logs that are kept, the consumers that need them,
 //! and when keyspaces were created and dropped. Only databases with consumers have any of it.
 
-use super::settings_code::{read_settings_property, settings_property};
+use super::settings_code::{aging_settings_property, read_settings_property};
 use super::table_code::take_seqno;
 use super::version_edit::LogEnd;
 use crate::options::settings::KeyspaceSettings;
@@ -108,7 +108,7 @@ impl FeedChange {
                 put_varint64(out, *at);
                 put_varint64(out, u64::from(keyspace.0));
                 put_bytes(out, name.as_bytes());
-                let settings = created.map(|it| settings_property(&it, KeyFormat::Mapped));
+                let settings = created.map(|it| aging_settings_property(&it, KeyFormat::Mapped));
                 put_bytes(out, &settings.unwrap_or_default());
             }
         }
@@ -195,6 +195,19 @@ pub(crate) mod tests {
     fn a_manifest_with_consumers_is_read_for_ever() {
         let edit = VersionEdit::of(sample_changes().into_iter().map(VersionChange::Feed));
         reads("version_1_consumers", &edit, Writer::Present);
+    }
+
+    /// With a time to live, which is behind the names, and with none of the names.
+    #[test]
+    fn a_manifest_with_the_creation_of_an_aging_keyspace_is_read_for_ever() {
+        let (at, keyspace, name) = (250, KeyspaceId(3), "sessions".into());
+        let created =
+            Some(KeyspaceSettings::default().ttl(std::time::Duration::from_millis(90_500)));
+        let event = KeyspaceEvent { at, keyspace, name, created };
+        let edit = VersionEdit::of([VersionChange::Feed(FeedChange::Keyspace(event))]);
+        let golden = b"\x1d\xfa\x01\x03\x08sessions\x0a\x01\x0a\x01\x0a\x01\x00\x00\x84\xc3\x05";
+        assert_eq!(edit.encode(), golden);
+        reads("version_1_aging_event", &edit, Writer::Present);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How settings of keyspaces, and the key format of a database, are encoded in manifests and tables.
 
+use super::version_edit::millis_of;
 use crate::fold::operators::OperatorName;
 use crate::options::settings::{KeyspaceSettings, Shape};
 use crate::options::space_policy::{Dedup, Ratio};
@@ -51,7 +52,21 @@ pub(crate) fn settings_property(settings: &KeyspaceSettings, keys: KeyFormat) ->
     out
 }
 
-/// Reads what [`settings_property`] wrote.
+/// What [`settings_property`] returns, with the time to live. Readers from before it stop before it.
+pub(super) fn aging_settings_property(settings: &KeyspaceSettings, keys: KeyFormat) -> Vec<u8> {
+    let mut out = settings_property(settings, keys);
+    if let Some(ttl) = settings.ttl {
+        // Both names are before it, empty or not.
+        if settings.compaction_filter.is_none() {
+            let lacks_merge = settings.merge.is_none();
+            (0..=u8::from(lacks_merge)).for_each(|_| put_name(None, &mut out));
+        }
+        put_varint64(&mut out, millis_of(ttl));
+    }
+    out
+}
+
+/// Reads what [`settings_property`] or [`aging_settings_property`] wrote.
 pub(crate) fn read_settings_property(mut bytes: &[u8]) -> Option<(KeyspaceSettings, KeyFormat)> {
     let (mut settings, keys) = (decode_settings(&mut bytes)?, take_key_format(&mut bytes)?);
     if !bytes.is_empty() {
@@ -59,6 +74,9 @@ pub(crate) fn read_settings_property(mut bytes: &[u8]) -> Option<(KeyspaceSettin
     }
     if !bytes.is_empty() {
         settings.compaction_filter = take_name(&mut bytes)?;
+    }
+    if !bytes.is_empty() {
+        settings.ttl = Some(Duration::from_millis(take_varint64(&mut bytes)?));
     }
     Some((settings, keys))
 }

@@ -1,7 +1,7 @@
 //! What does not come through the log.
 
 use crate::support::*;
-use esker_lsm::ChangeEvent;
+use esker_lsm::{ChangeEvent, KeyspaceSettings};
 
 fn events(db: &esker_lsm::Db, from: u64) -> Vec<ChangeEvent> {
     let mut changes = db.changes(from).unwrap();
@@ -90,4 +90,55 @@ fn entries_of_the_engine_itself_are_left_out() {
     let events = events(&db, from);
     let [ChangeEvent::Batch(batch)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((batch.changes().count(), batch.last_seqno() - batch.first_seqno() + 1), (1, 2));
+}
+
+/// Of a keyspace that is not there any more, only the record of its drop says whose it was. There is no consumer.
+#[test]
+fn entries_of_a_dropped_index_are_left_out_after_a_restart() {
+    let disk = disk();
+    let db = open(&disk);
+    let users = db.keyspace("users", Default::default()).unwrap();
+    let index = users.index("by_value", |_, value, keys| keys.add(value)).unwrap();
+    index.wait_ready().unwrap();
+    let from = last_seqno(&db) + 1;
+    users.put("a", "1").unwrap();
+    users.drop_index("by_value").unwrap();
+    users.put("b", "1").unwrap();
+    let crashed = disk.kill();
+    drop((index, users, db));
+    let db = open(&crashed);
+    let events = events(&db, from);
+    let changes = |event: &ChangeEvent| match event {
+        ChangeEvent::Batch(batch) => batch.changes().count(),
+        _ => 0,
+    };
+    assert_eq!(events.iter().map(changes).sum::<usize>(), 2, "{events:?}");
+    assert!(last_seqno(&db) - from + 1 > 2, "the entry of the index is in the log");
+}
+
+#[test]
+fn a_created_keyspace_has_its_time_to_live_after_a_restart() {
+    let disk = disk();
+    let db = open(&disk);
+    let _consumer = db.change_consumer("c", 1 << 20).unwrap();
+    let filtered = KeyspaceSettings::default().compaction_filter("live");
+    let day = std::time::Duration::from_secs(86_400);
+    let plain = KeyspaceSettings::default();
+    let aging = [plain.ttl(day), filtered.ttl(day)];
+    let expected = [&[plain, filtered, filtered.merge("add_i64")], &aging[..]].concat();
+    for (number, settings) in expected.iter().enumerate() {
+        db.keyspace(&format!("k{number}"), *settings).unwrap();
+    }
+    let created = |db: &esker_lsm::Db| -> Vec<KeyspaceSettings> {
+        let of = |event| match event {
+            ChangeEvent::KeyspaceCreated { settings, .. } => settings,
+            other => panic!("{other:?}"),
+        };
+        let mut consumer = db.open_change_consumer("c").unwrap();
+        std::iter::from_fn(|| consumer.try_next().unwrap()).map(of).collect()
+    };
+    assert_eq!(created(&db), expected);
+    let crashed = disk.kill();
+    drop(db);
+    assert_eq!(created(&open(&crashed)), expected);
 }
