@@ -1,15 +1,20 @@
 //! `esker serve --followers`, `esker follow` and `esker promote`.
 
 use crate::Scratch;
-use crate::serving::Serving;
+use crate::serving::{Serving, get};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Where a node serves followers: its second line.
+/// Where a node serves followers of its namespace `number`: in a line of its start.
+fn followers_of(node: &mut Serving, number: u32) -> String {
+    let start = format!("followers of namespace {number} on ");
+    // One line more than there can be before it fails.
+    let line = (0..20).map(|_| node.line()).find(|line| line.starts_with(&start)).unwrap();
+    line[start.len()..].split(": ").next().unwrap().to_owned()
+}
+
 fn followers(node: &mut Serving) -> String {
-    let line = node.line();
-    let rest = line.strip_prefix("followers on ").unwrap_or_else(|| panic!("{line:?}"));
-    rest.split(": ").next().unwrap().to_owned()
+    followers_of(node, 1)
 }
 
 /// A process that is killed in the end.
@@ -84,4 +89,37 @@ fn a_wrong_secret_keeps_a_follower_out() {
     let mut lines = lines.map(Result::unwrap);
     assert!(lines.any(|line| line.contains("not connected: authentication failed")));
     node.stop();
+}
+
+/// Each database of a configuration has followers of its own, and the page of metrics shows them.
+#[test]
+fn a_configuration_says_where_followers_are_served() {
+    let scratch = Scratch::new();
+    let namespace = |path: &str| {
+        let place = format!("kind = \"lsm\"\ncreate = true\npath = \"{path}\"\n");
+        format!("[[namespace]]\n{place}followers = \"127.0.0.1:0\"\nfollowers_keep = \"64MiB\"\n")
+    };
+    let ram = "[[namespace]]\nkind = \"ram\"\nbytes = \"1MiB\"\n";
+    let node = "listen = \"127.0.0.1:0\"\nmetrics = \"127.0.0.1:0\"\n";
+    let text = format!("{node}{ram}{}{}", namespace("a"), namespace("b"));
+    let config = scratch.file("node.toml", text.as_bytes());
+    let mut node = Serving::run(&scratch, &["serve", "--config", &config]);
+    let metrics = node.line();
+    let metrics = metrics.split("//").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    for (number, copy) in [(2, "copy-a"), (3, "copy-b")] {
+        let address = followers_of(&mut node, number);
+        let place = ["store", "k", copy, "--namespace", &number.to_string()];
+        node.nvme(&scratch, &place, b"").expect("");
+        scratch.run(&["follow", &address, copy, "--once"]).expect_status(0);
+        scratch.run(&["get", copy, "k"]).expect(&format!("{copy}\n"));
+    }
+    let page = get(&metrics, "/metrics");
+    for number in [2, 3] {
+        let labels = format!("{{namespace=\"{number}\",kind=\"lsm\"}}");
+        assert!(page.contains(&format!("\nesker_node_namespace_followers{labels} ")), "{page}");
+    }
+    assert!(!page.contains("esker_node_namespace_followers{namespace=\"1\""), "{page}");
+    node.stop();
+    let consumers = scratch.run(&["consumers", "b"]).expect_status(0);
+    assert!(consumers.text().contains("of at most 64"), "{}", consumers.text());
 }

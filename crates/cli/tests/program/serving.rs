@@ -267,7 +267,7 @@ fn a_file_says_what_is_served_and_it_is_there_again_after_a_kill() {
     node.stop();
 }
 
-fn get(address: &str, path: &str) -> String {
+pub fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     let mut answer = String::new();

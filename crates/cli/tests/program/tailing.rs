@@ -106,3 +106,51 @@ fn changes_are_followed_until_an_interrupt() {
     assert!(killed.success() && tail.0.wait().unwrap().success());
     assert_eq!(lines.next(), None);
 }
+
+/// Each look opens the database anew. What comes between two of them is printed once, events without a batch after
+/// them included.
+#[test]
+fn a_followed_feed_loses_and_repeats_nothing() {
+    let scratch = Scratch::new();
+    let db = Db::open(scratch.path("db"), Settings::default()).unwrap();
+    // So the history of keyspaces is in the manifest.
+    let _consumer = db.change_consumer("c", 1 << 30).unwrap();
+    db.default_keyspace().put("a", "1").unwrap();
+    let mut command = scratch.command(&["tail", "db", "--follow"]);
+    let mut tail = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(tail.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().contains("\"key\":\"a\""));
+    // Each is printed in a look of its own, whose successor must pass over all that are printed.
+    for name in ["one", "two"] {
+        db.keyspace(name, Default::default()).unwrap();
+        let line = lines.next().unwrap();
+        assert!(line.contains("keyspace-created") && line.contains(name), "{line}");
+    }
+    db.default_keyspace().put("b", "1").unwrap();
+    assert!(lines.next().unwrap().contains("\"key\":\"b\""));
+    let users = db.open_keyspace("one").unwrap();
+    db.drop_keyspace(&users).unwrap();
+    assert!(lines.next().unwrap().contains("keyspace-dropped"));
+    db.default_keyspace().put("c", "1").unwrap();
+    assert!(lines.next().unwrap().contains("\"key\":\"c\""));
+}
+
+/// `--from` may name the next write: then events come before any batch.
+#[test]
+fn a_followed_feed_from_the_next_write_repeats_no_event() {
+    let scratch = Scratch::new();
+    let db = Db::open(scratch.path("db"), Settings::default()).unwrap();
+    let _consumer = db.change_consumer("c", 1 << 30).unwrap();
+    db.default_keyspace().put("a", "1").unwrap();
+    db.keyspace("one", Default::default()).unwrap();
+    let mut command = scratch.command(&["tail", "db", "--from", "2", "--follow"]);
+    let mut tail = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(tail.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    for name in ["one", "two", "three"] {
+        if name != "one" {
+            db.keyspace(name, Default::default()).unwrap();
+        }
+        let line = lines.next().unwrap();
+        assert!(line.contains("keyspace-created") && line.contains(name), "{line}");
+    }
+}

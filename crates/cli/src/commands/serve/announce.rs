@@ -6,6 +6,7 @@ use crate::output::stdout;
 use esker_nvme::Nqn;
 use esker_nvme::command::CommandSet;
 use esker_nvme::identify::{uuid, uuid_text};
+use esker_replication::Primary;
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,7 +15,6 @@ use std::net::SocketAddr;
 pub struct Addresses {
     pub node: SocketAddr,
     pub metrics: Option<SocketAddr>,
-    pub followers: Option<SocketAddr>,
 }
 
 /// The same as JSON.
@@ -26,31 +26,31 @@ pub fn facts(nqn: &Nqn, addresses: &Addresses, served: &[Served]) -> Json {
             "uuid": uuid_text(&uuid(&served.namespace.guid())),
             "what": served.what,
             "ready": served.namespace.is_ready(),
+            "followers": served.primary.as_ref().map(|primary| text(primary.address())),
         })
     });
     json!({
         "address": text(addresses.node),
         "subsystem": nqn.to_string(),
         "metrics": addresses.metrics.map(text),
-        "followers": addresses.followers.map(text),
         "namespaces": namespaces.collect::<Vec<_>>(),
     })
 }
 
 /// Says it.
 pub fn announce(nqn: &Nqn, addresses: &Addresses, served: &[Served]) -> Outcome {
-    let Addresses { node: address, metrics, followers } = *addresses;
+    let Addresses { node: address, metrics } = *addresses;
     let (ip, port) = (address.ip(), address.port());
     let mut out = stdout();
     writeln!(out, "listening on {address}, subsystem {nqn}")?;
     if let Some(metrics) = metrics {
         writeln!(out, "metrics on http://{metrics}/metrics, health on http://{metrics}/health")?;
     }
-    if let Some(followers) = followers {
-        writeln!(out, "followers on {followers}: esker follow {followers} DIRECTORY")?;
-    }
     for (number, served) in (1..).zip(served) {
         writeln!(out, "namespace {number}: {}", served.what)?;
+        if let Some(at) = served.primary.as_ref().map(Primary::address) {
+            writeln!(out, "followers of namespace {number} on {at}: esker follow {at} DIRECTORY")?;
+        }
     }
     let has_keys = |served: &Served| {
         let set = served.namespace.description().command_set();

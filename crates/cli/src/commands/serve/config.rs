@@ -58,6 +58,11 @@ pub enum Kind {
         /// The capacity to announce.
         #[serde(default = "capacity", deserialize_with = "size")]
         capacity: u64,
+        /// Where its followers are served.
+        followers: Option<SocketAddr>,
+        /// The most bytes of flushed logs to keep for each of them.
+        #[serde(default = "followers_keep", deserialize_with = "size")]
+        followers_keep: u64,
     },
     /// Keys in a hash store, in a file or on a device.
     Hash {
@@ -107,6 +112,10 @@ fn transfer_memory() -> usize {
 
 fn capacity() -> u64 {
     1 << 40
+}
+
+pub fn followers_keep() -> u64 {
+    1 << 30
 }
 
 /// A page: what file systems write at least.
@@ -170,6 +179,14 @@ impl Kind {
         }
     }
 
+    /// Where its followers are served, if they are, and the most bytes of flushed logs to keep for each.
+    pub fn followers(&self) -> Option<(SocketAddr, u64)> {
+        match self {
+            Kind::Lsm { followers, followers_keep, .. } => Some(((*followers)?, *followers_keep)),
+            Kind::Hash { .. } | Kind::Block { .. } | Kind::Ram { .. } => None,
+        }
+    }
+
     fn path_mut(&mut self) -> Option<&mut PathBuf> {
         match self {
             Kind::Lsm { path, .. } | Kind::Hash { path, .. } | Kind::Block { path, .. } => {
@@ -193,6 +210,22 @@ mod tests {
         assert!(
             matches!(&config.namespaces[0], Kind::Lsm { capacity, .. } if *capacity == 1 << 40)
         );
+        assert_eq!(config.namespaces[0].followers(), None);
+    }
+
+    #[test]
+    fn followers_are_of_a_database() {
+        let followers = "followers = \"127.0.0.1:4421\"\n";
+        let lsm = format!("[[namespace]]\nkind = \"lsm\"\npath = \"data\"\n{followers}");
+        let read = |text: &str| toml::from_str::<Config>(text);
+        let address = SocketAddr::from(([127, 0, 0, 1], 4421));
+        let keeps = format!("{lsm}followers_keep = \"2MiB\"\n");
+        for (text, keep) in [(&lsm, 1 << 30), (&keeps, 2 << 20)] {
+            let config = read(text).unwrap();
+            assert_eq!(config.namespaces[0].followers(), Some((address, keep)));
+        }
+        let ram = format!("[[namespace]]\nkind = \"ram\"\nbytes = \"1M\"\n{followers}");
+        assert!(read(&ram).is_err() && read(&format!("{followers}{lsm}")).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use esker::stats::{DramTableStats, prometheus};
 use esker::{Db, Stats};
 use esker_base::{Clock, Error};
 use esker_node::HashFigures;
+use esker_replication::{FollowerInfo, Primary};
 use esker_target::{Description, NamespaceHealth, Target};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -194,6 +195,7 @@ fn page(target: &Target, served: &[Served]) -> String {
         let of = |served: &Served| Some(value(&served.db.as_ref()?.dram_table()) as f64);
         add_figure(&mut page, (name, kind), served, of);
     }
+    add_followers(&mut page, served);
     let databases = (1..)
         .zip(served)
         .filter_map(|(number, served)| Some((number.to_string(), served.db.as_ref()?.stats())));
@@ -202,6 +204,25 @@ fn page(target: &Target, served: &[Served]) -> String {
         page += &prometheus::page(databases.iter().map(|(name, stats)| (&name[..], stats)));
     }
     page
+}
+
+/// Adds the followers that are connected, and how many writes each is behind.
+fn add_followers(page: &mut String, served: &[Served]) {
+    let connected = |served: &Served| Some(served.primary.as_ref()?.followers().len() as f64);
+    add_figure(page, ("followers", "gauge"), served, connected);
+    let mut lines = String::new();
+    for (number, served) in (1..).zip(served) {
+        let followers = served.primary.as_ref().map(Primary::followers).unwrap_or_default();
+        for FollowerInfo { name, behind, .. } in followers {
+            let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+            let labels = format!("namespace=\"{number}\",kind=\"lsm\",follower=\"{name}\"");
+            let _ =
+                writeln!(lines, "esker_node_namespace_follower_behind_writes{{{labels}}} {behind}");
+        }
+    }
+    if !lines.is_empty() {
+        let _ = write!(page, "# TYPE esker_node_namespace_follower_behind_writes gauge\n{lines}");
+    }
 }
 
 /// Adds a figure of the namespaces that have it, by its name and its kind.
@@ -364,7 +385,13 @@ mod tests {
     fn a_database_tells_what_its_read_table_does() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
-        let (target, served, _metrics) = node(Kind::Lsm { path, create: true, capacity: 1 << 30 });
+        let (target, served, _metrics) = node(Kind::Lsm {
+            path,
+            create: true,
+            capacity: 1 << 30,
+            followers: None,
+            followers_keep: 1 << 30,
+        });
         let db = served[0].db.as_ref().unwrap();
         let keys = db.default_keyspace();
         let figure = |name: &str| -> u64 {

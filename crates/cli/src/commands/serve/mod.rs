@@ -80,7 +80,7 @@ pub struct Serve {
     /// `--features tls`.
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
-    /// Serve metrics and health over HTTP at this address
+    /// Serve metrics for Prometheus, those of the served stores included, and health over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
     /// Serve followers of the database at this address (`esker follow`), to the same hosts
@@ -95,7 +95,6 @@ impl Serve {
     pub fn run(self) -> Outcome {
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::io("listen to", "signals", error))?;
-        let (followers, keep) = (self.followers, self.followers_keep as u64);
         let config = self.config()?;
         let nqn = Nqn::new(&config.nqn).map_err(|error| Failure::Usage(error.to_string()))?;
         let access = match &config.hosts {
@@ -104,31 +103,23 @@ impl Serve {
         };
         let mut metrics = config.metrics.map(Metrics::listen).transpose()?;
         let opened = (1..).zip(&config.namespaces);
-        let served: Vec<Served> = opened
+        let mut served: Vec<Served> = opened
             .map(|(number, kind)| namespace::open_or_fail(kind, &nqn, number))
             .collect::<Outcome<_>>()?;
         check_any_is_ready(&served)?;
-        let primary = match (followers, served.first().and_then(|first| first.db.clone())) {
-            (Some(listen), Some(db)) => {
-                let settings = PrimarySettings::new(listen).access(access.clone());
-                let settings = settings.subsystem(nqn.clone()).bound_bytes(keep);
-                Some(Primary::start(db, settings)?)
-            }
-            _ => None,
-        };
+        for (kind, served) in config.namespaces.iter().zip(&mut served) {
+            serve_followers(kind, served, &nqn, &access)?;
+        }
         let target = start(&config, &nqn, &served, access)?;
         let metrics_address = metrics.as_ref().map(Metrics::address).transpose();
         let metrics_address =
             metrics_address.map_err(|error| Failure::io("ask for", "the metrics' port", error))?;
         let address = target.address();
-        let addresses = Addresses {
-            node: address,
-            metrics: metrics_address,
-            followers: primary.as_ref().map(Primary::address),
-        };
+        let addresses = Addresses { node: address, metrics: metrics_address };
         let is_open = |address: &SocketAddr| !address.ip().is_loopback();
-        if config.hosts.is_none() && (is_open(&address) || followers.as_ref().is_some_and(is_open))
-        {
+        let followers = served.iter().filter_map(|it| it.primary.as_ref());
+        let mut followers = followers.map(Primary::address);
+        if config.hosts.is_none() && (is_open(&address) || followers.any(|at| is_open(&at))) {
             tell(
                 "no access control: any host that reaches this address can read and write; limit access with --hosts, or \
                  with `hosts` in the configuration",
@@ -148,7 +139,7 @@ impl Serve {
         tell("finishing the requests in progress; Ctrl-C again ends at once");
         target.drain();
         // After the last write that was acknowledged: followers get it, too.
-        primary.into_iter().for_each(Primary::stop);
+        served.iter_mut().filter_map(|served| served.primary.take()).for_each(Primary::stop);
         close(served)
     }
 
@@ -157,7 +148,9 @@ impl Serve {
         let kind = match (self.config, self.db, self.memory) {
             (Some(file), ..) => return Config::read(&file),
             (None, Some(path), _) => {
-                Kind::Lsm { path, create: self.create, capacity: self.capacity as u64 }
+                let (create, capacity) = (self.create, self.capacity as u64);
+                let (followers, followers_keep) = (self.followers, self.followers_keep as u64);
+                Kind::Lsm { path, create, capacity, followers, followers_keep }
             }
             (None, None, bytes) => Kind::Ram { bytes: bytes.unwrap_or(0) as u64 },
         };
@@ -183,6 +176,16 @@ fn check_any_is_ready(served: &[Served]) -> Outcome {
         }
         _ => Ok(()),
     }
+}
+
+/// Serves followers of the database of a namespace, if they are asked for. One that could not be opened has none.
+fn serve_followers(kind: &Kind, served: &mut Served, nqn: &Nqn, access: &Access) -> Outcome {
+    if let (Some((listen, keep)), Some(db)) = (kind.followers(), served.db.clone()) {
+        let settings = PrimarySettings::new(listen).access(access.clone());
+        let settings = settings.subsystem(nqn.clone()).bound_bytes(keep);
+        served.primary = Some(Primary::start(db, settings)?);
+    }
+    Ok(())
 }
 
 /// Closes all namespaces, whichever of them fail, and reports the first failure.

@@ -11,6 +11,7 @@ use esker_hashstore::{CreateSettings, store_file};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
 use esker_nvme::command::CommandSet;
+use esker_replication::Primary;
 use esker_target::{DeviceBlocks, FailedNamespace, LongKeys, MemoryKeys, Namespace, OrderedKeys};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -38,6 +39,8 @@ pub struct Served {
     pub hash: Option<(Arc<HashKeys>, Duration)>,
     /// Closed at the end.
     pub db: Option<Db>,
+    /// Serves the followers of the database.
+    pub primary: Option<Primary>,
     /// Holds the device's lock.
     _device: Option<FileDevice>,
 }
@@ -69,6 +72,7 @@ fn failed(kind: &Kind, nqn: &Nqn, number: usize, why: String) -> Served {
         kind: word,
         hash: None,
         db: None,
+        primary: None,
         _device: None,
     }
 }
@@ -76,7 +80,7 @@ fn failed(kind: &Kind, nqn: &Nqn, number: usize, why: String) -> Served {
 /// Opens namespace `number` of the node `nqn`.
 pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
     match kind {
-        Kind::Lsm { path, create, capacity } => in_database(path, *create, nqn, *capacity),
+        Kind::Lsm { path, create, capacity, .. } => in_database(path, *create, nqn, *capacity),
         Kind::Hash { path, bytes, volatile_cache, long_keys } => {
             let mut served = in_hash_store(path, nqn, *bytes, *volatile_cache)?;
             if *long_keys {
@@ -92,7 +96,15 @@ pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
             let what = "keys in memory; nothing survives this process".to_owned();
             let guid = guid_in_memory(nqn, number);
             let namespace = Arc::new(MemoryKeys::new(guid, *bytes));
-            Ok(Served { namespace, kind: "ram", what, hash: None, db: None, _device: None })
+            Ok(Served {
+                namespace,
+                kind: "ram",
+                what,
+                hash: None,
+                db: None,
+                primary: None,
+                _device: None,
+            })
         }
     }
 }
@@ -117,7 +129,15 @@ fn in_database(path: &Path, create: bool, nqn: &Nqn, capacity: u64) -> Outcome<S
     let asked = db.clone();
     let namespace = Arc::new(keys.with_usage(Arc::new(move || asked.used_bytes())));
     let what = format!("keys; {}", promise(false));
-    Ok(Served { namespace, kind: "lsm", what, hash: None, db: Some(db), _device: None })
+    Ok(Served {
+        namespace,
+        kind: "lsm",
+        what,
+        hash: None,
+        db: Some(db),
+        primary: None,
+        _device: None,
+    })
 }
 
 fn in_hash_store(path: &Path, nqn: &Nqn, bytes: Option<u64>, has_cache: bool) -> Outcome<Served> {
@@ -135,7 +155,7 @@ fn in_hash_store(path: &Path, nqn: &Nqn, bytes: Option<u64>, has_cache: bool) ->
     let found = units::counted(keys.opened().keys, "key");
     let what = format!("a hash store with {found}, opened in {took:.1?}; {}", promise(has_cache));
     let (namespace, hash) = (keys.clone(), Some((keys, took)));
-    Ok(Served { namespace, kind: "hash", what, hash, db: None, _device: None })
+    Ok(Served { namespace, kind: "hash", what, hash, db: None, primary: None, _device: None })
 }
 
 fn on_device(
@@ -161,7 +181,15 @@ fn on_device(
     let namespace = Arc::new(DeviceBlocks::new(guid, file, size, block_bytes, has_cache)?);
     let size = units::bytes(size);
     let what = format!("{size} in blocks of {block_bytes} bytes; {}", promise(has_cache));
-    Ok(Served { namespace, kind: "block", what, hash: None, db: None, _device: Some(device) })
+    Ok(Served {
+        namespace,
+        kind: "block",
+        what,
+        hash: None,
+        db: None,
+        primary: None,
+        _device: Some(device),
+    })
 }
 
 /// What is there, to be served as blocks, unless it is a hash store: the first write would end that.
