@@ -18,6 +18,7 @@ use esker::backup::{
 };
 use esker::checkpoint::{self, Requested};
 use esker::env::{PosixStorage, Storage};
+use esker::follower::Lineage;
 use esker::inspect::Inspector;
 use esker_storage::Encryption;
 use serde_json::{Value as Json, json};
@@ -159,6 +160,7 @@ impl Backup {
         };
         let staging = made.map_err(failed)?;
         let copy = staging.path().join("checkpoint");
+        let lineage = self.lineage()?;
         match checkpoint::request(&db, &copy, is_wanted)? {
             Requested::Done => {}
             Requested::Abandoned => {
@@ -179,8 +181,20 @@ impl Backup {
             Some(encryption) => encryption.over(storage),
             None => storage,
         };
-        let files = LiveFiles::of_checkpoint_in(storage, identity(&db, encryption.as_ref())?)?;
-        Ok((staging, files))
+        let files = LiveFiles::of_checkpoint_in(storage, lineage.database)?;
+        Ok((staging, files.noted_openings(lineage.openings)))
+    }
+
+    /// The openings that are noted of a database that another process has open.
+    fn lineage(&self) -> Outcome<Lineage> {
+        let db = &self.home.db;
+        let encryption = self.home.keys.encryption()?;
+        let storage: Arc<dyn Storage> = Arc::new(PosixStorage::open(db)?);
+        let storage = match &encryption {
+            Some(encryption) => encryption.over(storage),
+            None => storage,
+        };
+        Ok(Lineage::noted(&*storage, identity(db, encryption.as_ref())?)?)
     }
 }
 

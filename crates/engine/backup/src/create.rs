@@ -1,6 +1,7 @@
 //! Makes a backup.
 
 use crate::copying::{Checksums, Meter, copy, end_checksum};
+use crate::history::noted;
 use crate::record::{Backup, BackupFile};
 use crate::repository::{PARTIAL, Progress, Repository};
 use crate::stored;
@@ -78,7 +79,8 @@ impl Repository {
             ..copier.report
         };
         let database = format!("{:016x}", files.database());
-        let backup = Backup { number, database, made, seqno: files.seqno(), files: all };
+        let (seqno, openings) = (files.seqno(), noted(files.openings()));
+        let backup = Backup { number, database, made, seqno, files: all, openings };
         self.write_whole(&Backup::record_name(number), backup.encode().as_bytes())?;
         Ok(report)
     }

@@ -21,6 +21,8 @@
 
 mod copying;
 mod create;
+mod fuzz;
+mod history;
 mod point_in_time;
 mod prune;
 mod record;
@@ -33,6 +35,8 @@ mod verify;
 
 pub use create::BackupReport;
 pub use esker_base::BackupError;
+#[doc(hidden)]
+pub use fuzz::fuzz_repository;
 pub use point_in_time::{PointInTime, Restorable};
 pub use prune::PruneReport;
 pub use record::{Backup, BackupFile};

@@ -1,5 +1,6 @@
 //! Restores a point in time between backups: the tables of a backup, and the log up to the point in time.
 
+use crate::history::End;
 use crate::record::Backup;
 use crate::repository::{Progress, Repository};
 use crate::restore::RestoreReport;
@@ -120,17 +121,19 @@ impl Repository {
         let mut ranges: Vec<Restorable> = Vec::new();
         for backup in self.backups()? {
             let (first, from) = (backup.seqno, backup.made);
-            let (mut last, mut to) = (first, from);
+            let (mut end, mut to) = (End::of(&backup), from);
             for shipment in &shipments {
                 let ingest = shipment.ingests.iter().find(|&&ingest| ingest > backup.seqno);
-                if shipment.first <= last + 1 && shipment.last > last {
+                let goes_on = shipment.first <= end.seqno + 1 && shipment.last > end.seqno;
+                if goes_on && end.is_of_one_history_with(shipment) {
                     if let Some(ingest) = ingest {
-                        last = last.max(ingest - 1);
+                        end.seqno = end.seqno.max(ingest - 1);
                         break;
                     }
-                    (last, to) = (shipment.last, shipment.made.max(to));
+                    (end, to) = (end.after(shipment), shipment.made.max(to));
                 }
             }
+            let last = end.seqno;
             match ranges.last_mut() {
                 Some(earlier) if earlier.last >= first => {
                     earlier.last = last.max(earlier.last);
@@ -144,13 +147,16 @@ impl Repository {
 
     /// What a point in time needs.
     fn chain(&self, point: PointInTime) -> Result<Chain> {
-        let backups = self.backups()?;
+        let mut backups = self.backups()?;
         let seqno = match point {
             PointInTime::Seqno(seqno) => seqno,
             PointInTime::Time(time) => {
+                // Later ones may be of another history.
+                backups.retain(|backup| backup.made <= time);
                 let shipped = self.shipments()?.into_iter().filter(|it| it.made <= time);
-                let backed_up = backups.iter().filter(|it| it.made <= time).map(|it| it.seqno);
-                let newest = shipped.map(|it| it.last).chain(backed_up).max();
+                let backed_up = backups.iter().map(|it| (it.made, it.seqno));
+                let newest = shipped.map(|it| (it.made, it.last)).chain(backed_up).max();
+                let newest = newest.map(|(_, seqno)| seqno);
                 newest.ok_or_else(|| self.no_such(point, "its oldest backup is newer".into()))?
             }
         };
@@ -166,31 +172,39 @@ impl Repository {
 
     /// What restores the point in time from `backup`, or what is missing for that.
     fn chain_from(&self, backup: Backup, seqno: Seqno) -> Result<Result<Chain, String>> {
-        let mut shipments = Vec::new();
-        let mut end = backup.seqno;
+        let mut found = Vec::new();
         for first in self.shipment_numbers()? {
             if first > seqno {
                 break;
             }
             let (shipment, start) = self.shipment(first)?;
             // The log after its tables may begin with the mark of an ingest that they have.
-            if shipment.last < backup.seqno {
+            if shipment.last >= backup.seqno {
+                found.push((shipment, start));
+            }
+        }
+        let (mut end, mut used) = (End::of(&backup), Vec::new());
+        for (at, (shipment, _)) in found.iter().enumerate() {
+            if !end.is_of_one_history_with(shipment) {
                 continue;
             }
             let is_needed = |ingest: &&Seqno| **ingest > backup.seqno && **ingest <= seqno;
             if let Some(ingest) = shipment.ingests.iter().find(is_needed) {
                 return Ok(Err(format!("the entries of the ingest at {ingest} are in no log")));
             }
-            if first > end + 1 {
+            if shipment.first > end.seqno + 1 {
                 break;
             }
-            end = end.max(shipment.last);
-            shipments.push((shipment, start));
+            end = end.after(shipment);
+            used.push(at);
         }
-        Ok(match end >= seqno {
-            true => Ok(Chain { backup, shipments, through: seqno }),
-            false => Err(format!("there is no {}", Shipment::name(end + 1))),
-        })
+        let end = end.seqno;
+        if end < seqno {
+            return Ok(Err(format!("there is no {}", Shipment::name(end + 1))));
+        }
+        let numbered = found.into_iter().enumerate();
+        let shipments = numbered.filter(|(at, _)| used.contains(at)).map(|(_, it)| it).collect();
+        Ok(Ok(Chain { backup, shipments, through: seqno }))
     }
 
     fn restore_chain(

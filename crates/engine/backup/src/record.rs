@@ -28,6 +28,10 @@ pub struct Backup {
     pub seqno: Seqno,
     /// The files of the database, in the order in which a restore writes them.
     pub files: Vec<BackupFile>,
+    /// The openings of the database that were known then, the oldest first: the id in hexadecimal digits, and the last
+    /// write that it found. Empty if they are not known.
+    #[serde(default)]
+    pub openings: Vec<(String, Seqno)>,
 }
 
 /// A file of a backup.
@@ -105,7 +109,8 @@ mod tests {
             crc32c: 5,
             end_crc32c: 6,
         };
-        Backup { number: 3, database: "00ff".into(), made: 12, seqno: 99, files: vec![file] }
+        let (database, openings) = ("00ff".into(), vec![("000000000000000a".into(), 57)]);
+        Backup { number: 3, database, made: 12, seqno: 99, files: vec![file], openings }
     }
 
     #[test]
@@ -121,6 +126,18 @@ mod tests {
         for end in 0..text.len() {
             assert!(Backup::decode(&text[..end], 3).is_err(), "truncated at {end}");
         }
+    }
+
+    /// The bytes are a format on disk: `docs/formats/backup.md`.
+    #[test]
+    fn records_are_read_for_ever() {
+        let text = include_str!("../tests/golden/version_1_openings.backup");
+        assert_eq!(Backup::decode(text, 3), Ok(backup()));
+        assert_eq!(backup().encode(), text);
+        // From before openings were recorded.
+        let earlier = Backup { openings: Vec::new(), ..backup() };
+        let text = include_str!("../tests/golden/version_1.backup");
+        assert_eq!(Backup::decode(text, 3), Ok(earlier));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Ships the log of an open database into a repository.
 
+use crate::history::{Openings, has, noted};
 use crate::repository::{PARTIAL, Repository};
 use crate::shipment::{HEAD_BYTES_MAX, Piece, Shipment, hex};
 use esker_base::checksum::crc32c;
 use esker_base::{ChangesError, Error, FileKind, Result, Seqno, WriteHint};
-use esker_lsm::{Db, KeyspaceInfo, LiveFiles, LogPiece};
+use esker_lsm::{Db, KeyspaceInfo, Lineage, LiveFiles, LogPiece};
 
 /// A shipment is ended once it has so many bytes.
 const SHIPMENT_BYTES: usize = 32 << 20;
@@ -27,6 +28,8 @@ pub struct ShipReport {
 #[derive(Clone, Copy)]
 struct Source<'a> {
     db: &'a Db,
+    /// The openings of the database that are known.
+    lineage: &'a Lineage,
     /// Beyond this write it may not survive a power loss.
     through: Seqno,
 }
@@ -37,7 +40,7 @@ impl Repository {
     ///
     /// The first call makes a backup, and registers a change consumer of `db`, which keeps at most
     /// `bound_bytes` of its logs between two calls. A call makes another backup if logs that it needs are
-    /// gone, if the database lost writes that were shipped, and after an ingest, whose entries are in no log: the writes from the ingest to that backup can be
+    /// gone, if the database lost writes that were shipped, even if it has written others in their place since, and after an ingest, whose entries are in no log: the writes from the ingest to that backup can be
     /// restored together only. It does so, too, after [`Keyspace::set_ttl`](esker_lsm::Keyspace::set_ttl) and after
     /// [`Db::set`] of stored settings: a point in time from before that backup has the earlier settings.
     ///
@@ -48,21 +51,22 @@ impl Repository {
         Repository::expect_encrypted(db.encryption(), &*self.storage)?;
         let consumer = db.change_consumer_or_anew(&self.consumer(), bound_bytes)?;
         let mut report = ShipReport::default();
-        let source = Source { db, through: Seqno::MAX };
+        let lineage = &db.lineage()?;
+        let source = Source { db, lineage, through: Seqno::MAX };
         let mut files = || db.live_files();
-        let start = match self.end_of_chain(consumer.next_seqno() - 1)? {
+        let start = match self.end_of_chain(consumer.next_seqno() - 1, Some(lineage))? {
             Some(end) => end + 1,
-            None => self.base(&mut files, &mut report)?,
+            None => self.base(lineage, &mut files, &mut report)?,
         };
         let (last, ingest) = match self.ship_from(source, start, &mut report) {
             Err(Error::Changes(error)) if is_gap(&error) => {
-                let start = self.base(&mut files, &mut report)?;
+                let start = self.base(lineage, &mut files, &mut report)?;
                 self.ship_from(source, start, &mut report)?
             }
             shipped => shipped?,
         };
         if ingest || self.lacks_settings(db)? {
-            self.base(&mut files, &mut report)?;
+            self.base(lineage, &mut files, &mut report)?;
         }
         report.seqno = last;
         // What was shipped is durable.
@@ -80,28 +84,29 @@ impl Repository {
     /// # Errors
     /// [`BackupError::Damaged`](crate::BackupError::Damaged) if a record or a shipment is damaged.
     pub fn shipped_through(&self) -> Result<Option<Seqno>> {
-        self.end_of_chain(0)
+        self.end_of_chain(0, None)
     }
 
     /// Ships as [`Repository::ship`] does, from a database that another process writes.
     ///
     /// `reader` was opened for reading after that process has registered the consumer
     /// [`Repository::consumer`] and made its log durable up to `through`: see
-    /// [`request_log`](esker_lsm::request_log). `files` makes a checkpoint of the database. Acknowledge what the
-    /// report says with the next request. If a backup was made, more may be shipped with another reader.
+    /// [`request_log`](esker_lsm::request_log). `lineage` was [noted](Lineage::noted) after that and before `reader` was
+    /// opened. `files` makes a checkpoint of the database. Acknowledge what the report says with the next request. If a backup was made, more may be shipped with another reader.
     ///
     /// # Errors
     /// The errors of [`Repository::ship`].
     pub fn ship_beside(
         &self,
         reader: &Db,
+        lineage: &Lineage,
         through: Seqno,
         files: &mut dyn FnMut() -> Result<LiveFiles>,
     ) -> Result<ShipReport> {
         Repository::expect_encrypted(reader.encryption(), &*self.storage)?;
         let mut report = ShipReport::default();
-        let source = Source { db: reader, through };
-        let shipped = match self.end_of_chain(0)? {
+        let source = Source { db: reader, lineage, through };
+        let shipped = match self.end_of_chain(0, Some(lineage))? {
             Some(end) => self.ship_from(source, end + 1, &mut report).map(Some),
             None => Ok(None),
         };
@@ -115,7 +120,7 @@ impl Repository {
             }
         };
         if needs_base {
-            let start = self.base(files, &mut report)?;
+            let start = self.base(lineage, files, &mut report)?;
             report.seqno = report.seqno.max(start - 1);
         }
         Ok(report)
@@ -163,16 +168,35 @@ impl Repository {
     }
 
     /// The last seqno of what was shipped or backed up, if the log after it is kept for the consumer, which has
-    /// acknowledged `acknowledged`.
-    fn end_of_chain(&self, acknowledged: Seqno) -> Result<Option<Seqno>> {
-        if let Some(last) = self.last_shipped()?
-            && last >= acknowledged
-            && self.has_backup_through(last)?
-        {
-            return Ok(Some(last));
+    /// acknowledged `acknowledged`; and if it is of the history of the database with this lineage, if one is given.
+    fn end_of_chain(
+        &self,
+        acknowledged: Seqno,
+        lineage: Option<&Lineage>,
+    ) -> Result<Option<Seqno>> {
+        let openings = lineage.map(|lineage| noted(&lineage.openings));
+        let is_of_it = |earlier: &Openings, through| {
+            openings.as_ref().is_none_or(|openings| has(openings, earlier, through))
+        };
+        for first in self.shipment_numbers()?.into_iter().rev() {
+            let (shipment, _) = self.shipment(first)?;
+            let last = shipment.last;
+            if !is_of_it(&shipment.openings, last) {
+                // Of a history whose end the database has lost.
+                continue;
+            }
+            if last >= acknowledged && self.has_backup_through(last)? {
+                return Ok(Some(last));
+            }
+            break;
         }
-        let Some(newest) = self.backups()?.pop() else { return Ok(None) };
-        Ok(Some(self.flushed_through(&newest)?).filter(|&end| end >= acknowledged))
+        for backup in self.backups()?.into_iter().rev() {
+            let end = self.flushed_through(&backup)?;
+            if is_of_it(&backup.openings, end) {
+                return Ok(Some(end).filter(|&end| end >= acknowledged));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether settings of keyspaces, such as the time to live, have changed since the newest backup. They are
@@ -188,11 +212,6 @@ impl Repository {
         Ok(db.keyspaces().iter().any(differ))
     }
 
-    fn last_shipped(&self) -> Result<Option<Seqno>> {
-        let last = self.shipment_numbers()?.last().copied();
-        last.map(|first| Ok(self.shipment(first)?.0.last)).transpose()
-    }
-
     fn has_backup_through(&self, seqno: Seqno) -> Result<bool> {
         Ok(self.backups()?.iter().any(|backup| backup.seqno <= seqno))
     }
@@ -200,10 +219,11 @@ impl Repository {
     /// Makes a backup. Returns the first seqno that its tables may lack, with which a log starts.
     fn base(
         &self,
+        lineage: &Lineage,
         files: &mut dyn FnMut() -> Result<LiveFiles>,
         report: &mut ShipReport,
     ) -> Result<Seqno> {
-        let files = files()?;
+        let files = files()?.noted_openings(lineage.openings.clone());
         let made = self.back_up_files(&files, &mut |_| true)?;
         report.backup = Some(made.number);
         Ok(files.flushed_through() + 1)
@@ -212,7 +232,7 @@ impl Repository {
     /// Ships all from the seqno `start` on. Returns the last seqno that the repository has then, and whether there was an ingest.
     fn ship_from(
         &self,
-        Source { db, through }: Source<'_>,
+        Source { db, lineage, through }: Source<'_>,
         start: Seqno,
         report: &mut ShipReport,
     ) -> Result<(Seqno, bool)> {
@@ -242,7 +262,7 @@ impl Repository {
                     let wanted = first;
                     return Err(ChangesError::InsideBatch { wanted, next: known_from + 1 }.into());
                 }
-                self.write_shipment(db, &batch, &events)?;
+                self.write_shipment(lineage, &batch, &events)?;
                 report.shipments += 1;
                 report.bytes += bytes as u64;
                 last = through;
@@ -253,7 +273,7 @@ impl Repository {
         }
     }
 
-    fn write_shipment(&self, db: &Db, batch: &[LogPiece], events: &[u8]) -> Result<()> {
+    fn write_shipment(&self, lineage: &Lineage, batch: &[LogPiece], events: &[u8]) -> Result<()> {
         let describe = |piece: &LogPiece| Piece {
             epoch: piece.epoch,
             header: hex(&piece.header),
@@ -266,13 +286,14 @@ impl Repository {
         };
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
         let shipment = Shipment {
-            database: format!("{:016x}", db.identity()),
+            database: format!("{:016x}", lineage.database),
             made: self.clock.calendar().as_millis() as u64,
             first: first.first_seqno,
             last: last.last_seqno,
             ingests: batch.iter().flat_map(|piece| piece.ingests.iter().copied()).collect(),
             keyspaces: hex(events),
             pieces: batch.iter().map(describe).collect(),
+            openings: noted(&lineage.openings),
         };
         let name = Shipment::name(shipment.first);
         let partial = format!("{name}{PARTIAL}");

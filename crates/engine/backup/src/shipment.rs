@@ -36,6 +36,9 @@ pub struct Shipment {
     pub keyspaces: String,
     /// The frames, in order.
     pub pieces: Vec<Piece>,
+    /// The openings of the database that were known then, as in a record of a backup.
+    #[serde(default)]
+    pub openings: Vec<(String, Seqno)>,
 }
 
 /// Frames of one segment of the log.
@@ -75,7 +78,7 @@ impl Shipment {
 
     /// Returns the length of all its frames, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.bytes).sum()
+        self.pieces.iter().map(|piece| piece.bytes).fold(0, u64::saturating_add)
     }
 
     pub(crate) fn encode_head(&self) -> String {
@@ -108,9 +111,23 @@ impl Shipment {
         let mut follows = |piece: &Piece| {
             let is_next = piece.first == next && piece.last >= piece.first;
             next = piece.last.saturating_add(1);
-            is_next
+            is_next && piece.is_in_place()
         };
         self.pieces.iter().all(&mut follows) && Some(self.last) == next.checked_sub(1)
+    }
+}
+
+impl Piece {
+    /// Whether its frames have an end, and batches end among them and its writes, in order.
+    fn is_in_place(&self) -> bool {
+        let Some(end) = self.offset.checked_add(self.bytes) else { return false };
+        let (mut before, mut seqno) = (self.offset, self.first.saturating_sub(1));
+        let mut is_next = |&(at, last): &(u64, Seqno)| {
+            let is_in_order = before < at && at <= end && seqno < last && last <= self.last;
+            (before, seqno) = (at, last);
+            is_in_order
+        };
+        self.first > 0 && self.last < Seqno::MAX && self.ends.iter().all(&mut is_next)
     }
 }
 
@@ -153,7 +170,20 @@ mod tests {
             ingests: vec![],
             keyspaces: String::new(),
             pieces: vec![piece(5, 9), piece(10, 20)],
+            openings: vec![("000000000000000a".into(), 4)],
         }
+    }
+
+    /// The bytes are a format on disk: `docs/formats/backup.md`.
+    #[test]
+    fn heads_are_read_for_ever() {
+        let text = include_str!("../tests/golden/version_1_openings.frames");
+        assert_eq!(Shipment::decode_head(text.as_bytes(), 5), Ok((shipment(), text.len())));
+        assert_eq!(shipment().encode_head(), text);
+        // From before openings were recorded.
+        let earlier = Shipment { openings: Vec::new(), ..shipment() };
+        let text = include_str!("../tests/golden/version_1.frames");
+        assert_eq!(Shipment::decode_head(text.as_bytes(), 5), Ok((earlier, text.len())));
     }
 
     #[test]
@@ -173,8 +203,15 @@ mod tests {
     #[test]
     fn writes_that_do_not_follow_each_other_are_refused() {
         assert!(Shipment::decode_head(shipment().encode_head().as_bytes(), 6).is_err());
-        let change: [fn(&mut Shipment); 3] =
-            [|bad| bad.pieces[1].first = 11, |bad| bad.last = 21, |bad| drop(bad.pieces.pop())];
+        let change: [fn(&mut Shipment); 7] = [
+            |bad| bad.pieces[1].first = 11,
+            |bad| bad.last = 21,
+            |bad| drop(bad.pieces.pop()),
+            |bad| bad.pieces[1].bytes = u64::MAX,
+            |bad| bad.pieces[0].ends[0].0 = 75,
+            |bad| bad.pieces[0].ends[0].1 = 10,
+            |bad| bad.pieces[0].ends.push((74, 9)),
+        ];
         for change in change {
             let mut bad = shipment();
             change(&mut bad);

@@ -126,6 +126,7 @@ fn beside(
             asked => asked,
         };
         let Some(through) = through? else { return Ok(None) };
+        let lineage = backup.lineage()?;
         let reader: Db = backup.home.open_for_reading()?;
         let mut staging = None;
         let mut failure = None;
@@ -139,7 +140,7 @@ fn beside(
                 Err(Error::Cancelled { what: "backup" })
             }
         };
-        let report = repository.ship_beside(&reader, through, &mut files);
+        let report = repository.ship_beside(&reader, &lineage, through, &mut files);
         let report = report.map_err(|error| failure.take().unwrap_or(error.into()))?;
         backup.home.close(reader)?;
         drop(staging);

@@ -2,7 +2,7 @@
 
 use crate::{Model, repository, small};
 use esker_backup::{PointInTime, Repository, ShipReport};
-use esker_base::{BackupError, Error, Result, Rng};
+use esker_base::{BackupError, Clock, Error, Result, Rng, SystemClock};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_storage::{FaultStorage, MemoryStorage, Storage};
 use std::collections::BTreeMap;
@@ -302,12 +302,11 @@ fn a_power_loss_in_a_shipment_leaves_what_was_there_and_the_next_goes_on() {
     }
 }
 
-/// Damage at the end of the log takes writes that were shipped. The next call makes a backup, and goes on.
-#[test]
-fn a_database_that_lost_shipped_writes_is_backed_up_again() {
+/// A database that lost writes which were shipped, by damage at the end of its log. Returns it, and the last
+/// write that was shipped.
+fn that_lost_writes(repository: &Repository) -> (Db, u64) {
     let storage = FaultStorage::new(Rng::new(1));
     let db = Db::open_with(Env::over(Arc::new(storage.clone())), synced()).unwrap();
-    let repository = repository(Arc::new(MemoryStorage::new()));
     repository.ship(&db, BOUND).unwrap();
     (0..50_u8).for_each(|key| db.default_keyspace().put([key], [key; 50]).unwrap());
     let shipped = repository.ship(&db, BOUND).unwrap().seqno;
@@ -319,10 +318,54 @@ fn a_database_that_lost_shipped_writes_is_backed_up_again() {
         storage.write_all(&log, &bytes);
     }
     let db = Db::open_with(Env::over(Arc::new(storage)), synced()).unwrap();
-    let last = db.snapshot().seqno();
-    assert!(last < shipped, "{last} and {shipped}");
+    assert!(db.snapshot().seqno() < shipped);
+    (db, shipped)
+}
+
+/// The next call makes a backup, and goes on.
+#[test]
+fn a_database_that_lost_shipped_writes_is_backed_up_again() {
+    let repository = repository(Arc::new(MemoryStorage::new()));
+    let (db, _) = that_lost_writes(&repository);
     let report = repository.ship(&db, BOUND).unwrap();
+    let last = db.snapshot().seqno();
     assert!(report.backup.is_some() && report.seqno == last, "{report:?}");
     let newest = repository.backups().unwrap().pop().unwrap();
     assert_eq!(newest.seqno, last);
+}
+
+/// Other writes have the sequence numbers of the lost ones, and more: what was shipped of the lost ones is not joined
+/// with what is shipped then.
+#[test]
+fn two_histories_with_the_same_seqnos_are_not_joined() {
+    for new_writes in [20, 100] {
+        let repository = repository(Arc::new(MemoryStorage::new()));
+        let (db, shipped) = that_lost_writes(&repository);
+        let before_loss = repository.shipments().unwrap().last().unwrap().made;
+        // Times are in milliseconds, and what is made now is later.
+        while SystemClock::new().calendar().as_millis() as u64 <= before_loss {
+            std::hint::spin_loop();
+        }
+        let put = |writes: u8| {
+            (0..writes).for_each(|key| db.default_keyspace().put([key], "new").unwrap());
+        };
+        put(new_writes);
+        let (first, at_first) = (db.snapshot().seqno(), everything(&db));
+        let report = repository.ship(&db, BOUND).unwrap();
+        assert!(report.backup.is_some() && report.seqno == first, "{report:?}");
+        put(30);
+        let report = repository.ship(&db, BOUND).unwrap();
+        let last = db.snapshot().seqno();
+        assert!(report.backup.is_none() && report.seqno == last, "it goes on: {report:?}");
+        for (seqno, expected) in [(first, at_first), (last, everything(&db))] {
+            let found = restored_to(&repository, PointInTime::Seqno(seqno)).unwrap();
+            assert_eq!(found, expected, "{seqno} of {last}, after {shipped}");
+        }
+        let newest = repository.shipments().unwrap().iter().map(|it| it.made).max().unwrap();
+        let found = restored_to(&repository, PointInTime::Time(newest)).unwrap();
+        assert_eq!(found, everything(&db));
+        // By the time, the lost writes can still be had, unless a shipment replaced theirs.
+        let lost = restored_to(&repository, PointInTime::Time(before_loss)).unwrap();
+        assert_eq!(lost["default"][&vec![49]], [49; 50]);
+    }
 }

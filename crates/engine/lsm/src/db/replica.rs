@@ -35,8 +35,16 @@ impl Db {
     pub fn lineage(&self) -> Result<Lineage> {
         let inner = self.upkeep()?;
         inner.check_writable()?;
-        let chance = inner.salt ^ self.identity();
-        lineage::lineage(&*inner.tree.storage, self.identity(), chance, inner.commit.visible())
+        inner.lineage()
+    }
+}
+
+impl Engine {
+    /// The openings of the database for writing, which are noted from now on.
+    pub(crate) fn lineage(&self) -> Result<Lineage> {
+        let identity = self.tree.installer.identity();
+        let (chance, visible) = (self.salt ^ identity, self.commit.visible());
+        lineage::lineage(&*self.tree.storage, identity, chance, visible)
     }
 }
 

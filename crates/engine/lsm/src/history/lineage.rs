@@ -62,7 +62,25 @@ pub struct Lineage {
     pub openings: Vec<Opening>,
 }
 
+impl Opening {
+    /// Returns an opening that was noted.
+    pub fn new(id: u64, after: Seqno) -> Opening {
+        Opening { id, after }
+    }
+}
+
 impl Lineage {
+    /// Returns the openings that are noted in the files of a database. There are none if nothing is copied from it.
+    ///
+    /// While another process has it open, read them before the files that are to be copied: what is copied then has
+    /// no part of a history that is older than they say.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be read.
+    pub fn noted(storage: &dyn Storage, database: u64) -> Result<Lineage> {
+        Ok(Lineage { database, openings: openings(storage)? })
+    }
+
     /// Whether a copy of `origin` that has all writes up to `through`, and no others, has a prefix of this history.
     pub fn continues(&self, origin: &Origin, through: Seqno) -> bool {
         let known = self.openings.iter().position(|opening| opening.id == origin.opening);

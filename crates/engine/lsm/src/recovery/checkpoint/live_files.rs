@@ -5,6 +5,7 @@
 
 use super::write_manifest;
 use crate::engine::Engine;
+use crate::history::lineage::{Lineage, Opening};
 use crate::manifest::manifest_file::{CURRENT, read_current};
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
@@ -27,6 +28,8 @@ pub struct LiveFiles {
     /// Holds the files.
     state: ManifestState,
     database: u64,
+    /// Those that are noted. Empty: it is not known of which opening they are.
+    openings: Vec<Opening>,
 }
 
 impl LiveFiles {
@@ -45,6 +48,7 @@ impl LiveFiles {
             manifest_storage: Arc::new(memory),
             state,
             database: engine.tree.installer.identity(),
+            openings: Lineage::noted(&*engine.tree.storage, 0)?.openings,
         })
     }
 
@@ -72,7 +76,20 @@ impl LiveFiles {
         if !state.logs.is_empty() {
             return Err(not_a_checkpoint(&*storage, "it is a database with a log"));
         }
-        Ok(LiveFiles { manifest_storage: storage.clone(), storage, manifest, state, database })
+        let (manifest_storage, openings) = (storage.clone(), Vec::new());
+        Ok(LiveFiles { manifest_storage, storage, manifest, state, database, openings })
+    }
+
+    /// Sets the openings of the database that were noted before the checkpoint was made.
+    #[must_use]
+    pub fn noted_openings(mut self, openings: Vec<Opening>) -> LiveFiles {
+        self.openings = openings;
+        self
+    }
+
+    /// Returns the openings of the database that were noted by then, the oldest first. Empty if they are not known.
+    pub fn openings(&self) -> &[Opening] {
+        &self.openings
     }
 
     /// Returns the identity of the database: a random number that it got when it was created.

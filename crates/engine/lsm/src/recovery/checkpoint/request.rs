@@ -404,6 +404,8 @@ fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
 fn keep_log(inner: &Engine, name: &str, bound_bytes: u64, acknowledged: Seqno) -> Result<Seqno> {
     consumer::ensure(inner, name, bound_bytes)?;
     consumer::acknowledge(inner, name, acknowledged)?;
+    // From now on they are noted, so that a copy notices when writes are lost that it has.
+    inner.lineage()?;
     inner.commit.sync()?;
     Ok(inner.commit.visible().min(inner.commit.synced()))
 }
