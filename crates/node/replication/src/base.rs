@@ -142,12 +142,14 @@ fn is_of_database(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::wire::Stop;
-    use esker_base::{Rng, SystemClock};
+    use esker_base::background::Stepped;
+    use esker_base::{Background, Priority, Rng, SystemClock, Threads};
     use esker_lsm::{Db, Env, Replica, Settings};
-    use esker_storage::{FaultStorage, MemoryStorage};
+    use esker_storage::{FaultStorage, FileSystemWrapper, MemoryStorage, ReadableFile};
     use std::io::Write;
     use std::net::{Shutdown, TcpListener, TcpStream};
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// What `send` sends after `Base`, and what it is a copy of.
     fn base_of(db: &Db) -> (Begun, Vec<Message>) {
@@ -245,6 +247,74 @@ mod tests {
             take(&storage, &new).unwrap();
             assert_eq!(value(&storage), b"new");
         }
+    }
+
+    /// Counts the files that are open.
+    struct Counting {
+        below: MemoryStorage,
+        open: Arc<()>,
+        /// The most that were open since it was set to none.
+        most: Arc<AtomicUsize>,
+    }
+
+    struct Counted {
+        file: Arc<dyn ReadableFile>,
+        _open: Arc<()>,
+    }
+
+    impl FileSystemWrapper for Counting {
+        fn below(&self) -> &dyn Storage {
+            &self.below
+        }
+
+        fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>, Error> {
+            let file = Counted { file: self.below.open(name)?, _open: self.open.clone() };
+            self.most.fetch_max(Arc::strong_count(&self.open) - 1, Ordering::SeqCst);
+            Ok(Arc::new(file))
+        }
+    }
+
+    impl ReadableFile for Counted {
+        fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+            self.file.read_exact_at(offset, out)
+        }
+
+        fn len(&self) -> Result<u64, Error> {
+            self.file.len()
+        }
+
+        fn name(&self) -> &str {
+            self.file.name()
+        }
+    }
+
+    #[test]
+    fn a_base_of_many_files_opens_one_after_another() {
+        let (open, most) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
+        let below = MemoryStorage::new();
+        let storage = Counting { below, open: open.clone(), most: most.clone() };
+        let env = Env::over(Arc::new(storage)).background(Arc::new(Stepped));
+        let db = Db::open_with(env, small()).unwrap();
+        for key in 0..12_u8 {
+            db.default_keyspace().put([key], [key]).unwrap();
+            db.flush().unwrap();
+        }
+        let files = db.live_files().unwrap();
+        assert!(files.tables().len() >= 12, "{:?}", files.tables());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut follower, peer) = listener.accept().unwrap();
+        let take = move || drop(std::io::copy(&mut follower, &mut std::io::sink()));
+        let taking = Threads.spawn("taking", Priority::Normal, Box::new(take)).unwrap();
+        let clock = Arc::new(SystemClock::new());
+        let mut wire = Wire::new(socket, peer, clock, Stop::default()).unwrap();
+        let before = Arc::strong_count(&open) - 1;
+        most.store(0, Ordering::SeqCst);
+        send(&mut wire, &files, db.lineage().unwrap().origin()).unwrap();
+        drop(wire);
+        taking.into_iter().for_each(|thread| _ = thread.join());
+        let most = most.load(Ordering::SeqCst);
+        assert!(most > 0 && most <= before + 2, "{most} files were open, and {before} before");
     }
 
     #[test]

@@ -96,3 +96,20 @@ impl ReplicationError {
 
 /// A result whose error is [`ReplicationError`] by default.
 pub type Result<T, E = ReplicationError> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::{ChangesError, Error};
+
+    #[test]
+    fn a_full_disk_and_a_lock_end_and_another_database_does_not() {
+        let is_passing = |error: Error| ReplicationError::from(error).is_passing();
+        let full = || Error::io("write", "00000007.log", std::io::ErrorKind::StorageFull.into());
+        assert!(is_passing(full()));
+        assert!(is_passing(Error::LogFailed { cause: Arc::new(full()) }));
+        assert!(is_passing(Error::Locked { dir: "copy".into(), pid: "7".into() }));
+        assert!(!is_passing(ChangesError::NoCopy { dir: "copy".into() }.into()));
+        assert!(!is_passing(Error::corruption("00000007.tables", 0, "it is damaged")));
+    }
+}

@@ -281,10 +281,8 @@ impl Stream<'_> {
         let (mut noted, mut noted_at) = (self.applied, clock.now());
         let mut alive_at = None;
         while !self.wire.is_stopped() {
-            // A peer may send without end.
-            while !self.wire.is_stopped()
-                && let Some(message) = self.wire.try_receive()?
-            {
+            // A peer may send without end: a stop ends this, too.
+            while let Some(message) = self.wire.try_receive()? {
                 self.take(&message)?;
             }
             if self.applied > noted && clock.now().saturating_sub(noted_at) >= NOTE_EVERY {

@@ -98,6 +98,14 @@ impl Wire {
         }
     }
 
+    /// Comes before what has arrived: a peer that never stops sending would keep this side from ending.
+    fn check_stop(&self) -> Result<()> {
+        match self.stop.is_set() {
+            true => Err(self.lost("it was stopped")),
+            false => Ok(()),
+        }
+    }
+
     /// Has the follower prove by TLS who it is, if it begins so.
     pub(crate) fn accept_tls(&mut self, keys: HostKeys, timeout: Duration) -> Result<()> {
         let since = self.clock.now();
@@ -152,9 +160,7 @@ impl Wire {
     }
 
     fn check_waits(&self, since: Duration, timeout: Duration) -> Result<()> {
-        if self.stop.is_set() {
-            return Err(self.lost("it was stopped"));
-        }
+        self.check_stop()?;
         match self.clock.now().saturating_sub(since) > timeout {
             true => Err(self.lost("the peer sends nothing any more")),
             false => Ok(()),
@@ -172,9 +178,7 @@ impl Wire {
     }
 
     pub(crate) fn send(&mut self, message: &Message) -> Result<()> {
-        if self.stop.is_set() {
-            return Err(self.lost("it was stopped"));
-        }
+        self.check_stop()?;
         let bytes = message.encode();
         match &mut self.tls {
             None => self.write(&bytes)?,
@@ -200,9 +204,7 @@ impl Wire {
                     since = self.clock.now();
                 }
                 Err(error) if is_no_failure(error.kind()) => {
-                    if self.stop.is_set() {
-                        return Err(self.lost("it was stopped"));
-                    }
+                    self.check_stop()?;
                     if self.clock.now().saturating_sub(since) > STUCK {
                         return Err(self.lost("the peer takes nothing any more"));
                     }
@@ -230,10 +232,7 @@ impl Wire {
     pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Message> {
         let mut since = self.clock.now();
         loop {
-            // Before what has arrived: a peer that never stops sending would keep this side from ending.
-            if self.stop.is_set() {
-                return Err(self.lost("it was stopped"));
-            }
+            self.check_stop()?;
             if let Some(message) = self.decoded()? {
                 return Ok(message);
             }
@@ -250,6 +249,7 @@ impl Wire {
 
     /// Returns the next message if it has arrived.
     pub(crate) fn try_receive(&mut self) -> Result<Option<Message>> {
+        self.check_stop()?;
         if let Some(message) = self.decoded()? {
             return Ok(Some(message));
         }
@@ -331,4 +331,65 @@ fn tls_failed(error: TlsError) -> ReplicationError {
 
 fn is_no_failure(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::SystemClock;
+    use parking_lot::Mutex;
+    use std::net::TcpListener;
+
+    /// Two ends of a connection.
+    fn connected() -> (TcpStream, TcpStream, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, address) = listener.accept().unwrap();
+        (peer, socket, address)
+    }
+
+    /// A second passes at each look, and the peer sends one more byte in it.
+    struct Trickle {
+        peer: Mutex<TcpStream>,
+        bytes: Vec<u8>,
+        looks: Mutex<usize>,
+    }
+
+    impl Clock for Trickle {
+        fn now(&self) -> Duration {
+            let mut looks = self.looks.lock();
+            if let Some(byte) = self.bytes.get(*looks) {
+                self.peer.lock().write_all(&[*byte]).unwrap();
+            }
+            *looks += 1;
+            Duration::from_secs(*looks as u64)
+        }
+
+        fn sleep(&self, _duration: Duration) {}
+    }
+
+    /// It is never silent for long, and would take hours to say who it is.
+    #[test]
+    fn a_peer_that_trickles_is_not_waited_for() {
+        let (peer, socket, address) = connected();
+        let bytes = Message::Data(vec![7; 4_000]).encode();
+        let clock = Trickle { peer: Mutex::new(peer), bytes, looks: Mutex::new(0) };
+        let mut wire = Wire::new(socket, address, Arc::new(clock), Stop::default()).unwrap();
+        wire.set_deadline(Some(Duration::from_secs(20)));
+        let error = wire.receive(Duration::from_secs(10)).unwrap_err().to_string();
+        assert!(error.contains("took too long to say who it is"), "{error}");
+    }
+
+    #[test]
+    fn what_arrives_does_not_keep_a_connection_from_its_stop() {
+        let (mut peer, socket, address) = connected();
+        peer.write_all(&Message::Applied { through: 1 }.encode().repeat(9)).unwrap();
+        let (clock, stop) = (Arc::new(SystemClock::new()), Stop::default());
+        let mut wire = Wire::new(socket, address, clock, stop.clone()).unwrap();
+        let forever = Duration::from_secs(600);
+        assert!(matches!(wire.receive(forever), Ok(Message::Applied { through: 1 })));
+        stop.set();
+        assert!(matches!(wire.try_receive(), Err(ReplicationError::Lost { .. })));
+        assert!(matches!(wire.receive(forever), Err(ReplicationError::Lost { .. })));
+    }
 }

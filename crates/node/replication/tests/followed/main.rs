@@ -8,6 +8,7 @@ mod authentication;
 mod bases;
 mod cuts;
 mod damage;
+mod encrypted;
 mod following;
 mod killed;
 mod model;

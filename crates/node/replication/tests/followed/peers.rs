@@ -1,8 +1,10 @@
 //! Peers that take what others need: connections, names, or the time of a primary.
 
 use crate::support::{PATIENCE, Place, any, expect_error, expect_same, follow, last, named, serve};
-use esker_replication::{Follower, Message, Primary, PrimarySettings, ReplicationError, VERSION};
-use std::io::Write;
+use esker_replication::{
+    Decoder, Follower, Message, Primary, PrimarySettings, ReplicationError, VERSION,
+};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::channel;
 
@@ -21,6 +23,74 @@ fn connections_that_say_nothing_keep_no_follower_out() {
     db.default_keyspace().put("a", "1").unwrap();
     expect_same(&reports, &db);
     drop(idle);
+}
+
+/// The next message of a primary. `None`: it has ended the connection.
+fn next_message(socket: &mut TcpStream, decoder: &mut Decoder) -> Option<Message> {
+    loop {
+        if let Some(message) = decoder.next_message().unwrap() {
+            return Some(message);
+        }
+        let mut bytes = [0; 4096];
+        match socket.read(&mut bytes) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => decoder.feed(&bytes[..count]),
+        }
+    }
+}
+
+fn hello() -> Message {
+    Message::Hello { version: VERSION, host: "nqn.a".into() }
+}
+
+/// It is greeted at once: it does not have to wait until those before it have been silent for too long.
+#[test]
+fn a_peer_is_greeted_beside_as_many_that_say_nothing() {
+    let place = Place::new();
+    let primary = serve(&place.db());
+    let idle: Vec<_> = (0..64).map(|_| TcpStream::connect(primary.address()).unwrap()).collect();
+    let mut socket = TcpStream::connect(primary.address()).unwrap();
+    socket.write_all(&hello().encode()).unwrap();
+    let answer = next_message(&mut socket, &mut Decoder::default());
+    assert!(matches!(answer, Some(Message::Welcome { .. })), "{answer:?}");
+    drop(idle);
+}
+
+/// A follower that is slow to apply the last write. The primary says every second that it is there, and waits.
+#[test]
+fn a_primary_that_is_stopped_waits_for_what_a_follower_has_not_applied() {
+    let place = Place::new();
+    let db = place.db();
+    db.default_keyspace().put("a", "1").unwrap();
+    let settings = PrimarySettings::new(any()).stop_time(PATIENCE);
+    let primary = Primary::start(db.clone(), settings).unwrap();
+    let (origin, through) = (db.lineage().unwrap().origin(), last(&db));
+    let mut socket = TcpStream::connect(primary.address()).unwrap();
+    let name = "a".into();
+    let follow_it = Message::Follow { origin, next: through + 1, name, encrypts: false, id: 1 };
+    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    let mut decoder = Decoder::default();
+    let mut goes_on = |socket: &mut TcpStream| {
+        matches!(next_message(socket, &mut decoder), Some(Message::GoOn { .. }))
+    };
+    while !goes_on(&mut socket) {}
+    db.default_keyspace().put("b", "2").unwrap();
+    let last = last(&db);
+    let follower = std::thread::spawn(move || {
+        let mut seen = 0;
+        // It has the write by the first. The second is sent a second later.
+        while seen < 2 {
+            match next_message(&mut socket, &mut decoder) {
+                Some(Message::Alive { last: told }) if told == last => seen += 1,
+                Some(Message::Refuse(_)) | None => return false,
+                Some(_) => {}
+            }
+        }
+        socket.write_all(&Message::Applied { through: last }.encode()).unwrap();
+        true
+    });
+    primary.stop();
+    assert!(follower.join().unwrap(), "it was cut off");
 }
 
 #[test]
@@ -66,12 +136,11 @@ fn a_peer_that_sends_without_end_does_not_keep_a_primary_from_stopping() {
     db.default_keyspace().put("a", "1").unwrap();
     let primary = serve(&db);
     let mut socket = TcpStream::connect(primary.address()).unwrap();
-    let hello = Message::Hello { version: VERSION, host: "nqn.a".into() };
     let origin = db.lineage().unwrap().origin();
     let through = last(&db);
     let follow_it =
         Message::Follow { origin, next: through + 1, name: "a".into(), encrypts: false, id: 1 };
-    socket.write_all(&[hello.encode(), follow_it.encode()].concat()).unwrap();
+    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
     let applied = Message::Applied { through }.encode().repeat(1_000);
     let flood = std::thread::spawn(move || while socket.write_all(&applied).is_ok() {});
     let until = std::time::Instant::now() + PATIENCE;
@@ -100,5 +169,5 @@ fn a_primary_that_is_stopped_sends_the_last_writes_first() {
     (0..2_000_u16)
         .for_each(|key| db.default_keyspace().put(key.to_be_bytes(), [1; 1_000]).unwrap());
     primary.stop();
-    assert_eq!(reports.stats().applied, last(&db));
+    assert_eq!(reports.stats().applied, last(&db), "{:?}", reports.stats());
 }
