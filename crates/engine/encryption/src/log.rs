@@ -33,7 +33,7 @@ struct State {
 }
 
 impl EncryptedLog {
-    /// `below` has the header, and nothing else.
+    /// `below` has the header, and no record of its key.
     pub(crate) fn new(below: Arc<dyn LogFile>, path: String, header: Header) -> Self {
         let position = HEADER_BYTES as u64;
         let state = State { position, written: 0, sealed: Vec::new(), failed: None };

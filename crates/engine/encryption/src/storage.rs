@@ -101,22 +101,30 @@ impl Storage for EncryptedStorage {
         self.begin_log(name, create, bytes)
     }
 
-    /// No: a file that is used again would keep records of its earlier use, and the space of logs that are longer
-    /// than needed.
     fn recycles_logs(&self) -> bool {
-        false
+        self.below.recycles_logs()
     }
 
-    fn recycle_log(&self, old: &str, new: &str, _bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+    /// The file gets another salt, so that its earlier records are those of another key. A file with an old key is not
+    /// used again: after a rotation, nothing stays that needs that key.
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
         // For the errors of files that are missing, or in the way.
-        self.below.open(old)?;
-        match self.below.exists(new)? {
-            true => {
-                let source = std::io::ErrorKind::AlreadyExists.into();
-                Err(Error::io("recycle a log as", self.path_of(new), source))
-            }
-            false => Ok(None),
+        let file = self.below.open(old)?;
+        if self.below.exists(new)? {
+            let source = std::io::ErrorKind::AlreadyExists.into();
+            return Err(Error::io("recycle a log as", self.path_of(new), source));
         }
+        let key = header::check(&header_of(&*file)?, old).ok();
+        drop(file);
+        if key != Some(self.keys.provider().current()?.id()) {
+            return Ok(None);
+        }
+        let (header, encoded) = Header::new(&self.keys, 0, bytes)?;
+        let Some(below) = self.below.recycle_log(old, new, bytes_below(bytes))? else {
+            return Ok(None);
+        };
+        below.write_at(0, &encoded)?;
+        Ok(Some(Arc::new(EncryptedLog::new(below, self.path_of(new), header))))
     }
 
     fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {

@@ -1,9 +1,11 @@
 //! Log files.
 
-use crate::over;
+use crate::{keys, over};
 use esker_base::Rng;
+use esker_encryption::EncryptedStorage;
 use esker_storage::{FaultStorage, MemoryStorage, Pace, Storage};
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 const BYTES: u64 = 64 << 10;
 
@@ -132,4 +134,55 @@ fn a_damaged_record_reads_as_ones_and_those_after_it_as_they_were() {
     let found = read(&storage, "log");
     assert!(found[128..192] == [3; 64] && found[192..256] == [0xFF; 64]);
     assert!(found[256..].iter().all(|&byte| byte == 0));
+}
+
+/// The earlier records are still in the file, under another key. What they say is nowhere.
+#[test]
+fn a_log_that_is_used_again_has_its_new_writes_only() {
+    let disk = FaultStorage::new(Rng::new(1));
+    let storage = over(disk.clone());
+    assert!(storage.recycles_logs());
+    let old = storage.create_log("old", BYTES).unwrap();
+    let mut end = 0;
+    for write in writes(1) {
+        old.write_at(end, &write).unwrap();
+        end += write.len() as u64;
+    }
+    old.sync().unwrap();
+    drop(old);
+    let log = storage.recycle_log("old", "new", BYTES).unwrap().expect("it has the length");
+    assert!(!storage.exists("old").unwrap());
+    let (mut expected, mut end) = (Vec::new(), 0);
+    for write in writes(2).into_iter().take(20) {
+        log.prepare(end + write.len() as u64, Pace::AheadOfSyncs).unwrap();
+        log.write_at(end, &write).unwrap();
+        end += write.len() as u64;
+        expected.extend(write);
+    }
+    log.sync().unwrap();
+    for image in [disk.clone(), disk.crash_image(Rng::new(5))] {
+        let found = read(&over(image), "new");
+        assert_eq!(found.len() as u64, BYTES);
+        assert!(found.starts_with(&expected));
+        let rest = &found[expected.len()..];
+        assert!(rest.iter().all(|&byte| byte == 0xFF || byte == 0), "something else is readable");
+    }
+}
+
+#[test]
+fn a_log_is_used_again_with_its_key_and_its_length_only() {
+    let disk = FaultStorage::new(Rng::new(1));
+    let before = EncryptedStorage::new(Arc::new(disk.clone()), keys(&[1]));
+    for name in ["a", "b"] {
+        before.create_log(name, BYTES).unwrap().write_at(0, &[7; 100]).unwrap();
+    }
+    assert!(before.recycle_log("a", "c", 2 * BYTES).unwrap().is_none(), "another length");
+    let error = before.recycle_log("a", "b", BYTES).map(drop).unwrap_err();
+    assert_eq!(error.io_kind(), Some(ErrorKind::AlreadyExists));
+    let error = before.recycle_log("x", "c", BYTES).map(drop).unwrap_err();
+    assert_eq!(error.io_kind(), Some(ErrorKind::NotFound));
+    // A new key comes first.
+    let after = EncryptedStorage::new(Arc::new(disk.clone()), keys(&[2, 1]));
+    assert!(after.recycle_log("a", "c", BYTES).unwrap().is_none(), "an old key");
+    assert!(before.recycle_log("a", "c", BYTES).unwrap().is_some());
 }

@@ -128,6 +128,9 @@ impl FileSystemWrapper for SpiedStorage {
     ) -> Result<Arc<dyn LogFile>> {
         Ok(self.log(self.below.create_log_in_steps(name, bytes, prepared)?, None))
     }
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        Ok(self.below.recycle_log(old, new, bytes)?.map(|below| self.log(below, None)))
+    }
     fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
         let mut header = [0; 88];
         self.below.open(name)?.read_exact_at(0, &mut header)?;
