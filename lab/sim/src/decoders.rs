@@ -5,8 +5,10 @@
 //! damaged at random.
 
 use esker_base::{
-    EntryCursor, FileKind, KeyspaceId, Kind, MAX_SEQNO, ValuePlace, WriteHint, combined, hash64,
+    Entropy, EntryCursor, FileKind, KeyspaceId, Kind, MAX_SEQNO, ValuePlace, WriteHint, combined,
+    hash64,
 };
+use esker_encryption::{EncryptedStorage, Key, Keys};
 use esker_lsm::manifest::manifest_file::read_manifest;
 use esker_lsm::manifest::version_edit::VersionEdit;
 use esker_memtable::{HeapMemory, MemTable, SegmentHeader, scan};
@@ -110,6 +112,87 @@ pub fn manifest(bytes: &[u8]) {
     if let Ok((_, records)) = read_manifest(&storage, "m") {
         assert!(!records.is_empty(), "a manifest has a snapshot");
     }
+}
+
+/// The file below an encrypted one: read as a table, as a file of records in a row, and as a log. Then `bytes` as the
+/// records behind an intact header, which only those who have the key can make.
+pub fn encrypted(bytes: &[u8]) {
+    for name in ["00000007.tables", "00000008.manifest", "00000009.log"] {
+        read_encrypted(name, bytes.to_vec());
+        let mut file = sample_encrypted(name);
+        let header = file.len().min(ENCRYPTED_HEADER_BYTES);
+        file.truncate(header);
+        file.extend_from_slice(bytes);
+        read_encrypted(name, file);
+    }
+}
+
+/// Behind it, an encrypted file has its records.
+const ENCRYPTED_HEADER_BYTES: usize = 88;
+
+fn read_encrypted(name: &str, bytes: Vec<u8>) {
+    let below = MemoryStorage::new();
+    write(&below, name, &bytes);
+    let storage = encrypted_over(&below);
+    if let Ok(file) = storage.open(name) {
+        let length = file.len().unwrap_or(0).min(4 * bytes.len() as u64 + 4096);
+        let mut read = vec![0; length as usize];
+        if file.read_exact_at(0, &mut read).is_ok() {
+            let written = sample_text();
+            let written = written.iter().chain(std::iter::repeat(&0));
+            let is_intact =
+                |(found, written): (&u8, &u8)| found == written || [0, 0xFF].contains(found);
+            assert!(read.iter().zip(written).all(is_intact), "only what was written is read");
+        }
+        let _ = file.read_exact_at(length / 2, &mut read[..length as usize / 2]);
+        let _ = file.read_exact_at(u64::MAX - 3, &mut [0; 8]);
+    }
+    if let Ok(log) = storage.open_log(name) {
+        let _ = log.write_at(0, b"other bytes");
+    }
+    let _ = storage.has_old_key(name);
+}
+
+/// Draws the same salt each time.
+struct OneSalt;
+
+impl Entropy for OneSalt {
+    fn fill(&self, bytes: &mut [u8]) -> esker_base::Result<()> {
+        bytes.fill(3);
+        Ok(())
+    }
+}
+
+fn encrypted_over(below: &MemoryStorage) -> EncryptedStorage {
+    let keys = Keys::new([Key::new([5; 32])]).expect("there is a key");
+    EncryptedStorage::new(Arc::new(below.clone()), keys.entropy(Arc::new(OneSalt)))
+}
+
+fn sample_text() -> Vec<u8> {
+    b"what nobody without the key reads".repeat(200)
+}
+
+/// A file as it is below an encrypted one.
+pub fn sample_encrypted(name: &str) -> Vec<u8> {
+    let below = MemoryStorage::new();
+    let storage = encrypted_over(&below);
+    let text = sample_text();
+    let kind = if name.ends_with(".tables") { FileKind::Table } else { FileKind::Meta };
+    if name.ends_with(".log") {
+        let log = storage.create_log(name, 16 << 10).expect("the name is free");
+        let mut at = 0;
+        for part in text.chunks(1_000) {
+            log.write_at(at, part).expect("memory takes all");
+            at += part.len() as u64;
+        }
+    } else {
+        let mut file = storage.create(name, WriteHint::of(kind)).expect("the name is free");
+        file.append(&text).and_then(|()| file.sync()).expect("memory takes all");
+    }
+    let file = below.open(name).expect("it was just written");
+    let mut bytes = vec![0; file.len().expect("it is in memory") as usize];
+    file.read_exact_at(0, &mut bytes).expect("it is that long");
+    bytes
 }
 
 fn write(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
