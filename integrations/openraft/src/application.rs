@@ -78,6 +78,10 @@ impl State {
     }
 
     /// Runs `read` on the keyspace of the state. No snapshot is installed meanwhile.
+    ///
+    /// `read` should be short: an install waits for it, and later reads and `apply` wait for the
+    /// install. It must not call this state again, which would wait for itself behind an install. A
+    /// clone of the keyspace must not be used after `read`: the next install drops it.
     pub fn read<T>(&self, read: impl FnOnce(&Keyspace) -> T) -> T {
         read(&self.shared.state.read().unwrap().keyspace)
     }

@@ -8,14 +8,16 @@
 //! The Raft log, the vote and the state machine are keyspaces of one database, so they share its log
 //! file. Only an append and a vote are synced. Applied commands, truncations and purges are not:
 //! after a power loss Esker keeps a prefix of all writes, so none of them survives without what was
-//! written before it, and Raft applies again what is missing from the log.
+//! written before it, and Raft applies again what is missing from the log. A snapshot that is built
+//! syncs what is applied before it takes the place of an older one.
 //!
 //! # Snapshots
 //!
 //! A snapshot is a file with the entries of the state machine in order, which openraft streams. It
 //! is no checkpoint of the database: that would have the Raft log and the vote of the sender, which
 //! the receiver must not take over. The receiver ingests the entries as tables into a new keyspace,
-//! and one batch makes that the state.
+//! and one batch makes that the state. Before that batch the receiver removes its older snapshot:
+//! after a crash openraft builds the one that is missing.
 //!
 //! # Settings
 //!

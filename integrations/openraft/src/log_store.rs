@@ -144,8 +144,12 @@ impl<C: RaftTypeConfig<Entry = Entry<C>>> RaftLogStorage<C> for LogStore<C> {
         &mut self,
     ) -> Result<Option<LogId<C::NodeId>>, StorageError<C::NodeId>> {
         let shared = self.shared.clone();
-        let committed = blocking(move || shared.get::<Option<_>>(meta::COMMITTED)).await;
-        committed.map(Option::flatten).map_err(|error| StorageIOError::read(&error).into())
+        let committed = blocking(move || {
+            let committed: Option<Option<LogId<C::NodeId>>> = shared.get(meta::COMMITTED)?;
+            // What is applied is committed, also if an install has applied it.
+            Ok(committed.flatten().max(shared.get(meta::APPLIED)?))
+        });
+        committed.await.map_err(|error| StorageIOError::read(&error).into())
     }
 
     async fn append<I>(
@@ -157,15 +161,17 @@ impl<C: RaftTypeConfig<Entry = Entry<C>>> RaftLogStorage<C> for LogStore<C> {
         I: IntoIterator<Item = Entry<C>> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let mut batch = WriteBatch::new();
-        for entry in entries {
-            let value = codec::encode(&entry);
-            let value = value.map_err(|error| StorageIOError::write_logs(&error))?;
-            batch.put(&self.shared.log, codec::key(entry.log_id.index), value);
-        }
-        batch.set_sync(true);
+        let entries: Vec<_> = entries.into_iter().collect();
         let shared = self.shared.clone();
-        let written = blocking(move || Ok(shared.db.write(&batch)?)).await;
+        let written = blocking(move || {
+            let mut batch = WriteBatch::new();
+            for entry in entries {
+                batch.put(&shared.log, codec::key(entry.log_id.index), codec::encode(&entry)?);
+            }
+            batch.set_sync(true);
+            Ok(shared.db.write(&batch)?)
+        })
+        .await;
         let failed = written.as_ref().err().map(StorageIOError::write_logs);
         callback.log_io_completed(written.map_err(io::Error::other));
         match failed {

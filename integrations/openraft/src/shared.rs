@@ -30,7 +30,9 @@ pub struct Shared {
     pub meta: Keyspace,
     /// Written by the install of a snapshot.
     pub state: RwLock<Generation>,
-    /// Held while a snapshot is built or installed: both replace the file of the current one.
+    /// Held while a snapshot is built or installed. Taken before `snapshots`.
+    pub builds: Mutex<()>,
+    /// The directory of snapshots. Held while its files are replaced, and during an install.
     pub snapshots: Mutex<PathBuf>,
 }
 
@@ -51,7 +53,7 @@ impl Shared {
         }
         let state = RwLock::new(Generation { number, keyspace });
         let snapshots = Mutex::new(snapshots.to_owned());
-        Ok(Shared { db: db.clone(), log, meta, state, snapshots })
+        Ok(Shared { db: db.clone(), log, meta, state, builds: Mutex::default(), snapshots })
     }
 
     /// The empty keyspace of the next generation.

@@ -179,7 +179,10 @@ fn build<C>(shared: &Shared) -> Outcome<Snapshot<C>>
 where
     C: RaftTypeConfig<SnapshotData = SnapshotFile>,
 {
-    let dir = shared.snapshots.lock().unwrap();
+    // One build at a time, and no install meanwhile: it drops the keyspace that is read here. The
+    // directory is free, so that a follower can be sent the current snapshot.
+    let _one = shared.builds.lock().unwrap();
+    let dir = shared.snapshots.lock().unwrap().clone();
     let view = shared.db.snapshot();
     let last_log_id: Option<LogId<C::NodeId>> = get(shared, &view, meta::APPLIED)?;
     let last_membership = get(shared, &view, meta::MEMBERSHIP)?.unwrap_or_default();
@@ -195,6 +198,9 @@ where
         writer.entry(&key, &value)?;
     }
     writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    // A power loss must not leave a snapshot that is newer than what the database has applied.
+    shared.db.sync()?;
+    let _dir = shared.snapshots.lock().unwrap();
     replace(&dir, BUILDING)?;
     let snapshot = Box::new(SnapshotFile::from_std(File::open(dir.join(CURRENT))?));
     Ok(Snapshot { meta, snapshot })
@@ -208,6 +214,7 @@ fn install<C>(shared: &Shared, meta: &Meta<C>, mut received: File) -> Outcome<()
 where
     C: RaftTypeConfig<SnapshotData = SnapshotFile>,
 {
+    let _no_build = shared.builds.lock().unwrap();
     let dir = shared.snapshots.lock().unwrap();
     // A copy: the file may be one that the caller opened elsewhere.
     received.rewind()?;
@@ -225,6 +232,10 @@ where
     shared.db.try_ingest::<_, _, Error>(&next.keyspace, reader)?;
 
     let mut state = shared.state.write().unwrap();
+    // openraft builds a snapshot if it finds none, but takes one that is older than the state and the
+    // log as it is. So after a crash below there must be none.
+    remove_if_there(&dir.join(CURRENT))?;
+    sync_names(&dir)?;
     let mut batch = WriteBatch::new();
     batch.put(&shared.meta, meta::GENERATION, codec::encode(&next.number)?);
     batch.put(&shared.meta, meta::MEMBERSHIP, codec::encode(&meta.last_membership)?);
@@ -259,14 +270,23 @@ where
 /// A new file to write and to read back.
 fn create(dir: &Path, name: &str) -> Outcome<File> {
     // The old file, if there is one, may still be read: it is not emptied but unlinked.
-    match std::fs::remove_file(dir.join(name)) {
+    remove_if_there(&dir.join(name))?;
+    Ok(File::options().read(true).write(true).create_new(true).open(dir.join(name))?)
+}
+
+fn remove_if_there(path: &Path) -> Outcome<()> {
+    match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(File::options().read(true).write(true).create_new(true).open(dir.join(name))?),
+        _ => Ok(()),
     }
+}
+
+fn sync_names(dir: &Path) -> Outcome<()> {
+    Ok(File::open(dir)?.sync_all()?)
 }
 
 /// Makes the synced file `name` the current snapshot.
 fn replace(dir: &Path, name: &str) -> Outcome<()> {
     std::fs::rename(dir.join(name), dir.join(CURRENT))?;
-    Ok(File::open(dir)?.sync_all()?)
+    sync_names(dir)
 }

@@ -28,9 +28,13 @@ async fn send(stream: &mut TcpStream, message: &impl Serialize) -> io::Result<()
 }
 
 async fn receive<T: DeserializeOwned>(stream: &mut TcpStream) -> io::Result<T> {
-    let length = stream.read_u32().await?;
-    let mut bytes = vec![0; length as usize];
-    stream.read_exact(&mut bytes).await?;
+    // The memory grows with what arrives: a wrong length costs the other side as much.
+    let length = u64::from(stream.read_u32().await?);
+    let mut bytes = Vec::new();
+    stream.take(length).read_to_end(&mut bytes).await?;
+    if bytes.len() as u64 != length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     rmp_serde::from_slice(&bytes).map_err(io::Error::other)
 }
 

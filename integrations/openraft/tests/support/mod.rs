@@ -51,7 +51,11 @@ pub struct Store {
 
 impl Store {
     pub fn open(dir: &Path) -> Self {
-        let db = Db::open(dir.join("data"), Settings::default()).unwrap();
+        Self::of(Db::open(dir.join("data"), Settings::default()).unwrap(), dir)
+    }
+
+    /// A store in `db`, with snapshots below `dir`.
+    pub fn of(db: Db, dir: &Path) -> Self {
         let (log, machine) = esker_openraft::open(&db, dir.join("snapshots"), Map).unwrap();
         Store { db, log, machine }
     }

@@ -1,0 +1,134 @@
+//! Crashes and power losses next to snapshots: the store is one that openraft can start with.
+
+mod support;
+
+use esker::env::{Env, Storage};
+use esker::{Db, Settings};
+use esker_base::Rng;
+use esker_storage::FaultStorage;
+use openraft::storage::{RaftLogStorage, RaftStateMachine};
+use openraft::{RaftSnapshotBuilder, SnapshotMeta, StorageHelper};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use support::{Store, id, put};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Applies commands `from..=to`, which are in the log.
+async fn apply(store: &mut Store, from: u64, to: u64) {
+    let commands = || (from..=to).map(|index| put(index, &index.to_string(), b"x"));
+    store.append(commands()).await;
+    store.log.save_committed(Some(id(to))).await.unwrap();
+    store.machine.apply(commands().collect::<Vec<_>>()).await.unwrap();
+}
+
+async fn snapshot(store: &mut Store) -> (SnapshotMeta<u64, openraft::BasicNode>, Vec<u8>) {
+    let mut built = store.machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    let mut bytes = Vec::new();
+    built.snapshot.read_to_end(&mut bytes).await.unwrap();
+    (built.meta, bytes)
+}
+
+/// What openraft requires at a start: purged <= snapshot <= committed.
+async fn expect_start(store: &mut Store, applied: u64) {
+    let state = StorageHelper::new(&mut store.log, &mut store.machine).get_initial_state().await;
+    drop(state.unwrap());
+    let snapshot = store.machine.get_current_snapshot().await.unwrap();
+    let snapshot = snapshot.and_then(|snapshot| snapshot.meta.last_log_id);
+    let purged = store.log.get_log_state().await.unwrap().last_purged_log_id;
+    let committed = store.log.read_committed().await.unwrap();
+    assert!(purged <= snapshot, "purged {purged:?} > snapshot {snapshot:?}");
+    assert!(snapshot <= committed, "snapshot {snapshot:?} > committed {committed:?}");
+    let now = store.machine.applied_state().await.unwrap().0;
+    assert_eq!(now, Some(id(applied)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_after_the_batch_of_an_install_leaves_no_older_snapshot() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut leader = Store::open(dirs[0].path());
+    apply(&mut leader, 1, 10).await;
+    let (meta, bytes) = snapshot(&mut leader).await;
+
+    let mut follower = Store::open(dirs[1].path());
+    apply(&mut follower, 1, 5).await;
+    snapshot(&mut follower).await;
+    let installing = dirs[1].path().join("snapshots/installing");
+    let reads = follower.machine.state();
+    let (began, begins) = mpsc::channel();
+    // The install writes its batch after this read. Then the file for the rename is missing: as far
+    // as files and database go, that is a crash between the two.
+    let reader = std::thread::spawn(move || {
+        reads.read(|_| {
+            began.send(()).unwrap();
+            while std::fs::remove_file(&installing).is_err() {
+                std::thread::yield_now();
+            }
+        });
+    });
+    begins.recv().unwrap();
+    let mut file = follower.machine.begin_receiving_snapshot().await.unwrap();
+    file.write_all(&bytes).await.unwrap();
+    follower.machine.install_snapshot(&meta, file).await.unwrap_err();
+    reader.join().unwrap();
+    follower.db.close().unwrap();
+    drop((follower.log, follower.machine));
+
+    let mut follower = Store::open(dirs[1].path());
+    expect_start(&mut follower, 10).await;
+    assert_eq!(follower.get("10"), Some(b"x".to_vec()));
+    let current = follower.machine.get_current_snapshot().await.unwrap().unwrap();
+    assert_eq!(current.meta.last_log_id, Some(id(10)), "it was built from the state");
+}
+
+fn open(disk: &FaultStorage, dir: &Path) -> Store {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    Store::of(Db::open_with(Env::over(storage), Settings::default()).unwrap(), dir)
+}
+
+#[tokio::test]
+async fn a_power_loss_leaves_no_snapshot_that_is_newer_than_the_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultStorage::new(Rng::new(1));
+    let mut store = open(&disk, dir.path());
+    apply(&mut store, 0, 10).await;
+    snapshot(&mut store).await;
+    for seed in 0..4 {
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::create_dir(copy.path().join("snapshots")).unwrap();
+        let names = ["snapshots/current"];
+        for name in names {
+            std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
+        }
+        let mut rebooted = open(&disk.crash_image(Rng::new(seed)), copy.path());
+        expect_start(&mut rebooted, 10).await;
+        rebooted.db.close().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_an_install_applied_is_committed() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut leader = Store::open(dirs[0].path());
+    apply(&mut leader, 1, 10).await;
+    let (meta, bytes) = snapshot(&mut leader).await;
+    let mut follower = Store::open(dirs[1].path());
+    let mut file = follower.machine.begin_receiving_snapshot().await.unwrap();
+    file.write_all(&bytes).await.unwrap();
+    follower.machine.install_snapshot(&meta, file).await.unwrap();
+    assert_eq!(follower.log.read_committed().await.unwrap(), Some(id(10)));
+    expect_start(&mut follower, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_current_snapshot_is_there_while_another_one_is_built() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path());
+    for round in 0..20 {
+        apply(&mut store, round * 10 + 1, round * 10 + 10).await;
+        let mut builder = store.machine.get_snapshot_builder().await;
+        let build = tokio::spawn(async move { builder.build_snapshot().await.unwrap().meta });
+        let current = store.machine.get_current_snapshot().await.unwrap();
+        assert!(round == 0 || current.is_some());
+        assert_eq!(build.await.unwrap().last_log_id, Some(id(round * 10 + 10)));
+    }
+}
