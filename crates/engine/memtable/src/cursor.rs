@@ -71,6 +71,12 @@ impl MemTableCursor {
         self.lanes.iter().map(|lane| lane.part.items().len()).sum()
     }
 
+    /// The length of the value that the cursor is on, which is not read.
+    #[inline]
+    pub fn value_len(&self) -> usize {
+        self.entry().value.len()
+    }
+
     /// Places every lane at or after what `seek` says, and picks the smallest.
     fn place_forward(&mut self, seek: impl Fn(&MemTable, &KeyspaceRun) -> usize) {
         self.direction = Direction::Forward;

@@ -76,6 +76,15 @@ impl BlockScan {
         self.value = position.value;
     }
 
+    /// Starts before the first entry of `block`. It must be moved before it is read.
+    pub(crate) fn start_before(&mut self, block: &Block, snapshot: Seqno) {
+        self.go_on(block, block.entries_end(), 0);
+        self.set_key(0, &[]);
+        self.snapshot = snapshot;
+        // Also an empty key is then taken.
+        self.is_decided = false;
+    }
+
     /// Goes on with `block`, the next one of the same run.
     pub(crate) fn go_on(&mut self, block: &Block, end: usize, ingested_at: Seqno) {
         self.ingested_at = ingested_at;

@@ -15,8 +15,8 @@
 //! A cursor that is dropped leaves its walk to the next one, which renews it: most of it is still
 //! right if the view, the keyspace and the range are the same. It is recalled as others are.
 //!
-//! Forward, where no MemTable has an entry that follows, the walk lends one block for each run. The
-//! cursor combines them without the lease, and notices a recall at the end of a block.
+//! Forward, the walk lends one block for each run, and a copy of the next entries of each MemTable.
+//! The cursor combines them without the lease, and notices a recall at the end of a block.
 
 use crate::engine::Engine;
 use crate::read::block_merge::{BlockMerge, Moved, Refill};

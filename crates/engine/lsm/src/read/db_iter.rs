@@ -7,8 +7,8 @@
 //! Backward, the merging iterator yields a key's oldest version first. The newest visible one is
 //! known only when the previous key is reached; until then the candidate is kept separately.
 //!
-//! Forward, where no MemTable has an entry that follows, the walk [lends](DbIter::lend) one block of
-//! each run. The caller combines these without the walk, which only finds the next block of a run.
+//! Forward, the walk [lends](DbIter::lend) one block of each run, and copies of a few entries of each
+//! MemTable. The caller combines these without the walk, which only finds what follows in a source.
 //! After any other move, the walk must be positioned again.
 
 mod lending;
@@ -30,6 +30,7 @@ use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, KeyspaceId, MAX_SEQNO, Result, Seqno};
 use esker_table::PinnedValue;
+use lending::Copies;
 use std::borrow::Cow;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -108,6 +109,7 @@ pub(crate) struct DbIter {
     expires: bool,
     /// What a cursor that has gone left for the next.
     buffers: BlockMerge,
+    copies: Copies,
 }
 
 impl DbIter {
@@ -137,6 +139,7 @@ impl DbIter {
             has_expired: false,
             expires: false,
             buffers: BlockMerge::default(),
+            copies: Copies::default(),
         };
         walk.view.set_runs(&mut walk.merge, tree, keyspace, &walk.range)?;
         walk.expired = walk.view.expired(keyspace);
