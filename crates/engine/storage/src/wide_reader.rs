@@ -132,6 +132,11 @@ enum State {
 }
 
 impl PendingRead {
+    /// Whether the page cache had the bytes.
+    pub fn was_cached(&self) -> bool {
+        matches!(self.state, State::Done(_))
+    }
+
     /// Waits for the bytes. `request` is the one that was begun.
     pub fn wait(self, request: &ReadRequest<'_>) -> Result<ReadBytes> {
         let PendingRead { state, permit } = self;

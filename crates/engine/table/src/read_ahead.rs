@@ -5,6 +5,9 @@
 //!           miss miss  piece     piece, twice as large: read while 14 and 15 are walked over
 //! ```
 //!
+//! After a piece that the page cache had, a small one is read when the walk reaches it: nothing is
+//! waited for, and many walks end before.
+//!
 //! The second miss of a walk starts it: a block that the cache does not have, where all from the first
 //! miss to it were walked over. A miss anywhere else ends it. No piece goes beyond the block with the
 //! end of the cursor's range. A compaction walks whole tables, and reads pieces of one size from its
@@ -23,6 +26,9 @@ use std::ops::Range;
 /// The first piece, in bytes, and the largest.
 const FIRST_BYTES: u64 = 16 << 10;
 const LARGEST_BYTES: u64 = 1 << 20;
+
+/// No larger piece is read only when the walk reaches it. A walk that went so far goes on, as a rule.
+const ON_DEMAND_BYTES_MAX: u64 = 256 << 10;
 
 /// A compaction's pieces: large enough to make seeks of a disk and calls to the system rare, small
 /// enough that those of dozens of inputs fit in memory.
@@ -109,7 +115,9 @@ impl Pieces {
             }
             let (range, read) = self.next.take()?;
             // The one after it is on its way before this one is waited for.
-            self.start(table, table.block_after(range.end), end);
+            if !read.was_cached() || self.bytes > ON_DEMAND_BYTES_MAX {
+                self.start(table, table.block_after(range.end), end);
+            }
             let bytes = read.wait(&request(table, &range)).ok()?;
             self.current = Some((range.start, bytes));
         }
