@@ -14,7 +14,9 @@ use esker_lsm::manifest::version_edit::VersionEdit;
 use esker_memtable::{HeapMemory, MemTable, SegmentHeader, scan};
 use esker_storage::{MemoryStorage, Storage};
 use esker_table::format::{BlockKind, FOOTER_BYTES, Footer, TRAILER_BYTES, block_checksum};
-use esker_table::{BlockCache, Compression, ReadPurpose, Table, TableOptions, TableWriter};
+use esker_table::{
+    BlockCache, Compression, PartLimits, ReadPurpose, Table, TableOptions, TableWriter,
+};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -217,6 +219,7 @@ pub fn sample_table() -> Vec<u8> {
         level: 0,
         file_id: FILE_ID,
         sample_level: 0,
+        parts: PartLimits::default(),
     };
     let mut writer = TableWriter::new(&mut *file, options);
     for number in 0..40u64 {

@@ -132,6 +132,7 @@ fn stats_add_up() {
             "background_error",
             "cache_bytes",
             "cache_capacity_bytes",
+            "cache_part_bytes",
             "cost",
             "deletes",
             "dram_table",

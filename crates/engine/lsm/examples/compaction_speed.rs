@@ -22,7 +22,7 @@ use esker_lsm::version::{
 };
 use esker_lsm::{KeyspaceSettings, Shape};
 use esker_storage::{Storage, memory::MemoryStorage};
-use esker_table::{BlockCache, Compression, ReadPurpose, TableOptions, TableWriter};
+use esker_table::{BlockCache, Compression, PartLimits, ReadPurpose, TableOptions, TableWriter};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -163,6 +163,7 @@ impl Bench {
             level: 0,
             file_id,
             sample_level: 0,
+            parts: PartLimits::default(),
         };
         keys.seek_first().unwrap();
         let writer = TableWriter::new(&mut *file, options);
@@ -201,6 +202,7 @@ impl Bench {
             table_bytes: sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
+            part_limits: PartLimits::default(),
             expected_lifetime: None,
             values: ValueFiles::default(),
             collected: BTreeSet::new(),

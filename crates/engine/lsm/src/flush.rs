@@ -231,6 +231,7 @@ impl KeyspaceSlice {
                 level: 0,
                 file_id: 0,
                 sample_level: keyspace.sample_level(),
+                parts: tree.part_limits(),
             },
         }))
     }

@@ -90,6 +90,8 @@ pub use options::settings::{
     DEFAULT_KEYSPACE, KeyspaceSettings, Log, Recovery, Settings, Shape, SyncPolicy,
 };
 pub use options::space_policy::{Dedup, Ratio};
+#[doc(hidden)]
+pub use options::table_limits::TableLimits;
 pub use options::write_rate::BackgroundWriteRate;
 pub use recovery::checkpoint::live_files::LiveFiles;
 pub use recovery::checkpoint::request::{

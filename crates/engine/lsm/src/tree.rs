@@ -29,7 +29,7 @@ use esker_base::{Clock, Error, KeyspaceId, Result, Seqno};
 use esker_memtable::DramTable;
 use esker_pmem::OwnerProcess;
 use esker_storage::Storage;
-use esker_table::BlockCache;
+use esker_table::{BlockCache, PartLimits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -209,6 +209,12 @@ impl Tree {
     /// What table files take.
     pub(crate) fn table_space(&self) -> TableDiskUsage {
         self.meter.as_ref().map_or_else(TableDiskUsage::default, |meter| meter.table_space())
+    }
+
+    /// When a table that is written now has parts.
+    pub(crate) fn part_limits(&self) -> PartLimits {
+        let cache_bytes = self.cache.capacity_bytes() as u64;
+        self.settings.table_limits.parts(self.table_space().bytes, cache_bytes)
     }
 
     /// The segment size of the process that writes the database: the setting if that is this process,

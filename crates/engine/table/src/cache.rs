@@ -1,4 +1,4 @@
-//! The cache of data blocks that all tables share.
+//! The cache of data blocks, and of [parts](crate::part_cache) of indexes and filters, that all tables share.
 //!
 //! Several databases may share one cache. Their file ids collide, so each is an *owner* of its blocks.
 //!
@@ -11,18 +11,28 @@
 use crate::block::Block;
 use crate::block_key::{BlockKey, BlockKeyHasher, OwnedKey};
 use crate::block_slots::{BlockSlots, Hit};
+use crate::part_cache::{PartCache, PartSlots, PartUse};
+use crate::parts::Part;
 use esker_storage::WideReader;
+use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A shard holds at least this many bytes, so that no block is too large for it that should not be.
 const SHARD_BYTES_MIN: usize = 1 << 20;
 
 /// More shards than threads that could meet in one.
 const SHARDS_MAX: usize = 64;
+
+/// One in so many bytes may be for parts of indexes and filters. They go before data blocks, because each is used
+/// for about 200 of these.
+const PARTS_SHARE: usize = 2;
+
+/// The capacity for blocks follows the bytes of parts in steps of one in so many bytes.
+const STEPS: usize = 64;
 
 /// What an entry costs in addition to its block: key, list links, reference counts, hash slot, block slot.
 const ENTRY_OVERHEAD_BYTES: usize = 192;
@@ -43,6 +53,11 @@ struct Shared {
     blocks: Blocks,
     slots: Arc<BlockSlots>,
     owners: AtomicU32,
+    /// Of blocks and parts together, in bytes.
+    capacity: AtomicUsize,
+    parts: PartCache,
+    /// What blocks may take: the rest. The lock is held while it changes.
+    block_capacity: Mutex<usize>,
 }
 
 #[derive(Clone)]
@@ -94,7 +109,15 @@ impl BlockCache {
         let hasher = BuildHasherDefault::default();
         let blocks = Cache::with_options(options, BlockWeighter, hasher, evictions);
         let owners = AtomicU32::new(1);
-        let shared = Arc::new(Shared { blocks, slots, owners });
+        let shared = Shared {
+            blocks,
+            slots,
+            owners,
+            capacity: AtomicUsize::new(bytes),
+            parts: PartCache::new(bytes / PARTS_SHARE),
+            block_capacity: Mutex::new(bytes),
+        };
+        let shared = Arc::new(shared);
         BlockCache { shared, owner: 0, reader: WideReader::without_threads() }
     }
 
@@ -110,32 +133,78 @@ impl BlockCache {
         &self.reader
     }
 
-    /// Removes the blocks of this owner. Takes time for each block of the cache.
+    /// Removes the blocks and parts of this owner. Takes time for each block of the cache.
     pub fn remove_own(&self) {
         self.shared.blocks.retain(|key, _| key.owner != self.owner);
         self.shared.slots.remove_all(|key| key.owner == self.owner);
+        self.shared.parts.remove_owner(self.owner);
+        self.fit_blocks();
     }
 
-    /// Bytes of memory that the blocks of this owner take. Takes time for each block of the cache.
+    /// Bytes of memory that the blocks and parts of this owner take. Takes time for each block of the cache.
     pub fn own_bytes(&self) -> usize {
         let blocks = self.shared.blocks.iter();
         let own = blocks.filter(|(key, _)| key.owner == self.owner);
-        own.map(|(key, block)| BlockWeighter.weight(&key, &block) as usize).sum()
+        let blocks: usize =
+            own.map(|(key, block)| BlockWeighter.weight(&key, &block) as usize).sum();
+        blocks + self.shared.parts.owner_bytes(self.owner)
     }
 
     /// Makes the cache larger or smaller. What no longer fits goes at once.
     pub fn set_capacity(&self, bytes: usize) {
-        self.shared.blocks.set_capacity(bytes as u64);
+        self.shared.capacity.store(bytes, Ordering::Relaxed);
+        self.shared.parts.set_limit(bytes / PARTS_SHARE);
+        self.fit_blocks();
     }
 
-    /// Bytes of memory that the cached blocks may take.
+    /// Gives blocks what parts leave of the capacity, rounded down to a step.
+    fn fit_blocks(&self) {
+        let mut now = self.shared.block_capacity.lock();
+        let capacity = self.capacity_bytes();
+        let parts = self.part_bytes().next_multiple_of(capacity / STEPS + 1);
+        let wanted = capacity.saturating_sub(parts);
+        if *now != wanted {
+            *now = wanted;
+            self.shared.blocks.set_capacity(wanted as u64);
+        }
+    }
+
+    /// Bytes of memory that the cached blocks and parts may take.
     pub fn capacity_bytes(&self) -> usize {
-        self.shared.blocks.capacity() as usize
+        self.shared.capacity.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory that the cached blocks take.
+    /// Bytes of memory that the cached blocks and parts take.
     pub fn used_bytes(&self) -> usize {
-        self.shared.blocks.weight() as usize
+        self.shared.blocks.weight() as usize + self.part_bytes()
+    }
+
+    /// Bytes of memory that parts of indexes and filters take.
+    pub fn part_bytes(&self) -> usize {
+        self.shared.parts.used_bytes()
+    }
+
+    /// Slots for the parts of a table of this owner, which is in `level`.
+    pub(crate) fn part_slots(&self, level: u8, parts: usize) -> Arc<PartSlots> {
+        PartSlots::new(self.owner, level, parts)
+    }
+
+    /// Keeps part `at` of a table, and takes the capacity from data blocks.
+    pub(crate) fn insert_part(
+        &self,
+        table: &Arc<PartSlots>,
+        at: usize,
+        part: &Arc<Part>,
+        purpose: PartUse,
+    ) {
+        self.shared.parts.insert(table, at, part, purpose);
+        self.fit_blocks();
+    }
+
+    /// Drops the parts of a table, which is closed.
+    pub(crate) fn forget_parts(&self, table: &PartSlots) {
+        self.shared.parts.forget(table);
+        self.fit_blocks();
     }
 
     /// Whether blocks were evicted. Until then, the cache has all blocks that were read.

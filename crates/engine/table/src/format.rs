@@ -2,7 +2,7 @@
 //! full is `docs/formats/table.md`.
 //!
 //! ```text
-//! data blocks | filter | tombstones | sketches | properties | index | footer
+//! data blocks | filter, or parts of filter and index | tombstones | sketches | properties | index | footer
 //! ```
 //!
 //! Sections are back to back, so their lengths in the footer place them all, and every byte of a
@@ -32,8 +32,12 @@ pub const HAS_EXPIRING: u32 = 4;
 /// A required feature: the table has values that are in value files. Tables without it have none.
 pub const HAS_SEPARATED: u32 = 8;
 
+/// A required feature: index and filter are cut into parts. Tables without it have them whole.
+pub const HAS_PARTS: u32 = 16;
+
 /// Feature flags a reader must know to read the table at all.
-pub const KNOWN_FEATURES: u32 = SAMPLES_AS_BITS | HAS_OPERANDS | HAS_EXPIRING | HAS_SEPARATED;
+pub const KNOWN_FEATURES: u32 =
+    SAMPLES_AS_BITS | HAS_OPERANDS | HAS_EXPIRING | HAS_SEPARATED | HAS_PARTS;
 
 /// Data blocks are closed before they would pass this: one block is about one page of the device,
 /// so a get reads and checks few bytes that it does not need.
@@ -76,6 +80,10 @@ pub enum BlockKind {
     Properties = 5,
     /// Sketches of the key hashes.
     Sketches = 6,
+    /// The index of some data blocks.
+    IndexPart = 7,
+    /// The filter of the keys in some data blocks.
+    FilterPart = 8,
 }
 
 impl BlockKind {
@@ -88,6 +96,8 @@ impl BlockKind {
             BlockKind::Tombstones => "range tombstone block",
             BlockKind::Properties => "properties",
             BlockKind::Sketches => "sketches",
+            BlockKind::IndexPart => "part of the index",
+            BlockKind::FilterPart => "part of the filter",
         }
     }
 }
@@ -131,6 +141,11 @@ pub struct Footer {
 }
 
 impl Footer {
+    /// The bytes of parts of index and filter, in the place of the filter. 0 in a table that has them whole.
+    pub fn part_bytes(&self) -> u64 {
+        if self.required_features & HAS_PARTS != 0 { self.sections[1] } else { 0 }
+    }
+
     /// The bytes of a version 1 footer.
     pub fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut out = Vec::with_capacity(FOOTER_BYTES);

@@ -39,14 +39,20 @@ pub(crate) struct Index {
     tails: Vec<u8>,
     /// The separators' seqnos, or nothing if all are 0.
     seqnos: Vec<Seqno>,
-    /// Where each block ends, from the table's start.
+    /// Where each block ends, from the first one's start.
     block_ends: Vec<u64>,
 }
 
 impl Index {
     /// Reads an encoded index. `None` if it is none, or its separators are not in order.
     pub(crate) fn decode(mut input: &[u8]) -> Option<Index> {
-        let blocks = usize::try_from(take_varint64(&mut input)?).ok()?;
+        let index = Index::decode_front(&mut input)?;
+        input.is_empty().then_some(index)
+    }
+
+    /// The same, and leaves in `input` what follows the index.
+    pub(crate) fn decode_front(input: &mut &[u8]) -> Option<Index> {
+        let blocks = usize::try_from(take_varint64(input)?).ok()?;
         // An entry takes four bytes at least, so this bounds what a false count can reserve.
         if blocks > input.len() / 4 {
             return None;
@@ -57,11 +63,11 @@ impl Index {
         index.block_ends.reserve_exact(blocks);
         let (mut last, mut block_end) = (0..0, 0u64);
         for n in 0..blocks {
-            let shared = usize::try_from(take_varint64(&mut input)?).ok()?;
-            let unshared = usize::try_from(take_varint64(&mut input)?).ok()?;
-            let seqno = take_varint64(&mut input)?;
-            block_end = block_end.checked_add(take_varint64(&mut input)?)?;
-            let suffix = take(&mut input, unshared)?;
+            let shared = usize::try_from(take_varint64(input)?).ok()?;
+            let unshared = usize::try_from(take_varint64(input)?).ok()?;
+            let seqno = take_varint64(input)?;
+            block_end = block_end.checked_add(take_varint64(input)?)?;
+            let suffix = take(input, unshared)?;
             if shared > last.len() {
                 return None;
             }
@@ -77,7 +83,7 @@ impl Index {
             index.block_ends.push(block_end);
         }
         index.take_keys(&keys);
-        input.is_empty().then_some(index)
+        Some(index)
     }
 
     fn note_seqno(&mut self, n: usize, seqno: Seqno) {
@@ -120,16 +126,11 @@ impl Index {
         self.block_ends.len()
     }
 
-    /// Where block `n` is, from the table's start, its trailer included.
+    /// Where block `n` is, from the first one's start, its trailer included.
     #[inline]
     pub(crate) fn block(&self, n: usize) -> Range<u64> {
         let start = if n == 0 { 0 } else { self.block_ends[n - 1] };
         start..self.block_ends[n]
-    }
-
-    /// How many blocks end at or before `offset` from the table's start.
-    pub(crate) fn blocks_before(&self, offset: u64) -> usize {
-        self.block_ends.partition_point(|&end| end <= offset)
     }
 
     /// The bytes of all blocks.

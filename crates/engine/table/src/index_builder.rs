@@ -10,7 +10,9 @@ pub(crate) struct IndexBuilder {
     encoded: Vec<u8>,
     blocks: u64,
     last_separator: Vec<u8>,
+    last_seqno: Seqno,
     separator_bytes: u64,
+    data_bytes: u64,
 }
 
 impl IndexBuilder {
@@ -24,6 +26,16 @@ impl IndexBuilder {
         self.blocks
     }
 
+    /// Bytes of the blocks so far.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    /// The separator of the last block.
+    pub(crate) fn last_separator(&self) -> (Vec<u8>, Seqno) {
+        (self.last_separator.clone(), self.last_seqno)
+    }
+
     /// Bytes of all separators so far, each whole: what a reader has in memory briefly.
     pub(crate) fn separator_bytes(&self) -> u64 {
         self.separator_bytes
@@ -33,11 +45,16 @@ impl IndexBuilder {
     /// comes, if anything.
     pub(crate) fn add(&mut self, last: (&[u8], Seqno), next: Option<&[u8]>, block_bytes: u64) {
         let (last_key, last_seqno) = last;
-        let (separator, seqno) = match next {
+        let separator = match next {
             Some(next) if next == last_key => (last_key.to_vec(), last_seqno),
             Some(next) => (shortest_separator(last_key, next), 0),
             None => (last_key.to_vec(), 0),
         };
+        self.add_separator(separator, block_bytes);
+    }
+
+    /// Adds a block of `block_bytes` bytes with a separator that is known.
+    pub(crate) fn add_separator(&mut self, (separator, seqno): (Vec<u8>, Seqno), block_bytes: u64) {
         let shared = common_prefix(&separator, &self.last_separator);
         put_varint64(&mut self.encoded, shared as u64);
         put_varint64(&mut self.encoded, (separator.len() - shared) as u64);
@@ -45,7 +62,8 @@ impl IndexBuilder {
         put_varint64(&mut self.encoded, block_bytes);
         self.encoded.extend_from_slice(&separator[shared..]);
         self.separator_bytes += separator.len() as u64;
-        self.last_separator = separator;
+        (self.last_separator, self.last_seqno) = (separator, seqno);
+        self.data_bytes += block_bytes;
         self.blocks += 1;
     }
 

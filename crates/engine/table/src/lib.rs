@@ -4,7 +4,8 @@
 //! gets and cursors from it. Blocks are read through one [`BlockCache`]. `docs/formats/table.md` describes
 //! the bytes; the constants of that page are in [`mod@format`].
 //!
-//! Where a get goes: filter (memory) → index (memory) → one data block (cache, else one read).
+//! Where a get goes: filter → index → one data block (cache, else one read). Filter and index of a small table
+//! are in memory; those of a large one are in parts, of which the cache has those that are used.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ mod block;
 mod block_builder;
 mod block_cursor;
 mod block_fetcher;
+mod block_index;
 mod block_key;
 mod block_scan;
 mod block_slots;
@@ -22,12 +24,16 @@ pub mod format;
 mod index;
 mod index_builder;
 mod lent_versions;
+mod part_cache;
+mod parts;
+mod parts_builder;
 mod properties;
 mod range_del_block;
 mod read_ahead;
 mod reader;
 mod salvage;
 pub mod sketch;
+mod table_index;
 mod table_iter;
 mod verify;
 mod wide_lookup;
@@ -39,10 +45,12 @@ pub use compression::{Compression, ValueCompressor, decompress};
 pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
 pub use index::head;
 pub use lent_versions::LentVersions;
+pub use parts::PartLimits;
 pub use properties::{Expiring, Origin, Properties, ValueFileUse};
 pub use reader::{BlockReadStats, Found, Table};
 pub use salvage::{LostKeys, SalvageCursor, SalvagedTable, has_magic_at_end, tables_in};
 pub use sketch::{ByteShare, Hll, OverlapEstimator, Sketches, TableSample, ThetaSample};
+pub use table_index::Patience;
 pub use table_iter::{PinnedValue, ReadPurpose, TableIter};
 pub use wide_lookup::WideLookup;
 pub use writer::{TableInfo, TableOptions, TableWriter};

@@ -13,11 +13,15 @@
 //! end of the cursor's range. A compaction walks whole tables, and reads pieces of one size from its
 //! first block on.
 //!
+//! The next part of the index is read when a piece goes into it.
+//!
 //! A piece that cannot be read is no error: its blocks are read one by one, and the cursor gets to the
 //! last one before the damage.
 
 use crate::block::Block;
+use crate::part_cache::PartUse;
 use crate::reader::{Table, count_read};
+use crate::table_index::HeldPart;
 use crate::table_iter::ReadPurpose;
 use esker_base::Result;
 use esker_storage::{PendingRead, ReadBytes, ReadRequest};
@@ -46,8 +50,10 @@ pub(crate) struct ReadAhead {
 struct Pieces {
     /// The piece in memory, and where it starts.
     current: Option<(u64, ReadBytes)>,
-    /// What is read while the blocks of the current one are walked over.
-    next: Option<(Range<u64>, PendingRead)>,
+    /// What is read while the blocks of the current one are walked over, and the block behind it.
+    next: Option<(Range<u64>, PendingRead, usize)>,
+    /// The part of the index with the next block.
+    part: HeldPart,
     /// The size of the piece after that.
     bytes: u64,
     purpose: ReadPurpose,
@@ -55,7 +61,7 @@ struct Pieces {
 
 impl Pieces {
     fn new(bytes: u64, purpose: ReadPurpose) -> Box<Pieces> {
-        Box::new(Pieces { current: None, next: None, bytes, purpose })
+        Box::new(Pieces { current: None, next: None, part: HeldPart::default(), bytes, purpose })
     }
 }
 
@@ -79,49 +85,62 @@ impl ReadAhead {
         }
     }
 
-    /// Block `number`, which is not in the cache. The cursor reads none from block `end` on.
+    /// The block of this number and place, which is not in the cache. The cursor reads none from block `end` on.
     #[cold]
-    pub(crate) fn load(&mut self, table: &Table, number: usize, end: usize) -> Result<Block> {
+    pub(crate) fn load(
+        &mut self,
+        table: &Table,
+        (number, place): (usize, &Range<u64>),
+        end: usize,
+    ) -> Result<Block> {
         let is_next = self.expected.replace(number + 1) == Some(number);
         if is_next {
             let pieces =
                 self.pieces.get_or_insert_with(|| Pieces::new(FIRST_BYTES, ReadPurpose::Read));
-            if let Some(block) = pieces.block(table, number, end) {
+            if let Some(block) = pieces.block(table, (number, place), end) {
                 return block;
             }
         } else {
             self.pieces = None;
         }
-        table.read_block(number)
+        table.read_block(place)
     }
 
-    /// Block `number` for a compaction, which reads all that follow, too.
-    pub(crate) fn load_for_compaction(&mut self, table: &Table, number: usize) -> Result<Block> {
+    /// The block of this number and place for a compaction, which reads all that follow, too.
+    pub(crate) fn load_for_compaction(
+        &mut self,
+        table: &Table,
+        (number, place): (usize, &Range<u64>),
+    ) -> Result<Block> {
         let new = || Pieces::new(COMPACTION_BYTES, ReadPurpose::Compaction);
-        let block = self.pieces.get_or_insert_with(new).block(table, number, usize::MAX);
-        block.unwrap_or_else(|| table.read_block(number))
+        let block = self.pieces.get_or_insert_with(new).block(table, (number, place), usize::MAX);
+        block.unwrap_or_else(|| table.read_block(place))
     }
 }
 
 impl Pieces {
-    /// Block `number` out of a piece, unless none with it can be read.
-    fn block(&mut self, table: &Table, number: usize, end: usize) -> Option<Result<Block>> {
-        let place = table.block_place(number);
-        if !self.has(&place) {
+    /// The block of this number and place out of a piece, unless none with it can be read.
+    fn block(
+        &mut self,
+        table: &Table,
+        (number, place): (usize, &Range<u64>),
+        end: usize,
+    ) -> Option<Result<Block>> {
+        if !self.has(place) {
             self.current = None;
-            if !self.next.as_ref().is_some_and(|(next, _)| next.contains(&place.start)) {
+            if !self.next.as_ref().is_some_and(|(next, ..)| next.contains(&place.start)) {
                 self.next = None;
                 self.start(table, number, end);
             }
-            let (range, read) = self.next.take()?;
+            let (range, read, after) = self.next.take()?;
             // The one after it is on its way before this one is waited for.
             if !read.was_cached() || self.bytes > ON_DEMAND_BYTES_MAX {
-                self.start(table, table.block_after(range.end), end);
+                self.start(table, after, end);
             }
             let bytes = read.wait(&request(table, &range)).ok()?;
             self.current = Some((range.start, bytes));
         }
-        let (start, bytes) = self.current.as_ref().filter(|_| self.has(&place))?;
+        let (start, bytes) = self.current.as_ref().filter(|_| self.has(place))?;
         let stored = &bytes[(place.start - start) as usize..(place.end - start) as usize];
         Some(table.source.data_block(place.start, stored, || stored.into()))
     }
@@ -134,29 +153,33 @@ impl Pieces {
 
     /// Begins to read a piece from block `number` on.
     fn start(&mut self, table: &Table, number: usize, end: usize) {
-        let end = end.min(table.index.len());
+        let end = end.min(table.index.blocks());
         if number >= end {
             return;
         }
         let reader = table.cache.reader();
-        let bytes = match self.purpose {
-            ReadPurpose::Read => self.bytes.min(reader.piece_bytes_max() as u64),
-            ReadPurpose::Compaction => self.bytes,
+        let (bytes, walk) = match self.purpose {
+            ReadPurpose::Read => (self.bytes.min(reader.piece_bytes_max() as u64), PartUse::Walk),
+            ReadPurpose::Compaction => (self.bytes, PartUse::Compaction),
         };
-        let start = table.block_place(number).start;
-        let within = |&at: &usize| table.block_place(at).end - start <= bytes;
-        let last = (number + 1..end).take_while(within).last().unwrap_or(number);
-        let range = start..table.block_place(last).end;
+        let Ok(mut range) = table.block_place(number, &mut self.part, walk) else { return };
+        let mut last = number;
+        while last + 1 < end
+            && let Ok(next) = table.block_place(last + 1, &mut self.part, walk)
+            && next.end - range.start <= bytes
+        {
+            (last, range.end) = (last + 1, next.end);
+        }
         match self.purpose {
             ReadPurpose::Read => {
                 let Some(read) = reader.start(&request(table, &range)) else { return };
                 count_read(last - number + 1, &range);
                 self.bytes = (self.bytes * 2).min(LARGEST_BYTES);
-                self.next = Some((range, read));
+                self.next = Some((range, read, last + 1));
             }
             ReadPurpose::Compaction => {
                 let read = reader.start_for_compaction(&request(table, &range));
-                self.next = Some((range, read));
+                self.next = Some((range, read, last + 1));
             }
         }
     }

@@ -8,11 +8,14 @@ use crate::compression::zeroed;
 use crate::filter::Filter;
 use crate::format::{BlockKind, FOOTER_BYTES, FOOTER_BYTES_MAX, Footer};
 use crate::index::Index;
+use crate::part_cache::PartUse;
+use crate::parts::Parts;
 use crate::sketch::Sketches;
+use crate::table_index::{HeldPart, Patience, TableIndex, TableParts};
 use crate::table_iter::{PinnedValue, ReadPurpose, TableIter};
 use crate::{Properties, range_del_block};
 use esker_base::operation_cost::count;
-use esker_base::{Error, FragmentedTombstones, Kind, MAX_SEQNO, Result, Seqno};
+use esker_base::{Error, FragmentedTombstones, Kind, Result, Seqno};
 use esker_storage::ReadableFile;
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,12 +46,12 @@ pub struct BlockReadStats {
 
 /// A table open for reading. Threads may share it.
 ///
-/// Index, filter and range tombstones are in memory. Data blocks are read through the block cache.
+/// Range tombstones are in memory, and the index and filter of a small table. Parts of these of a large
+/// table, and data blocks, are read through the block cache.
 pub struct Table {
     pub(crate) source: BlockFetcher,
     pub(crate) bytes: u64,
-    pub(crate) index: Index,
-    filter: Filter,
+    pub(crate) index: TableIndex,
     tombstones: Arc<FragmentedTombstones>,
     properties: Properties,
     /// The seqno of all versions of an ingested table, 0 for others.
@@ -67,7 +70,7 @@ impl std::fmt::Debug for Table {
 
 impl Table {
     /// Opens the table of `bytes` bytes at `offset` of `file`. Verifies everything except the data
-    /// blocks.
+    /// blocks and the parts of index and filter.
     ///
     /// # Errors
     /// [`Error::Corruption`] if a part is damaged, [`Error::Io`] if the file cannot be read,
@@ -89,11 +92,6 @@ impl Table {
         let impossible =
             |at: u64, kind: BlockKind| source.damaged(at, format!("{}: impossible", kind.name()));
 
-        let (at, body) = decoded(BlockKind::Index)?;
-        let index = Index::decode(&body).ok_or_else(|| impossible(at, BlockKind::Index))?;
-        if index.blocks_end() != sections.footer.sections[0] {
-            return Err(source.damaged(at, "index: the data blocks do not fill their section"));
-        }
         let (at, body) = decoded(BlockKind::Sketches)?;
         let sketches =
             Sketches::decode(&body).ok_or_else(|| impossible(at, BlockKind::Sketches))?;
@@ -104,11 +102,25 @@ impl Table {
         if properties.file_id != file_id {
             return Err(source.damaged(at, "properties: of a table in another file"));
         }
-        let filter = if sections.has(BlockKind::Filter) {
-            let (at, body) = decoded(BlockKind::Filter)?;
-            Filter::decode(&body).ok_or_else(|| impossible(at, BlockKind::Filter))?
+        let (data_bytes, part_bytes) = (sections.footer.sections[0], sections.footer.part_bytes());
+        let (at, body) = decoded(BlockKind::Index)?;
+        let index = if part_bytes > 0 {
+            let parts = Parts::decode(&body, data_bytes, part_bytes);
+            let parts = parts.ok_or_else(|| impossible(at, BlockKind::Index))?;
+            TableIndex::Parts(TableParts::new(parts, properties.level, cache.clone()))
         } else {
-            Filter::default()
+            let index = Index::decode(&body).ok_or_else(|| impossible(at, BlockKind::Index))?;
+            if index.blocks_end() != data_bytes {
+                let what = "index: the data blocks do not fill their section";
+                return Err(source.damaged(at, what));
+            }
+            let filter = if sections.has(BlockKind::Filter) {
+                let (at, body) = decoded(BlockKind::Filter)?;
+                Filter::decode(&body).ok_or_else(|| impossible(at, BlockKind::Filter))?
+            } else {
+                Filter::default()
+            };
+            TableIndex::Whole(index, filter)
         };
         let tombstones = if sections.has(BlockKind::Tombstones) {
             let (at, body) = decoded(BlockKind::Tombstones)?;
@@ -121,17 +133,7 @@ impl Table {
         let few_bytes: usize = sections_of_few.map(|kind| sections.place(kind).len()).iter().sum();
         let fixed_bytes = (few_bytes + FOOTER_BYTES) as u64;
         let ingested_at = 0;
-        Ok(Table {
-            source,
-            bytes,
-            index,
-            filter,
-            tombstones,
-            properties,
-            ingested_at,
-            fixed_bytes,
-            cache,
-        })
+        Ok(Table { source, bytes, index, tombstones, properties, ingested_at, fixed_bytes, cache })
     }
 
     /// The table with the seqno that the manifest has for all its versions. It has one if and only if
@@ -176,7 +178,7 @@ impl Table {
 
     /// Checks that `file` is long enough for the table that [`Table::open`] would open, and that it ends with
     /// that table's footer, of a version and with features known here. Nothing else of it is read. Returns how many
-    /// bytes of it are not data blocks, but what an open table has in memory.
+    /// bytes of it are neither data blocks nor parts, but what an open table has in memory.
     #[doc(hidden)]
     pub fn check_end(
         file: Arc<dyn ReadableFile>,
@@ -189,7 +191,8 @@ impl Table {
         // Of a newer version, it may be longer than that of this one.
         let tail_bytes = bytes.min(FOOTER_BYTES_MAX as u64);
         let tail = source.read(end - tail_bytes, tail_bytes as usize)?;
-        footer_in(&source, &tail, end, bytes).map(|footer| bytes - footer.sections[0])
+        let footer = footer_in(&source, &tail, end, bytes)?;
+        Ok(bytes - footer.sections[0] - footer.part_bytes())
     }
 
     /// The newest version of `key` with a seqno at or below `snapshot`, a delete included. Range
@@ -197,8 +200,10 @@ impl Table {
     #[doc(hidden)]
     #[inline]
     pub fn get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
-        let found = || self.find(key, snapshot, &mut BlockReadStats::default());
-        if self.may_contain(key_hash) { found() } else { Ok(None) }
+        match self.may_contain(key, key_hash, snapshot, Patience::MayRead)? {
+            true => self.find(key, snapshot, &mut BlockReadStats::default()),
+            false => Ok(None),
+        }
     }
 
     /// As [`Table::get`], without asking the filter. Adds to `loaded` what it reads of the file.
@@ -210,16 +215,15 @@ impl Table {
         snapshot: Seqno,
         loaded: &mut BlockReadStats,
     ) -> Result<Option<Found>> {
-        self.lookup(key, snapshot, |table, n| {
-            if let Some(block) = table.cache.get(table.block_key(n)) {
+        self.lookup(key, snapshot, Patience::MayRead, |table, place| {
+            if let Some(block) = table.cache.get(table.block_key(&place)) {
                 count(|cost| cost.cache_hits += 1);
                 return Ok(block);
             }
             count(|cost| cost.cache_misses += 1);
-            let place = table.block_place(n);
             loaded.blocks += 1;
             loaded.bytes += place.end - place.start;
-            table.load_block(n)
+            table.load_block(place)
         })
     }
 
@@ -228,30 +232,30 @@ impl Table {
     #[doc(hidden)]
     #[inline]
     pub fn try_find(&self, key: &[u8], snapshot: Seqno) -> Result<Option<Found>> {
-        self.lookup(key, snapshot, |table, n| {
-            let block = table.cache.get(table.block_key(n)).ok_or(Error::WouldBlock)?;
+        self.lookup(key, snapshot, Patience::FromMemory, |table, place| {
+            let block = table.cache.get(table.block_key(&place)).ok_or(Error::WouldBlock)?;
             count(|cost| cost.cache_hits += 1);
             Ok(block)
         })
     }
 
+    /// Finds a version in the block that `block` gets, from its place in the file.
     #[inline]
     pub(crate) fn lookup(
         &self,
         key: &[u8],
         snapshot: Seqno,
-        block: impl FnOnce(&Table, usize) -> Result<Block>,
+        patience: Patience,
+        block: impl FnOnce(&Table, Range<u64>) -> Result<Block>,
     ) -> Result<Option<Found>> {
         if self.hides_from(snapshot) {
             return Ok(None);
         }
-        let n = self.index.find(key, snapshot);
-        if n == self.index.len() {
-            return Ok(None);
-        }
-        let block = block(self, n)?;
+        let Some(place) = self.find_place(key, snapshot, patience)? else { return Ok(None) };
+        let start = place.start;
+        let block = block(self, place)?;
         block.touch();
-        let bad_entry = |bad| self.bad_entry(n, bad);
+        let bad_entry = |bad| self.bad_entry_at(start, bad);
         let landing = block.seek(key, snapshot).map_err(bad_entry)?;
         let Some(SeekResult { place, entry, .. }) = landing.filter(|landing| landing.same_key)
         else {
@@ -260,24 +264,6 @@ impl Table {
         let value = block.value(place, &entry).map_err(bad_entry)?;
         let value = PinnedValue::new(block, value);
         Ok(Some(Found { seqno: self.seqno_of(entry.seqno), kind: entry.kind, value }))
-    }
-
-    /// Whether a key with this hash may be here. False is certain.
-    #[inline]
-    pub fn may_contain(&self, key_hash: u64) -> bool {
-        self.filter.may_contain(key_hash)
-    }
-
-    /// The bytes of the data blocks that are wholly between `start` and `end`.
-    pub fn bytes_within(&self, start: &[u8], end: &[u8]) -> u64 {
-        let place = |key| self.index.find(key, MAX_SEQNO);
-        let after =
-            |n: usize| if n < self.index.len() { self.index.block(n).end } else { u64::MAX };
-        let before = |n: usize| match n < self.index.len() {
-            true => self.index.block(n).start,
-            false => self.index.blocks_end(),
-        };
-        before(place(end)).saturating_sub(after(place(start)))
     }
 
     /// Returns the range tombstones.
@@ -292,18 +278,17 @@ impl Table {
     }
 
     /// Returns the bytes of memory held while the table is open: index, filter, range tombstones,
-    /// properties.
+    /// properties. Of the index and the filter of a large table only the top: their parts are in the block cache.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.memory_bytes()
-            + self.filter.memory_bytes()
             + range_del_block::memory_bytes(&self.tombstones)
             + self.properties.memory_bytes()
     }
 
-    /// Returns the bytes of memory of the filter.
+    /// Returns the bytes of memory of the filter, or of the parts of it that are in memory.
     pub fn filter_bytes(&self) -> usize {
-        self.filter.memory_bytes()
+        self.index.filter_bytes()
     }
 
     /// Returns a cursor over all versions.
@@ -314,80 +299,73 @@ impl Table {
     /// Whether a filter answers [`Table::may_contain`].
     #[inline]
     pub fn has_filter(&self) -> bool {
-        self.filter.fingerprint_bits() > 0
+        self.fingerprint_bits() > 0
     }
 
     /// Bits of a filter fingerprint, 0 without a filter.
+    #[inline]
     pub(crate) fn fingerprint_bits(&self) -> u8 {
-        self.filter.fingerprint_bits()
-    }
-
-    #[inline]
-    pub(crate) fn block_key(&self, n: usize) -> BlockKey {
-        BlockKey { file_id: self.source.file_id, offset: self.block_place(n).start }
-    }
-
-    /// Where data block `n` is in the file.
-    #[inline]
-    pub(crate) fn block_place(&self, n: usize) -> Range<u64> {
-        let place = self.index.block(n);
-        self.source.offset + place.start..self.source.offset + place.end
-    }
-
-    /// Removes the data blocks from the block cache. Takes a lookup for each.
-    pub fn leave_cache(&self) {
-        if self.cache.used_bytes() > 0 {
-            (0..self.index.len()).for_each(|n| self.cache.remove(self.block_key(n)));
+        match &self.index {
+            TableIndex::Whole(_, filter) => filter.fingerprint_bits(),
+            TableIndex::Parts(_) => self.properties.fingerprint_bits,
         }
     }
 
-    /// Data block `n`, from the cache or, then cached, from the file, of which `load` reads it.
+    #[inline]
+    pub(crate) fn block_key(&self, place: &Range<u64>) -> BlockKey {
+        BlockKey { file_id: self.source.file_id, offset: place.start }
+    }
+
+    /// The data block at `place`, from the cache or, then cached, from the file, of which `load` reads it.
     #[inline]
     pub(crate) fn cached_block(
         &self,
-        n: usize,
+        place: &Range<u64>,
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Block> {
-        if let Some(block) = self.cache.get(self.block_key(n)) {
+        let key = self.block_key(place);
+        if let Some(block) = self.cache.get(key) {
             count(|cost| cost.cache_hits += 1);
             return Ok(block);
         }
         count(|cost| cost.cache_misses += 1);
         let block = load()?;
-        self.cache.insert(self.block_key(n), block.clone());
+        self.cache.insert(key, block.clone());
         Ok(block)
-    }
-
-    /// The data block that starts at `offset` of the file.
-    pub(crate) fn block_after(&self, offset: u64) -> usize {
-        self.index.blocks_before(offset - self.source.offset)
     }
 
     #[cold]
-    fn load_block(&self, n: usize) -> Result<Block> {
-        let block = self.read_block(n)?;
-        self.cache.insert(self.block_key(n), block.clone());
+    fn load_block(&self, place: Range<u64>) -> Result<Block> {
+        let key = self.block_key(&place);
+        let block = self.read_block(&place)?;
+        self.cache.insert(key, block.clone());
         Ok(block)
     }
 
-    /// Data block `n`, from the file.
-    pub(crate) fn read_block(&self, n: usize) -> Result<Block> {
-        let place = self.block_place(n);
+    /// The data block at `place`, from the file.
+    pub(crate) fn read_block(&self, place: &Range<u64>) -> Result<Block> {
         let mut stored = zeroed((place.end - place.start) as usize);
         let target = Arc::get_mut(&mut stored).expect("no other thread has it yet");
         self.source.file.read_exact_at(place.start, target)?;
-        count_read(1, &place);
+        count_read(1, place);
         self.source.data_block(place.start, &stored, || stored.clone())
     }
 
     /// The report of a bad entry in block `n`.
     #[cold]
     pub(crate) fn bad_entry(&self, n: usize, bad: BadEntry) -> Error {
+        let place = self.block_place(n, &mut HeldPart::default(), PartUse::Walk);
+        self.bad_entry_at(place.map_or(self.source.offset, |place| place.start), bad)
+    }
+
+    /// The report of a bad entry in the block at `offset` of the file.
+    #[cold]
+    pub(crate) fn bad_entry_at(&self, offset: u64, bad: BadEntry) -> Error {
         let what = format!(
             "data block: no entry of a kind known here at byte {} of the unpacked block",
             bad.at
         );
-        self.source.damaged(self.block_place(n).start, what)
+        self.source.damaged(offset, what)
     }
 }
 
@@ -432,11 +410,11 @@ fn footer_in(source: &BlockFetcher, tail: &[u8], end: u64, bytes: u64) -> Result
     Ok(footer)
 }
 
-/// The end of a table, read: footer and all sections but the data blocks, as stored.
+/// The end of a table, read: footer and all sections but the data blocks and parts, as stored.
 pub(crate) struct MetaBlocks {
     pub(crate) footer: Footer,
     stored: Vec<u8>,
-    /// Where `stored` starts in the file: behind the data blocks.
+    /// Where `stored` starts in the file: behind the data blocks, and the parts.
     start: u64,
 }
 
@@ -452,7 +430,7 @@ impl MetaBlocks {
         }
         let mut tail = tail?;
         let footer = footer_in(source, &tail, end, bytes)?;
-        let wanted = bytes - footer.sections[0];
+        let wanted = bytes - footer.sections[0] - footer.part_bytes();
         if wanted > tail_bytes {
             tail = source.read(end - wanted, wanted as usize)?;
         }
@@ -462,15 +440,18 @@ impl MetaBlocks {
 
     fn place(&self, kind: BlockKind) -> Range<usize> {
         let n = match kind {
-            BlockKind::Data => 0,
+            BlockKind::Data | BlockKind::IndexPart | BlockKind::FilterPart => return 0..0,
             BlockKind::Filter => 1,
             BlockKind::Tombstones => 2,
             BlockKind::Sketches => 3,
             BlockKind::Properties => 4,
             BlockKind::Index => 5,
         };
-        let start: u64 = self.footer.sections[1..n].iter().sum();
-        start as usize..(start + self.footer.sections[n]) as usize
+        let mut lengths = self.footer.sections;
+        // Parts are in the place of the filter, and not in `stored`.
+        lengths[1] -= self.footer.part_bytes();
+        let start: u64 = lengths[1..n].iter().sum();
+        start as usize..(start + lengths[n]) as usize
     }
 
     pub(crate) fn has(&self, kind: BlockKind) -> bool {

@@ -1,7 +1,9 @@
 //! Reads what can be read of a damaged table.
 //!
 //! * A damaged data block costs its own versions. The index says between which keys they were.
-//! * Without a filter or sketches nothing is lost.
+//! * Without a part of the index, its blocks are found one by one, as below. What is behind the first damaged one
+//!   in the part is lost.
+//! * Without a filter, a part of it, or sketches nothing is lost.
 //! * Without an index or a footer, the blocks are found one by one: a block's checksum covers its place, so the
 //!   end of the block that starts here is where the checksum matches and the bytes before it decode. The first
 //!   damaged block ends that search.
@@ -12,6 +14,7 @@ use crate::block_cursor::BlockCursor;
 use crate::block_fetcher::BlockFetcher;
 use crate::format::{BlockKind, MAGIC, TRAILER_BYTES, block_checksum};
 use crate::index::Index;
+use crate::parts::Parts;
 use crate::reader::{MetaBlocks, end_of};
 use crate::{Properties, range_del_block};
 use esker_base::checksum::crc32c_append;
@@ -48,8 +51,8 @@ pub struct SalvagedTable {
     source: BlockFetcher,
     /// Where the data blocks are in the file.
     blocks: Vec<Range<u64>>,
-    /// Which blocks these are, in keys.
-    index: Option<Index>,
+    /// The separator of each of these, where it is known.
+    separators: Vec<Option<Vec<u8>>>,
     /// What is behind the last block that was found, if that is unknown.
     unknown: Option<String>,
     tombstones: Option<Arc<FragmentedTombstones>>,
@@ -83,7 +86,7 @@ impl SalvagedTable {
         let mut table = SalvagedTable {
             source,
             blocks: Vec::new(),
-            index: None,
+            separators: Vec::new(),
             unknown: None,
             tombstones: None,
             properties: None,
@@ -113,19 +116,73 @@ impl SalvagedTable {
         self.tombstones = tombstones.map(Arc::new);
         self.properties = properties.and_then(|body| Properties::decode(&body).ok());
         let data_bytes = sections.footer.sections[0];
+        let part_bytes = sections.footer.part_bytes();
+        if part_bytes > 0 {
+            return match index.map(|body| Parts::decode(&body, data_bytes, part_bytes)) {
+                Ok(Some(parts)) => (0..parts.len()).try_for_each(|at| self.take_part(&parts, at)),
+                Err(damage) => self.search(data_bytes, Some(data_bytes), damage),
+                Ok(None) => self.search(data_bytes, Some(data_bytes), "index: impossible".into()),
+            };
+        }
         match index.map(|body| Index::decode(&body)) {
             Ok(Some(index)) if index.blocks_end() == data_bytes => {
-                let place = |n| {
-                    let block = index.block(n);
-                    self.source.offset + block.start..self.source.offset + block.end
-                };
-                self.blocks = (0..index.len()).map(place).collect();
-                self.index = Some(index);
+                self.take_blocks(&index, 0);
                 Ok(())
             }
             Err(damage) => self.search(data_bytes, Some(data_bytes), damage),
             Ok(_) => self.search(data_bytes, Some(data_bytes), "index: impossible".into()),
         }
+    }
+
+    /// Takes the blocks of an index, the first of which starts so far from the table's start.
+    fn take_blocks(&mut self, index: &Index, start: u64) {
+        let start = self.source.offset + start;
+        for n in 0..index.len() {
+            let block = index.block(n);
+            self.blocks.push(start + block.start..start + block.end);
+            self.separators.push(Some(index.separator(n)));
+        }
+    }
+
+    /// Takes the blocks of a part, or finds them without it.
+    fn take_part(&mut self, parts: &Parts, at: usize) -> Result<()> {
+        let place = parts.place(at);
+        let bytes = (place.end - place.start) as usize;
+        let read = self.source.read(self.source.offset + place.start, bytes);
+        let part = read.and_then(|stored| parts.read(at, &self.source, &stored, |_| {}));
+        match unless_damaged(part)? {
+            Ok(part) => {
+                self.take_blocks(&part.index, parts.data_of(at).start);
+                Ok(())
+            }
+            Err(_) => self.search_part(parts, at),
+        }
+    }
+
+    /// Finds the data blocks of a part that is damaged. What is behind the last one counts as a block that cannot be
+    /// read.
+    fn search_part(&mut self, parts: &Parts, at: usize) -> Result<()> {
+        let data = parts.data_of(at);
+        let start = self.source.offset + data.start;
+        let read = self.source.read(start, (data.end - data.start) as usize);
+        let stored = unless_damaged(read)?.unwrap_or_default();
+        let mut from = 0;
+        while from < stored.len()
+            && let Some(bytes) =
+                self.block_bytes(&stored[from..], data.start + from as u64, BlockKind::Data)
+        {
+            self.blocks.push(start + from as u64..start + (from + bytes) as u64);
+            self.separators.push(None);
+            from += bytes;
+        }
+        if data.start + (from as u64) < data.end {
+            self.blocks.push(start + from as u64..self.source.offset + data.end);
+            self.separators.push(None);
+        }
+        if let Some(last) = self.separators.last_mut() {
+            *last = Some(parts.separator(at));
+        }
+        Ok(())
     }
 
     /// Finds the data blocks in the first `bytes` bytes of the table, without an index; and, unless the footer
@@ -136,6 +193,7 @@ impl SalvagedTable {
         let mut at = 0;
         while let Some(end) = self.block_end(&stored, at, BlockKind::Data) {
             self.blocks.push(self.source.offset + at as u64..self.source.offset + end as u64);
+            self.separators.push(None);
             at = end;
         }
         if data_bytes == Some(at as u64) {
@@ -145,6 +203,11 @@ impl SalvagedTable {
         if data_bytes.is_none() {
             let mut tombstones = FragmentedTombstones::default();
             let mut from = at;
+            let parts = [BlockKind::FilterPart, BlockKind::IndexPart];
+            while let Some(end) = parts.iter().find_map(|kind| self.block_end(&stored, from, *kind))
+            {
+                from = end;
+            }
             for kind in [
                 BlockKind::Filter,
                 BlockKind::Tombstones,
@@ -174,15 +237,19 @@ impl SalvagedTable {
 
     /// Where the block ends that starts `at` byte of the table, if it is whole.
     fn block_end(&self, stored: &[u8], at: usize, kind: BlockKind) -> Option<usize> {
-        let rest = stored.get(at..)?;
-        let place = self.source.offset + at as u64;
+        Some(at + self.block_bytes(stored.get(at..)?, at as u64, kind)?)
+    }
+
+    /// How long the block is that `rest` starts with, so far from the table's start, if it is whole.
+    fn block_bytes(&self, rest: &[u8], at: u64, kind: BlockKind) -> Option<usize> {
+        let place = self.source.offset + at;
         let mut crc = block_checksum(self.source.file_id, place, kind, &[]);
         for body in 0..rest.len().checked_sub(TRAILER_BYTES)? + 1 {
             crc = crc32c_append(crc, &rest[body..=body]);
             let end = body + TRAILER_BYTES;
             // Of many bytes some have a matching checksum behind them by accident.
             if crc == u32_at(rest, body + 1) && self.decodes(place, kind, &rest[..end]) {
-                return Some(at + end);
+                return Some(end);
             }
         }
         None
@@ -312,8 +379,7 @@ impl SalvageCursor {
     }
 
     fn note_lost(&mut self, n: usize, error: String) {
-        let index = self.table.index.as_ref();
-        let separator = |n: usize| index.map(|index| index.separator(n));
+        let separator = |n: usize| self.table.separators[n].clone();
         let before = if n == 0 { None } else { separator(n - 1) };
         let first = || self.table.properties.as_ref().map(|properties| properties.smallest.clone());
         let last = || self.last.as_ref().map(|(key, _)| key.clone());

@@ -3,8 +3,10 @@
 use crate::block::{BadEntry, Block};
 use crate::block_cursor::BlockCursor;
 use crate::block_scan::{BlockScan, Position};
+use crate::part_cache::PartUse;
 use crate::read_ahead::ReadAhead;
 use crate::reader::Table;
+use crate::table_index::HeldPart;
 use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, Result, Seqno};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -81,6 +83,8 @@ impl std::fmt::Debug for PinnedValue {
 pub struct TableIter {
     table: Arc<Table>,
     purpose: ReadPurpose,
+    /// The part of the index that is about the current block, of a large table.
+    part: HeldPart,
     /// The block the cursor is in, and its number.
     block: Option<Block>,
     number: usize,
@@ -102,6 +106,7 @@ impl TableIter {
         TableIter {
             table,
             purpose,
+            part: HeldPart::default(),
             block: None,
             number: 0,
             position: BlockCursor::new(),
@@ -114,15 +119,15 @@ impl TableIter {
     /// Keeps the cursor from reading ahead beyond `end`.
     pub fn set_end(&mut self, end: Bound<&[u8]>) {
         self.end = match end {
-            Bound::Included(key) => self.table.index.find(key, 0).saturating_add(1),
-            Bound::Excluded(key) => self.table.index.find(key, MAX_SEQNO).saturating_add(1),
+            Bound::Included(key) => self.table.block_not_before(key, 0).saturating_add(1),
+            Bound::Excluded(key) => self.table.block_not_before(key, MAX_SEQNO).saturating_add(1),
             Bound::Unbounded => usize::MAX,
         };
     }
 
     /// Goes on reading ahead where `before` has ended, the cursor of the table before this one.
     pub fn go_on_from(&mut self, before: &TableIter) {
-        self.read_ahead = before.read_ahead.for_next_table(before.table.index.len());
+        self.read_ahead = before.read_ahead.for_next_table(before.table.index.blocks());
     }
 
     /// Holds the value of the version that the cursor is on.
@@ -141,6 +146,7 @@ impl TableIter {
     #[doc(hidden)]
     pub fn rest(&mut self) {
         (self.valid, self.block, self.read_ahead) = (false, None, ReadAhead::default());
+        self.part = HeldPart::default();
     }
 
     /// Starts `scan` at the current version. The scan ends with the block, or
@@ -185,7 +191,7 @@ impl TableIter {
         scan: &mut BlockScan,
     ) -> Result<bool> {
         self.valid = false;
-        if number == self.table.index.len() {
+        if number == self.table.index.blocks() {
             return Ok(false);
         }
         self.enter(number)?;
@@ -197,7 +203,7 @@ impl TableIter {
     /// Where the entry starts at which a scan of the current block ends.
     fn scan_end(&self, block: &Block, limit: Option<&[u8]>) -> Result<usize> {
         if let Some(limit) = limit
-            && self.table.index.find(limit, MAX_SEQNO) <= self.number
+            && self.table.is_reached(limit, self.number, &self.part)?
         {
             let landing = block.seek(limit, MAX_SEQNO);
             let landing = landing.map_err(|bad| self.table.bad_entry(self.number, bad))?;
@@ -218,17 +224,37 @@ impl TableIter {
             return Ok(());
         }
         self.block = None;
+        let walk = self.walk();
+        let place = self.table.block_place(number, &mut self.part, walk)?;
+        let (table, ahead) = (&self.table, &mut self.read_ahead);
         self.block = Some(match self.purpose {
             ReadPurpose::Read => {
-                let (table, ahead) = (&self.table, &mut self.read_ahead);
-                let block = table.cached_block(number, || ahead.load(table, number, self.end))?;
+                let load = || ahead.load(table, (number, &place), self.end);
+                let block = table.cached_block(&place, load)?;
                 ahead.pass(number);
                 block
             }
-            ReadPurpose::Compaction => self.read_ahead.load_for_compaction(&self.table, number)?,
+            ReadPurpose::Compaction => ahead.load_for_compaction(table, (number, &place))?,
         });
         self.number = number;
         Ok(())
+    }
+
+    /// How the cursor uses parts of the index as it goes from block to block.
+    fn walk(&self) -> PartUse {
+        match self.purpose {
+            ReadPurpose::Read => PartUse::Walk,
+            ReadPurpose::Compaction => PartUse::Compaction,
+        }
+    }
+
+    /// The block with the first version at or after `(key, seqno)`.
+    fn find_block(&mut self, key: &[u8], seqno: Seqno) -> Result<usize> {
+        let purpose = match self.purpose {
+            ReadPurpose::Read => PartUse::Lookup,
+            ReadPurpose::Compaction => PartUse::Compaction,
+        };
+        self.table.find_block(key, seqno, &mut self.part, purpose)
     }
 
     /// Runs `step` on block `number` and the position in it.
@@ -246,7 +272,7 @@ impl TableIter {
     /// Goes to the first version of block `number`, if there is such a block.
     fn first_of(&mut self, number: usize) -> Result<()> {
         self.valid = false;
-        if number < self.table.index.len() {
+        if number < self.table.index.blocks() {
             self.step_in(number, |position, block| position.seek_first(block))?;
             self.valid = true;
         }
@@ -266,8 +292,8 @@ impl TableIter {
     /// Seeks as if the versions had the seqnos that they are stored with.
     fn seek_stored(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
         self.valid = false;
-        let number = self.table.index.find(key, seqno);
-        if number == self.table.index.len() {
+        let number = self.find_block(key, seqno)?;
+        if number == self.table.index.blocks() {
             return Ok(());
         }
         if self.step_in(number, |position, block| position.seek(block, key, seqno))? {
@@ -280,8 +306,8 @@ impl TableIter {
 
     fn seek_before_stored(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
         self.valid = false;
-        let number = self.table.index.find(key, seqno.min(MAX_SEQNO));
-        if number == self.table.index.len() {
+        let number = self.find_block(key, seqno.min(MAX_SEQNO))?;
+        if number == self.table.index.blocks() {
             return self.last_before(number);
         }
         self.valid = self.step_in(number, |position, block| {
@@ -305,7 +331,7 @@ impl EntryCursor for TableIter {
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.last_before(self.table.index.len())
+        self.last_before(self.table.index.blocks())
     }
 
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {

@@ -3,9 +3,12 @@
 
 use crate::block::Block;
 use crate::block_cursor::BlockCursor;
+use crate::filter::Filter;
+use crate::index::Index;
 use crate::properties::Properties;
 use crate::reader::Table;
 use crate::sketch::Sketches;
+use crate::table_index::TableIndex;
 use esker_base::key::compare_versions;
 use esker_base::{Error, Kind, Seqno, ValuePlace, combined, hash64, split_expiry};
 use std::cmp::Ordering;
@@ -36,12 +39,28 @@ impl Table {
             incomplete: false,
         };
         self.verify_sections(report);
-        for n in 0..self.index.len() {
-            let checked =
-                self.read_block(n).and_then(|block| self.verify_block(n, &block, &mut audit));
-            if let Err(error) = checked {
-                audit.incomplete = true;
-                report(error);
+        match &self.index {
+            TableIndex::Whole(index, filter) => {
+                let is_here = |_: &[u8], _| true;
+                self.verify_blocks((index, filter, 0), &is_here, &mut audit, report);
+            }
+            TableIndex::Parts(it) => {
+                for at in 0..it.parts.len() {
+                    let mut damaged_filter = None;
+                    match self.read_part(&it.parts, at, |damage| damaged_filter = Some(damage)) {
+                        Ok(part) => {
+                            let start = it.parts.data_of(at).start;
+                            let is_here = |key: &[u8], seqno| it.parts.find(key, seqno) == at;
+                            let index = (&part.index, &part.filter, start);
+                            self.verify_blocks(index, &is_here, &mut audit, report);
+                        }
+                        Err(error) => {
+                            audit.incomplete = true;
+                            report(error);
+                        }
+                    }
+                    damaged_filter.into_iter().for_each(&mut *report);
+                }
             }
         }
         let entries = audit.found.entries;
@@ -49,6 +68,28 @@ impl Table {
             self.verify_properties(audit, report);
         }
         entries
+    }
+
+    /// Checks the blocks of an index, the first of which starts so far from the table's start. `is_here` says whether
+    /// a version belongs to that index.
+    fn verify_blocks(
+        &self,
+        (index, filter, start): (&Index, &Filter, u64),
+        is_here: &dyn Fn(&[u8], Seqno) -> bool,
+        audit: &mut TableVerifier,
+        report: &mut dyn FnMut(Error),
+    ) {
+        for n in 0..index.len() {
+            let place = self.in_file(start, index.block(n));
+            let is_found = |key: &[u8], seqno| index.find(key, seqno) == n && is_here(key, seqno);
+            let checked = self.read_block(&place).and_then(|block| {
+                self.verify_block(place.start, &block, (&is_found, filter), audit)
+            });
+            if let Err(error) = checked {
+                audit.incomplete = true;
+                report(error);
+            }
+        }
     }
 
     /// Opens the table a second time, since what is in memory was read long ago.
@@ -70,15 +111,14 @@ impl Table {
 
     fn verify_block(
         &self,
-        n: usize,
+        start: u64,
         block: &Block,
+        (is_found, filter): (&dyn Fn(&[u8], Seqno) -> bool, &Filter),
         audit: &mut TableVerifier,
     ) -> Result<(), Error> {
-        let damaged = |what: &str| {
-            Err(self.source.damaged(self.block_place(n).start, format!("data block: {what}")))
-        };
+        let damaged = |what: &str| Err(self.source.damaged(start, format!("data block: {what}")));
         if let Err(bad) = block.check_restarts() {
-            return Err(self.bad_entry(n, bad));
+            return Err(self.bad_entry_at(start, bad));
         }
         let mut position = BlockCursor::new();
         let mut more = position.seek_first(block).map(|()| true);
@@ -86,7 +126,7 @@ impl Table {
             match more {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(bad) => return Err(self.bad_entry(n, bad)),
+                Err(bad) => return Err(self.bad_entry_at(start, bad)),
             }
             let version = (position.key(), position.seqno());
             if audit.last.as_ref().is_some_and(|(key, seqno)| {
@@ -94,10 +134,10 @@ impl Table {
             }) {
                 return damaged("versions out of order");
             }
-            if self.index.find(version.0, version.1) != n {
+            if !is_found(version.0, version.1) {
                 return damaged("a version outside the block's separators");
             }
-            if !self.may_contain(hash64(version.0)) {
+            if !filter.may_contain(hash64(version.0)) {
                 return damaged("a key that the filter denies");
             }
             let value = position.value();
@@ -141,8 +181,8 @@ impl Table {
         if trusted.oldest_delete.is_none() {
             audit.found.oldest_delete = None;
         }
-        audit.found.data_blocks = self.index.len() as u64;
-        audit.found.data_bytes = self.index.blocks_end();
+        audit.found.data_blocks = self.index.blocks() as u64;
+        audit.found.data_bytes = self.data_bytes();
         if audit.found != *trusted {
             let what = format!("properties: {trusted:?} stored, {:?} found", audit.found);
             report(self.source.damaged(self.source.offset, what));

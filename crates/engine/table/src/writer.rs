@@ -4,13 +4,14 @@ use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::BlockCompressor;
 use crate::format::{
-    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING, HAS_OPERANDS, HAS_SEPARATED,
-    SAMPLES_AS_BITS, VALUE_BYTES_MAX, put_trailer,
+    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING, HAS_OPERANDS, HAS_PARTS,
+    HAS_SEPARATED, SAMPLES_AS_BITS, VALUE_BYTES_MAX, put_trailer,
 };
-use crate::index_builder::IndexBuilder;
+use crate::parts::PartLimits;
+use crate::parts_builder::{Encoded, EncodedPart, PartsBuilder, encode_top};
 use crate::properties::Origin;
 use crate::sketch::Sketches;
-use crate::{Compression, Properties, filter, range_del_block};
+use crate::{Compression, Properties, range_del_block};
 use esker_base::{
     FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, ValuePlace,
     hash64, split_expiry,
@@ -41,6 +42,8 @@ pub struct TableOptions {
     /// which the merge is judged. A table with few keys has a lower one. 0 asks for the finest that a
     /// table of its size has.
     pub sample_level: u8,
+    /// When index and filter are cut into parts.
+    pub parts: PartLimits,
 }
 
 /// A table that was written.
@@ -88,11 +91,11 @@ pub struct TableWriter<'f> {
     written_back: u64,
     block: BlockBuilder,
     packer: BlockCompressor,
-    index: IndexBuilder,
+    /// Index and filter.
+    index: PartsBuilder,
     /// A finished block waits for the next key, which its separator must stay below.
     unindexed_block_bytes: Option<u64>,
     last_seqno: Seqno,
-    key_hashes: Vec<u64>,
     sketches: Sketches,
     tombstones: Vec<RangeTombstone>,
     properties: Properties,
@@ -138,10 +141,9 @@ impl<'f> TableWriter<'f> {
             written_back: offset,
             block: BlockBuilder::default(),
             packer: BlockCompressor::new(options.compression),
-            index: IndexBuilder::default(),
+            index: PartsBuilder::new(options.parts, options.fingerprint_bits),
             unindexed_block_bytes: None,
             last_seqno: 0,
-            key_hashes: Vec::new(),
             sketches: Sketches::default(),
             tombstones: Vec::new(),
             properties,
@@ -196,7 +198,7 @@ impl<'f> TableWriter<'f> {
             self.finish_block()?;
         }
         if let Some(block_bytes) = self.unindexed_block_bytes.take() {
-            self.index.add((self.block.last_key(), self.last_seqno), Some(key), block_bytes);
+            self.index_block(Some(key), block_bytes);
         }
         if new_key {
             self.note_key(key, kind, value);
@@ -223,6 +225,12 @@ impl<'f> TableWriter<'f> {
         Ok(())
     }
 
+    /// Adds the last block to the index. `next` is the key behind it, if there is one.
+    fn index_block(&mut self, next: Option<&[u8]>, block_bytes: u64) {
+        let last = (self.block.last_key(), self.last_seqno);
+        self.index.add(last, next, block_bytes, || hash64(last.0));
+    }
+
     #[inline]
     fn note_key(&mut self, key: &[u8], kind: Kind, value: &[u8]) {
         if self.properties.entries == 0 {
@@ -231,9 +239,7 @@ impl<'f> TableWriter<'f> {
         let hash = hash64(key);
         let bytes = if kind == Kind::Delete { 0 } else { key.len() + value.len() };
         self.sketches.insert(hash, bytes as u64);
-        if self.options.fingerprint_bits > 0 {
-            self.key_hashes.push(hash);
-        }
+        self.index.note_key(hash);
         self.properties.keys += 1;
     }
 
@@ -248,10 +254,8 @@ impl<'f> TableWriter<'f> {
     /// take unpacked. Long keys that are much alike pack to next to nothing, but readers hold separators
     /// whole and refuse 4 GiB of them: so tables that are cut by this stay far below.
     pub fn estimated_bytes(&self) -> u64 {
-        let fingerprint_bits = self.options.fingerprint_bits;
-        let filter = filter::estimated_bytes(fingerprint_bits, self.key_hashes.len());
         let open_block = if self.block.is_empty() { 0 } else { self.block.bytes() };
-        let rest = open_block + filter + self.index.bytes() + FOOTER_BYTES;
+        let rest = open_block + self.index.bytes() + FOOTER_BYTES;
         (self.bytes() + rest as u64).max(self.index.separator_bytes())
     }
 
@@ -296,17 +300,28 @@ impl<'f> TableWriter<'f> {
             self.finish_block()?;
         }
         if let Some(block_bytes) = self.unindexed_block_bytes.take() {
-            self.index.add((self.block.last_key(), self.last_seqno), None, block_bytes);
+            self.index_block(None, block_bytes);
         }
         let mut sections = [0; 6];
         sections[0] = self.bytes();
         self.properties.data_bytes = sections[0];
         self.properties.data_blocks = self.index.blocks();
-        sections[1] = self.put_filter();
+        let encoded = self.index.finish();
+        let index = match encoded {
+            Encoded::Whole { filter, index } => {
+                sections[1] =
+                    filter.map_or(0, |filter| self.put_filter(BlockKind::Filter, &filter));
+                index
+            }
+            Encoded::Parts(parts) => {
+                self.required_features |= HAS_PARTS;
+                sections[1] = self.put_parts(&parts)?;
+                encode_top(&parts)
+            }
+        };
         sections[2] = self.put_tombstones();
         sections[3] = self.put_sketches();
         sections[4] = self.put_properties();
-        let index = std::mem::take(&mut self.index).finish();
         sections[5] = self.put_section(BlockKind::Index, &index);
         let footer = Footer {
             sections,
@@ -321,13 +336,23 @@ impl<'f> TableWriter<'f> {
         Ok(TableInfo { offset: self.offset, bytes, properties: self.properties.clone() })
     }
 
-    fn put_filter(&mut self) -> u64 {
-        let fingerprint_bits = self.options.fingerprint_bits;
-        let Some(filter) = filter::encode(fingerprint_bits, &mut self.key_hashes) else {
-            return 0;
-        };
-        self.properties.fingerprint_bits = fingerprint_bits;
-        self.put_section(BlockKind::Filter, &filter)
+    fn put_filter(&mut self, kind: BlockKind, filter: &[u8]) -> u64 {
+        self.properties.fingerprint_bits = self.options.fingerprint_bits;
+        self.put_section(kind, filter)
+    }
+
+    fn put_parts(&mut self, parts: &[EncodedPart]) -> Result<u64> {
+        let mut bytes = 0;
+        for (kind, body) in parts.iter().flat_map(EncodedPart::stored) {
+            bytes += match kind {
+                BlockKind::FilterPart => self.put_filter(kind, body),
+                _ => self.put_section(kind, body),
+            };
+            if self.pending.len() >= APPEND_BYTES {
+                self.append_pending()?;
+            }
+        }
+        Ok(bytes)
     }
 
     fn put_tombstones(&mut self) -> u64 {

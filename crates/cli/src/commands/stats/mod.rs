@@ -119,6 +119,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
                 ("open_tables", count(figures.open_tables)),
                 ("table_memory_bytes", bytes(figures.table_memory_bytes)),
                 ("cache_bytes", format!("{cache} of {capacity}")),
+                ("cache_part_bytes", bytes(figures.cache_part_bytes)),
                 ("dram_table", dram_table(&figures.dram_table)),
             ],
         ),
@@ -244,6 +245,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
         "open_tables": figures.open_tables,
         "table_memory_bytes": figures.table_memory_bytes,
         "cache_bytes": figures.cache_bytes,
+        "cache_part_bytes": figures.cache_part_bytes,
         "cache_capacity_bytes": figures.cache_capacity_bytes,
         "dram_table": {
             "bytes": table.bytes,

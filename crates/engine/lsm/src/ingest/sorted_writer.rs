@@ -122,6 +122,7 @@ impl SortedWriter {
                 level: 0,
                 file_id: 0,
                 sample_level: keyspace.sample_level(),
+                parts: inner.tree.part_limits(),
             },
             table_bytes: table_bytes.min(TABLE_BYTES_MAX),
             open: None,

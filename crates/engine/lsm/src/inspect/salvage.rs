@@ -14,7 +14,7 @@ use crate::output::output_files::table_meta;
 use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, WriteHint};
-use esker_table::{LostKeys, Origin, SalvagedTable, TableOptions, TableWriter};
+use esker_table::{LostKeys, Origin, PartLimits, SalvagedTable, TableOptions, TableWriter};
 use std::sync::Arc;
 
 /// A table that could not be kept as it was.
@@ -188,6 +188,7 @@ pub(super) fn options_for(keyspace: &KeyspaceVersion, level: usize, file_id: u64
         level: level as u8,
         file_id,
         sample_level: 0,
+        parts: PartLimits::default(),
     }
 }
 

@@ -11,16 +11,33 @@ impl Settings {
     pub(crate) fn resources_or_own(&self) -> Resources {
         let own = || {
             let taken = segments_at_most(self) + dram_table_bytes(self);
-            let cache = BlockCache::new(self.memory_bytes.saturating_sub(taken));
+            let cache_bytes_max = self.table_limits.cache_bytes_max;
+            let left = self.memory_bytes.saturating_sub(taken);
+            let cache = BlockCache::new(left.min(cache_bytes_max));
             let files =
                 FileCache::new(self.max_open_files.unwrap_or_else(FileCache::default_limit));
-            Resources::own(self.memory_bytes, self.background_threads, cache, files)
+            Resources::own(
+                self.memory_bytes,
+                self.background_threads,
+                (cache, cache_bytes_max),
+                files,
+            )
         };
         self.resources.clone().unwrap_or_else(own)
     }
 }
 
 impl Settings {
+    /// The settings as a database with its [`Settings::resources`] takes them.
+    pub(crate) fn with_resources(mut self) -> Self {
+        if let Some(resources) = &self.resources {
+            self.memory_bytes = resources.memory_bytes();
+            self.background_threads = resources.background_threads();
+            self.max_open_files = Some(resources.max_open_files());
+        }
+        self
+    }
+
     /// What the buffers of wide reads may take of the memory budget.
     pub(crate) fn wide_read_bytes(&self) -> usize {
         (self.memory_bytes / WIDE_READ_SHARE).min(WIDE_READ_BYTES_MAX)

@@ -19,6 +19,7 @@ mod shape;
 pub mod sizes;
 pub(crate) mod slow_call;
 pub mod space_policy;
+pub(crate) mod table_limits;
 mod time_text;
 pub mod write_rate;
 

@@ -2,6 +2,7 @@
 
 use super::settings::{KeyspaceSettings, Log, Recovery, Settings, Shape};
 use super::space_policy::Dedup;
+use super::table_limits::TableLimits;
 use super::write_rate::BackgroundWriteRate;
 use crate::fold::operators::OperatorName;
 use crate::resources::Resources;
@@ -153,6 +154,14 @@ impl Settings {
     #[must_use]
     pub fn resources(mut self, resources: impl Into<Option<Resources>>) -> Self {
         self.resources = resources.into();
+        self
+    }
+
+    /// For tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn table_limits(mut self, table_limits: TableLimits) -> Self {
+        self.table_limits = table_limits;
         self
     }
 }
@@ -310,7 +319,8 @@ mod tests {
             .merge_operator(Max)
             .compaction_filter(Keep)
             .encryption(encryption.clone())
-            .resources(resources.clone());
+            .resources(resources.clone())
+            .table_limits(TableLimits { cache_bytes_max: 8, ..TableLimits::default() });
         assert!(set.merge_operators.named("max").is_some());
         assert!(set.compaction_filters.named("keep").is_some());
         let expected = Settings {
@@ -333,6 +343,7 @@ mod tests {
             compaction_filters: set.compaction_filters.clone(),
             encryption: Some(encryption),
             resources: Some(resources),
+            table_limits: TableLimits { cache_bytes_max: 8, ..TableLimits::default() },
         };
         assert_eq!(set, expected);
         assert_eq!(set.dram_table_bytes(None).dram_table_bytes, None);

@@ -8,6 +8,7 @@ use super::shape::check_window;
 use super::sizes::segments_ahead;
 use super::slow_call::validate_slow_call;
 use super::space_policy::Dedup;
+use super::table_limits::TableLimits;
 use super::write_rate::BackgroundWriteRate;
 use crate::fold::compaction_filters::CompactionFilters;
 use crate::fold::operators::{MergeOperators, OperatorName};
@@ -253,6 +254,10 @@ pub struct Settings {
     /// in favor of theirs.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub resources: Option<Resources>,
+    /// For tests.
+    #[doc(hidden)]
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub table_limits: TableLimits,
 }
 
 impl Default for Settings {
@@ -277,6 +282,7 @@ impl Default for Settings {
             compaction_filters: CompactionFilters::default(),
             encryption: None,
             resources: None,
+            table_limits: TableLimits::default(),
         }
     }
 }
@@ -303,16 +309,6 @@ impl Settings {
             }),
             _ => Ok(()),
         }
-    }
-
-    /// The settings as a database with its [`Settings::resources`] takes them.
-    pub(crate) fn with_resources(mut self) -> Self {
-        if let Some(resources) = &self.resources {
-            self.memory_bytes = resources.memory_bytes();
-            self.background_threads = resources.background_threads();
-            self.max_open_files = Some(resources.max_open_files());
-        }
-        self
     }
 
     /// Returns the largest entry that can be written, in encoded bytes: a quarter of a segment.

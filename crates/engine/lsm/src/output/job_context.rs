@@ -7,7 +7,7 @@ use crate::version::ValueFiles;
 use crate::version::aging::Expired;
 use esker_base::Seqno;
 use esker_storage::Storage;
-use esker_table::{BlockCache, Origin};
+use esker_table::{BlockCache, Origin, PartLimits};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +42,8 @@ pub struct JobContext<'a> {
     pub fingerprint_bits: u8,
     /// The level that is wanted of the samples of their keys.
     pub sample_level: u8,
+    /// When their indexes and filters are cut into parts.
+    pub part_limits: PartLimits,
     /// How much the database is expected to write while they live, if that is known.
     pub expected_lifetime: Option<u64>,
     /// The value files that inputs refer to.

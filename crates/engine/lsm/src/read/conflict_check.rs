@@ -8,6 +8,7 @@
 
 use super::get::may_contain;
 use super::level_iter::LevelIter;
+use super::lookup::ReadTier;
 use crate::tree::Tree;
 use crate::version::TableHandle;
 use crate::version::readers::super_version::{SuperVersion, pin_present};
@@ -55,7 +56,7 @@ pub(crate) fn key_written_since(
         if table.tombstones().covering(key, visible) > since {
             return Ok(true);
         }
-        if may_contain(table, hash)
+        if may_contain(table, (key, hash, visible), ReadTier::MayBlock)?
             && let Some(found) = table.find(key, visible, &mut BlockReadStats::default())?
         {
             return Ok(found.seqno > since);

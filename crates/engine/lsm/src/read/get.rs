@@ -9,8 +9,8 @@
 //! the rules for correctness; the names R1, R3 and R4 below are theirs.
 
 use super::expiring::living;
-use super::lookup::LookupKey;
 pub(crate) use super::lookup::ReadTier;
+use super::lookup::{LookupKey, TableLookup};
 use super::merged_get::merged_get;
 use super::separated::TieredValues;
 use crate::fold::expiry::BEHIND_EXPIRY;
@@ -24,7 +24,7 @@ use esker_api::Value;
 use esker_base::operation_cost::count;
 use esker_base::{EntryCursor, Error, KeyspaceId, Result, Seqno, hash64};
 use esker_memtable::{DramTable, LookupOutcome, MemTable};
-use esker_table::{BlockReadStats, Found, PinnedValue, Table};
+use esker_table::{PinnedValue, Table};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -198,15 +198,9 @@ fn get_from_tables(
     deleted_below: Seqno,
     patience: ReadTier,
 ) -> Result<InTables> {
-    let LookupKey { key, snapshot, .. } = sought;
     let mut search = TableSearch::new(deleted_below, values);
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
-        let decided =
-            search.visit(tree, run, sought, patience, |table, loaded| match patience {
-                ReadTier::MayBlock => table.find(key, snapshot, loaded),
-                ReadTier::MemoryOnly => table.try_find(key, snapshot),
-            })?;
-        if let Some(found) = decided {
+        if let Some(found) = search.visit(tree, run, sought, patience, &mut { patience })? {
             return Ok(found);
         }
     }
@@ -214,16 +208,20 @@ fn get_from_tables(
     Ok(InTables::Decided(None))
 }
 
-/// Whether a key with this hash may be in `table`, a run's table whose bounds include the key.
+/// Whether a key may be in `table`, a run's table whose bounds include the key.
 #[inline]
-pub(super) fn may_contain(table: &Table, hash: u64) -> bool {
-    let may_contain = table.may_contain(hash);
+pub(super) fn may_contain(
+    table: &Table,
+    (key, hash, snapshot): (&[u8], u64, Seqno),
+    tier: ReadTier,
+) -> Result<bool> {
+    let may_contain = table.may_contain(key, hash, snapshot, tier.patience())?;
     count(|cost| {
         cost.runs += 1;
         cost.filters += u64::from(table.has_filter());
         cost.filters_excluded += u64::from(!may_contain);
     });
-    may_contain
+    Ok(may_contain)
 }
 
 /// What tables say of a key.
@@ -252,8 +250,7 @@ impl<'a> TableSearch<'a> {
         TableSearch { deleted_below, cost: ReadCost::default(), values }
     }
 
-    /// Looks for the key in `run`. Returns `Some` if the run decides. `find` looks into a table that
-    /// the filter does not rule out.
+    /// Looks for the key in `run`. Returns `Some` if the run decides. `lookup` asks its table.
     #[inline]
     pub(super) fn visit(
         &mut self,
@@ -261,9 +258,9 @@ impl<'a> TableSearch<'a> {
         run: &Run,
         sought: LookupKey<'_>,
         patience: ReadTier,
-        find: impl FnOnce(&Arc<Table>, &mut BlockReadStats) -> Result<Option<Found>>,
+        lookup: &mut impl TableLookup,
     ) -> Result<Option<InTables>> {
-        let LookupKey { key, hash, snapshot, expired, .. } = sought;
+        let LookupKey { key, snapshot, expired, .. } = sought;
         let Some(handle) = run.table_for(key) else { return Ok(None) };
         self.cost.runs += 1;
         let table = match (handle.opened(), patience) {
@@ -276,10 +273,10 @@ impl<'a> TableSearch<'a> {
             self.deleted_below = self.deleted_below.max(newest);
         }
         self.cost.filters += u64::from(table.has_filter());
-        if !table.may_contain(hash) {
+        if !lookup.may_contain(table, sought)? {
             return Ok(None);
         }
-        let found = find(table, &mut self.cost.loaded)?;
+        let found = lookup.find(table, sought, &mut self.cost.loaded)?;
         self.cost.reads += 1;
         let Some(found) = found else { return Ok(None) };
         self.count(tree, true);

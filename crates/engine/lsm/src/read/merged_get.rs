@@ -117,7 +117,7 @@ fn fold_run(
     if handle.meta.range_tombstones > 0 {
         fold.delete_below(table.tombstones().covering(key, snapshot));
     }
-    if !may_contain(table, hash) {
+    if !may_contain(table, (key, hash, snapshot), patience)? {
         return Ok(());
     }
     let mut through = snapshot;

@@ -1,8 +1,8 @@
 //! Point reads of many keys, whose data blocks are read at once.
 //!
 //! ```text
-//! each key:       MemTables, DRAMTable, then runs newest first, until a block is missing
-//! all keys:       read the missing blocks in one wide read
+//! each key:       MemTables, DRAMTable, then runs newest first, until a block or a part of an index is missing
+//! all keys:       read what is missing in one wide read
 //! waiting keys:   go on in the run that they wait in
 //! ```
 //!
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Keys that are searched together. Their blocks are in memory until the last is found.
 const KEYS: usize = 512;
 
-/// A key that waits for a block.
+/// A key that waits for a block, or for a part of an index.
 struct Waiting<'a> {
     /// Its place among the results.
     at: usize,
@@ -104,21 +104,17 @@ fn get_group<'a>(
 }
 
 impl Waiting<'_> {
-    /// Searches the runs that are left. Fails with [`Error::WouldBlock`] where a block is missing.
+    /// Searches the runs that are left. Fails with [`Error::WouldBlock`] where a block or a part is missing.
     fn go_on(
         &mut self,
         tree: &Tree,
         runs: &[&Arc<Run>],
         lookup: &mut WideLookup,
     ) -> Result<InTables> {
-        let (key, snapshot) = (self.sought.key(), self.sought.snapshot());
         while let Some(run) = runs.get(self.passed) {
             // What a visit counts that ends at a missing block, its repetition counts again.
             let mut search = self.search;
-            let found =
-                search.visit(tree, run, self.sought, ReadTier::MayBlock, |table, stats| {
-                    lookup.find(table, key, snapshot, stats)
-                })?;
+            let found = search.visit(tree, run, self.sought, ReadTier::MayBlock, lookup)?;
             if let Some(found) = found {
                 return Ok(found);
             }

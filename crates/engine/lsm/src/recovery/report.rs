@@ -87,6 +87,7 @@ pub(crate) fn stats(
         cache_hits: inner.tree.cache.hits(),
         cache_misses: inner.tree.cache.misses(),
         cache_bytes: inner.tree.cache.used_bytes() as u64,
+        cache_part_bytes: inner.tree.cache.part_bytes() as u64,
         cache_capacity_bytes: inner.tree.cache.capacity_bytes() as u64,
         table_gets: counters.table_gets.sum(),
         open_tables: opened().count() as u64,

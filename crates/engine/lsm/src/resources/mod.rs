@@ -72,6 +72,8 @@ struct Shared {
     owner: OwnerProcess,
     crew: Arc<Crew>,
     cache: BlockCache,
+    /// The most that the cache takes.
+    cache_bytes_max: usize,
     files: FileCache,
     charges: Mutex<Charges>,
 }
@@ -130,24 +132,25 @@ impl Resources {
         within("background_threads", background_threads, 1, 64)?;
         let cache = BlockCache::new(memory_bytes);
         let files = FileCache::new(FileCache::default_limit());
-        Ok(Resources::of(memory_bytes, background_threads, true, (cache, files)))
+        Ok(Resources::of(memory_bytes, background_threads, true, (cache, usize::MAX), files))
     }
 
     /// Of one database alone.
     pub(crate) fn own(
         memory_bytes: usize,
         background_threads: usize,
-        cache: BlockCache,
+        cache: (BlockCache, usize),
         files: FileCache,
     ) -> Resources {
-        Resources::of(memory_bytes, background_threads, false, (cache, files))
+        Resources::of(memory_bytes, background_threads, false, cache, files)
     }
 
     fn of(
         memory_bytes: usize,
         background_threads: usize,
         is_shared: bool,
-        (cache, files): (BlockCache, FileCache),
+        (cache, cache_bytes_max): (BlockCache, usize),
+        files: FileCache,
     ) -> Resources {
         let shared = Shared {
             memory_bytes: AtomicUsize::new(memory_bytes),
@@ -155,6 +158,7 @@ impl Resources {
             owner: OwnerProcess::current(),
             crew: Crew::new(background_threads),
             cache,
+            cache_bytes_max,
             files,
             charges: Mutex::default(),
         };
@@ -308,7 +312,8 @@ impl Resources {
 
     fn fit_cache(&self, charges: &Charges) {
         let left = self.memory_bytes().saturating_sub(charges.sum(Charge::sum));
-        self.shared.cache.set_capacity(left.max(CACHE_BYTES_MIN));
+        let bytes = left.max(CACHE_BYTES_MIN).min(self.shared.cache_bytes_max);
+        self.shared.cache.set_capacity(bytes);
     }
 }
 

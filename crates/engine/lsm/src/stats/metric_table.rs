@@ -110,6 +110,9 @@ pub const METRICS: &[Metric] = &[
     counter("esker_file_opens_total", "Times that a table file was opened.", |it| {
         it.file_opens as f64
     }),
+    gauge("esker_cache_part_bytes", "Bytes of parts of indexes and filters in the cache.", |it| {
+        it.cache_part_bytes as f64
+    }),
     gauge("esker_table_memory_bytes", "Bytes of indexes and filters of tables in memory.", |it| {
         it.table_memory_bytes as f64
     }),

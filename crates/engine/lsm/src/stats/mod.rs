@@ -115,8 +115,10 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Misses of the block cache.
     pub cache_misses: u64,
-    /// Bytes in the block cache now.
+    /// Bytes in the block cache now, including parts of indexes and filters.
     pub cache_bytes: u64,
+    /// Bytes of these that are parts of the indexes and filters of large tables.
+    pub cache_part_bytes: u64,
     /// The capacity of the block cache now, in bytes.
     pub cache_capacity_bytes: u64,
     /// Point reads that reached tables, and their cost there.
@@ -130,9 +132,10 @@ pub struct Stats {
     pub max_open_files: u64,
     /// How often one of these was opened.
     pub file_opens: u64,
-    /// Bytes of table indexes, filters and range tombstones in memory now.
+    /// Bytes that open tables keep in memory now: indexes and filters of small tables, the tops of
+    /// those of large ones, range tombstones and properties.
     pub table_memory_bytes: u64,
-    /// Bytes of these that are filters.
+    /// Bytes of filters in memory now, those in the block cache included.
     pub filter_bytes: u64,
     /// Bytes of MemTables, segments and index, in memory now.
     pub memtable_bytes: u64,

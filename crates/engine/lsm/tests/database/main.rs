@@ -26,6 +26,7 @@ mod indexed_batches;
 mod large_batches;
 mod merges;
 mod operation_cost;
+mod parts;
 mod pool;
 mod pool_full;
 mod prepared;

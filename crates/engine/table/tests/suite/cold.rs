@@ -4,7 +4,7 @@ use crate::support::*;
 use esker_base::background::Stepped;
 use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, Result, Rng};
 use esker_storage::{ReadableFile, WideReader};
-use esker_table::{BlockCache, BlockReadStats, ReadPurpose, Table, WideLookup};
+use esker_table::{BlockCache, BlockReadStats, ReadPurpose, Table, TableOptions, WideLookup};
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -51,7 +51,8 @@ impl Cold {
         let versions: Vec<Version> =
             (0..KEYS).map(|n| (key(n), n, Kind::Put, vec![n as u8; 100])).collect();
         let mut file = Growing::default();
-        let info = write_to(&mut file, options(), &versions, &[]);
+        let options = TableOptions { parts: WHOLE, ..options() };
+        let info = write_to(&mut file, options, &versions, &[]);
         let file = Arc::new(Watched { bytes: file.0, ..Watched::default() });
         let reader = WideReader::new(Arc::new(Stepped), limit_bytes);
         let cache = Arc::new(BlockCache::new(cache_bytes).for_another_owner(reader));

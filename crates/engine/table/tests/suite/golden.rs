@@ -3,7 +3,7 @@
 
 use crate::support::*;
 use esker_base::{Kind, MAX_SEQNO, RangeTombstone, ValuePlace, combined};
-use esker_table::format::HAS_SEPARATED;
+use esker_table::format::{HAS_PARTS, HAS_SEPARATED};
 use esker_table::{BlockCache, Compression, Expiring, ReadPurpose, Table, TableOptions};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -231,4 +231,44 @@ fn version_1_with_packed_fingerprints_reads_as_it_did() {
 #[test]
 fn version_1_with_packed_samples_reads_as_it_did() {
     check("packed-samples", Compression::Lz4, 11);
+}
+
+/// Enough keys for several parts.
+fn many() -> Vec<Version> {
+    let mut versions: Vec<Version> = (0..12_000u64)
+        .map(|n| (format!("city/{n:05}").into_bytes(), n + 1, Kind::Put, vec![n as u8; 60]))
+        .collect();
+    // The versions of one key are in several parts.
+    let city = |n: u64| (b"city/02000".to_vec(), 10_000 + n, Kind::Put, vec![n as u8; 1_000]);
+    versions.extend((0..1_000).map(city));
+    sort(&mut versions);
+    versions
+}
+
+/// Earlier releases would take parts for a filter. So they must refuse the table by name before.
+#[test]
+fn version_1_with_parts_reads_as_it_did() {
+    let (name, versions) = (golden("v1-parts.table"), many());
+    if std::env::var_os("ESKER_BLESS").is_some() {
+        let (compression, fingerprint_bits) = (Compression::Zstd, 32);
+        let options = TableOptions { compression, fingerprint_bits, ..options() };
+        let mut file = Growing::default();
+        write_to(&mut file, options, &versions, &tombstones());
+        std::fs::write(&name, &file.0).unwrap();
+    }
+    let bytes = std::fs::read(&name).unwrap();
+    assert_eq!(features(&bytes), 1 | HAS_PARTS);
+    let len = bytes.len() as u64;
+    let file = Arc::new(Finished { bytes, ..Finished::default() });
+    let cache = Arc::new(BlockCache::new(4 << 20));
+    let table = Arc::new(Table::open(file, FILE_ID, 0, len, cache.clone()).unwrap());
+    assert_eq!((table.properties().entries, cache.part_bytes()), (13_000, 0));
+    assert!(scan(&table, ReadPurpose::Read).unwrap() == versions);
+    assert!(cache.part_bytes() > 40_000);
+    for (key, seqno, ..) in &versions {
+        assert_eq!(get(&table, key, *seqno).unwrap().unwrap().seqno, *seqno);
+        assert_eq!(get(&table, &[&key[..], b"x"].concat(), MAX_SEQNO).unwrap(), None);
+    }
+    let complaints = complaints(&table);
+    assert!(complaints.is_empty(), "{complaints:?}");
 }

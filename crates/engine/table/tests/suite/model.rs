@@ -38,10 +38,9 @@ fn table_options() -> impl Strategy<Value = TableOptions> {
     let compression =
         prop::sample::select(&[Compression::None, Compression::Lz4, Compression::Zstd][..]);
     let fingerprint_bits = prop::sample::select(&[0u8, 8, 11, 16, 32][..]);
-    (compression, fingerprint_bits).prop_map(|(compression, fingerprint_bits)| TableOptions {
-        compression,
-        fingerprint_bits,
-        ..options()
+    let parts = prop::sample::select(&[WHOLE, SMALL_PARTS][..]);
+    (compression, fingerprint_bits, parts).prop_map(|(compression, fingerprint_bits, parts)| {
+        TableOptions { compression, fingerprint_bits, parts, ..options() }
     })
 }
 
@@ -150,13 +149,14 @@ proptest! {
         count in 1u64..400,
         value_bytes in 0usize..200,
         compression in prop::sample::select(&[Compression::None, Compression::Lz4][..]),
+        parts in prop::sample::select(&[WHOLE, SMALL_PARTS][..]),
     ) {
         let mut versions: Vec<Version> = (0..count)
             .map(|n| (b"hot".to_vec(), 3 * n, Kind::Put, vec![n as u8; value_bytes]))
             .chain([(b"ho".to_vec(), 5, Kind::Put, vec![]), (b"hou".to_vec(), 5, Kind::Put, vec![])])
             .collect();
         sort(&mut versions);
-        let (table, info) = table(TableOptions { compression, ..options() }, &versions, &[]);
+        let (table, info) = table(TableOptions { compression, parts, ..options() }, &versions, &[]);
         prop_assert_eq!(info.properties.keys, 3);
         check_gets(&table, &versions);
         check_cursor(&table, &versions, ReadPurpose::Read);

@@ -5,7 +5,8 @@
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno, hash64};
 use esker_storage::{ReadableFile, WritableFile};
 use esker_table::{
-    BlockCache, Compression, Found, ReadPurpose, Table, TableInfo, TableOptions, TableWriter,
+    BlockCache, Compression, Found, PartLimits, ReadPurpose, Table, TableInfo, TableOptions,
+    TableWriter,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,8 +65,15 @@ pub fn options() -> TableOptions {
         level: 1,
         file_id: FILE_ID,
         sample_level: 0,
+        parts: PartLimits::default(),
     }
 }
+
+/// Index and filter stay whole, however large.
+pub const WHOLE: PartLimits = PartLimits { bytes: 64, blocks_min: 64, whole_bytes_max: usize::MAX };
+
+/// A part for every two data blocks.
+pub const SMALL_PARTS: PartLimits = PartLimits { bytes: 1, blocks_min: 2, whole_bytes_max: 0 };
 
 /// Puts versions in the engine's order and drops those that repeat a key and seqno.
 pub fn sort(versions: &mut Vec<Version>) {

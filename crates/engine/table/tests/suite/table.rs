@@ -17,7 +17,8 @@ fn versions(prefix: &str, count: u64) -> Vec<Version> {
 /// A table of 20,000 versions, its file and its cache.
 fn large() -> (Arc<Table>, Arc<Finished>, Arc<BlockCache>) {
     let mut file = Growing::default();
-    let info = write_to(&mut file, options(), &versions("key", 20_000), &[]);
+    let options = TableOptions { parts: WHOLE, ..options() };
+    let info = write_to(&mut file, options, &versions("key", 20_000), &[]);
     let file = Arc::new(Finished { bytes: file.0, ..Finished::default() });
     let cache = Arc::new(BlockCache::new(1 << 20));
     let table = Table::open(file.clone(), FILE_ID, 0, info.bytes, cache.clone()).unwrap();

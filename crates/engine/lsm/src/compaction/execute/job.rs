@@ -140,6 +140,7 @@ impl CompactionJob {
             table_bytes: tree.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
             sample_level: self.sample_level,
+            part_limits: tree.part_limits(),
             expected_lifetime: self.expected_lifetime,
             values: self.values.clone(),
             collected: self.collected.clone(),

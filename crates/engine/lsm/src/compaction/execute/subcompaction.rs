@@ -232,6 +232,7 @@ impl Subcompaction<'_> {
             level: if self.part.held_back { held_level } else { self.plan.output_level as u8 },
             file_id: 0,
             sample_level: self.context.sample_level,
+            parts: self.context.part_limits,
         };
         let mut file = self.files.create(&mut options)?;
         let mut writer =

@@ -26,7 +26,7 @@ use esker_base::{
     hash64,
 };
 use esker_storage::Storage;
-use esker_table::{BlockCache, Compression, ReadPurpose, TableOptions, TableWriter};
+use esker_table::{BlockCache, Compression, PartLimits, ReadPurpose, TableOptions, TableWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -138,6 +138,7 @@ impl Store {
             level: 0,
             file_id,
             sample_level: 0,
+            parts: PartLimits::default(),
         };
         let writer = TableWriter::new(&mut *file, options);
         let mut cursor = ListCursor::new(entries);
@@ -202,6 +203,7 @@ impl Store {
             table_bytes: self.sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
+            part_limits: PartLimits::default(),
             expected_lifetime: None,
             values: ValueFiles::default(),
             collected: BTreeSet::new(),
