@@ -108,14 +108,11 @@ fn the_cache_gives_the_bytes_of_parts_back_to_data_blocks() {
         "{}, {beside_parts}",
         cache.part_bytes()
     );
-    let (whole, ..) = {
-        let mut file = Growing::default();
-        let whole = TableOptions { parts: WHOLE, ..options() };
-        let info = write_to(&mut file, whole, &versions(), &[]);
-        let file = Arc::new(Finished { bytes: file.0, ..Finished::default() });
-        let own = cache.for_another_owner(WideReader::without_threads());
-        (Table::open(file, FILE_ID, 0, info.bytes, Arc::new(own)).unwrap(), ())
-    };
+    let mut bytes = Growing::default();
+    let info = write_to(&mut bytes, TableOptions { parts: WHOLE, ..options() }, &versions(), &[]);
+    let other = Arc::new(Finished { bytes: bytes.0, ..Finished::default() });
+    let own = Arc::new(cache.for_another_owner(WideReader::without_threads()));
+    let whole = Table::open(other, FILE_ID, 0, info.bytes, own).unwrap();
     drop(table);
     for n in (0..KEYS).step_by(20) {
         get(&whole, &key(n), MAX_SEQNO).unwrap();
