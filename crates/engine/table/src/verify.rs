@@ -82,9 +82,9 @@ impl Table {
         for n in 0..index.len() {
             let place = self.in_file(start, index.block(n));
             let is_found = |key: &[u8], seqno| index.find(key, seqno) == n && is_here(key, seqno);
-            let checked = self.read_block(&place).and_then(|block| {
-                self.verify_block(place.start, &block, (&is_found, filter), audit)
-            });
+            let checked = self
+                .read_block(&place)
+                .and_then(|block| self.verify_block(place.start, &block, &is_found, filter, audit));
             if let Err(error) = checked {
                 audit.incomplete = true;
                 report(error);
@@ -113,7 +113,8 @@ impl Table {
         &self,
         start: u64,
         block: &Block,
-        (is_found, filter): (&dyn Fn(&[u8], Seqno) -> bool, &Filter),
+        is_found: &dyn Fn(&[u8], Seqno) -> bool,
+        filter: &Filter,
         audit: &mut TableVerifier,
     ) -> Result<(), Error> {
         let damaged = |what: &str| Err(self.source.damaged(start, format!("data block: {what}")));
