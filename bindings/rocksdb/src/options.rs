@@ -119,8 +119,7 @@ impl Options {
             ),
             (
                 knobs.number("compaction_style", 0) == FIFO,
-                "compaction_style 2 (FIFO): Esker drops no old tables by size; use level style and a time to \
-                 live",
+                "compaction_style 2 (FIFO): this library drops no old tables; use level style and a time to live",
             ),
             (
                 knobs.is_on("disallow_memtable_writes"),

@@ -1,6 +1,7 @@
 //! A cursor over a database with the writes of a batch or of a transaction on top.
 //!
-//! Each move sees the writes as they are then. The current entry stays as it was until the next move.
+//! Each move sees the writes as they are then, but none beyond the last of those that the cursor had
+//! reached: for them it has to seek. The current entry stays as it was until the next move.
 
 use crate::batch::indexed::SharedWrites;
 use crate::border::Status;
@@ -140,7 +141,8 @@ impl<C: Cursor> Overlay<C> {
         if self.base.current().is_some_and(|(base, _)| base == key) {
             self.step_base()?;
         }
-        if is_changed || self.own.as_ref() == Some(&key) {
+        // As in RocksDB, a side that has ended stays ended: writes beyond its end need a seek.
+        if self.own.as_ref().is_some_and(|own| is_changed || *own == key) {
             self.own = self.step_own(&key);
         }
         self.settle()
