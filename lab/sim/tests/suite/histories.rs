@@ -5,8 +5,8 @@ use esker_sim::campaign;
 use esker_sim::harness::Outcome;
 use esker_sim::operations::History;
 
-const SEEDS: u64 = 1000;
-const DEEP_SEEDS: u64 = 300;
+const SEEDS: u64 = 800;
+const DEEP_SEEDS: u64 = 200;
 
 fn run(seeds: u64, draw: fn(u64) -> History) -> Outcome {
     campaign::run_all(0..seeds, 2, draw).unwrap_or_else(|report| panic!("{report}"))

@@ -3,9 +3,9 @@
 use esker_table::PartLimits;
 
 /// Indexes and filters stay whole while all tables have at most so many times the bytes of the block
-/// cache. A get from memory is up to a third slower in a table with parts
-/// (`crates/engine/table/examples/table_speed.rs`: two searches instead of one, and more cache misses). So a
-/// database whose data is in memory has none. At this size, whole ones take about a twentieth of the
+/// cache. In a table with parts, a get from memory was 12% to 61% slower for a present key, and took twice
+/// the time for an absent one (`crates/engine/table/examples/table_speed.rs`: two searches instead of one,
+/// and more cache misses). So a database whose data is in memory has none. At this size, whole ones take about a twentieth of the
 /// cache, and a get that reads the device does not notice the difference.
 const WHOLE_UP_TO_CACHES: u64 = 2;
 
