@@ -12,8 +12,11 @@ use std::sync::Arc;
 const FILE: u64 = 7;
 const GOLDEN: &[u8] = include_bytes!("../../tests/golden/version_1.values");
 
-/// The values, with their places: offset, bytes, compression and checksum.
-fn values() -> [(Vec<u8>, (u64, u64, u8, u32)); 4] {
+/// Where a value is: offset, bytes, compression and checksum.
+type Place = (u64, u64, u8, u32);
+
+/// The values, with their places.
+fn values() -> [(Vec<u8>, Place); 4] {
     [
         (b"a value".to_vec(), (30, 7, 0, 0x1b9a_37fd)),
         ((0..200).collect(), (44, 200, 0, 0x63f9_b3c1)),
@@ -22,7 +25,7 @@ fn values() -> [(Vec<u8>, (u64, u64, u8, u32)); 4] {
     ]
 }
 
-fn place(value: &[u8], (offset, bytes, compression, checksum): (u64, u64, u8, u32)) -> ValuePlace {
+fn place(value: &[u8], (offset, bytes, compression, checksum): Place) -> ValuePlace {
     let value_bytes = value.len() as u64;
     ValuePlace { file: FILE, offset, bytes, compression, value_bytes, checksum }
 }
