@@ -111,7 +111,9 @@ impl Backup {
         let (repository, report) = match self.home.try_open_existing(settings)? {
             Ok(db) => {
                 let repository = create()?;
-                let report = repository.back_up_files(&db.live_files()?, &mut goes_on)?;
+                let lineage = db.lineage()?;
+                let files = db.live_files()?.noted_openings(lineage.openings);
+                let report = repository.back_up_files(&files, &mut goes_on)?;
                 self.home.close(db)?;
                 (repository, report)
             }

@@ -1,7 +1,7 @@
 //! Makes a backup.
 
 use crate::copying::{Checksums, Meter, copy, end_checksum};
-use crate::history::noted;
+use crate::history::{self, noted};
 use crate::record::{Backup, BackupFile};
 use crate::repository::{PARTIAL, Progress, Repository};
 use crate::stored;
@@ -43,7 +43,17 @@ impl Repository {
     /// the repository has its earlier backups. Files that were copied stay, and the next
     /// backup uses them.
     pub fn back_up(&self, db: &Db) -> Result<BackupReport> {
-        self.back_up_files(&db.live_files()?, &mut |_| true)
+        // Read before the files: see `Lineage::noted`.
+        let lineage = match db.lineage() {
+            Err(Error::ReadOnly) => None,
+            lineage => Some(lineage?),
+        };
+        let files = db.live_files()?;
+        let files = match lineage {
+            Some(lineage) => files.noted_openings(lineage.openings),
+            None => files,
+        };
+        self.back_up_files(&files, &mut |_| true)
     }
 
     /// Backs up `files`, as long as `goes_on` returns true. It is called after each mebibyte.
@@ -118,8 +128,11 @@ struct Copier<'a> {
     repository: &'a Repository,
     files: &'a LiveFiles,
     number: u64,
-    /// The tables of earlier backups, by name.
+    /// The tables of earlier backups of this history, by name.
     known: BTreeMap<&'a str, Vec<&'a BackupFile>>,
+    /// The files of backups of other histories: after files were put back from a copy, ids of files are given
+    /// out again. Name, length and checksums do not distinguish them.
+    others: BTreeSet<&'a str>,
     /// The files of the repository, with their lengths.
     there: BTreeMap<String, u64>,
     meter: Meter<'a>,
@@ -134,15 +147,23 @@ impl<'a> Copier<'a> {
         earlier: &'a [Backup],
         goes_on: &'a mut dyn FnMut(Progress) -> bool,
     ) -> Result<Copier<'a>> {
-        let mut known: BTreeMap<&str, Vec<&BackupFile>> = BTreeMap::new();
-        for file in earlier.iter().rev().flat_map(|backup| &backup.files) {
-            known.entry(&file.name).or_default().push(file);
+        let openings = noted(files.openings());
+        let (mut known, mut others) = (BTreeMap::<&str, Vec<&BackupFile>>::new(), BTreeSet::new());
+        for backup in earlier.iter().rev() {
+            if history::may_be_earlier(&openings, backup) {
+                for file in &backup.files {
+                    known.entry(&file.name).or_default().push(file);
+                }
+            } else {
+                others.extend(backup.files.iter().map(|file| &file.stored_as[..]));
+            }
         }
         let mut copier = Copier {
             repository,
             files,
             number,
             known,
+            others,
             there: repository.data_files()?,
             meter: Meter { progress: Progress::default(), what: "backup", goes_on },
             report: BackupReport::default(),
@@ -186,7 +207,8 @@ impl<'a> Copier<'a> {
         let (bytes, end) = (file.len()?, end_checksum(&*file)?);
         let copies: Vec<String> =
             self.there.keys().filter(|it| stored::is_table(it, name, bytes)).cloned().collect();
-        for stored_as in copies {
+        let copies = copies.into_iter().filter(|it| !self.others.contains(&it[..]));
+        for stored_as in copies.collect::<Vec<_>>() {
             let copied = self.repository.storage.open(&stored_as)?;
             if end_checksum(&*copied)? != end {
                 continue;
@@ -227,7 +249,12 @@ impl<'a> Copier<'a> {
         };
         let stored_as = match self.files.manifest().contains(&name) {
             true => stored::manifest(name, self.number),
-            false => stored::table(name, bytes, whole),
+            false => match stored::table(name, bytes, whole) {
+                taken if self.others.contains(&taken[..]) => {
+                    stored::other_table(name, bytes, self.number, whole)
+                }
+                free => free,
+            },
         };
         // A damaged copy of it may be there: see `left`.
         storage.rename(&partial, &stored_as)?;

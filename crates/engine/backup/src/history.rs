@@ -57,6 +57,14 @@ impl<'a> End<'a> {
     }
 }
 
+/// Whether a database with these openings has gone on from `backup`. True if openings of one of the two are not
+/// known: they were not recorded at first.
+pub(crate) fn may_be_earlier(openings: &Openings, backup: &Backup) -> bool {
+    openings.is_empty()
+        || backup.openings.is_empty()
+        || has(openings, &backup.openings, backup.seqno)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

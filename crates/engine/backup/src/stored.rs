@@ -11,6 +11,14 @@ pub(crate) fn table(name: &str, bytes: u64, crc: u32) -> String {
     format!("{name}.{bytes}.{crc:08x}")
 }
 
+/// The name of such a file, if a file of another history has the name that it would have.
+///
+/// The checksum does not distinguish the two: a block with its own CRC-32C at its end leaves the same CRC-32C
+/// behind, whatever is in it.
+pub(crate) fn other_table(name: &str, bytes: u64, number: u64, crc: u32) -> String {
+    format!("{name}.{bytes}-{number}.{crc:08x}")
+}
+
 /// Whether `stored` is the name of a table file `name` with so many bytes, whatever is in it.
 pub(crate) fn is_table(stored: &str, name: &str, bytes: u64) -> bool {
     let rest = stored.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
@@ -24,7 +32,7 @@ pub(crate) fn manifest(name: &str, number: u64) -> String {
     format!("{name}.{number:08}")
 }
 
-/// Whether a file of this name is one of [`table`] or [`manifest`].
+/// Whether a file of this name is one of [`table`], [`other_table`] or [`manifest`].
 pub(crate) fn is_stored(name: &str) -> bool {
     let Some((rest, last)) = name.rsplit_once('.') else { return false };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -33,7 +41,10 @@ pub(crate) fn is_stored(name: &str) -> bool {
     }
     let is_crc = last.len() == 8 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
     let split = rest.rsplit_once('.');
-    is_crc && split.is_some_and(|(name, bytes)| is_number(bytes) && is_data(name))
+    is_crc
+        && split.is_some_and(|(name, numbers)| {
+            is_data(name) && numbers.splitn(2, '-').all(|number| is_number(number))
+        })
 }
 
 /// Whether a call writes a file of this name, before it has the name of a stored one.
@@ -67,6 +78,8 @@ mod tests {
             assert!(is_stored(&table(name, 77, 0xab)) && is_written(name) && !is_stored(name));
             assert!(is_table(&table(name, 77, 0xab), name, 77));
             assert!(!is_table(&table(name, 7, 0xab), name, 77) && !is_table(name, name, 77));
+            let other = other_table(name, 77, 5, 0xab);
+            assert!(is_stored(&other) && !is_table(&other, name, 77));
         }
         for name in ["00000013.manifest", "CURRENT"] {
             assert!(is_stored(&manifest(name, 3)) && is_written(name) && !is_stored(name));
@@ -78,6 +91,8 @@ mod tests {
             "12.tables.5.00000001",
             "00000012.tables.5.0000000x",
             "00000012.tables..00000001",
+            "00000012.tables.5-.00000001",
+            "00000012.tables.5-6-7.00000001",
             "00000012.log.00000001",
             "film.tables.700000000",
         ] {

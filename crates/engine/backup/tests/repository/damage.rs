@@ -1,7 +1,9 @@
 //! Damage: in a database that is backed up, and in a repository.
 
-use crate::{Model, contents, in_memory, over, restored, write};
-use esker_base::{BackupError, Error, FileKind, WriteHint};
+use crate::{Model, contents, in_memory, over, restored, small, write};
+use esker_base::background::Stepped;
+use esker_base::{BackupError, Error, FileKind, Rng, WriteHint};
+use esker_lsm::{Db, Env, KeyspaceSettings};
 use esker_storage::{MemoryStorage, Storage};
 use std::sync::Arc;
 
@@ -14,6 +16,10 @@ fn read(storage: &dyn Storage, name: &str) -> Vec<u8> {
 
 fn replace(storage: &dyn Storage, name: &str, bytes: &[u8]) {
     storage.remove(name).unwrap();
+    create(storage, name, bytes);
+}
+
+fn create(storage: &dyn Storage, name: &str, bytes: &[u8]) {
     let mut file = storage.create(name, WriteHint::of(FileKind::Table)).unwrap();
     file.append(bytes).unwrap();
     file.sync().unwrap();
@@ -132,6 +138,56 @@ fn a_table_of_the_same_name_with_other_content_is_copied() {
     assert!(repository.back_up(&db).unwrap_err().is_corruption());
     replace(&source, &table, &bytes);
     assert_eq!(repository.back_up(&db).unwrap().copied_files, 2);
+}
+
+/// A database whose files have the same IDs in each run.
+fn stepped(storage: &MemoryStorage) -> Db {
+    let env = Env::over(Arc::new(storage.clone())).background(Arc::new(Stepped));
+    Db::open_with(env, small()).unwrap()
+}
+
+/// Puts `value` to "a", and the same long values to other keys. They cannot be compressed, so the first value
+/// is not in the end of a file.
+fn put_rows(db: &Db, value: u8) {
+    let rows = db.open_keyspace("rows").unwrap();
+    rows.put("a", [value; 500]).unwrap();
+    let mut rng = Rng::new(1);
+    for key in ["m", "z"] {
+        let long: Vec<u8> = (0..9000).map(|_| rng.below(256) as u8).collect();
+        rows.put(key, long).unwrap();
+    }
+}
+
+#[test]
+fn a_database_that_went_on_from_an_old_copy_of_its_files_is_copied_anew() {
+    for threshold in [None, Some(100)] {
+        let (source, copy) = (MemoryStorage::new(), MemoryStorage::new());
+        // A copy of the directory that is brought back later.
+        let empty = stepped(&source);
+        let settings = KeyspaceSettings::default().separation_threshold(threshold);
+        empty.keyspace("rows", settings).unwrap();
+        empty.close().unwrap();
+        for name in source.list().unwrap() {
+            create(&copy, &name, &read(&source, &name));
+        }
+        let (_, repository) = in_memory();
+        let db = stepped(&source);
+        put_rows(&db, 1);
+        repository.back_up(&db).unwrap();
+        let db = stepped(&copy);
+        put_rows(&db, 2);
+        let report = repository.back_up(&db).unwrap();
+        assert_eq!(report.copied_files, report.files, "{threshold:?}: {report:?}");
+        let backups = repository.backups().unwrap();
+        let names = |at: usize| backups[at].files.iter().map(|file| (&file.name, file.bytes));
+        let alike = names(1).filter(|file| names(0).any(|other| other == *file)).count();
+        assert!(alike >= if threshold.is_some() { 2 } else { 1 }, "{threshold:?}: {backups:?}");
+        for (backup, value) in backups.iter().zip([1, 2]) {
+            let db = restored(&repository, backup).unwrap();
+            let rows = db.open_keyspace("rows").unwrap();
+            assert_eq!(rows.get("a").unwrap().as_deref(), Some(&[value; 500][..]), "{threshold:?}");
+        }
+    }
 }
 
 #[test]
