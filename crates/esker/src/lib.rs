@@ -138,7 +138,9 @@ pub mod api {
 /// [`Env`](env::Env).
 pub mod env {
     pub use esker_base::background::{Body, Running};
-    pub use esker_base::{Background, Clock, FileKind, Priority, SystemClock, Threads, WriteHint};
+    pub use esker_base::{
+        Background, Clock, FileKind, Priority, SystemClock, Threads, WriteHint, seed_from_os,
+    };
     pub use esker_lsm::Env;
     pub use esker_storage::{
         LogFile, MemoryStorage, Pace, PosixStorage, ReadPath, ReadableFile, Storage, WritableFile,

@@ -1,7 +1,7 @@
 //! A storage whose files are objects.
 
 use crate::calls::{Calls, failed};
-use crate::lease::{self, Lease, Lock, Times};
+use crate::lease::{self, Lease, Lock};
 use crate::reader::ObjectReader;
 use crate::writer::{Content, ObjectWriter};
 use esker::env::{
@@ -9,9 +9,9 @@ use esker::env::{
     copy_durably,
 };
 use esker::{Error, Result};
-use futures_util::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, Mutex};
 use url::Url;
@@ -24,7 +24,7 @@ const LOCK: &str = "LOCK";
 /// * A file appears when it is synced. One of more than 16 MiB is sent in parts, and cannot grow after that.
 /// * A rename is a copy inside the store and a removal. If it fails between the two, both names exist.
 /// * The lock is an object named `LOCK`, which its holder renews. After the death of the holder it stays
-///   locked for five minutes.
+///   locked for five minutes, and the one that takes it then watches it for half of this time.
 /// * Log files are refused: see the [crate's page](crate).
 ///
 /// Calls block. They may be made on a thread of an asynchronous runtime, which they block as well.
@@ -58,24 +58,23 @@ impl ObjectStorage {
     /// `memory:///prefix` for tests. The first three need the feature `aws`, `gcp` or `azure`.
     ///
     /// Credentials, region and endpoint come from the variables of the environment that the crate
-    /// `object_store` documents, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT`.
+    /// `object_store` documents, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT`: those whose names begin
+    /// with `AWS_`, `GOOGLE_` or `AZURE_`.
     ///
     /// # Errors
     /// [`Error::Io`] if the URL or a variable is invalid, or the feature for it is missing. Nothing is sent yet.
     pub fn open(url: &str) -> Result<ObjectStorage> {
+        let shown = without_secrets(url);
         let invalid = |why: Box<dyn std::error::Error + Send + Sync>| {
             let why = io::Error::new(io::ErrorKind::InvalidInput, why);
-            Error::io("open the object store", url.to_owned(), why)
+            Error::io("open the object store", shown.clone(), why)
         };
         let parsed = Url::parse(url).map_err(|error| invalid(error.into()))?;
-        // A password in it would be shown by messages.
-        if !parsed.username().is_empty() || parsed.password().is_some() {
+        if !parsed.username().is_empty() || parsed.password().is_some() || parsed.query().is_some()
+        {
             return Err(invalid("give credentials in variables of the environment".into()));
         }
-        let variables = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?.to_ascii_lowercase(), value.into_string().ok()?))
-        });
-        let (store, prefix) = object_store::parse_url_opts(&parsed, variables)
+        let (store, prefix) = object_store::parse_url_opts(&parsed, variables(std::env::vars_os()))
             .map_err(|error| invalid(error.into()))?;
         ObjectStorage::with(Arc::from(store), prefix.as_ref(), url)
     }
@@ -147,6 +146,28 @@ impl ObjectStorage {
     }
 }
 
+/// The variables for stores. Shorter names, such as `TOKEN` and `REGION`, would be options as well, but
+/// those of the environment are not meant for a store.
+fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    let named = all.filter_map(|(name, value)| {
+        let name = name.into_string().ok()?.to_ascii_lowercase();
+        let is_for_stores = ["aws_", "google_", "azure_"].iter().any(|it| name.starts_with(it));
+        Some((name, value.into_string().ok()?)).filter(|_| is_for_stores)
+    });
+    named.collect()
+}
+
+/// The URL without user, password and query, also if it cannot be parsed.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.rsplit('@').next().unwrap_or_default().to_owned();
+    };
+    // A password may have a slash of its own.
+    let host = rest.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}")
+}
+
 /// The name of this machine, for the message of another one that finds the lock.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
@@ -165,17 +186,19 @@ impl Storage for ObjectStorage {
     }
 
     fn create(&self, name: &str, _hint: WriteHint) -> Result<Box<dyn WritableFile>> {
-        self.lease.expect_held()?;
+        let lease = self.lease.term();
+        lease.expect_held()?;
         if self.find(name)?.is_some() {
             return Err(self.failure("create", name, io::ErrorKind::AlreadyExists));
         }
         Ok(Box::new(ObjectWriter {
             store: self.store.clone(),
             calls: self.calls.clone(),
-            lease: self.lease.clone(),
+            lease,
             location: self.location(name)?,
             bytes: 0,
             content: Content::Whole(Vec::new()),
+            is_there: false,
         }))
     }
 
@@ -207,15 +230,15 @@ impl Storage for ObjectStorage {
 
     fn list(&self) -> Result<Vec<String>> {
         let (store, prefix) = (self.store.clone(), self.prefix.clone());
-        // Objects below a further `/` are not files of this storage.
+        // One level: objects below a further `/` are not files of this storage.
         let listed = self.calls.wait(async move {
-            let found = store.list(Some(&prefix));
-            let names = found.try_filter_map(|object| {
-                let mut parts = object.location.prefix_match(&prefix).into_iter().flatten();
-                let name = parts.next().filter(|_| parts.next().is_none());
-                std::future::ready(Ok(name.map(|name| name.as_ref().to_owned())))
+            let found = store.list_with_delimiter(Some(&prefix)).await?;
+            let names = found.objects.iter().filter_map(|object| {
+                let mut parts = object.location.prefix_match(&prefix)?;
+                let name = parts.next().filter(|_| parts.next().is_none())?;
+                Some(name.as_ref().to_owned())
             });
-            names.try_collect::<Vec<String>>().await
+            Ok(names.collect::<Vec<String>>())
         });
         let names = listed.map_err(|error| failed("list", self.place.clone(), error))?;
         Ok(names.into_iter().filter(|name| name != LOCK).collect())
@@ -226,7 +249,7 @@ impl Storage for ObjectStorage {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.lease.expect_held()?;
+        self.lease.term().expect_held()?;
         // Stores remove what is not there without an error.
         if self.find(name)?.is_none() {
             return Err(self.failure("remove", name, io::ErrorKind::NotFound));
@@ -235,7 +258,7 @@ impl Storage for ObjectStorage {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.lease.expect_held()?;
+        self.lease.term().expect_held()?;
         let target = self.location(to)?;
         self.call("rename", from, |store, location| async move {
             store.copy(&location, &target).await?;
@@ -254,9 +277,44 @@ impl Storage for ObjectStorage {
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         let holder = format!("{} on {}", std::process::id(), host());
-        let (store, location) = (self.store.clone(), self.prefix.clone().join(LOCK));
-        let lock = Lock { store, location, holder, times: Times::default() };
+        let lock = Lock::new(self.store.clone(), self.prefix.clone().join(LOCK), holder);
         let held = lease::take(&self.calls, lock, &self.lease, &self.clock, &self.place)?;
         Ok(Box::new(held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variables_for_stores_are_options() {
+        let given = [
+            ("AWS_REGION", "eu-central-1"),
+            ("Azure_Client_Id", "7"),
+            ("GOOGLE_SERVICE_ACCOUNT", "a"),
+            ("TOKEN", "ghp_secret"),
+            ("REGION", "x"),
+            ("ENDPOINT", "http://elsewhere"),
+            ("TIMEOUT", "never"),
+            ("MY_AWS_REGION", "x"),
+        ];
+        let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let names = variables(given.into_iter()).into_iter().map(|(name, _)| name);
+        let expected = ["aws_region", "azure_client_id", "google_service_account"];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn urls_are_shown_without_secrets() {
+        for (url, shown) in [
+            ("s3://bucket/a/b", "s3://bucket/a/b"),
+            ("s3://user:secret@bucket/x", "s3://bucket/x"),
+            ("s3://user:sec/ret@bucket/x?token=secret", "s3://bucket/x"),
+            ("user:secret@bucket", "bucket"),
+            ("backups", "backups"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Writes an object.
 
 use crate::calls::{Calls, failed};
-use crate::lease::Lease;
+use crate::lease::Term;
 use esker::env::WritableFile;
 use esker::{Error, Result};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, WriteMultipart};
 use std::io;
 use std::sync::Arc;
 
@@ -19,10 +19,12 @@ const PARTS_AT_ONCE: usize = 4;
 pub(crate) struct ObjectWriter {
     pub store: Arc<dyn ObjectStore>,
     pub calls: Arc<Calls>,
-    pub lease: Lease,
+    pub lease: Term,
     pub location: Path,
     pub bytes: u64,
     pub content: Content,
+    /// Whether this writer has written the object, which may then grow.
+    pub is_there: bool,
 }
 
 pub(crate) enum Content {
@@ -63,6 +65,25 @@ impl ObjectWriter {
     fn unusable(&self, why: &'static str) -> Error {
         let why = io::Error::new(io::ErrorKind::Unsupported, why);
         Error::io("append to", self.location.to_string(), why)
+    }
+}
+
+/// Writes an object. One that is there is not replaced unless the mode is so, and is no error if it is the
+/// same: the answer to a first try may have been lost.
+async fn put(
+    store: Arc<dyn ObjectStore>,
+    location: Path,
+    content: Vec<u8>,
+    mode: PutMode,
+) -> object_store::Result<()> {
+    match store.put_opts(&location, content.clone().into(), PutOptions::from(mode)).await {
+        Err(refused @ object_store::Error::AlreadyExists { .. }) => {
+            match store.get(&location).await?.bytes().await? == content {
+                true => Ok(()),
+                false => Err(refused),
+            }
+        }
+        put => put.map(|_| ()),
     }
 }
 
@@ -114,9 +135,11 @@ impl WritableFile for ObjectWriter {
             Content::Whole(content) => {
                 let (store, location, content) =
                     (self.store.clone(), self.location.clone(), content.clone());
-                let written =
-                    self.calls.wait(async move { store.put(&location, content.into()).await });
-                written.map(|_| ()).map_err(|error| self.failed(error))
+                let mode = if self.is_there { PutMode::Overwrite } else { PutMode::Create };
+                let written = self.calls.wait(put(store, location, content, mode));
+                written.map_err(|error| self.failed(error))?;
+                self.is_there = true;
+                Ok(())
             }
             Content::Parts(writer) => {
                 let Some(writer) = writer.take() else {

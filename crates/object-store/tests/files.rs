@@ -149,8 +149,26 @@ fn urls_that_name_no_store_are_refused_with_the_reason() {
         ("backups", "relative URL"),
         ("gopher://x", "gopher"),
         ("s3://user:secret@bucket/x", "variables of the environment"),
+        ("s3://bucket/x?token=secret", "variables of the environment"),
+        ("gopher://user:secret@x:port", "port"),
     ] {
         let message = ObjectStorage::open(url).unwrap_err().to_string();
         assert!(message.contains(reason), "{url}: {message}");
+        assert!(!message.contains("secret"), "{message}");
     }
+}
+
+#[test]
+fn a_file_that_another_writes_meanwhile_is_not_replaced() {
+    let storage = storage();
+    let mut files = ["1", "2"].map(|content| {
+        let mut file = create(&storage, "same");
+        file.append(content.as_bytes()).unwrap();
+        file
+    });
+    files[0].sync().unwrap();
+    expect_io(files[1].sync(), ErrorKind::AlreadyExists);
+    let mut read = [0; 1];
+    storage.open("same").unwrap().read_exact_at(0, &mut read).unwrap();
+    assert_eq!(&read, b"1");
 }
