@@ -22,6 +22,7 @@ pub mod keyspaces;
 pub mod levels;
 pub mod man;
 pub mod merge;
+pub mod migrate;
 pub mod nvme;
 pub mod pmem;
 pub mod prepared;

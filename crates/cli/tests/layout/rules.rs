@@ -10,7 +10,7 @@ pub const BUILDINGS: [&str; 4] = ["crates", "bindings", "integrations", "lab"];
 pub const LINES: usize = 600;
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 35] = [
+pub const LAYERS: [&str; 36] = [
     "base",
     "api",
     "uring",
@@ -45,6 +45,7 @@ pub const LAYERS: [&str; 35] = [
     "peers",
     "sim",
     "cli",
+    "migrate-rocksdb",
     "lab",
 ];
 

@@ -15,6 +15,7 @@ mod indexes;
 mod keyspace_ttl;
 mod killing;
 mod merging;
+mod migrate;
 mod objects;
 mod opening;
 mod points;
