@@ -42,9 +42,8 @@ pub(crate) fn is_stored(name: &str) -> bool {
     let is_crc = last.len() == 8 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
     let split = rest.rsplit_once('.');
     is_crc
-        && split.is_some_and(|(name, numbers)| {
-            is_data(name) && numbers.splitn(2, '-').all(|number| is_number(number))
-        })
+        && split
+            .is_some_and(|(name, numbers)| is_data(name) && numbers.splitn(2, '-').all(is_number))
 }
 
 /// Whether a call writes a file of this name, before it has the name of a stored one.
