@@ -100,6 +100,7 @@ fn an_iterator_of_a_transaction_sees_later_writes() {
     store.put(b"a", b"").unwrap();
     store.put(b"m", b"").unwrap();
     let transaction = store.begin();
+    put_in(transaction, b"x", b"").unwrap();
     let iterator = rocksdb_transaction_create_iterator(transaction, store.read);
     rocksdb_iter_seek_to_first(iterator);
     assert_eq!(key_of(iterator), b"a");
@@ -108,13 +109,32 @@ fn an_iterator_of_a_transaction_sees_later_writes() {
     put_in(transaction, b"z", b"").unwrap();
     let delete = |error| rocksdb_transaction_delete(transaction, start(b"m"), 1, error);
     with_error(delete).unwrap();
-    for key in [b"k", b"z"] {
+    for key in [b"k", b"x", b"z"] {
         rocksdb_iter_next(iterator);
         assert_eq!(key_of(iterator), key);
     }
     end(transaction, rocksdb_transaction_rollback).unwrap();
     rocksdb_iter_seek(iterator, start(b"b"), 1);
     assert_eq!(key_of(iterator), b"m", "its writes were rolled back");
+    rocksdb_iter_destroy(iterator);
+    rocksdb_transaction_destroy(transaction);
+}
+
+#[test]
+fn an_iterator_that_has_no_own_writes_ahead_does_not_see_later_ones() {
+    let store = Pessimistic::new(|_| {});
+    store.put(b"a", b"").unwrap();
+    store.put(b"m", b"").unwrap();
+    let transaction = store.begin();
+    let iterator = rocksdb_transaction_create_iterator(transaction, store.read);
+    rocksdb_iter_seek_to_first(iterator);
+    put_in(transaction, b"z", b"").unwrap();
+    rocksdb_iter_next(iterator);
+    assert_eq!(key_of(iterator), b"m");
+    rocksdb_iter_next(iterator);
+    assert_eq!(rocksdb_iter_valid(iterator), 0);
+    rocksdb_iter_seek(iterator, start(b"n"), 1);
+    assert_eq!(key_of(iterator), b"z");
     rocksdb_iter_destroy(iterator);
     rocksdb_transaction_destroy(transaction);
 }
