@@ -205,10 +205,10 @@ impl<'a> Copier<'a> {
     fn left(&mut self, name: &str) -> Result<Option<BackupFile>> {
         let file = self.files.open(name)?;
         let (bytes, end) = (file.len()?, end_checksum(&*file)?);
-        let copies: Vec<String> =
-            self.there.keys().filter(|it| stored::is_table(it, name, bytes)).cloned().collect();
-        let copies = copies.into_iter().filter(|it| !self.others.contains(&it[..]));
-        for stored_as in copies.collect::<Vec<_>>() {
+        let is_left =
+            |it: &&String| stored::is_table(it, name, bytes) && !self.others.contains(&it[..]);
+        let copies: Vec<String> = self.there.keys().filter(is_left).cloned().collect();
+        for stored_as in copies {
             let copied = self.repository.storage.open(&stored_as)?;
             if end_checksum(&*copied)? != end {
                 continue;
