@@ -133,7 +133,8 @@ fn send(pending: &Pending, scratch: &mut Scratch) -> squeue::Entry {
     };
     fill(&mut message.parts, rest);
     message.header.msg_iov = message.parts.as_mut_ptr();
-    message.header.msg_iovlen = message.parts.len();
+    // An int in musl; at most SLICES_MAX.
+    message.header.msg_iovlen = message.parts.len() as _;
     opcode::SendMsg::new(socket, &raw const message.header).flags(flags as u32).build()
 }
 
