@@ -1,35 +1,132 @@
-//! Comparators. Esker sorts keys by their bytes; a database with another order is not opened.
+//! Comparators. Esker sorts keys by their bytes. An order that its bytes can have is asked for samples, and
+//! a database with any other is not opened.
 
-use crate::border::callback::{Destructor, State};
-use crate::border::{Handle, Status, c_api};
+use crate::border::callback::{Destructor, State, start};
+use crate::border::{Handle, Result, Status, c_api};
 use crate::merge::{Name, name_of};
-use std::ffi::c_void;
-use std::sync::Arc;
+use crate::stamps::order::{Order, STAMP_BYTES};
+use std::cmp::Ordering;
+use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::sync::{Arc, OnceLock};
 
 /// The name of RocksDB's order of bytes.
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
-/// RocksDB's `rocksdb_comparator_t`: a name. Its functions are never called.
+type Compare =
+    Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int>;
+type CompareWithoutStamps = Option<
+    unsafe extern "C" fn(
+        *mut c_void,
+        *const c_char,
+        usize,
+        c_uchar,
+        *const c_char,
+        usize,
+        c_uchar,
+    ) -> c_int,
+>;
+
+/// RocksDB's `rocksdb_comparator_t`.
 pub struct Comparator {
     state: State,
     name: Name,
-    has_timestamps: bool,
+    stamped: Option<Stamped>,
+}
+
+/// The functions of a comparator whose keys have timestamps.
+struct Stamped {
+    compare: Compare,
+    compare_stamps: Compare,
+    compare_without_stamps: CompareWithoutStamps,
+    bytes: usize,
+    /// What it answered for the samples.
+    order: OnceLock<Option<Order>>,
 }
 
 impl Comparator {
-    /// Fails unless the order is that of bytes.
+    /// The order of keys with timestamps; `None` if keys have none, and are sorted by their bytes.
     ///
     /// # Errors
-    /// Names the comparator.
-    pub fn check(&self) -> Result<(), Status> {
-        let name = name_of(&self.state, self.name);
-        if name == BYTEWISE && !self.has_timestamps {
-            return Ok(());
+    /// If the order is another one. Names the comparator.
+    pub fn order(&self) -> Result<Option<Order>> {
+        let order = match &self.stamped {
+            None => (name_of(&self.state, self.name) == BYTEWISE).then_some(None),
+            Some(stamped) => stamped.order.get_or_init(|| stamped.ask(&self.state)).map(Some),
+        };
+        order.ok_or_else(|| {
+            Status::unsupported(format!(
+                "comparator {:?}: Esker sorts keys by their bytes only, and timestamps are numbers of 64 \
+                 bits; encode keys so that their bytes have the order",
+                name_of(&self.state, self.name)
+            ))
+        })
+    }
+}
+
+impl Stamped {
+    /// Finds the order in which the functions sort samples of keys and timestamps.
+    fn ask(&self, state: &State) -> Option<Order> {
+        if self.bytes != STAMP_BYTES {
+            return None;
         }
-        Err(Status::unsupported(format!(
-            "comparator {name:?}: Esker sorts keys by their bytes only, and has no timestamps of users; \
-             encode keys so that their bytes have the order"
-        )))
+        let orders = [(false, false), (false, true), (true, false), (true, true)];
+        let mut orders = orders
+            .map(|(is_reverse, is_big_endian)| Order { is_reverse, is_big_endian })
+            .into_iter();
+        orders.find(|order| self.sorts_as(state, *order).unwrap_or(false))
+    }
+
+    /// Whether all samples are sorted as `order` sorts them. `None` if a function is missing.
+    fn sorts_as(&self, state: &State, order: Order) -> Option<bool> {
+        const STAMPS: [u64; 8] = [0, 1, 2, 255, 256, 0x0102_0304_0506_0708, 1 << 63, u64::MAX];
+        const KEYS: [&[u8]; 12] = [
+            b"",
+            b"\0",
+            b"\0\0",
+            b"\0\xff",
+            b"a",
+            b"a\0",
+            b"a\0b",
+            b"ab",
+            b"b",
+            b"\x7f",
+            b"\x80",
+            b"\xff\xff",
+        ];
+        let compare = self.compare?;
+        let (stamps, without) = (self.compare_stamps?, self.compare_without_stamps?);
+        let sign = |number: c_int| number.cmp(&0);
+        for one in STAMPS {
+            for other in STAMPS {
+                let (a, b) = (order.bytes_of(one), order.bytes_of(other));
+                // SAFETY: the C program gave the function for timestamps of this length.
+                let found = unsafe { stamps(state.get(), start(&a), a.len(), start(&b), b.len()) };
+                if sign(found) != one.cmp(&other) {
+                    return Some(false);
+                }
+            }
+        }
+        for one in KEYS {
+            for other in KEYS {
+                let expected = if order.is_reverse { other.cmp(one) } else { one.cmp(other) };
+                // SAFETY: the C program gave the function for keys without timestamps.
+                let found = unsafe {
+                    without(state.get(), start(one), one.len(), 0, start(other), other.len(), 0)
+                };
+                let (a, b) = (order.with_stamp(one, 1), order.with_stamp(other, 2));
+                // SAFETY: as above, for keys with timestamps.
+                let stamped =
+                    unsafe { without(state.get(), start(&a), a.len(), 1, start(&b), b.len(), 1) };
+                // SAFETY: as above.
+                let both = unsafe { compare(state.get(), start(&a), a.len(), start(&b), b.len()) };
+                // Of two versions the newer is first.
+                let newer_first = expected.then(Ordering::Greater);
+                if [sign(found), sign(stamped), sign(both)] != [expected, expected, newer_first] {
+                    return Some(false);
+                }
+            }
+        }
+        Some(true)
     }
 }
 
@@ -37,24 +134,26 @@ c_api! {
     fn rocksdb_comparator_create(
         state: *mut c_void,
         destructor: Destructor,
-        _compare: *mut c_void,
+        _compare: Compare,
         name: Name,
     ) -> Handle<Arc<Comparator>> {
         let state = State::new(state, destructor);
-        Handle::new(Arc::new(Comparator { state, name, has_timestamps: false }))
+        Handle::new(Arc::new(Comparator { state, name, stamped: None }))
     }
 
     fn rocksdb_comparator_with_ts_create(
         state: *mut c_void,
         destructor: Destructor,
-        _compare: *mut c_void,
-        _compare_ts: *mut c_void,
-        _compare_without_ts: *mut c_void,
+        compare: Compare,
+        compare_stamps: Compare,
+        compare_without_stamps: CompareWithoutStamps,
         name: Name,
-        _timestamp_bytes: usize,
+        bytes: usize,
     ) -> Handle<Arc<Comparator>> {
         let state = State::new(state, destructor);
-        Handle::new(Arc::new(Comparator { state, name, has_timestamps: true }))
+        let order = OnceLock::new();
+        let stamped = Some(Stamped { compare, compare_stamps, compare_without_stamps, bytes, order });
+        Handle::new(Arc::new(Comparator { state, name, stamped }))
     }
 
     fn rocksdb_comparator_destroy(comparator: Handle<Arc<Comparator>>) {

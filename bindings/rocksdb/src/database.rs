@@ -8,9 +8,11 @@ use crate::merge::Operator;
 use crate::options::Options;
 use crate::prefix::Prefix;
 use crate::slots::{Slots, slot_of};
+use crate::stamps::{self, Stamps};
 use crate::statistics::Statistics;
 use esker::backup::LiveFiles;
 use esker::{Db, Keyspace, KeyspaceId, Value};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -72,6 +74,8 @@ pub struct Family {
     pub merge: Option<Arc<Operator>>,
     /// The compaction filter.
     pub filter: Option<Arc<Filter>>,
+    /// The timestamps of its keys, if they have any.
+    pub stamps: Option<Stamps>,
 }
 
 impl Family {
@@ -83,7 +87,17 @@ impl Family {
         slots: &Slots,
     ) -> Result<Self> {
         let settings = keyspace.settings()?;
+        let order = options.comparator.as_ref().map_or(Ok(None), |order| order.order())?;
+        let stamps = Stamps::of(&keyspace, order)?;
+        if stamps.is_some() && (ttl.is_some() || options.filter.is_some()) {
+            return Err(Status::unsupported(format!(
+                "column family {:?} has timestamps, and so no time to live and no compaction filter; trim \
+                 its history instead",
+                keyspace.name()
+            )));
+        }
         match slot_of(&settings) {
+            _ if stamps.is_some() => {}
             Some(slot) => slots.fill(slot, options.merge.clone(), options.filter.clone()),
             None if options.merge.is_some() => {
                 return Err(Status::unsupported(format!(
@@ -104,7 +118,42 @@ impl Family {
         }
         let (prefix, merge, filter) =
             (options.prefix.clone(), options.merge.clone(), options.filter.clone());
-        Ok(Family { keyspace, ttl, prefix, merge, filter })
+        Ok(Family { keyspace, ttl, prefix, merge, filter, stamps })
+    }
+
+    /// The keyspace, for a call without timestamps.
+    ///
+    /// # Errors
+    /// If its keys have timestamps.
+    pub fn plain(&self) -> Result<&Keyspace> {
+        match self.stamps {
+            None => Ok(&self.keyspace),
+            Some(_) => Err(Status::invalid(format!(
+                "cannot call this method on column family {} that enables timestamp",
+                self.name()
+            ))),
+        }
+    }
+
+    /// The timestamps of its keys.
+    ///
+    /// # Errors
+    /// If they have none.
+    pub fn stamped(&self) -> Result<&Stamps> {
+        self.stamps.as_ref().ok_or_else(|| {
+            Status::invalid(format!(
+                "cannot call this method on column family {} that does not enable timestamp",
+                self.name()
+            ))
+        })
+    }
+
+    /// The stored keys that begin with it are those of `key`, or come after it.
+    pub fn stored_start<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
+        match &self.stamps {
+            Some(stamps) => stamps.order.prefix(key).into(),
+            None => key.into(),
+        }
     }
 
     /// The id in write batches.
@@ -224,17 +273,21 @@ impl Open {
 pub struct Pinned(pub Value);
 
 impl Open {
-    /// Opens the families that a writer has created since.
+    /// Opens the families that a writer has created since, but those whose keys have timestamps, and reads
+    /// anew which timestamps may be read.
     ///
     /// # Errors
     /// If one cannot be opened.
     pub fn refresh(&self) -> Result<()> {
+        for family in self.families() {
+            family.stamps.as_ref().map_or(Ok(()), |stamps| stamps.reload(&family))?;
+        }
         for info in self.db.keyspaces() {
             let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
             let is_known = families.contains_key(&info.id.0);
             drop(families);
-            if !is_known {
-                let keyspace = self.db.open_keyspace(&info.name)?;
+            let keyspace = self.db.open_keyspace(&info.name)?;
+            if !is_known && !stamps::is_stamped(&info.settings) {
                 let plain = Options::default();
                 self.add(Arc::new(Family::new(keyspace, &plain, None, &self.slots)?));
             }

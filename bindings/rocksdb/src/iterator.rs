@@ -6,7 +6,8 @@ use crate::border::{Bytes, Handle, Out, Result, Status, c_api};
 use crate::database::{Database, Family, Open};
 use crate::overlay::Overlay;
 use crate::prefix::Prefix;
-use crate::reads::{ReadOptions, Slice};
+use crate::reads::{ReadOptions, Slice, stamp_of};
+use crate::stamps::Versions;
 use esker::{Cursor, DbCursor, KeyRange};
 use std::ffi::{c_char, c_uchar};
 use std::ops::Bound;
@@ -30,6 +31,7 @@ pub struct Iter {
 /// What an iterator reads.
 enum Source {
     Database(Box<DbCursor>),
+    Versions(Box<Versions>),
     WithWrites(Box<Overlay<Source>>),
 }
 
@@ -37,6 +39,7 @@ impl Source {
     fn of(&mut self) -> &mut dyn Cursor {
         match self {
             Source::Database(cursor) => &mut **cursor,
+            Source::Versions(cursor) => &mut **cursor,
             Source::WithWrites(cursor) => &mut **cursor,
         }
     }
@@ -76,6 +79,7 @@ impl Cursor for Source {
     fn current(&self) -> Option<(&[u8], &[u8])> {
         match self {
             Source::Database(cursor) => cursor.current(),
+            Source::Versions(cursor) => cursor.current(),
             Source::WithWrites(cursor) => cursor.current(),
         }
     }
@@ -105,6 +109,11 @@ impl Iter {
 
     /// Takes the writes of a batch on top. It keeps its view of the database, and has no position.
     pub fn with_writes(mut self, writes: SharedWrites) -> Iter {
+        if self.family.stamps.is_some() {
+            self.cursor = None;
+            self.status = Some(Status::unsupported("a batch with an index at a timestamp"));
+            return self;
+        }
         let range = self.range();
         self.cursor = self.cursor.map(|cursor| cursor.under(writes.clone(), range, &self.family));
         self.layers.push(writes);
@@ -128,13 +137,31 @@ impl Iter {
 
     /// Begins at the snapshot of the options, or at the present.
     fn begin(&mut self) -> Result<()> {
-        self.options.check()?;
-        let range = self.range();
+        let stamp = stamp_of(&self.family, Some(&self.options))?;
+        if stamp.is_some() && !self.layers.is_empty() {
+            return Err(Status::unsupported(
+                "transactions and batches with an index at a timestamp",
+            ));
+        }
+        let range = match stamp {
+            Some((stamps, _)) => {
+                let (lower, upper) = (&self.options.lower, &self.options.upper);
+                stamps.order.range(lower.as_deref(), upper.as_deref())
+            }
+            None => self.range(),
+        };
         let keyspace = &self.family.keyspace;
         let cursor = match &self.options.snapshot {
             Some(snapshot) => snapshot.cursor(keyspace, range.clone()),
             None => self.open.db.cursor(keyspace, range.clone()),
         }?;
+        if let Some((stamps, at)) = stamp {
+            stamps.check(at)?;
+            let since = self.options.since.as_deref().map(|since| stamps.order.stamp(since));
+            let versions = Versions::new(cursor, stamps.order, at, since.transpose()?);
+            self.cursor = Some(Source::Versions(Box::new(versions)));
+            return Ok(());
+        }
         let layers = self.layers.iter().cloned();
         self.cursor = Some(layers.fold(Source::Database(Box::new(cursor)), |below, writes| {
             below.under(writes, range.clone(), &self.family)
@@ -209,6 +236,14 @@ impl Iter {
                 _ => Ok(()),
             }
         });
+    }
+
+    /// The timestamp of the current entry. No bytes if there is none.
+    pub fn stamp(&self) -> &[u8] {
+        match &self.cursor {
+            Some(Source::Versions(cursor)) if self.is_valid => cursor.stamp().unwrap_or_default(),
+            _ => b"",
+        }
     }
 
     fn key(&self) -> Option<&[u8]> {
@@ -321,9 +356,9 @@ c_api! {
         Slice::of(iter.get().entry().map(|(_, value)| value))
     }
 
-    /// No key has a timestamp.
-    fn rocksdb_iter_timestamp(_iter: Handle<Iter>, length: Out<usize>) -> *const c_char {
-        lend(Some(b""), length)
+    /// No bytes if the column family has no timestamps.
+    fn rocksdb_iter_timestamp(iter: Handle<Iter>, length: Out<usize>) -> *const c_char {
+        lend(Some(iter.get().stamp()), length)
     }
 
     fn rocksdb_iter_get_error(iter: Handle<Iter>, errptr: ErrorOut) {

@@ -47,6 +47,7 @@ mod settings;
 mod slots;
 mod snapshot;
 mod sst;
+mod stamps;
 mod statistics;
 mod texts;
 mod transaction;
@@ -77,7 +78,7 @@ pub struct Function {
 }
 
 /// The functions that work, by module.
-const WORKING: [&[&str]; 33] = [
+const WORKING: [&[&str]; 34] = [
     backup::FUNCTIONS,
     batch::FUNCTIONS,
     batch::INDEXED,
@@ -105,6 +106,7 @@ const WORKING: [&[&str]; 33] = [
     reads::FUNCTIONS,
     snapshot::FUNCTIONS,
     sst::FUNCTIONS,
+    stamps::FUNCTIONS,
     statistics::FUNCTIONS,
     texts::FUNCTIONS,
     transaction::FUNCTIONS,

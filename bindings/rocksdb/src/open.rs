@@ -9,9 +9,10 @@ use crate::options::Options;
 use crate::options_file;
 use crate::settings::{keyspace_settings, settings};
 use crate::slots::{Slots, free_slot, slot_of, with_slot};
+use crate::stamps;
 use crate::transaction::timeout_of;
 use esker::env::Env;
-use esker::{DEFAULT_KEYSPACE, Db, Settings};
+use esker::{DEFAULT_KEYSPACE, Db, KeyspaceSettings, Settings};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uchar};
 use std::path::Path;
@@ -104,16 +105,16 @@ pub fn open(
     lock_timeouts: Option<LockTimeouts>,
 ) -> Result<Opened> {
     refuse_rocksdb(path)?;
-    for options in families_options(options, wanted) {
-        options.check()?;
-    }
+    options.check()?;
+    wanted.iter().try_for_each(|wanted| wanted.options.check_family())?;
     check_existence(path, options, mode)?;
     let is_new = !exists(path, options);
     let slots = Arc::new(Slots::default());
     let default = wanted.iter().find(|it| it.name == DEFAULT_KEYSPACE);
     let of_default = default.map_or(options, |wanted| wanted.options);
-    let keyspace = with_slot(keyspace_settings(of_default), 0, of_default.filter.is_some());
+    let keyspace = new_keyspace(of_default, Some(0))?;
     let settings = slots.add_to(settings(options, path)?.default_keyspace(keyspace));
+    let settings = stamps::operators().fold(settings, |settings, it| settings.merge_operator(it));
     let db = open_db(path, options, mode, settings)?;
     let families = open_families(&db, options, wanted, mode, &slots);
     let families = families.inspect_err(|_| drop(db.clone().close()))?;
@@ -259,27 +260,38 @@ fn check_slots(families: &[Arc<Family>]) -> Result<()> {
 /// # Errors
 /// If there is one of this name, or the name is not valid.
 pub fn create(db: &Db, name: &str, options: &Options) -> Result<()> {
-    options.check()?;
+    options.check_family()?;
     if db.open_keyspace(name).is_ok() {
         return Err(Status::invalid("Column family already exists"));
     }
-    let settings = keyspace_settings(options);
-    let settings = match free_slot(&db.keyspaces()) {
-        Some(slot) => with_slot(settings, slot, options.filter.is_some()),
-        None => settings,
-    };
-    db.keyspace(name, settings)?;
+    db.keyspace(name, new_keyspace(options, free_slot(&db.keyspaces()))?)?;
     Ok(())
+}
+
+/// The settings of a new column family, which has the slot if its keys have no timestamps.
+fn new_keyspace(options: &Options, slot: Option<usize>) -> Result<KeyspaceSettings> {
+    let settings = keyspace_settings(options);
+    let order = options.comparator.as_ref().map_or(Ok(None), |order| order.order())?;
+    Ok(match (order, slot) {
+        (Some(order), _) => stamps::with_order(settings, order),
+        // Windows have no merges.
+        (None, _) if options.is_fifo() => settings,
+        (None, Some(slot)) => with_slot(settings, slot, options.filter.is_some()),
+        (None, None) => settings,
+    })
 }
 
 /// The arrays that name the families to open.
 #[derive(Clone, Copy)]
-struct Families {
-    count: c_int,
-    names: Array<Text>,
-    options: Array<Handle<Options>>,
+pub struct Families {
+    /// How many.
+    pub count: c_int,
+    /// Their names.
+    pub names: Array<Text>,
+    /// Their options.
+    pub options: Array<Handle<Options>>,
     /// The handles of the opened ones.
-    handles: Out<Handle<Arc<Family>>>,
+    pub handles: Out<Handle<Arc<Family>>>,
 }
 
 impl Families {
@@ -292,6 +304,22 @@ impl Families {
         ttls: Option<Array<c_int>>,
         lock_timeouts: Option<LockTimeouts>,
     ) -> Result<Handle<Database>> {
+        self.open_with(options, path, mode, ttls, lock_timeouts, |_, _| Ok(()))
+    }
+
+    /// As [`Families::open`], and runs `then` before the program gets the database.
+    ///
+    /// # Errors
+    /// Those of [`open`] and of `then`, which closes the database.
+    pub fn open_with(
+        self,
+        options: &Options,
+        path: Text,
+        mode: Mode,
+        ttls: Option<Array<c_int>>,
+        lock_timeouts: Option<LockTimeouts>,
+        then: impl FnOnce(&Open, &[Arc<Family>]) -> Result<()>,
+    ) -> Result<Handle<Database>> {
         let count = usize::try_from(self.count).unwrap_or(0);
         let ttls: Vec<c_int> = ttls.map_or(vec![0; count], |ttls| ttls.of(count).to_vec());
         let all = self.names.of(count).iter().zip(self.options.of(count)).zip(ttls);
@@ -300,6 +328,11 @@ impl Families {
         });
         let wanted: Vec<_> = wanted.collect::<Result<_>>()?;
         let (database, families) = open(path.get()?, options, &wanted, mode, lock_timeouts)?;
+        if let Err(status) = then(&database.open, &families) {
+            database.open.detach();
+            let _ = database.open.db.clone().close();
+            return Err(status);
+        }
         for (at, family) in families.into_iter().enumerate() {
             self.handles.set_at(at, Handle::new(family));
         }

@@ -96,6 +96,10 @@ c_api! {
         options.change(|options| options.universal = universal.optional().cloned());
     }
 
+    fn rocksdb_options_set_fifo_compaction_options(options: Handle<Options>, fifo: Handle<Knobs>) {
+        options.change(|options| options.fifo = fifo.optional().cloned());
+    }
+
     fn rocksdb_options_increase_parallelism(options: Handle<Options>, threads: c_int) {
         options.change(|options| options.knobs.set("max_background_jobs", threads));
     }

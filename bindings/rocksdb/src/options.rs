@@ -35,6 +35,8 @@ pub struct Options {
     pub table: Option<TableOptions>,
     /// The options of universal compaction.
     pub universal: Option<Knobs>,
+    /// The options of FIFO compaction.
+    pub fifo: Option<Knobs>,
     /// Where files are.
     pub environment: Option<Arc<Environment>>,
     /// What is counted.
@@ -84,6 +86,12 @@ impl HasKnobs for TableOptions {
     }
 }
 
+/// The error of the first option that is set.
+fn first_refused(refused: &[(bool, &str)]) -> Result<()> {
+    let first = refused.iter().find(|(is_set, _)| *is_set);
+    first.map_or(Ok(()), |(_, why)| Err(Status::unsupported(*why)))
+}
+
 impl Options {
     /// Sets a text. What is not UTF-8 counts as none.
     pub fn set_text(&mut self, name: &'static str, text: Text) {
@@ -97,18 +105,13 @@ impl Options {
         std::str::from_utf8(text.strip_suffix(b"\0")?).ok()
     }
 
-    /// Fails if no database and no column family can be opened with these options, because their meaning
-    /// cannot be kept.
+    /// Fails if no database can be opened with these options, because their meaning cannot be kept. Those
+    /// of column families are another check.
     ///
     /// # Errors
     /// Says which option, and what to do.
     pub fn check(&self) -> Result<()> {
-        const FIFO: i32 = 2;
-        if let Some(order) = &self.comparator {
-            order.check()?;
-        }
-        let knobs = &self.knobs;
-        let refused = [
+        first_refused(&[
             (
                 self.has_wal_filter,
                 "a filter of the log: Esker recovers all of it; clear the filter",
@@ -117,17 +120,33 @@ impl Options {
                 self.has_compaction_service,
                 "a compaction service: Esker compacts in this process; do not set one",
             ),
+        ])
+    }
+
+    /// Fails if no column family can be opened with these options, because their meaning cannot be kept.
+    ///
+    /// # Errors
+    /// Says which option, and what to do.
+    pub fn check_family(&self) -> Result<()> {
+        let order = self.comparator.as_ref().map_or(Ok(None), |order| order.order())?;
+        let has_callback = self.merge.is_some() || self.filter.is_some();
+        first_refused(&[
             (
-                knobs.number("compaction_style", 0) == FIFO,
-                "compaction_style 2 (FIFO): this library drops no old tables; use level style and a time to live",
+                self.is_fifo() && (has_callback || order.is_some()),
+                "compaction_style 2 (FIFO) with a merge operator, a compaction filter or timestamps: Esker does not \
+                 rewrite such tables; use level style",
             ),
             (
-                knobs.is_on("disallow_memtable_writes"),
+                self.knobs.is_on("disallow_memtable_writes"),
                 "disallow_memtable_writes: Esker does not refuse writes; turn it off",
             ),
-        ];
-        let first = refused.iter().find(|(is_set, _)| *is_set);
-        first.map_or(Ok(()), |(_, why)| Err(Status::unsupported(*why)))
+        ])
+    }
+
+    /// Whether whole tables are dropped, the oldest first.
+    pub fn is_fifo(&self) -> bool {
+        const FIFO: i32 = 2;
+        self.knobs.number("compaction_style", 0) == FIFO
     }
 
     /// Where the logs of the database at `path` are, if not in its directory.

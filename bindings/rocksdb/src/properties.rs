@@ -202,8 +202,8 @@ impl Ranges {
         let ends = crate::border::pointers::slices(&self.ends.0, &self.ends.1, count);
         for (at, (start, end)) in starts.zip(ends).enumerate() {
             let range = KeyRange::of::<[u8]>((
-                std::ops::Bound::Included(start),
-                std::ops::Bound::Excluded(end),
+                std::ops::Bound::Included(&family.stored_start(start)[..]),
+                std::ops::Bound::Excluded(&family.stored_start(end)[..]),
             ));
             let on_disk = size(open, family, &range);
             let in_memory = if with_memtables { memtable_size(family, range) } else { 0 };

@@ -5,6 +5,7 @@ use crate::border::{Array, Bytes, Handle, Out, Result, Status, c_api, caught, me
 use crate::database::{Database, Family, Open, Pinned};
 use crate::knobs::{HasKnobs, Knobs};
 use crate::snapshot::{SnapshotHandle, snapshot_of};
+use crate::stamps::Stamps;
 use esker::{Snapshot, Value};
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::sync::Arc;
@@ -20,8 +21,10 @@ pub struct ReadOptions {
     pub lower: Option<Vec<u8>>,
     /// The first key after those of iterators.
     pub upper: Option<Vec<u8>>,
-    /// Whether a timestamp was set, with which nothing can be read.
-    has_timestamp: bool,
+    /// The timestamp to read at, as the program writes it.
+    pub stamp: Option<Vec<u8>>,
+    /// The first timestamp of the versions that iterators show, if they show all.
+    pub since: Option<Vec<u8>>,
 }
 
 impl HasKnobs for ReadOptions {
@@ -39,21 +42,58 @@ const READ_ALL: c_int = 0;
 const PERSISTED: c_int = 2;
 
 impl ReadOptions {
-    /// Fails if nothing can be read with these options.
-    ///
-    /// # Errors
-    /// If there is a timestamp.
-    pub fn check(&self) -> Result<()> {
-        match self.has_timestamp {
-            false => Ok(()),
-            true => Err(Status::unsupported("Esker has no timestamps of users")),
-        }
-    }
-
     /// Whether only what is in memory may be read.
     fn is_memory_only(&self) -> bool {
         ![READ_ALL, PERSISTED].contains(&self.knobs.number("read_tier", READ_ALL))
     }
+}
+
+/// The timestamps of `family`, and the one that it is read at; `None` if it has none.
+///
+/// # Errors
+/// If there is no such timestamp, or one and the family has none.
+pub fn stamp_of<'a>(
+    family: &'a Family,
+    options: Option<&ReadOptions>,
+) -> Result<Option<(&'a Stamps, u64)>> {
+    let Some(stamp) = options.and_then(|options| options.stamp.as_deref()) else {
+        return family.plain().map(|_| None);
+    };
+    let stamps = family.stamped()?;
+    Ok(Some((stamps, stamps.order.stamp(stamp)?)))
+}
+
+/// The value of a key, as `options` read it, and its timestamp, which is empty if the family has none.
+///
+/// # Errors
+/// Those of Esker's reads.
+pub fn get_stamped(
+    open: &Open,
+    family: &Family,
+    options: Option<&ReadOptions>,
+    key: &[u8],
+) -> Result<Option<(Value, Vec<u8>)>> {
+    let snapshot = options.and_then(|options| options.snapshot.as_ref());
+    let begun = open.statistics().map(|statistics| statistics.begin());
+    let found = match stamp_of(family, options)? {
+        Some((stamps, at)) => {
+            let found = stamps.get(&family.keyspace, snapshot, key, at)?;
+            found.map(|(value, stamp)| (value, stamps.order.bytes_of(stamp).to_vec()))
+        }
+        None => {
+            let keyspace = &family.keyspace;
+            let found = match snapshot {
+                Some(snapshot) => snapshot.get(keyspace, key),
+                None if options.is_some_and(ReadOptions::is_memory_only) => keyspace.try_get(key),
+                None => keyspace.get(key),
+            };
+            found?.map(|value| (value, Vec::new()))
+        }
+    };
+    if let Some((statistics, begun)) = open.statistics().zip(begun) {
+        statistics.count_read(found.as_ref().map(|(value, _)| &value[..]), begun);
+    }
+    Ok(found)
 }
 
 /// The value of a key, as `options` read it.
@@ -66,23 +106,7 @@ pub fn get(
     options: Handle<ReadOptions>,
     key: &[u8],
 ) -> Result<Option<Value>> {
-    let begun = open.statistics().map(|statistics| statistics.begin());
-    let keyspace = &family.keyspace;
-    let found = match options.optional() {
-        None => keyspace.get(key),
-        Some(options) => {
-            options.check()?;
-            match &options.snapshot {
-                Some(snapshot) => snapshot.get(keyspace, key),
-                None if options.is_memory_only() => keyspace.try_get(key),
-                None => keyspace.get(key),
-            }
-        }
-    }?;
-    if let Some((statistics, begun)) = open.statistics().zip(begun) {
-        statistics.count_read(found.as_deref(), begun);
-    }
-    Ok(found)
+    Ok(get_stamped(open, family, options.optional(), key)?.map(|(value, _)| value))
 }
 
 /// Gives a value to C, or null.
@@ -135,7 +159,10 @@ fn get_many<'a>(
     keys: impl Iterator<Item = &'a [u8]>,
 ) -> Result<Vec<Option<Value>>> {
     let snapshot = options.optional().and_then(|options| options.snapshot.as_ref());
-    options.optional().map_or(Ok(()), ReadOptions::check)?;
+    if stamp_of(family, options.optional())?.is_some() {
+        // Each is found by a cursor.
+        return Err(Status::unsupported("several keys at a timestamp at once"));
+    }
     let begun = open.statistics().map(|statistics| statistics.begin());
     let found = match snapshot {
         Some(snapshot) => snapshot.multi_get(&family.keyspace, keys),
@@ -160,12 +187,11 @@ fn get_each<'a>(
         let mut found = found.into_iter();
         return keys.into_iter().map(|key| key.map(|_| found.next().flatten())).collect();
     }
-    let checked = options.optional().map_or(Ok(()), ReadOptions::check);
-    let snapshot = options.optional().and_then(|options| options.snapshot.clone());
-    let snapshot = snapshot.unwrap_or_else(|| open.db.snapshot());
+    let mut options = options.optional().cloned().unwrap_or_default();
+    options.snapshot.get_or_insert_with(|| open.db.snapshot());
     let get = |key: Result<&[u8]>| {
-        checked.clone()?;
-        Ok(snapshot.get(&family.keyspace, key?)?)
+        let found = get_stamped(open, family, Some(&options), key?)?;
+        Ok(found.map(|(value, _)| value))
     };
     keys.into_iter().map(get).collect()
 }
@@ -277,14 +303,20 @@ c_api! {
         options.change(|options| options.lower = key.optional(length).map(<[u8]>::to_vec));
     }
 
-    /// Reads with a timestamp fail.
-    fn rocksdb_readoptions_set_timestamp(options: Handle<ReadOptions>, ts: Bytes, length: usize) {
-        options.change(|options| options.has_timestamp = ts.optional(length).is_some());
+    fn rocksdb_readoptions_set_timestamp(
+        options: Handle<ReadOptions>,
+        stamp: Bytes,
+        length: usize,
+    ) {
+        options.change(|options| options.stamp = stamp.optional(length).map(<[u8]>::to_vec));
     }
 
-    /// Reads with a timestamp fail.
-    fn rocksdb_readoptions_set_iter_start_ts(options: Handle<ReadOptions>, ts: Bytes, length: usize) {
-        options.change(|options| options.has_timestamp = ts.optional(length).is_some());
+    fn rocksdb_readoptions_set_iter_start_ts(
+        options: Handle<ReadOptions>,
+        stamp: Bytes,
+        length: usize,
+    ) {
+        options.change(|options| options.since = stamp.optional(length).map(<[u8]>::to_vec));
     }
 
     try fn rocksdb_get | rocksdb_transactiondb_get(
@@ -375,14 +407,13 @@ c_api! {
     ) {
         let open = &db.get().open;
         // One snapshot for all families.
-        let snapshot = options.optional().and_then(|options| options.snapshot.clone());
-        let snapshot = snapshot.unwrap_or_else(|| open.db.snapshot());
-        let checked = options.optional().map_or(Ok(()), ReadOptions::check);
+        let mut options = options.optional().cloned().unwrap_or_default();
+        options.snapshot.get_or_insert_with(|| open.db.snapshot());
         Answers { values, lengths, errors }.all(count, |answers| {
             let all = families.of(count).iter().zip(caught_slices(&keys, &key_lengths, count));
             for (at, (family, key)) in all.enumerate() {
-                let get = |key| Ok(snapshot.get(&family.get().keyspace, key)?);
-                answers.set(at, checked.clone().and(key).and_then(get));
+                let get = |key| get_stamped(open, family.get(), Some(&options), key);
+                answers.set(at, key.and_then(get).map(|found| found.map(|(value, _)| value)));
             }
         });
     }

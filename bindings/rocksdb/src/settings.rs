@@ -5,6 +5,7 @@ use crate::knobs::Knobs;
 use crate::options::Options;
 use esker::options::{BackgroundWriteRate, Compression, Recovery, Shape};
 use esker::{KeyspaceSettings, Log, Settings, SyncPolicy};
+use std::time::Duration;
 
 /// RocksDB's default size of a memtable, and the smallest segment that is used for one: a value may have a
 /// quarter of a segment.
@@ -74,6 +75,9 @@ pub fn keyspace_settings(options: &Options) -> KeyspaceSettings {
         Some(bits) => settings.filter_bits(bits.clamp(0.0, 32.0) as u8),
         None => settings,
     };
+    if options.is_fifo() {
+        return fifo(settings, options);
+    }
     // Universal compaction is Esker's tiered shape.
     match knobs.number("compaction_style", 0) {
         1 => {
@@ -82,6 +86,23 @@ pub fn keyspace_settings(options: &Options) -> KeyspaceSettings {
         }
         _ => settings,
     }
+}
+
+/// FIFO compaction is a shape of windows: tables leave whole, the oldest first.
+fn fifo(settings: KeyspaceSettings, options: &Options) -> KeyspaceSettings {
+    const MOST: u64 = 1 << 30;
+    const LEAST: u64 = 1 << 20;
+    const HOUR: u64 = 3600;
+    // RocksDB's default is a number that means none.
+    const ENDLESS: u64 = 1 << 32;
+    let fifo = options.fifo.clone().unwrap_or_default();
+    let of_data = fifo.number("max_data_files_size", 0);
+    let most = if of_data > 0 { of_data } else { fifo.number("max_table_files_size", MOST) };
+    let ttl = Some(options.knobs.number("ttl", ENDLESS)).filter(|ttl| (1..ENDLESS).contains(ttl));
+    // A table with entries of a whole window leaves when its last one expires.
+    let window = Duration::from_secs(ttl.map_or(HOUR, |ttl| (ttl / 8).clamp(60, HOUR)));
+    let settings = settings.shape(Shape::Windowed { window, max_bytes: Some(most.max(LEAST)) });
+    ttl.map_or(settings, |ttl| settings.ttl(Duration::from_secs(ttl)))
 }
 
 #[cfg(test)]
@@ -102,6 +123,27 @@ mod tests {
             settings(&options, "db").unwrap().validate().unwrap();
             keyspace_settings(&options).validate().unwrap();
         }
+    }
+
+    #[test]
+    fn fifo_compaction_gives_windows_with_a_limit() {
+        let mut options = Options::default();
+        options.knobs.set("compaction_style", 2);
+        let shape = |options: &Options| {
+            let settings = keyspace_settings(options);
+            settings.validate().unwrap();
+            (settings.shape.to_string(), settings.ttl)
+        };
+        assert_eq!(shape(&options), ("windowed:3600s:1073741824".into(), None));
+        let mut fifo = Knobs::default();
+        fifo.set("max_table_files_size", 4096_u64);
+        options.fifo = Some(fifo);
+        options.knobs.set("ttl", 800_u64);
+        let ttl = Some(Duration::from_secs(800));
+        assert_eq!(shape(&options), ("windowed:100s:1048576".into(), ttl));
+        options.fifo.as_mut().unwrap().set("max_data_files_size", 5_u64 << 20);
+        options.knobs.set("ttl", u64::MAX - 2);
+        assert_eq!(shape(&options).0, "windowed:3600s:5242880");
     }
 
     #[test]

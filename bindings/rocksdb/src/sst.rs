@@ -3,21 +3,25 @@
 //! The file has the records of a batch between a mark and a checksum. Files of RocksDB are refused.
 
 use crate::batch::wire::{Record, Wire};
+use crate::batch::write_of;
 use crate::border::{Array, Bytes, Code, Handle, Out, Result, Status, Text, c_api};
 use crate::database::{Database, Family, Open};
 use crate::knobs::Knobs;
 use crate::options::Options;
-use crate::writes::Write;
+use crate::stamps::{Order, STAMP_BYTES, stored_value};
 use esker::WriteBatch;
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// The start of a file.
 const MARK: &[u8; 8] = b"eskerRSF";
+/// The start of a file whose keys end with timestamps.
+const STAMPED_MARK: &[u8; 8] = b"eskerRST";
 
 /// RocksDB's `rocksdb_sstfilewriter_t`.
 pub struct Writer {
     refused: Option<Status>,
+    order: Option<Order>,
     path: String,
     wire: Wire,
     last_key: Option<Vec<u8>>,
@@ -34,15 +38,23 @@ fn checksum(bytes: &[u8]) -> u64 {
 impl Writer {
     fn new(options: Handle<Options>) -> Self {
         let order = options.optional().and_then(|options| options.comparator.as_ref());
-        let refused = order.and_then(|order| order.check().err());
-        Writer { refused, path: String::new(), wire: Wire::default(), last_key: None, bytes: 0 }
+        let (order, refused) = match order.map_or(Ok(None), |order| order.order()) {
+            Ok(order) => (order, None),
+            Err(status) => (None, Some(status)),
+        };
+        let (path, wire, last_key, bytes) = (String::new(), Wire::default(), None, 0);
+        Writer { refused, order, path, wire, last_key, bytes }
+    }
+
+    fn mark(&self) -> &'static [u8; 8] {
+        if self.order.is_some() { STAMPED_MARK } else { MARK }
     }
 
     fn open(&mut self, path: &str) -> Result<()> {
         if let Some(status) = &self.refused {
             return Err(status.clone());
         }
-        std::fs::write(path, MARK).map_err(|error| Status::io("create", path, &error))?;
+        std::fs::write(path, self.mark()).map_err(|error| Status::io("create", path, &error))?;
         self.path = path.to_owned();
         (self.wire, self.last_key, self.bytes) = (Wire::default(), None, 0);
         Ok(())
@@ -56,6 +68,31 @@ impl Writer {
     }
 
     fn push(&mut self, key: &[u8], record: Record<'_>) -> Result<()> {
+        self.check_plain()?;
+        self.push_sorted(key, record)
+    }
+
+    fn check_plain(&self) -> Result<()> {
+        match self.order {
+            None => Ok(()),
+            Some(_) => Err(Status::invalid("Timestamp size mismatch: the keys have timestamps")),
+        }
+    }
+
+    /// Adds a record whose key ends with a timestamp.
+    ///
+    /// # Errors
+    /// If the keys have no timestamps, the timestamp has another length, or the version sorts before the last
+    /// one.
+    pub fn push_stamped(&mut self, stamp: &[u8], record: Record<'_>) -> Result<()> {
+        let wrong = || Status::invalid("Timestamp size mismatch: the keys have no timestamps");
+        let order = self.order.ok_or_else(wrong)?;
+        let sorted = order.version(record.key().unwrap_or_default(), order.stamp(stamp)?);
+        self.push_sorted(&sorted, record.with_stamp(stamp, &mut Vec::new()))
+    }
+
+    /// Adds a record, whose key `key` sorts as.
+    fn push_sorted(&mut self, key: &[u8], record: Record<'_>) -> Result<()> {
         self.check_open()?;
         if self.last_key.as_ref().is_some_and(|last| key <= &last[..]) {
             return Err(Status::invalid("Keys must be added in strict ascending order."));
@@ -67,6 +104,7 @@ impl Writer {
 
     fn delete_range(&mut self, start: &[u8], end: &[u8]) -> Result<()> {
         self.check_open()?;
+        self.check_plain()?;
         if start > end {
             return Err(Status::invalid("end key comes before start key"));
         }
@@ -81,7 +119,7 @@ impl Writer {
         }
         let records = self.wire.bytes();
         let sum = checksum(records).to_le_bytes();
-        let file = [MARK, records, &sum].concat();
+        let file = [self.mark(), records, &sum].concat();
         self.bytes = file.len() as u64;
         let failed = |error| Status::io("write", &self.path, &error);
         let mut out = std::fs::File::create(&self.path).map_err(failed)?;
@@ -92,8 +130,8 @@ impl Writer {
     }
 }
 
-/// The records of a file.
-fn read(path: &str) -> Result<Wire> {
+/// The records of a file, whose keys end with timestamps or not.
+fn read(path: &str, is_stamped: bool) -> Result<Wire> {
     let bytes = std::fs::read(path).map_err(|error| Status::io("read", path, &error))?;
     let foreign = || {
         Status::invalid(format!(
@@ -101,7 +139,14 @@ fn read(path: &str) -> Result<Wire> {
              RocksDB are not read"
         ))
     };
-    let rest = bytes.strip_prefix(MARK).ok_or_else(foreign)?;
+    let (mark, other) = if is_stamped { (STAMPED_MARK, MARK) } else { (MARK, STAMPED_MARK) };
+    if bytes.starts_with(other) {
+        return Err(Status::invalid(format!(
+            "{path} was written with another comparator than that of the column family: one of both has \
+             timestamps"
+        )));
+    }
+    let rest = bytes.strip_prefix(mark).ok_or_else(foreign)?;
     let damaged = || Status::new(Code::Corruption, format!("{path}: its checksum is wrong"));
     let (records, sum) = rest.split_last_chunk::<8>().ok_or_else(damaged)?;
     match checksum(records) == u64::from_le_bytes(*sum) {
@@ -110,10 +155,28 @@ fn read(path: &str) -> Result<Wire> {
     }
 }
 
+/// A record whose key ends with a timestamp, as it is stored.
+fn version_of(order: Order, record: Record<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
+    let damaged = || Status::new(Code::Corruption, "a record has no timestamp");
+    let (key, value) = match record {
+        Record::Put(key, value) => (key, stored_value(value)),
+        Record::Delete(key) | Record::SingleDelete(key) => (key, Vec::new()),
+        _ => return Err(damaged()),
+    };
+    let (key, stamp) = key.split_last_chunk::<STAMP_BYTES>().ok_or_else(damaged)?;
+    Ok((order.version(key, order.stamp(stamp)?), value))
+}
+
 /// Adds the entries of a file. Puts alone become tables; other files are written as a batch.
 fn ingest(open: &Open, family: &Family, path: &str) -> Result<()> {
-    let wire = read(path)?;
+    let wire = read(path, family.stamps.is_some())?;
     let records: Vec<_> = wire.records().map(|it| it.map(|(_, it)| it)).collect::<Result<_>>()?;
+    if let Some(stamps) = &family.stamps {
+        // A delete is a version, too.
+        let versions = records.into_iter().map(|record| version_of(stamps.order, record));
+        open.db.ingest(&family.keyspace, versions.collect::<Result<Vec<_>>>()?)?;
+        return Ok(());
+    }
     let puts: Option<Vec<_>> = records
         .iter()
         .map(|record| match record {
@@ -130,14 +193,9 @@ fn ingest(open: &Open, family: &Family, path: &str) -> Result<()> {
     let is_range = |record: &&Record<'_>| matches!(record, Record::DeleteRange(..));
     let (ranges, points): (Vec<&Record<'_>>, Vec<&Record<'_>>) = records.iter().partition(is_range);
     for record in ranges.into_iter().chain(points) {
-        let write = match *record {
-            Record::Put(key, value) => Write::Put(key, value),
-            Record::Delete(key) | Record::SingleDelete(key) => Write::Delete(key),
-            Record::Merge(key, operand) => Write::Merge(key, operand),
-            Record::DeleteRange(start, end) => Write::DeleteRange(start, end),
-            Record::LogData(_) => continue,
-        };
-        write.add_to(&mut batch, family)?;
+        if let Some(write) = write_of(family, *record)? {
+            write.add_to(&mut batch, family)?;
+        }
     }
     // As in RocksDB, this waits for no locks of transactions.
     batch.set_sync(true);

@@ -4,6 +4,7 @@ use crate::border::{Array, Bytes, Code, Handle, Result, Status, Text, c_api};
 use crate::database::{Database, Family, Open};
 use crate::knobs::Knobs;
 use crate::options::Options;
+use crate::stamps::STAMP_BYTES;
 use esker::inspect::{Inspector, MissingLogPolicy};
 use esker::{Error, KeyRange};
 use std::ffi::{c_int, c_uchar, c_void};
@@ -32,24 +33,43 @@ impl Database {
 
     /// Compacts a family, whatever range was given: Esker rewrites what has obsolete data. The functions
     /// that call it have no `errptr`, so an error goes to the log of messages.
-    fn compact(&self, family: &Family) {
+    fn compact(&self, family: &Family, options: Option<&Knobs>) {
         if let Some(filter) = &family.filter {
             filter.begin_compaction();
         }
         let (listeners, name) = (&self.open.options.listeners, family.name());
         listeners.iter().for_each(|listener| listener.compaction(false, self.pointer(), name));
-        let compacted = self.open.db.compact_keyspace(&family.keyspace);
+        let compacted = self
+            .open
+            .trim(family, options)
+            .and_then(|()| self.open.db.compact_keyspace(&family.keyspace).map_err(Status::from));
         listeners.iter().for_each(|listener| listener.compaction(true, self.pointer(), name));
         if let Some(logger) = self.open.logger() {
             logger.log(&match compacted {
                 Ok(()) => format!("compacted column family {name:?}"),
-                Err(error) => Status::from(error).to_string(),
+                Err(status) => status.to_string(),
             });
         }
     }
 }
 
 impl Open {
+    /// Raises the lowest timestamp that may be read, if the options of a compaction say so, and deletes what
+    /// no reader may see any more.
+    fn trim(&self, family: &Family, options: Option<&Knobs>) -> Result<()> {
+        let bytes = options.map_or(0, |it| it.number("full_history_ts_low_bytes", 0_usize));
+        if bytes > 0 {
+            let low = options.map_or(0, |it| it.number("full_history_ts_low", 0_u64)).to_le_bytes();
+            let stamps = family.stamped()?;
+            let low = match bytes {
+                STAMP_BYTES => stamps.order.stamp(&low)?,
+                _ => return Err(Status::invalid("ts_low size mismatch")),
+            };
+            stamps.raise(self, family, low)?;
+        }
+        family.stamps.as_ref().map_or(Ok(()), |stamps| stamps.trim(self, family))
+    }
+
     /// Deletes the keys of a range, and frees their space.
     fn delete_files(
         &self,
@@ -59,7 +79,13 @@ impl Open {
     ) -> Result<()> {
         use std::ops::Bound::{Included, Unbounded};
         let bound = |key: Option<&[u8]>| key.map_or(Unbounded, |key| Included(key.to_vec()));
-        let range = KeyRange { start: bound(start), end: bound(end) };
+        let range = match &family.stamps {
+            None => KeyRange { start: bound(start), end: bound(end) },
+            Some(stamps) => {
+                let end = end.map(|key| stamps.order.version(key, 0));
+                KeyRange { end: bound(end.as_deref()), ..stamps.order.range(start, None) }
+            }
+        };
         self.db.delete_range(&family.keyspace, range)?;
         Ok(self.db.compact_keyspace(&family.keyspace)?)
     }
@@ -128,7 +154,7 @@ c_api! {
         _end: Bytes,
         _end_length: usize,
     ) {
-        db.get().compact(&db.get().open.default);
+        db.get().compact(&db.get().open.default, None);
     }
 
     fn rocksdb_compact_range_cf(
@@ -139,30 +165,30 @@ c_api! {
         _end: Bytes,
         _end_length: usize,
     ) {
-        db.get().compact(family.get());
+        db.get().compact(family.get(), None);
     }
 
     fn rocksdb_compact_range_opt(
         db: Handle<Database>,
-        _options: Handle<Knobs>,
+        options: Handle<Knobs>,
         _start: Bytes,
         _start_length: usize,
         _end: Bytes,
         _end_length: usize,
     ) {
-        db.get().compact(&db.get().open.default);
+        db.get().compact(&db.get().open.default, options.optional());
     }
 
     fn rocksdb_compact_range_cf_opt(
         db: Handle<Database>,
         family: Handle<Arc<Family>>,
-        _options: Handle<Knobs>,
+        options: Handle<Knobs>,
         _start: Bytes,
         _start_length: usize,
         _end: Bytes,
         _end_length: usize,
     ) {
-        db.get().compact(family.get());
+        db.get().compact(family.get(), options.optional());
     }
 
     try fn rocksdb_wait_for_compact(db: Handle<Database>, options: Handle<Knobs>) {

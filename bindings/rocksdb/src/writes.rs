@@ -3,6 +3,7 @@
 use crate::border::{Bytes, Code, Handle, Result, Status, c_api};
 use crate::database::{Database, Family, Open};
 use crate::knobs::Knobs;
+use crate::stamps;
 use esker::api::Kind;
 use esker::transaction::Isolation;
 use esker::{KeyRange, TransactionOptions, WriteBatch};
@@ -20,16 +21,33 @@ pub enum Write<'a> {
     Merge(&'a [u8], &'a [u8]),
     /// Deletes a range of keys.
     DeleteRange(&'a [u8], &'a [u8]),
+    /// Sets a key at a timestamp.
+    PutAt(&'a [u8], &'a [u8], &'a [u8]),
+    /// Deletes a key at a timestamp.
+    DeleteAt(&'a [u8], &'a [u8]),
 }
 
 impl Write<'_> {
     /// Adds the write to a batch.
     ///
     /// # Errors
-    /// If the end of a range is before its start, or the family has no merge operator.
+    /// If the end of a range is before its start, if the family has no merge operator, and if it has
+    /// timestamps and the write has none, or the other way round.
     pub fn add_to(self, batch: &mut WriteBatch, family: &Family) -> Result<()> {
-        let keyspace = &family.keyspace;
+        let keyspace = match self {
+            Write::PutAt(..) | Write::DeleteAt(..) => &family.keyspace,
+            _ => family.plain()?,
+        };
         match (self, family.ttl) {
+            (Write::PutAt(key, stamp, value), _) => {
+                let order = family.stamped()?.order;
+                let stored = order.version(key, order.stamp(stamp)?);
+                batch.put(keyspace, &stored, stamps::stored_value(value));
+            }
+            (Write::DeleteAt(key, stamp), _) => {
+                let order = family.stamped()?.order;
+                batch.put(keyspace, order.version(key, order.stamp(stamp)?), b"");
+            }
             (Write::Put(key, value), None) => batch.put(keyspace, key, value),
             (Write::Put(key, value), Some(ttl)) => batch.put_with_ttl(keyspace, key, value, ttl),
             (Write::Delete(key), _) => batch.delete(keyspace, key),
@@ -121,7 +139,16 @@ impl Open {
         if sync { self.db.sync().map_err(Status::from) } else { Ok(()) }
     }
 
-    fn write_one(&self, family: &Family, write: Write<'_>, options: Handle<Knobs>) -> Result<()> {
+    /// Writes to one key, or to one range.
+    ///
+    /// # Errors
+    /// Those of [`Write::add_to`] and [`Open::write`].
+    pub fn write_one(
+        &self,
+        family: &Family,
+        write: Write<'_>,
+        options: Handle<Knobs>,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         write.add_to(&mut batch, family)?;
         self.write(&mut batch, options)

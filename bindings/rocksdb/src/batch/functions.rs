@@ -6,6 +6,7 @@ use crate::border::pointers::slices;
 use crate::border::{Array, Bytes, Handle, Out, c_api};
 use crate::database::{Database, Family};
 use crate::knobs::Knobs;
+use crate::stamps::STAMP_BYTES;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
@@ -19,8 +20,17 @@ fn push(batch: Handle<Wire>, record: Record<'_>) {
 }
 
 fn push_cf(batch: Handle<Wire>, family: Handle<Arc<Family>>, record: Record<'_>) {
-    let id = family.get().id();
-    batch.change(|batch| batch.push(id, record));
+    let family = family.get();
+    batch.change(|batch| push_to(batch, family, record));
+}
+
+/// Adds a record without a timestamp. If the family has timestamps, the key gets one later.
+fn push_to(batch: &mut Wire, family: &Family, record: Record<'_>) {
+    if family.stamps.is_none() {
+        return batch.push(family.id(), record);
+    }
+    batch.lacks_stamps = true;
+    batch.push_stamped(family.id(), record.with_stamp(&[0; STAMP_BYTES], &mut Vec::new()));
 }
 
 c_api! {

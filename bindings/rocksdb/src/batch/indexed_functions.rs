@@ -19,8 +19,12 @@ fn push(batch: Wi, record: Record<'_>) {
 }
 
 fn push_cf(batch: Wi, family: Handle<Arc<Family>>, record: Record<'_>) {
-    let id = family.get().id();
-    batch.get().change(|batch| batch.push(id, record));
+    let family = family.get();
+    if family.stamps.is_some() {
+        // As in RocksDB, which has no errors here, nothing is added.
+        return;
+    }
+    batch.get().change(|batch| batch.push(family.id(), record));
 }
 
 c_api! {

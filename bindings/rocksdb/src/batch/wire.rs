@@ -37,7 +37,32 @@ pub enum Record<'a> {
     LogData(&'a [u8]),
 }
 
-impl Record<'_> {
+impl<'a> Record<'a> {
+    /// The key. `None` if it has none, or two.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match self {
+            Record::Put(key, _) | Record::Merge(key, _) => Some(key),
+            Record::Delete(key) | Record::SingleDelete(key) => Some(key),
+            Record::DeleteRange(..) | Record::LogData(_) => None,
+        }
+    }
+
+    /// The same with `stamp` at the end of its key, which is copied to `key`.
+    pub fn with_stamp<'b>(self, stamp: &[u8], key: &'b mut Vec<u8>) -> Record<'b>
+    where
+        'a: 'b,
+    {
+        key.extend(self.key().unwrap_or_default());
+        key.extend(stamp);
+        match self {
+            Record::Put(_, value) => Record::Put(key, value),
+            Record::Merge(_, operand) => Record::Merge(key, operand),
+            Record::Delete(_) => Record::Delete(key),
+            Record::SingleDelete(_) => Record::SingleDelete(key),
+            Record::DeleteRange(..) | Record::LogData(_) => self,
+        }
+    }
+
     /// The bytes of its parts.
     pub fn bytes(&self) -> usize {
         match self {
@@ -54,11 +79,15 @@ impl Record<'_> {
 pub struct Wire {
     bytes: Vec<u8>,
     savepoints: Vec<(usize, u32)>,
+    /// Whether a key of the default family has no timestamp.
+    pub has_plain_default: bool,
+    /// Whether a key of a family with timestamps still needs one.
+    pub lacks_stamps: bool,
 }
 
 impl Default for Wire {
     fn default() -> Self {
-        Wire { bytes: vec![0; HEADER], savepoints: Vec::new() }
+        Wire::of(vec![0; HEADER])
     }
 }
 
@@ -67,7 +96,11 @@ impl Wire {
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut bytes = bytes.to_vec();
         bytes.resize(bytes.len().max(HEADER), 0);
-        Wire { bytes, savepoints: Vec::new() }
+        Wire::of(bytes)
+    }
+
+    fn of(bytes: Vec<u8>) -> Self {
+        Wire { bytes, savepoints: Vec::new(), has_plain_default: false, lacks_stamps: false }
     }
 
     /// The bytes.
@@ -91,13 +124,18 @@ impl Wire {
 
     /// Removes all records and savepoints.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.resize(HEADER, 0);
-        self.savepoints.clear();
+        *self = Wire::default();
     }
 
     /// Adds a record for the column family with this id.
     pub fn push(&mut self, family: u32, record: Record<'_>) {
+        self.has_plain_default |= family == 0 && !matches!(record, Record::LogData(_));
+        self.push_stamped(family, record);
+    }
+
+    /// Adds a record for the column family with this id, whose key has a timestamp at its end if the
+    /// family has timestamps.
+    pub fn push_stamped(&mut self, family: u32, record: Record<'_>) {
         let (plain, of_family, parts): (u8, u8, [Option<&[u8]>; 2]) = match record {
             Record::Put(key, value) => (PUT, FAMILY_PUT, [Some(key), Some(value)]),
             Record::Delete(key) => (DELETE, FAMILY_DELETE, [Some(key), None]),
@@ -142,6 +180,27 @@ impl Wire {
         })
     }
 
+    /// Replaces the timestamps at the ends of keys. `size` returns how long those of a family are.
+    ///
+    /// # Errors
+    /// If the timestamp or a key has another length, or the bytes are damaged. Then nothing is changed.
+    pub fn set_stamps(&mut self, stamp: &[u8], size: impl Fn(u32) -> usize) -> Result<()> {
+        let mut changed = self.bytes.clone();
+        for record in self.records() {
+            let (family, record) = record?;
+            let Some(key) = record.key() else { continue };
+            match size(family) {
+                0 => continue,
+                length if length == stamp.len() && length <= key.len() => {}
+                _ => return Err(Status::invalid("Timestamp size mismatch")),
+            }
+            let end = key.as_ptr().addr() - self.bytes.as_ptr().addr() + key.len();
+            changed[end - stamp.len()..end].copy_from_slice(stamp);
+        }
+        (self.bytes, self.lacks_stamps) = (changed, false);
+        Ok(())
+    }
+
     /// Sets a savepoint.
     pub fn set_savepoint(&mut self) {
         self.savepoints.push((self.bytes.len(), self.count()));
@@ -155,6 +214,9 @@ impl Wire {
         let (bytes, count) = self.savepoints.pop().ok_or_else(no_savepoint)?;
         self.bytes.truncate(bytes);
         self.set_count(count);
+        if count == 0 {
+            (self.has_plain_default, self.lacks_stamps) = (false, false);
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@ knobs! {
         set rocksdb_options_set_allow_ingest_behind,
         get rocksdb_options_get_allow_ingest_behind;
     accepted compaction_readahead_size: usize = 2 * 1024 * 1024,
+        set rocksdb_options_compaction_readahead_size,
         get rocksdb_options_get_compaction_readahead_size;
     works create_if_missing: u8 = 0,
         set rocksdb_options_set_create_if_missing,
@@ -84,7 +85,7 @@ knobs! {
     accepted max_bytes_for_level_multiplier: f64 = 10.0,
         set rocksdb_options_set_max_bytes_for_level_multiplier,
         get rocksdb_options_get_max_bytes_for_level_multiplier;
-    accepted ttl: u64 = u64::MAX - 1, set rocksdb_options_set_ttl, get rocksdb_options_get_ttl;
+    works ttl: u64 = u64::MAX - 1, set rocksdb_options_set_ttl, get rocksdb_options_get_ttl;
     accepted periodic_compaction_seconds: u64 = u64::MAX - 1,
         set rocksdb_options_set_periodic_compaction_seconds,
         get rocksdb_options_get_periodic_compaction_seconds;

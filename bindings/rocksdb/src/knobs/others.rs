@@ -89,10 +89,10 @@ knobs! {
     accepted allow_compaction: u8 = 0,
         set rocksdb_fifo_compaction_options_set_allow_compaction,
         get rocksdb_fifo_compaction_options_get_allow_compaction;
-    accepted max_table_files_size: u64 = 1 << 30,
+    works max_table_files_size: u64 = 1 << 30,
         set rocksdb_fifo_compaction_options_set_max_table_files_size,
         get rocksdb_fifo_compaction_options_get_max_table_files_size;
-    accepted max_data_files_size: u64 = 0,
+    works max_data_files_size: u64 = 0,
         set rocksdb_fifo_compaction_options_set_max_data_files_size,
         get rocksdb_fifo_compaction_options_get_max_data_files_size;
     accepted use_kv_ratio_compaction: u8 = 0,

@@ -135,7 +135,7 @@ impl Transaction {
 
     /// Locks a key. An optimistic transaction notes it for the commit.
     fn lock(&mut self, family: &Family, key: &[u8]) -> Result<()> {
-        self.running()?.get_for_update(&family.keyspace, key)?;
+        self.running()?.get_for_update(family.plain()?, key)?;
         Ok(())
     }
 
@@ -161,7 +161,7 @@ impl Transaction {
     pub fn write(&mut self, family: &Family, record: Record<'_>) -> Result<()> {
         self.check_write(record)?;
         let is_optimistic = self.options.concurrency == Concurrency::Optimistic;
-        let keyspace = family.keyspace.clone();
+        let keyspace = family.plain()?.clone();
         match record {
             Record::Put(key, _) | Record::Delete(key) | Record::SingleDelete(key)
                 if is_optimistic =>

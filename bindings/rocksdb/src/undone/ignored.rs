@@ -27,7 +27,6 @@ undone! {
         rocksdb_options_set_write_buffer_manager(P, P);
         rocksdb_options_set_sst_file_manager(P, P);
         rocksdb_options_set_cuckoo_table_factory(P, P);
-        rocksdb_options_compaction_readahead_size(P, usize);
         rocksdb_options_set_compression_per_level(P, P, usize);
         rocksdb_options_set_db_paths(P, P, usize);
         rocksdb_options_set_cf_paths(P, P, usize);
@@ -55,7 +54,6 @@ undone! {
         rocksdb_options_set_memtable_vector_rep(P);
         rocksdb_options_set_hash_skip_list_rep(P, usize, i32, i32);
         rocksdb_options_set_plain_table_factory(P, u32, i32, f64, usize, usize, i8, u8, u8);
-        rocksdb_options_set_fifo_compaction_options(P, P);
         rocksdb_options_set_row_cache(P, P);
         rocksdb_set_perf_level(i32);
         rocksdb_perfcontext_reset(P);

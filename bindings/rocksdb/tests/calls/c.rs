@@ -148,7 +148,65 @@ functions! {
     ) -> *mut c_char;
     fn rocksdb_transaction_create_iterator(P, P) -> P;
     fn rocksdb_free(P);
+    fn rocksdb_comparator_with_ts_create(
+        P, P, Compare, Compare, CompareWithoutStamps, Name, usize
+    ) -> P;
+    fn rocksdb_put_with_ts(P, P, B, usize, B, usize, B, usize, *mut *mut c_char);
+    fn rocksdb_delete_with_ts(P, P, B, usize, B, usize, *mut *mut c_char);
+    fn rocksdb_delete(P, P, B, usize, *mut *mut c_char);
+    fn rocksdb_get_with_ts(
+        P, P, B, usize, *mut usize, *mut *mut c_char, *mut usize, *mut *mut c_char
+    ) -> *mut c_char;
+    fn rocksdb_multi_get_with_ts(
+        P, P, usize, *const B, *const usize, *mut *mut c_char, *mut usize, *mut *mut c_char,
+        *mut usize, *mut *mut c_char
+    );
+    fn rocksdb_readoptions_set_timestamp(P, B, usize);
+    fn rocksdb_readoptions_set_iter_start_ts(P, B, usize);
+    fn rocksdb_readoptions_set_iterate_lower_bound(P, B, usize);
+    fn rocksdb_readoptions_set_iterate_upper_bound(P, B, usize);
+    fn rocksdb_iter_seek_for_prev(P, B, usize);
+    fn rocksdb_iter_value(P, *mut usize) -> B;
+    fn rocksdb_iter_timestamp(P, *mut usize) -> B;
+    fn rocksdb_iter_get_error(P, *mut *mut c_char);
+    fn rocksdb_writebatch_put_cf_with_ts(P, P, B, usize, B, usize, B, usize);
+    fn rocksdb_writebatch_delete_cf_with_ts(P, P, B, usize, B, usize);
+    fn rocksdb_writebatch_delete_cf(P, P, B, usize);
+    fn rocksdb_writebatch_count(P) -> c_int;
+    fn rocksdb_writebatch_data(P, *mut usize) -> B;
+    fn rocksdb_writebatch_update_timestamps(P, B, usize, P, StampSize, *mut *mut c_char);
+    fn rocksdb_get_default_column_family_handle(P) -> P;
+    fn rocksdb_increase_full_history_ts_low(P, P, B, usize, *mut *mut c_char);
+    fn rocksdb_get_full_history_ts_low(P, P, *mut usize, *mut *mut c_char) -> *mut c_char;
+    fn rocksdb_compactoptions_create() -> P;
+    fn rocksdb_compactoptions_destroy(P);
+    fn rocksdb_compactoptions_set_full_history_ts_low(P, B, usize);
+    fn rocksdb_compact_range_opt(P, P, B, usize, B, usize);
+    fn rocksdb_sstfilewriter_put_with_ts(
+        P, B, usize, B, usize, B, usize, *mut *mut c_char
+    );
+    fn rocksdb_sstfilewriter_delete_with_ts(P, B, usize, B, usize, *mut *mut c_char);
+    fn rocksdb_open_and_trim_history(
+        P, B, c_int, *const B, *const P, *mut P, B, usize, *mut *mut c_char
+    ) -> P;
+    fn rocksdb_get_updates_since(P, u64, P, *mut *mut c_char) -> P;
+    fn rocksdb_wal_iter_valid(P) -> c_uchar;
+    fn rocksdb_wal_iter_next(P);
+    fn rocksdb_wal_iter_get_batch(P, *mut u64) -> P;
+    fn rocksdb_wal_iter_destroy(P);
+    fn rocksdb_flush(P, P, *mut *mut c_char);
+    fn rocksdb_fifo_compaction_options_create() -> P;
+    fn rocksdb_fifo_compaction_options_destroy(P);
+    fn rocksdb_fifo_compaction_options_set_max_table_files_size(P, u64);
+    fn rocksdb_options_set_fifo_compaction_options(P, P);
 }
+
+/// Sorts keys, or timestamps.
+pub type Compare = extern "C" fn(P, B, usize, B, usize) -> c_int;
+/// Sorts keys that have a timestamp at their end or not.
+pub type CompareWithoutStamps = extern "C" fn(P, B, usize, c_uchar, B, usize, c_uchar) -> c_int;
+/// Returns the length of the timestamps of a column family.
+pub type StampSize = extern "C" fn(P, u32) -> usize;
 
 /// Is called for each put of a batch.
 pub type OnPut = extern "C" fn(P, B, usize, B, usize);
@@ -195,10 +253,17 @@ pub fn taken(value: *mut c_char, length: usize) -> Option<Vec<u8>> {
     Some(copy)
 }
 
+/// A copy of bytes that the library lends.
+pub fn lent(bytes: B, length: usize) -> Vec<u8> {
+    if length == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the library lends so many bytes, and nothing has changed them since.
+    unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) }.to_vec()
+}
+
 /// The key of an iterator.
 pub fn key_of(iterator: P) -> Vec<u8> {
     let mut length = 0;
-    let key = rocksdb_iter_key(iterator, &mut length);
-    // SAFETY: the iterator is at an entry, and has not moved since.
-    unsafe { std::slice::from_raw_parts(key.cast::<u8>(), length) }.to_vec()
+    lent(rocksdb_iter_key(iterator, &mut length), length)
 }

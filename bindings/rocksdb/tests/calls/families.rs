@@ -141,6 +141,10 @@ fn options_whose_meaning_is_lost_are_refused() {
         let none = null_mut();
         rocksdb_compactionservice_create(none, none, none, null(), none, none, none)
     };
+    let fifo_with_merges = |options| {
+        rocksdb_options_set_compaction_style(options, 2);
+        rocksdb_options_set_uint64add_merge_operator(options);
+    };
     let filter = |options| {
         let filter =
             rocksdb_walfilter_create(null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
@@ -150,7 +154,7 @@ fn options_whose_meaning_is_lost_are_refused() {
         rocksdb_walfilter_destroy(filter);
     };
     let cases = [
-        ("compaction_style 2", refused(|it| rocksdb_options_set_compaction_style(it, 2))),
+        ("compaction_style 2 (FIFO) with a merge operator", refused(fifo_with_merges)),
         ("wal_recovery_mode 3", refused(|it| rocksdb_options_set_wal_recovery_mode(it, 3))),
         ("a filter of the log", refused(filter)),
         (
@@ -161,6 +165,28 @@ fn options_whose_meaning_is_lost_are_refused() {
     for (what, error) in cases {
         assert!(error.starts_with(&format!("Not implemented: {what}")), "{error}");
     }
+}
+
+#[test]
+fn a_database_with_fifo_compaction_is_opened_again() {
+    let mut store = Store::new(|options| {
+        rocksdb_options_set_compaction_style(options, 2);
+        let fifo = rocksdb_fifo_compaction_options_create();
+        rocksdb_fifo_compaction_options_set_max_table_files_size(fifo, 4 << 20);
+        rocksdb_options_set_fifo_compaction_options(options, fifo);
+        rocksdb_fifo_compaction_options_destroy(fifo);
+    });
+    store.put(b"k", b"old");
+    let compact = || rocksdb_compact_range_opt(store.db, null_mut(), null(), 0, null(), 0);
+    compact();
+    store.put(b"k", b"new");
+    compact();
+    assert_eq!(store.get(b"k"), Some(b"new".to_vec()));
+    store.close();
+    store.reopen();
+    assert_eq!(store.get(b"k"), Some(b"new".to_vec()));
+    let merge = |error| rocksdb_merge(store.db, store.write, start(b"k"), 1, start(b"v"), 1, error);
+    assert!(with_error(merge).unwrap_err().starts_with("Not implemented: "));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod c;
 mod families;
 mod removal;
+mod stamped_batches;
+mod stamps;
 mod transactions;
 
 use c::*;
