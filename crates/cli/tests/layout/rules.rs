@@ -58,15 +58,16 @@ const KNOW_ONLY_TRAITS: [(&str, &[&str]); 4] = [
 ];
 
 /// Crates that may hold unsafe code somewhere.
-const MAY_HOLD_UNSAFE: [&str; 7] =
-    ["pmem", "memtable", "uring", "flash", "tls", "rocksdb", "peers"];
+const MAY_HOLD_UNSAFE: [&str; 8] =
+    ["base", "pmem", "memtable", "uring", "flash", "tls", "rocksdb", "peers"];
 
 /// Crates in which unsafe code is everywhere: each function of a C library is exported, and so are
 /// those of a module of Python and the native methods of Java, by macros.
 const FULL_OF_UNSAFE: [&str; 7] = ["uring", "peers", "c", "rocksdb", "python", "java", "js"];
 
 /// The places, as beginnings of paths.
-const UNSAFE_PLACES: [&str; 10] = [
+const UNSAFE_PLACES: [&str; 11] = [
+    "crates/engine/base/src/prefetch.rs",
     "crates/engine/pmem/",
     "crates/engine/memtable/src/segment.rs",
     "crates/engine/memtable/src/segment/",

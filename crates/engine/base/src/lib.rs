@@ -3,7 +3,7 @@
 //!
 //! Nothing in this crate does I/O, but the message of a test that cannot run: [`skipped`](fn@skipped).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod background;
 pub mod byte_size;
@@ -20,6 +20,8 @@ pub mod key;
 pub mod limit_line;
 pub mod lock_holder;
 pub mod operation_cost;
+#[allow(unsafe_code)]
+pub mod prefetch;
 pub mod range_tombstone;
 pub mod rng;
 pub mod skipped;
@@ -38,6 +40,7 @@ pub use error::{BackupError, EncryptionError, Error, IndexError, LockWait, Prepa
 pub use hash::hash64;
 pub use key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQNO, Seqno};
 pub use operation_cost::OperationCost;
+pub use prefetch::prefetch;
 pub use range_tombstone::{FragmentedTombstones, RangeTombstone};
 pub use rng::{Rng, seed_from_os};
 pub use skipped::skipped;

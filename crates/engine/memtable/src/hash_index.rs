@@ -17,8 +17,9 @@
 //! chain is within one part, so all links of a newer part name newer entries than those of an older.
 
 use crate::loom_shim::{AtomicU64, Ordering};
-use crate::segment::{EntryLinks, Zeroable, ZeroedVec, prefetch};
+use crate::segment::{EntryLinks, Zeroable, ZeroedVec};
 use esker_base::KeyspaceId;
+use esker_base::prefetch;
 use std::ops::Range;
 use std::sync::OnceLock;
 

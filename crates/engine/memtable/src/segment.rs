@@ -41,6 +41,7 @@ use self::room::Limit;
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, GROUPS, MIN_ENTRY_BYTES, SegmentHeader};
 use crate::log_reader::ScanResult;
 use crate::loom_shim::{AtomicBool, AtomicU32, AtomicU64, Ordering, RaceCell};
+use esker_base::prefetch;
 use esker_base::{Entry, KeyspaceId, Kind, MAX_SEQNO, Seqno};
 use esker_pmem::{ExtentRange, Flushed};
 use std::cell::Cell;
@@ -537,17 +538,4 @@ impl Segment {
         prefetch(self.start.wrapping_add(place.offset() as usize));
         prefetch(self.start.wrapping_add(place.offset() as usize + 64));
     }
-}
-
-/// Asks the processor for the cache line at `address`, which need not be valid.
-#[inline(always)]
-pub(crate) fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch has no effect on memory and ignores addresses that are not mapped.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }

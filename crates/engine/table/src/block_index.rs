@@ -231,6 +231,16 @@ impl Table {
         }
     }
 
+    /// Asks the processor for data block `n`, if there is one and its place is in memory.
+    #[inline]
+    pub(crate) fn prefetch_block(&self, n: usize) {
+        if let TableIndex::Whole(index, _) = &self.index
+            && n < index.len()
+        {
+            self.cache.prefetch(self.block_key(&self.in_file(0, index.block(n))));
+        }
+    }
+
     /// Where a range is in the file that starts so far behind the start of the table.
     #[inline]
     pub(crate) fn in_file(&self, start: u64, range: Range<u64>) -> Range<u64> {

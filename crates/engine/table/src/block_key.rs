@@ -13,12 +13,14 @@ pub(crate) struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// A number that says in which slot the block may be. In one file it grows with the offset.
+    /// Numbers that say in which slots the block may be. In one file they grow with the offset.
     #[inline]
-    pub(crate) fn place(&self) -> u64 {
+    pub(crate) fn places(&self) -> [u64; 2] {
         let mut hasher = BlockKeyHasher::default();
         hasher.write_u64(self.key.file_id ^ u64::from(self.owner) << 40);
-        hasher.finish().wrapping_add(self.key.offset / PLACE_BYTES)
+        let first = hasher.finish();
+        // Files whose first slots are the same have others here.
+        [first, first.rotate_right(32)].map(|file| file.wrapping_add(self.key.offset / PLACE_BYTES))
     }
 }
 

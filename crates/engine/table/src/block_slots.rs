@@ -2,16 +2,17 @@
 //!
 //! A lookup in the block cache misses several cache lines of the processor: those of its hash table,
 //! its entry, and its list of entries. A slot is one line that has the key and the block. Each key
-//! has one slot, which the first of its keys that is looked up takes. Other keys are looked up in
-//! the cache. Blocks that are close in a file have slots that are close, so that a scan finds the
-//! next slot prefetched.
+//! has two slots, which it shares with others, and takes the first that is free when it is looked up. A key whose
+//! slots are taken is looked up in the cache. Blocks that are close in a file have slots that are close, so that a
+//! scan can ask the processor for the next ones.
 //!
 //! Invariant: a slot holds no block that the cache has evicted, except between an eviction and the
 //! next step of a lookup that runs concurrently.
 
 use crate::block::Block;
 use crate::block_key::{BlockKey, OwnedKey};
-use parking_lot::Mutex;
+use esker_base::prefetch;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +22,9 @@ const HITS_UNREPORTED_MAX: u16 = 1 << 12;
 /// The cache records the first hit of a block in a period, which costs a lookup there. In a period, it
 /// evicts the number of slots divided by this.
 const PERIODS: u32 = 2;
+
+/// The block after the next one has its slot about here: blocks are a little over 4 KiB.
+const PLACES_AHEAD: u64 = 2;
 
 /// The slots of a cache. They are allocated by the first lookup that finds a block.
 pub(crate) struct BlockSlots {
@@ -73,14 +77,11 @@ impl BlockSlots {
         BlockSlots { slots: OnceLock::new(), evicted, hits }
     }
 
-    /// The block of `key` whose place is `place`, if its slot has it and no thread uses that slot.
+    /// The block of `key` with these places, if a slot has it and no thread uses that slot.
     #[inline]
-    pub(crate) fn get(&self, key: &OwnedKey, place: u64) -> Option<Hit> {
+    pub(crate) fn get(&self, key: &OwnedKey, places: [u64; 2]) -> Option<Hit> {
         let slots = self.slots.get()?;
-        let mut kept = slot(slots, place).0.try_lock()?;
-        if kept.key() != *key {
-            return None;
-        }
+        let mut kept = slot_with(slots, key, places)?;
         let block = kept.block.clone()?;
         let period = self.period(slots);
         let is_first = kept.period != period;
@@ -95,13 +96,27 @@ impl BlockSlots {
         Some(Hit { block, is_first })
     }
 
-    /// Offers a block that the cache has. Returns whether its slot has taken it: the caller then
+    /// Asks the processor for the block of `key`, if a slot has it, and for the slots of the block after that.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &OwnedKey, places: [u64; 2]) {
+        let Some(slots) = self.slots.get() else { return };
+        if let Some(kept) = slot_with(slots, key, places)
+            && let Some(block) = &kept.block
+        {
+            block.prefetch();
+        }
+        for place in places {
+            prefetch(slot(slots, place.wrapping_add(PLACES_AHEAD)));
+        }
+    }
+
+    /// Offers a block that the cache has. Returns whether a slot has taken it: the caller then
     /// makes sure that the cache still has it.
     /// `blocks_most` says how many blocks the cache can have.
     pub(crate) fn offer(
         &self,
         key: OwnedKey,
-        place: u64,
+        places: [u64; 2],
         block: &Block,
         blocks_most: impl FnOnce() -> usize,
     ) -> bool {
@@ -109,20 +124,28 @@ impl BlockSlots {
             let slots = (blocks_most() / 2 + 1).next_power_of_two();
             (0..slots).map(|_| Slot::default()).collect()
         });
-        let Some(mut kept) = slot(slots, place).0.try_lock() else { return false };
-        if kept.block.is_some() {
-            return false;
+        for place in places {
+            match slot(slots, place).0.try_lock() {
+                Some(kept) if kept.block.is_some() => {}
+                Some(mut kept) => {
+                    kept.set(key, block, self.period(slots));
+                    return true;
+                }
+                // The thread that uses it may be about to put this block there.
+                None => return false,
+            }
         }
-        kept.set(key, block, self.period(slots));
-        true
+        false
     }
 
     /// Drops the block of `key`.
-    pub(crate) fn remove(&self, key: &OwnedKey, place: u64) {
+    pub(crate) fn remove(&self, key: &OwnedKey, places: [u64; 2]) {
         let Some(slots) = self.slots.get() else { return };
-        let mut kept = slot(slots, place).0.lock();
-        if kept.key() == *key {
-            kept.block = None;
+        for place in places {
+            let mut kept = slot(slots, place).0.lock();
+            if kept.key() == *key {
+                kept.block = None;
+            }
         }
     }
 
@@ -161,7 +184,19 @@ impl BlockSlots {
     }
 }
 
-/// The slot of a key. Their number is a power of two.
+/// The slot with the key, if no thread uses it.
+#[inline]
+fn slot_with<'s>(
+    slots: &'s [Slot],
+    key: &OwnedKey,
+    places: [u64; 2],
+) -> Option<MutexGuard<'s, Kept>> {
+    places.into_iter().find_map(|place| {
+        slot(slots, place).0.try_lock().filter(|kept| kept.key() == *key && kept.block.is_some())
+    })
+}
+
+/// The slot at a place. Their number is a power of two.
 #[inline]
 fn slot(slots: &[Slot], place: u64) -> &Slot {
     &slots[place as usize & (slots.len() - 1)]

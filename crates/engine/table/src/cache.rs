@@ -81,7 +81,7 @@ impl Lifecycle<OwnedKey, Block> for Evictions {
         self.0.count_eviction();
         // A slot has the block only while it holds it. To look into each slot would cost a cache miss.
         if Arc::strong_count(block.bytes()) > 1 {
-            self.0.remove(&key, key.place());
+            self.0.remove(&key, key.places());
         }
         if let Some(place) = freed.iter_mut().find(|place| place.is_none()) {
             *place = Some(block);
@@ -226,32 +226,39 @@ impl BlockCache {
     #[inline]
     pub(crate) fn get(&self, key: BlockKey) -> Option<Block> {
         let key = OwnedKey { owner: self.owner, key };
-        let place = key.place();
-        match self.shared.slots.get(&key, place) {
+        let places = key.places();
+        match self.shared.slots.get(&key, places) {
             Some(Hit { block, is_first: false }) => Some(block),
             Some(Hit { block, is_first: true }) => {
                 let _ = self.shared.blocks.get(&key);
                 Some(block)
             }
-            None => self.get_slowly(key, place),
+            None => self.get_slowly(key, places),
         }
     }
 
-    /// Finds a block that is not in its slot, and puts it there if the slot is free.
+    /// Asks the processor for a block that is read soon, if a slot has it.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: BlockKey) {
+        let key = OwnedKey { owner: self.owner, key };
+        self.shared.slots.prefetch(&key, key.places());
+    }
+
+    /// Finds a block that is in no slot, and puts it into one if that is free.
     #[inline(never)]
-    fn get_slowly(&self, key: OwnedKey, place: u64) -> Option<Block> {
+    fn get_slowly(&self, key: OwnedKey, places: [u64; 2]) -> Option<Block> {
         let block = self.shared.blocks.get(&key)?;
-        self.offer_to_slot(key, place, &block);
+        self.offer_to_slot(key, places, &block);
         Some(block)
     }
 
-    /// Puts a block that was just found into its slot, if that is free.
-    fn offer_to_slot(&self, key: OwnedKey, place: u64, block: &Block) {
+    /// Puts a block that was just found into a slot, if one is free.
+    fn offer_to_slot(&self, key: OwnedKey, places: [u64; 2], block: &Block) {
         let Shared { blocks, slots, .. } = &*self.shared;
         let most = || self.capacity_bytes() / EXPECTED_BLOCK_BYTES;
         // An eviction in between has looked into the slot before the block was there.
-        if slots.offer(key, place, block, most) && !blocks.contains_key(&key) {
-            slots.remove(&key, place);
+        if slots.offer(key, places, block, most) && !blocks.contains_key(&key) {
+            slots.remove(&key, places);
         }
     }
 
@@ -264,7 +271,7 @@ impl BlockCache {
         let key = OwnedKey { owner: self.owner, key };
         // The slot comes second: a lookup in between offers only what the cache has.
         if self.shared.blocks.remove(&key).is_some() {
-            self.shared.slots.remove(&key, key.place());
+            self.shared.slots.remove(&key, key.places());
         }
     }
 }
@@ -283,7 +290,7 @@ mod tests {
 
     /// No two of a few have the same slot.
     fn key(n: u64) -> BlockKey {
-        BlockKey { file_id: 1, offset: n << 12 }
+        BlockKey { file_id: 1, offset: n * 4300 }
     }
 
     #[test]
@@ -335,9 +342,14 @@ mod tests {
             (0..3).for_each(|_| assert!(cache.get(key(n)).is_some()));
         }
         let holders = |n: u64| Arc::strong_count(blocks[n as usize].bytes()) - 1;
-        assert!((0..100).filter(|&n| holders(n) == 2).count() >= 50, "few have a slot");
+        let held = (0..100).filter(|&n| holders(n) == 2).count();
+        assert!(held >= 70, "{held} have a slot");
         remove(&cache);
-        let is_gone = |n: &u64| cache.get(key(*n)).is_none();
+        // A lookup might find it in a slot.
+        let is_gone = |n: &u64| {
+            let key = OwnedKey { owner: cache.owner, key: key(*n) };
+            !cache.shared.blocks.contains_key(&key)
+        };
         assert!((0..100).filter(is_gone).count() >= 50, "few were removed");
         assert!((0..100).filter(is_gone).all(|n| holders(n) == 0));
     }
@@ -373,7 +385,7 @@ mod tests {
     fn a_block_that_is_evicted_right_after_it_was_found_gets_no_slot() {
         let cache = BlockCache::new(1 << 20);
         let (found, key) = (block(), OwnedKey { owner: cache.owner, key: key(1) });
-        cache.offer_to_slot(key, key.place(), &found);
+        cache.offer_to_slot(key, key.places(), &found);
         assert!(cache.get(key.key).is_none());
     }
 

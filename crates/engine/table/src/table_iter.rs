@@ -209,6 +209,8 @@ impl TableIter {
             let landing = landing.map_err(|bad| self.table.bad_entry(self.number, bad))?;
             return Ok(landing.map_or(block.entries_end(), |landing| landing.place.entry));
         }
+        // The scan comes to the next block, whose cache lines are elsewhere.
+        self.table.prefetch_block(self.number + 1);
         Ok(block.entries_end())
     }
 
