@@ -2,6 +2,7 @@
 
 use crate::border::{Array, ErrorOut, Handle, Out, Result, Status, Text, c_api, memory};
 use crate::database::{Database, Family, Open};
+use crate::info_log;
 use crate::open::{create, exists};
 use crate::options::Options;
 use crate::settings::settings;
@@ -23,6 +24,7 @@ fn create_family(
     let keyspace = open.db.open_keyspace(name)?;
     let family = Arc::new(Family::new(keyspace, options, ttl, &open.slots)?);
     open.add(family.clone());
+    info_log::add(&open.path, &open.options, name, options);
     Ok(Handle::new(family))
 }
 

@@ -3,6 +3,9 @@
 use crate::knobs::{self, HasKnobs};
 use crate::options::{Options, TableOptions};
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 /// Writes the file `LOG` of a database that was opened: what it is, and the options that were given.
 pub fn begin<'a>(
@@ -24,15 +27,38 @@ pub fn begin<'a>(
     );
     show(&mut text, options);
     for (name, options) in families {
-        let _ = writeln!(text, "column family {name}");
-        show(&mut text, options);
+        show_family(&mut text, name, options);
     }
+    write(path, options, &text, File::create);
+}
+
+/// Adds a column family that was created, to the log of the database that `options` opened.
+pub fn add(path: &str, options: &Options, name: &str, family: &Options) {
+    let mut text = String::new();
+    show_family(&mut text, name, family);
+    write(path, options, &text, |path| File::options().append(true).open(path));
+}
+
+fn write(
+    path: &str,
+    options: &Options,
+    text: &str,
+    open: impl FnOnce(PathBuf) -> std::io::Result<File>,
+) {
     match options.logger.as_ref() {
         Some(logger) => text.lines().for_each(|line| logger.log(line)),
         None if options.environment.as_ref().is_some_and(|env| env.is_in_memory()) => {}
-        // A database works without it.
-        None => drop(std::fs::write(std::path::Path::new(path).join("LOG"), text)),
+        None => {
+            // A database works without it.
+            let written = open(Path::new(path).join("LOG"));
+            let _ = written.and_then(|mut log| log.write_all(text.as_bytes()));
+        }
     }
+}
+
+fn show_family(text: &mut String, name: &str, options: &Options) {
+    let _ = writeln!(text, "Options for column family [{name}]:");
+    show(text, options);
 }
 
 fn show(text: &mut String, options: &Options) {
@@ -47,5 +73,8 @@ fn show(text: &mut String, options: &Options) {
     for knob in tables {
         let table = options.table.as_ref().unwrap_or(&defaults);
         let _ = writeln!(text, "  {}: {}", knob.name, (knob.text)(table.knobs()));
+    }
+    if let Some(cache) = options.table.as_ref().and_then(|table| table.cache.as_ref()) {
+        let _ = writeln!(text, "  block_cache_options:\n    capacity : {}", cache.capacity());
     }
 }

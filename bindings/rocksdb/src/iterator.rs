@@ -312,11 +312,18 @@ c_api! {
     }
 
     fn rocksdb_iter_seek_to_first(iter: Handle<Iter>) {
-        iter.change(|iter| iter.seek(None, |cursor| cursor.seek_first()));
+        iter.change(|iter| {
+            // To its lower bound, of whose prefix the entry has to be.
+            let bound = iter.options.lower.clone();
+            iter.seek(bound.as_deref(), |cursor| cursor.seek_first());
+        });
     }
 
     fn rocksdb_iter_seek_to_last(iter: Handle<Iter>) {
-        iter.change(|iter| iter.seek(None, |cursor| cursor.seek_last()));
+        iter.change(|iter| {
+            let bound = iter.options.upper.clone();
+            iter.seek(bound.as_deref(), |cursor| cursor.seek_last());
+        });
     }
 
     fn rocksdb_iter_seek(iter: Handle<Iter>, key: Bytes, length: usize) {

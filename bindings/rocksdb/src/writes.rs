@@ -73,6 +73,10 @@ fn damaged() -> Status {
     Status::new(Code::Corruption, "the batch has an entry of an unknown kind")
 }
 
+/// Why a database of pessimistic transactions deletes no range.
+const WITHOUT_RANGE_LOCKS: &str =
+    "a database of pessimistic transactions has no locks on ranges; delete each key";
+
 impl Open {
     /// Writes a batch, as durable as `options` ask.
     ///
@@ -107,9 +111,7 @@ impl Open {
     /// It locks the keys in their order, as all such writes do, so two of them cannot wait for each other.
     fn write_locked(&self, batch: &WriteBatch, timeout: Duration, sync: bool) -> Result<()> {
         if batch.has_range_delete() {
-            return Err(Status::invalid(
-                "a database of pessimistic transactions has no locks on ranges; delete each key",
-            ));
+            return Err(Status::invalid(WITHOUT_RANGE_LOCKS));
         }
         let options = TransactionOptions::default();
         let options = options.isolation(Isolation::ReadCommitted).lock_timeout(timeout);
@@ -232,8 +234,13 @@ c_api! {
         end: Bytes,
         end_length: usize,
     ) {
+        let open = &db.get().open;
+        if open.lock_timeouts.is_some() {
+            // The error of RocksDB, which has another one for a batch.
+            return Err(Status::unsupported(WITHOUT_RANGE_LOCKS));
+        }
         let write = Write::DeleteRange(start.of(start_length), end.of(end_length));
-        db.get().open.write_one(family.get(), write, options)
+        open.write_one(family.get(), write, options)
     }
 
     try fn rocksdb_merge | rocksdb_transactiondb_merge(

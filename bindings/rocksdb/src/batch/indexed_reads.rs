@@ -37,7 +37,7 @@ fn get_alone(batch: &Indexed, family: u32, options: &Options, key: &[u8]) -> Res
     match batch.find(family, key) {
         None => Ok(None),
         Some(pending) if pending.needs_stored() => {
-            Err(Status::new(Code::Incomplete, "the batch has only operands of the key"))
+            Err(Status::new(Code::MergeInProgress, "the batch has only operands of the key"))
         }
         Some(pending) => pending.value(key, None, options.merge.as_deref()),
     }

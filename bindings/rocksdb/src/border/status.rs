@@ -22,6 +22,8 @@ pub enum Code {
     IoError,
     /// The answer is not in memory.
     Incomplete,
+    /// The answer is operands alone.
+    MergeInProgress,
     /// The database is closed.
     ShutdownInProgress,
     /// A lock was not granted in time.
@@ -44,6 +46,7 @@ impl Code {
             Code::InvalidArgument => "Invalid argument",
             Code::IoError => "IO error",
             Code::Incomplete => "Result incomplete",
+            Code::MergeInProgress => "Merge in progress",
             Code::ShutdownInProgress => "Shutdown in progress",
             Code::TimedOut => "Operation timed out",
             Code::Aborted => "Operation aborted",

@@ -46,8 +46,12 @@ functions! {
     fn rocksdb_readoptions_create() -> P;
     fn rocksdb_readoptions_destroy(P);
     fn rocksdb_readoptions_set_prefix_same_as_start(P, c_uchar);
+    fn rocksdb_readoptions_set_iterate_lower_bound(P, B, usize);
+    fn rocksdb_readoptions_set_iterate_upper_bound(P, B, usize);
     fn rocksdb_put(P, P, B, usize, B, usize, *mut *mut c_char);
     fn rocksdb_put_cf(P, P, P, B, usize, B, usize, *mut *mut c_char);
+    fn rocksdb_delete_range_cf(P, P, P, B, usize, B, usize, *mut *mut c_char);
+    fn rocksdb_get_default_column_family_handle(P) -> P;
     fn rocksdb_merge(P, P, B, usize, B, usize, *mut *mut c_char);
     fn rocksdb_get(P, P, B, usize, *mut usize, *mut *mut c_char) -> *mut c_char;
     fn rocksdb_create_iterator(P, P) -> P;
@@ -63,6 +67,10 @@ functions! {
     fn rocksdb_writebatch_wi_destroy(P);
     fn rocksdb_writebatch_wi_put(P, B, usize, B, usize);
     fn rocksdb_writebatch_wi_delete(P, B, usize);
+    fn rocksdb_writebatch_wi_merge(P, B, usize, B, usize);
+    fn rocksdb_writebatch_wi_get_from_batch(
+        P, P, B, usize, *mut usize, *mut *mut c_char
+    ) -> *mut c_char;
     fn rocksdb_writebatch_wi_create_iterator_with_base(P, P) -> P;
     fn rocksdb_transactiondb_options_create() -> P;
     fn rocksdb_transactiondb_options_destroy(P);

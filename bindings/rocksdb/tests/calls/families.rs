@@ -260,6 +260,55 @@ fn a_total_order_keeps_to_the_prefix() {
 }
 
 #[test]
+fn the_first_and_the_last_of_a_prefix_are_those_of_the_bounds() {
+    let store = Store::new(|options| {
+        let prefix = rocksdb_slicetransform_create_fixed_prefix(1);
+        rocksdb_options_set_prefix_extractor(options, prefix);
+    });
+    for key in [b"a1", b"c1", b"c2", b"e1"] {
+        store.put(key, b"");
+    }
+    rocksdb_readoptions_set_prefix_same_as_start(store.read, 1);
+    let places = |lower: &[u8], upper: &[u8]| {
+        rocksdb_readoptions_set_iterate_lower_bound(store.read, start(lower), lower.len());
+        rocksdb_readoptions_set_iterate_upper_bound(store.read, start(upper), upper.len());
+        let iterator = rocksdb_create_iterator(store.db, store.read);
+        rocksdb_iter_seek_to_first(iterator);
+        let first = (rocksdb_iter_valid(iterator) != 0).then(|| key_of(iterator));
+        rocksdb_iter_seek_to_last(iterator);
+        let last = (rocksdb_iter_valid(iterator) != 0).then(|| key_of(iterator));
+        rocksdb_iter_destroy(iterator);
+        (first, last)
+    };
+    assert_eq!(places(b"c", b"c2"), (Some(b"c1".to_vec()), Some(b"c1".to_vec())));
+    // The entries within the bounds have other prefixes than these.
+    assert_eq!(places(b"b", b"d"), (None, None));
+}
+
+#[test]
+fn the_log_has_the_options_of_each_family() {
+    let store = Store::new(|_| {});
+    let family = create(&store, store.options, "added").unwrap();
+    let log = std::fs::read_to_string(store.dir.path().join("db/LOG")).unwrap();
+    let headings: Vec<_> = log.lines().filter(|line| line.starts_with("Options for")).collect();
+    let expected = ["Options for column family [default]:", "Options for column family [added]:"];
+    assert_eq!(headings, expected);
+    rocksdb_column_family_handle_destroy(family);
+}
+
+#[test]
+fn operands_alone_are_a_merge_in_progress() {
+    let store = Store::new(|options| rocksdb_options_set_uint64add_merge_operator(options));
+    let batch = rocksdb_writebatch_wi_create(0, 1);
+    rocksdb_writebatch_wi_merge(batch, start(b"n"), 1, start(b"12345678"), 8);
+    let (mut length, get) = (0, rocksdb_writebatch_wi_get_from_batch);
+    let got = with_error(|error| get(batch, store.options, start(b"n"), 1, &mut length, error));
+    let error = got.unwrap_err();
+    assert!(error.starts_with("Merge in progress: "), "{error}");
+    rocksdb_writebatch_wi_destroy(batch);
+}
+
+#[test]
 fn a_base_keeps_its_view_of_the_database() {
     let store = Store::new(|_| {});
     store.put(b"a", b"");

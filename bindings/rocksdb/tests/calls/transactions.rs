@@ -263,3 +263,19 @@ fn a_transaction_keeps_its_limit_of_bytes() {
     assert!(error.starts_with("Operation aborted: Memory limit reached"), "{error}");
     rocksdb_transaction_destroy(transaction);
 }
+
+#[test]
+fn ranges_cannot_be_deleted_with_locks() {
+    let db = Pessimistic::new(|_| {});
+    let family = rocksdb_get_default_column_family_handle(db.db);
+    let call = rocksdb_delete_range_cf;
+    // Not even a range of nothing.
+    for end in [b"a", b"b"] {
+        let error = with_error(|error| {
+            call(db.db, db.write, family, start(b"a"), 1, start(end), 1, error);
+        });
+        let error = error.unwrap_err();
+        assert!(error.starts_with("Not implemented: "), "{error}");
+    }
+    rocksdb_column_family_handle_destroy(family);
+}
