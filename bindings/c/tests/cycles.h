@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* What an allocator may hold back for threads that have ended, in KiB, and files of a flush. */
-enum { SLACK = 16384, FILES_SLACK = 8 };
+enum { SLACK = 32768, FILES_SLACK = 8 };
 
 static long resident(void) {
   long pages = 0, all = 0;
