@@ -16,21 +16,32 @@ pub fn joined(count: c_int, starts: &Array<Bytes>, lengths: &Array<usize>) -> Ve
 }
 
 fn push(batch: Handle<Wire>, record: Record<'_>) {
-    batch.change(|batch| batch.push(0, record));
+    batch.change(|batch| {
+        let length = batch.default_stamps;
+        push_to(batch, 0, length, record);
+    });
 }
 
+/// Adds a record for a family. As in RocksDB, none is added for the default family if the batch was created
+/// for timestamps of another length than it has.
 fn push_cf(batch: Handle<Wire>, family: Handle<Arc<Family>>, record: Record<'_>) {
     let family = family.get();
-    batch.change(|batch| push_to(batch, family, record));
+    let length = if family.stamps.is_some() { STAMP_BYTES } else { 0 };
+    batch.change(|batch| {
+        if family.id() != 0 || length == batch.default_stamps {
+            push_to(batch, family.id(), length, record);
+        }
+    });
 }
 
 /// Adds a record without a timestamp. If the family has timestamps, the key gets one later.
-fn push_to(batch: &mut Wire, family: &Family, record: Record<'_>) {
-    if family.stamps.is_none() {
-        return batch.push(family.id(), record);
+fn push_to(batch: &mut Wire, family: u32, stamp_bytes: usize, record: Record<'_>) {
+    if stamp_bytes == 0 || matches!(record, Record::LogData(_)) {
+        return batch.push(family, record);
     }
     batch.lacks_stamps = true;
-    batch.push_stamped(family.id(), record.with_stamp(&[0; STAMP_BYTES], &mut Vec::new()));
+    let (stamp, mut key) = (vec![0; stamp_bytes], Vec::new());
+    batch.push_stamped(family, record.with_stamp(&stamp, &mut key));
 }
 
 c_api! {
@@ -46,9 +57,12 @@ c_api! {
         _reserved: usize,
         _most: usize,
         _protection: usize,
-        _timestamp: usize,
+        default_stamps: usize,
     ) -> Handle<Wire> {
-        Handle::new(Wire::default())
+        let mut batch = Wire::default();
+        // Longer ones fit no key.
+        batch.default_stamps = default_stamps.min(usize::from(u16::MAX));
+        Handle::new(batch)
     }
 
     fn rocksdb_writebatch_destroy(batch: Handle<Wire>) {

@@ -79,6 +79,8 @@ impl<'a> Record<'a> {
 pub struct Wire {
     bytes: Vec<u8>,
     savepoints: Vec<(usize, u32)>,
+    /// The length of the timestamps of the default family, as the program that created the batch says.
+    pub default_stamps: usize,
     /// Whether a key of the default family has no timestamp.
     pub has_plain_default: bool,
     /// Whether a key of a family with timestamps still needs one.
@@ -100,7 +102,8 @@ impl Wire {
     }
 
     fn of(bytes: Vec<u8>) -> Self {
-        Wire { bytes, savepoints: Vec::new(), has_plain_default: false, lacks_stamps: false }
+        let (savepoints, default_stamps) = (Vec::new(), 0);
+        Wire { bytes, savepoints, default_stamps, has_plain_default: false, lacks_stamps: false }
     }
 
     /// The bytes.
@@ -124,7 +127,7 @@ impl Wire {
 
     /// Removes all records and savepoints.
     pub fn clear(&mut self) {
-        *self = Wire::default();
+        *self = Wire { default_stamps: self.default_stamps, ..Wire::default() };
     }
 
     /// Adds a record for the column family with this id.

@@ -181,6 +181,7 @@ functions! {
     fn rocksdb_writebatch_delete_cf_with_ts(P, P, B, usize, B, usize);
     fn rocksdb_writebatch_delete_cf(P, P, B, usize);
     fn rocksdb_writebatch_count(P) -> c_int;
+    fn rocksdb_writebatch_create_with_params(usize, usize, usize, usize) -> P;
     fn rocksdb_writebatch_data(P, *mut usize) -> B;
     fn rocksdb_writebatch_update_timestamps(P, B, usize, P, StampSize, *mut *mut c_char);
     fn rocksdb_get_default_column_family_handle(P) -> P;

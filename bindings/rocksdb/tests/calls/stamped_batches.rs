@@ -55,6 +55,10 @@ fn a_batch_without_timestamps_gets_them_or_is_refused() {
     let family = rocksdb_get_default_column_family_handle(stamped.db);
     let batch = rocksdb_writebatch_create();
     rocksdb_writebatch_put_cf(batch, family, start(b"a"), 1, start(b"v"), 1);
+    assert_eq!(rocksdb_writebatch_count(batch), 0, "the batch is for keys without timestamps");
+    rocksdb_writebatch_destroy(batch);
+    let batch = rocksdb_writebatch_create_with_params(0, 0, 0, 8);
+    rocksdb_writebatch_put(batch, start(b"a"), 1, start(b"v"), 1);
     rocksdb_writebatch_delete_cf(batch, family, start(b"b"), 1);
     let error = write(&stamped, batch).unwrap_err();
     assert!(error.contains("must have timestamp(s) set"), "{error}");
