@@ -171,8 +171,6 @@ functions! {
     );
     fn rocksdb_readoptions_set_timestamp(P, B, usize);
     fn rocksdb_readoptions_set_iter_start_ts(P, B, usize);
-    fn rocksdb_readoptions_set_iterate_lower_bound(P, B, usize);
-    fn rocksdb_readoptions_set_iterate_upper_bound(P, B, usize);
     fn rocksdb_iter_seek_for_prev(P, B, usize);
     fn rocksdb_iter_value(P, *mut usize) -> B;
     fn rocksdb_iter_timestamp(P, *mut usize) -> B;
@@ -184,7 +182,6 @@ functions! {
     fn rocksdb_writebatch_create_with_params(usize, usize, usize, usize) -> P;
     fn rocksdb_writebatch_data(P, *mut usize) -> B;
     fn rocksdb_writebatch_update_timestamps(P, B, usize, P, StampSize, *mut *mut c_char);
-    fn rocksdb_get_default_column_family_handle(P) -> P;
     fn rocksdb_increase_full_history_ts_low(P, P, B, usize, *mut *mut c_char);
     fn rocksdb_get_full_history_ts_low(P, P, *mut usize, *mut *mut c_char) -> *mut c_char;
     fn rocksdb_compactoptions_create() -> P;
