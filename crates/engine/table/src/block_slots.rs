@@ -2,9 +2,9 @@
 //!
 //! A lookup in the block cache misses several cache lines of the processor: those of its hash table,
 //! its entry, and its list of entries. A slot is one line that has the key and the block. Each key
-//! has two slots, which it shares with others, and takes the first that is free when it is looked up. A key whose
-//! slots are taken is looked up in the cache. Blocks that are close in a file have slots that are close, so that a
-//! scan can ask the processor for the next ones.
+//! has two slots, which it shares with others, and takes the first that is free when it is looked
+//! up. A key whose slots are taken is looked up in the cache. Blocks that are close in a file have
+//! slots that are close, so that a scan can ask the processor for the next ones.
 //!
 //! Invariant: a slot holds no block that the cache has evicted, except between an eviction and the
 //! next step of a lookup that runs concurrently.
@@ -96,7 +96,8 @@ impl BlockSlots {
         Some(Hit { block, is_first })
     }
 
-    /// Asks the processor for the block of `key`, if a slot has it, and for the slots of the block after that.
+    /// Asks the processor for the block of `key`, if a slot has it, and for the slots of the block
+    /// after that.
     #[inline]
     pub(crate) fn prefetch(&self, key: &OwnedKey, places: [u64; 2]) {
         let Some(slots) = self.slots.get() else { return };
@@ -126,6 +127,8 @@ impl BlockSlots {
         });
         for place in places {
             match slot(slots, place).0.try_lock() {
+                // It was used by another thread when this one looked for the block.
+                Some(kept) if kept.block.is_some() && kept.key() == key => return false,
                 Some(kept) if kept.block.is_some() => {}
                 Some(mut kept) => {
                     kept.set(key, block, self.period(slots));

@@ -256,8 +256,11 @@ impl BlockCache {
     fn offer_to_slot(&self, key: OwnedKey, places: [u64; 2], block: &Block) {
         let Shared { blocks, slots, .. } = &*self.shared;
         let most = || self.capacity_bytes() / EXPECTED_BLOCK_BYTES;
-        // An eviction in between has looked into the slot before the block was there.
-        if slots.offer(key, places, block, most) && !blocks.contains_key(&key) {
+        // An eviction in between has looked into the slot before the block was there. Another copy of the
+        // block may be in the cache by now.
+        if slots.offer(key, places, block, most)
+            && !blocks.peek(&key).is_some_and(|kept| kept.is(block))
+        {
             slots.remove(&key, places);
         }
     }
@@ -382,11 +385,24 @@ mod tests {
     }
 
     #[test]
+    fn a_block_takes_one_slot() {
+        let cache = BlockCache::new(1 << 20);
+        let (found, key) = (block(), OwnedKey { owner: cache.owner, key: key(1) });
+        cache.insert(key.key, found.clone());
+        (0..3).for_each(|_| cache.offer_to_slot(key, key.places(), &found));
+        assert_eq!(Arc::strong_count(found.bytes()), 3, "here, in the cache, in a slot");
+    }
+
+    #[test]
     fn a_block_that_is_evicted_right_after_it_was_found_gets_no_slot() {
         let cache = BlockCache::new(1 << 20);
         let (found, key) = (block(), OwnedKey { owner: cache.owner, key: key(1) });
         cache.offer_to_slot(key, key.places(), &found);
         assert!(cache.get(key.key).is_none());
+        // By then, another thread has read it again.
+        cache.insert(key.key, block());
+        cache.offer_to_slot(key, key.places(), &found);
+        assert!(!cache.get(key.key).unwrap().is(&found));
     }
 
     /// Others are read a few times each, and then no more.
