@@ -91,6 +91,11 @@ static void read_record(uint64_t record) {
   key_of(record, key);
   char *value = rocksdb_get(db, read_options, key, KEY_BYTES, &length, &error);
   check(error);
+  /* With several threads, the newest record may not be written yet. */
+  if (value == NULL && threads == 1) {
+    fprintf(stderr, "record %llu is missing\n", (unsigned long long)record);
+    exit(1);
+  }
   rocksdb_free(value);
 }
 

@@ -93,6 +93,8 @@ impl Stamped {
             b"\x80",
             b"\xff\xff",
         ];
+        // What an order of text or of numbers sorts differently.
+        const WORDS: [&[u8]; 8] = [b"10", b"9", b"A", b"B", b"Ab", b"a b", b"a-b", b"b2"];
         let compare = self.compare?;
         let (stamps, without) = (self.compare_stamps?, self.compare_without_stamps?);
         let sign = |number: c_int| number.cmp(&0);
@@ -106,24 +108,26 @@ impl Stamped {
                 }
             }
         }
-        for one in KEYS {
-            for other in KEYS {
-                let expected = if order.is_reverse { other.cmp(one) } else { one.cmp(other) };
-                // SAFETY: the C program gave the function for keys without timestamps.
-                let found = unsafe {
-                    without(state.get(), start(one), one.len(), 0, start(other), other.len(), 0)
-                };
-                let (a, b) = (order.with_stamp(one, 1), order.with_stamp(other, 2));
-                // SAFETY: as above, for keys with timestamps.
-                let stamped =
-                    unsafe { without(state.get(), start(&a), a.len(), 1, start(&b), b.len(), 1) };
-                // SAFETY: as above.
-                let both = unsafe { compare(state.get(), start(&a), a.len(), start(&b), b.len()) };
-                // Of two versions the newer is first.
-                let newer_first = expected.then(Ordering::Greater);
-                if [sign(found), sign(stamped), sign(both)] != [expected, expected, newer_first] {
-                    return Some(false);
-                }
+        let bytes: Vec<[u8; 1]> = (0..=u8::MAX).map(|byte| [byte]).collect();
+        let words = KEYS.into_iter().chain(WORDS);
+        let pairs = words.clone().flat_map(|one| words.clone().map(move |other| (one, other)));
+        let neighbours = bytes.windows(2).map(|pair| (&pair[0][..], &pair[1][..]));
+        for (one, other) in pairs.chain(neighbours) {
+            let expected = if order.is_reverse { other.cmp(one) } else { one.cmp(other) };
+            // SAFETY: the C program gave the function for keys without timestamps.
+            let found = unsafe {
+                without(state.get(), start(one), one.len(), 0, start(other), other.len(), 0)
+            };
+            let (a, b) = (order.with_stamp(one, 1), order.with_stamp(other, 2));
+            // SAFETY: as above, for keys with timestamps.
+            let stamped =
+                unsafe { without(state.get(), start(&a), a.len(), 1, start(&b), b.len(), 1) };
+            // SAFETY: as above.
+            let both = unsafe { compare(state.get(), start(&a), a.len(), start(&b), b.len()) };
+            // Of two versions the newer is first.
+            let newer_first = expected.then(Ordering::Greater);
+            if [sign(found), sign(stamped), sign(both)] != [expected, expected, newer_first] {
+                return Some(false);
             }
         }
         Some(true)

@@ -201,7 +201,10 @@ impl Iter {
     ) {
         if self.is_tailing() {
             // It sees what was written since it was created.
-            self.status = self.begin().err();
+            if let Err(status) = self.begin() {
+                (self.status, self.is_valid) = (Some(status), false);
+                return;
+            }
         }
         if let Some(statistics) = self.open.statistics() {
             statistics.count_seek();
@@ -228,7 +231,10 @@ impl Iter {
         if self.is_valid || self.status.is_some() {
             return;
         }
-        self.status = self.begin().err();
+        if let Err(status) = self.begin() {
+            self.status = Some(status);
+            return;
+        }
         self.go(|cursor| {
             cursor.seek(&last)?;
             match cursor.current() {

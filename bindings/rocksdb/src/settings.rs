@@ -93,12 +93,18 @@ fn fifo(settings: KeyspaceSettings, options: &Options) -> KeyspaceSettings {
     const MOST: u64 = 1 << 30;
     const LEAST: u64 = 1 << 20;
     const HOUR: u64 = 3600;
-    // RocksDB's default is a number that means none.
+    // What RocksDB puts in the place of its default, and a number that ends never.
+    const MONTH: u64 = 30 * 24 * 3600;
     const ENDLESS: u64 = 1 << 32;
+    const DEFAULT: u64 = u64::MAX - 1;
     let fifo = options.fifo.clone().unwrap_or_default();
     let of_data = fifo.number("max_data_files_size", 0);
     let most = if of_data > 0 { of_data } else { fifo.number("max_table_files_size", MOST) };
-    let ttl = Some(options.knobs.number("ttl", ENDLESS)).filter(|ttl| (1..ENDLESS).contains(ttl));
+    let ttl = match options.knobs.number("ttl", DEFAULT) {
+        DEFAULT => Some(MONTH),
+        0 | ENDLESS.. => None,
+        ttl => Some(ttl),
+    };
     // A table with entries of a whole window leaves when its last one expires.
     let window = Duration::from_secs(ttl.map_or(HOUR, |ttl| (ttl / 8).clamp(60, HOUR)));
     let settings = settings.shape(Shape::Windowed { window, max_bytes: Some(most.max(LEAST)) });
@@ -134,6 +140,9 @@ mod tests {
             settings.validate().unwrap();
             (settings.shape.to_string(), settings.ttl)
         };
+        let month = Some(Duration::from_secs(30 * 24 * 3600));
+        assert_eq!(shape(&options), ("windowed:3600s:1073741824".into(), month));
+        options.knobs.set("ttl", 0_u64);
         assert_eq!(shape(&options), ("windowed:3600s:1073741824".into(), None));
         let mut fifo = Knobs::default();
         fifo.set("max_table_files_size", 4096_u64);

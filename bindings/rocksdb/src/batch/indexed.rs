@@ -104,6 +104,11 @@ impl Indexed {
         self.index(family, record);
     }
 
+    /// Notes a record of a column family with timestamps, which no batch with an index can write: its write fails.
+    pub fn push_impossible(&mut self) {
+        self.wire.lacks_stamps = true;
+    }
+
     fn index(&mut self, family: u32, record: Record<'_>) {
         let base_of = |base| Pending { base, operands: Vec::new() };
         self.families.entry(family).or_default().change(|keys| match record {

@@ -20,11 +20,11 @@ fn push(batch: Wi, record: Record<'_>) {
 
 fn push_cf(batch: Wi, family: Handle<Arc<Family>>, record: Record<'_>) {
     let family = family.get();
-    if family.stamps.is_some() {
-        // As in RocksDB, which has no errors here, nothing is added.
-        return;
-    }
-    batch.get().change(|batch| batch.push(family.id(), record));
+    batch.get().change(|batch| match &family.stamps {
+        // There is no error here, so the write of the batch has it.
+        Some(_) => batch.push_impossible(),
+        None => batch.push(family.id(), record),
+    });
 }
 
 c_api! {

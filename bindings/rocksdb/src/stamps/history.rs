@@ -104,7 +104,9 @@ impl Stamps {
                     deletes.add(stored)?;
                 } else if stamp <= low {
                     has_base = true;
-                    hiding = content(value).is_none().then(|| stored.to_vec());
+                    // An iterator over all versions since the lowest timestamp shows one that has it.
+                    let is_hidden = content(value).is_none() && stamp < low;
+                    hiding = is_hidden.then(|| stored.to_vec());
                 }
             }
             cursor.next()?;

@@ -66,6 +66,8 @@ functions! {
     fn rocksdb_writebatch_wi_create(usize, c_uchar) -> P;
     fn rocksdb_writebatch_wi_destroy(P);
     fn rocksdb_writebatch_wi_put(P, B, usize, B, usize);
+    fn rocksdb_writebatch_wi_put_cf(P, P, B, usize, B, usize);
+    fn rocksdb_write_writebatch_wi(P, P, P, *mut *mut c_char);
     fn rocksdb_writebatch_wi_delete(P, B, usize);
     fn rocksdb_writebatch_wi_merge(P, B, usize, B, usize);
     fn rocksdb_writebatch_wi_get_from_batch(

@@ -28,6 +28,19 @@ fn records(batch: P) -> Vec<u8> {
 }
 
 #[test]
+fn a_batch_with_an_index_writes_nothing_to_a_family_with_timestamps_and_says_so() {
+    let stamped = Stamped::new(false);
+    let family = rocksdb_get_default_column_family_handle(stamped.db);
+    let batch = rocksdb_writebatch_wi_create(0, 1);
+    rocksdb_writebatch_wi_put_cf(batch, family, start(b"a"), 1, start(b"value"), 5);
+    let call = rocksdb_write_writebatch_wi;
+    let written = with_error(|error| call(stamped.db, stamped.write, batch, error));
+    assert!(written.unwrap_err().contains("must have timestamp(s) set"));
+    rocksdb_writebatch_wi_destroy(batch);
+    rocksdb_column_family_handle_destroy(family);
+}
+
+#[test]
 fn a_batch_writes_at_timestamps() {
     let stamped = Stamped::new(false);
     let family = rocksdb_get_default_column_family_handle(stamped.db);
