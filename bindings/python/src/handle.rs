@@ -29,6 +29,11 @@ pub(crate) struct Keyspace {
 }
 
 impl Keyspace {
+    /// The keyspace that a call names, or `own`.
+    pub(crate) fn chosen<'a>(named: &'a Option<Bound<'_, Self>>, own: &'a Py<Self>) -> &'a Self {
+        named.as_ref().map_or(own.get(), |named| named.get())
+    }
+
     /// Reads `key`. What memory answers is read with the interpreter lock held.
     #[inline]
     pub(crate) fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Value>> {

@@ -35,20 +35,14 @@ impl Snapshot {
         }
     }
 
-    fn of<'a>(&'a self, keyspace: &'a Option<Bound<'_, Keyspace>>) -> &'a Keyspace {
-        match keyspace {
-            Some(keyspace) => keyspace.get(),
-            None => self.keyspace.get(),
-        }
-    }
-
     fn read(
         &self,
         py: Python<'_>,
         key: &[u8],
         keyspace: Option<Bound<'_, Keyspace>>,
     ) -> PyResult<Option<Value>> {
-        let (snapshot, keyspace) = (self.at()?, &self.of(&keyspace).keyspace);
+        let (snapshot, keyspace) =
+            (self.at()?, &Keyspace::chosen(&keyspace, &self.keyspace).keyspace);
         py.detach(|| snapshot.get(keyspace, key)).or_raise()
     }
 
@@ -60,7 +54,7 @@ impl Snapshot {
         reverse: bool,
         keyspace: Option<Bound<'_, Keyspace>>,
     ) -> PyResult<Items> {
-        let from = (From::Snapshot(self.at()?), self.of(&keyspace));
+        let from = (From::Snapshot(self.at()?), Keyspace::chosen(&keyspace, &self.keyspace));
         Items::new(py, from, bounds.range(), (what, reverse))
     }
 }
@@ -91,7 +85,8 @@ impl Snapshot {
         let keys: Vec<Input<'_>> =
             objects.iter().map(|key| key.extract()).collect::<PyResult<_>>()?;
         let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-        let (snapshot, keyspace) = (self.at()?, &self.of(&keyspace).keyspace);
+        let (snapshot, keyspace) =
+            (self.at()?, &Keyspace::chosen(&keyspace, &self.keyspace).keyspace);
         list(py, py.detach(|| snapshot.multi_get(keyspace, keys)).or_raise()?)
     }
 

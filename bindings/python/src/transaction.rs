@@ -43,13 +43,6 @@ impl Transaction {
         Ok(Transaction { shared, keyspace: keyspace.unbind() })
     }
 
-    fn of<'a>(&'a self, keyspace: &'a Option<Bound<'_, Keyspace>>) -> &'a Keyspace {
-        match keyspace {
-            Some(keyspace) => keyspace.get(),
-            None => self.keyspace.get(),
-        }
-    }
-
     /// Runs a read in a keyspace.
     fn read<T: Send>(
         &self,
@@ -57,7 +50,7 @@ impl Transaction {
         keyspace: Option<Bound<'_, Keyspace>>,
         step: impl FnOnce(&mut esker::Transaction, &esker::Keyspace) -> esker::Result<T> + Send,
     ) -> PyResult<T> {
-        let keyspace = &self.of(&keyspace).keyspace;
+        let keyspace = &Keyspace::chosen(&keyspace, &self.keyspace).keyspace;
         py.detach(|| self.shared.with(|transaction| step(transaction, keyspace))).or_raise()
     }
 
@@ -89,7 +82,7 @@ impl Transaction {
         reverse: bool,
         keyspace: Option<Bound<'_, Keyspace>>,
     ) -> PyResult<Items> {
-        let from = (From::Transaction(&self.shared), self.of(&keyspace));
+        let from = (From::Transaction(&self.shared), Keyspace::chosen(&keyspace, &self.keyspace));
         Items::new(py, from, bounds.range(), (what, reverse))
     }
 }
