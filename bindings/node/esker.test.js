@@ -113,3 +113,46 @@ test('a wrong setting is refused with the one that is nearest', async () => {
   await assert.rejects(Db.open(path.join(os.tmpdir(), 'esker-none'), { memory_byte: 1 }),
     /memory_bytes/)
 })
+
+withDb('a panic is an error of the call', async (db) => {
+  const native = require(process.env.ESKER_NODE || './esker.node')
+  if (!native.panic) {
+    console.error('SKIPPED a panic: build with --features panic, as bindings/node/test does')
+    return
+  }
+  await assert.rejects(native.panic(), /as the test asked/)
+  await (await db.keyspace('users')).put('ada', 'analyst')
+})
+
+withDb('what is no key is refused by a rejection', async (db) => {
+  const users = await db.keyspace('users')
+  for (const call of [() => users.get(5), () => users.put('a'), () => users.delete(null)]) {
+    await assert.rejects(call(), TypeError)
+  }
+  await assert.rejects(db.transact((tx) => tx.put(users, 'a', 7)), TypeError)
+})
+
+withDb('a scan of long values is read in small steps, and may be left', async (db) => {
+  const users = await db.keyspace('users')
+  for (let number = 0; number < 20; number++) await users.put(`${number}`, Buffer.alloc(200_000))
+  let count = 0
+  for await (const [, value] of users.scan()) count += value.length
+  assert.equal(count, 20 * 200_000)
+  const scan = await users.native.scan(Buffer.from(''), false)
+  assert.equal((await scan.next(256)).length, 4)
+  await scan.close()
+  await assert.rejects(scan.next(256), /closed/)
+  for await (const _ of users.scan()) break
+})
+
+withDb('calls that are not awaited may outlive their transaction', async (db) => {
+  const users = await db.keyspace('users')
+  const left = []
+  await assert.rejects(db.transact(async (tx) => {
+    for (let number = 0; number < 100; number++) left.push(tx.get(users, `${number}`))
+    throw new Error('no')
+  }), /no/)
+  for (const ended of await Promise.allSettled(left)) {
+    if (ended.status === 'rejected') assert.match(String(ended.reason), /committed or rolled back/)
+  }
+})

@@ -6,7 +6,11 @@ const ATTEMPTS_MAX = 100
 // A scan reads as many entries in one task.
 const ENTRIES = 256
 
-const bytes = (given) => (typeof given === 'string' ? Buffer.from(given) : given)
+function bytes (given) {
+  if (typeof given === 'string') return Buffer.from(given)
+  if (given instanceof Uint8Array) return given
+  throw new TypeError(`keys and values are strings or Uint8Arrays, not ${typeof given}`)
+}
 
 class Db {
   #db
@@ -30,7 +34,7 @@ class Db {
         const done = await work(new Transaction(tx))
         if (await tx.commit()) return done
       } finally {
-        tx.rollback()
+        await tx.rollback()
       }
     }
     throw new Error(`the transaction conflicted with others ${ATTEMPTS_MAX} times`)
@@ -47,24 +51,29 @@ class Keyspace {
     Object.defineProperty(this, 'native', { value: native })
   }
 
-  get (key) {
+  async get (key) {
     return this.native.get(bytes(key))
   }
 
-  put (key, value) {
+  async put (key, value) {
     return this.native.put(bytes(key), bytes(value))
   }
 
-  delete (key) {
+  async delete (key) {
     return this.native.delete(bytes(key))
   }
 
   async * scan ({ prefix = '', reverse = false } = {}) {
     const scan = await this.native.scan(bytes(prefix), reverse)
-    for (;;) {
-      const found = await scan.next(ENTRIES)
-      if (found.length === 0) return
-      for (let at = 0; at < found.length; at += 2) yield [found[at], found[at + 1]]
+    try {
+      for (;;) {
+        const found = await scan.next(ENTRIES)
+        if (found.length === 0) return
+        for (let at = 0; at < found.length; at += 2) yield [found[at], found[at + 1]]
+      }
+    } finally {
+      // Also after a `break`: compaction keeps what the scan sees.
+      await scan.close()
     }
   }
 }
@@ -76,15 +85,15 @@ class Transaction {
     this.#tx = tx
   }
 
-  get (keyspace, key) {
+  async get (keyspace, key) {
     return this.#tx.get(keyspace.native, bytes(key))
   }
 
-  put (keyspace, key, value) {
+  async put (keyspace, key, value) {
     return this.#tx.put(keyspace.native, bytes(key), bytes(value))
   }
 
-  delete (keyspace, key) {
+  async delete (keyspace, key) {
     return this.#tx.delete(keyspace.native, bytes(key))
   }
 }

@@ -3,6 +3,7 @@
 use crate::{NativeDb, NativeKeyspace, NativeScan, NativeTransaction};
 use napi::bindgen_prelude::{AsyncTask, Buffer};
 use napi::{Env, Result, Task};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Work<T> = Box<dyn FnOnce() -> esker::Result<T> + Send>;
 
@@ -23,6 +24,20 @@ where
     }
 }
 
+/// Runs `work`. Its panic is an error: on Node's thread it would end the process.
+fn caught<T>(work: impl FnOnce() -> esker::Result<T>) -> std::result::Result<T, String> {
+    // What the work used is its own, or behind locks that a panic poisons.
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            let text = text.unwrap_or("without a text");
+            Err(format!("the call panicked: {text}; this is a bug of Esker, please report it"))
+        }
+    }
+}
+
 /// Says what a result is in JavaScript.
 macro_rules! in_javascript {
     ($($rust:ty => $javascript:ty: $convert:expr;)*) => {$(
@@ -32,7 +47,7 @@ macro_rules! in_javascript {
 
             fn compute(&mut self) -> Result<$rust> {
                 let work = self.0.take().expect("a task runs once");
-                work().map_err(|error| napi::Error::from_reason(error.to_string()))
+                caught(work).map_err(napi::Error::from_reason)
             }
 
             fn resolve(&mut self, _env: Env, output: $rust) -> Result<$javascript> {

@@ -16,6 +16,19 @@ use napi_derive::napi;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// One step of a scan has about so many bytes at most, and one entry at least.
+const SCANNED_BYTES: usize = 256 << 10;
+
+/// How a transaction ended that has no further calls.
+const ENDED: &str = "committed or rolled back";
+
+/// Panics in a call, so that the tests see what becomes of it.
+#[cfg(feature = "panic")]
+#[napi]
+pub fn panic() -> Promise<()> {
+    Job::start(|| panic!("as the test asked"))
+}
+
 /// An open database.
 #[napi]
 pub struct NativeDb {
@@ -23,7 +36,7 @@ pub struct NativeDb {
 }
 
 /// Opens the database in a directory, or creates it.
-#[napi]
+#[napi(catch_unwind)]
 pub fn open(dir: String, settings: HashMap<String, String>) -> napi::Result<Promise<NativeDb>> {
     let mut by_name = Settings::default();
     // `sync` is checked against the log.
@@ -58,7 +71,7 @@ impl NativeDb {
 #[napi]
 impl NativeDb {
     /// Opens a keyspace, or creates it.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn keyspace(&self, name: String) -> Promise<NativeKeyspace> {
         self.with(move |db| {
             let keyspace = match db.open_keyspace(&name) {
@@ -72,7 +85,7 @@ impl NativeDb {
     }
 
     /// Begins an optimistic transaction: it takes no locks, so it never holds up Node's threads.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn begin(&self) -> Promise<NativeTransaction> {
         self.with(|db| {
             let options = TransactionOptions::default().concurrency(Concurrency::Optimistic);
@@ -82,7 +95,7 @@ impl NativeDb {
     }
 
     /// Closes the database. Does nothing if it is closed.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn close(&self) -> Promise<()> {
         let db = lock(&self.db).take();
         Job::start(move || db.map_or(Ok(()), Db::close))
@@ -98,34 +111,35 @@ pub struct NativeKeyspace {
 #[napi]
 impl NativeKeyspace {
     /// Reads a value.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn get(&self, key: Buffer) -> Promise<Option<Vec<u8>>> {
         let (keyspace, key) = (self.keyspace.clone(), key.to_vec());
         Job::start(move || Ok(keyspace.get(key)?.map(Into::into)))
     }
 
     /// Sets a key to a value.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn put(&self, key: Buffer, value: Buffer) -> Promise<()> {
         let (keyspace, key, value) = (self.keyspace.clone(), key.to_vec(), value.to_vec());
         Job::start(move || keyspace.put(key, value))
     }
 
     /// Deletes a key.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn delete(&self, key: Buffer) -> Promise<()> {
         let (keyspace, key) = (self.keyspace.clone(), key.to_vec());
         Job::start(move || keyspace.delete(key))
     }
 
     /// Reads entries whose keys start with a prefix, at a snapshot.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn scan(&self, prefix: Buffer, reverse: bool) -> Promise<NativeScan> {
         let (keyspace, range) = (self.keyspace.clone(), KeyRange::prefix(&prefix[..]));
         Job::start(move || {
             let mut cursor = keyspace.cursor(range)?;
             if reverse { cursor.seek_last() } else { cursor.seek_first() }?;
-            Ok(NativeScan { cursor: Arc::new(Mutex::new(cursor)), reverse })
+            let state = ScanState { cursor: Some(cursor), failed: None };
+            Ok(NativeScan { state: Arc::new(Mutex::new(state)), reverse })
         })
     }
 }
@@ -133,25 +147,58 @@ impl NativeKeyspace {
 /// Entries that are being read.
 #[napi]
 pub struct NativeScan {
-    cursor: Arc<Mutex<DbCursor>>,
+    state: Arc<Mutex<ScanState>>,
     reverse: bool,
+}
+
+struct ScanState {
+    /// `None` once it is closed.
+    cursor: Option<DbCursor>,
+    /// An error behind entries that were returned, for the next call.
+    failed: Option<Error>,
+}
+
+impl ScanState {
+    /// The next entries, keys and values in turns.
+    fn next(&mut self, entries: usize, reverse: bool) -> esker::Result<Vec<Vec<u8>>> {
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        if let Some(error) = self.failed.take() {
+            self.cursor = None;
+            return Err(error);
+        }
+        let cursor = self.cursor.as_mut().ok_or(Error::Closed)?;
+        while let Some((key, value)) = cursor.current()
+            && found.len() < entries * 2
+            && bytes < SCANNED_BYTES
+        {
+            bytes += key.len() + value.len();
+            found.extend([key.to_vec(), value.to_vec()]);
+            if let Err(error) = if reverse { cursor.prev() } else { cursor.next() } {
+                self.failed = Some(error);
+                break;
+            }
+        }
+        Ok(found)
+    }
 }
 
 #[napi]
 impl NativeScan {
-    /// Returns the next entries, at most so many: keys and values in turns. It is empty at the end.
-    #[napi]
+    /// Returns the next entries, at most so many, and fewer if they are long: keys and values in turns.
+    /// It is empty at the end.
+    #[napi(catch_unwind)]
     pub fn next(&self, entries: u32) -> Promise<Vec<Vec<u8>>> {
-        let (cursor, reverse) = (self.cursor.clone(), self.reverse);
+        let (state, reverse) = (self.state.clone(), self.reverse);
+        Job::start(move || lock(&state).next(entries as usize, reverse))
+    }
+
+    /// Frees what the scan holds.
+    #[napi(catch_unwind)]
+    pub fn close(&self) -> Promise<()> {
+        let state = self.state.clone();
         Job::start(move || {
-            let (mut cursor, mut found) = (lock(&cursor), Vec::new());
-            while let Some((key, value)) = cursor.current()
-                && found.len() < entries as usize * 2
-            {
-                found.extend([key.to_vec(), value.to_vec()]);
-                if reverse { cursor.prev() } else { cursor.next() }?;
-            }
-            Ok(found)
+            lock(&state).cursor = None;
+            Ok(())
         })
     }
 }
@@ -173,7 +220,7 @@ impl NativeTransaction {
         let transaction = self.transaction.clone();
         Job::start(move || match &mut *lock(&transaction) {
             Some(transaction) => work(transaction),
-            None => Err(Error::TransactionEnded { how: "ended" }),
+            None => Err(Error::TransactionEnded { how: ENDED }),
         })
     }
 }
@@ -181,33 +228,34 @@ impl NativeTransaction {
 #[napi]
 impl NativeTransaction {
     /// Reads a value, which the commit finds unchanged by others.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn get(&self, keyspace: &NativeKeyspace, key: Buffer) -> Promise<Option<Vec<u8>>> {
         let (keyspace, key) = (keyspace.keyspace.clone(), key.to_vec());
         self.with(move |tx| Ok(tx.get_for_update(&keyspace, key)?.map(Into::into)))
     }
 
     /// Sets a key to a value.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn put(&self, keyspace: &NativeKeyspace, key: Buffer, value: Buffer) -> Promise<()> {
         let (keyspace, key, value) = (keyspace.keyspace.clone(), key.to_vec(), value.to_vec());
         self.with(move |tx| tx.put(&keyspace, key, value))
     }
 
     /// Deletes a key.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn delete(&self, keyspace: &NativeKeyspace, key: Buffer) -> Promise<()> {
         let (keyspace, key) = (keyspace.keyspace.clone(), key.to_vec());
         self.with(move |tx| tx.delete(&keyspace, key))
     }
 
     /// Commits. False if the transaction conflicts with another.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn commit(&self) -> Promise<bool> {
-        let transaction = lock(&self.transaction).take();
+        let transaction = self.transaction.clone();
+        // A call that was not awaited may have the lock: the event loop must not wait for it.
         Job::start(move || {
-            let ended = Error::TransactionEnded { how: "ended" };
-            match transaction.ok_or(ended)?.commit() {
+            let transaction = lock(&transaction).take();
+            match transaction.ok_or(Error::TransactionEnded { how: ENDED })?.commit() {
                 Err(error) if error.is_transient() => Ok(false),
                 committed => committed.map(|()| true),
             }
@@ -215,8 +263,12 @@ impl NativeTransaction {
     }
 
     /// Discards all writes. Does nothing if the transaction has ended.
-    #[napi]
-    pub fn rollback(&self) {
-        drop(lock(&self.transaction).take());
+    #[napi(catch_unwind)]
+    pub fn rollback(&self) -> Promise<()> {
+        let transaction = self.transaction.clone();
+        Job::start(move || {
+            drop(lock(&transaction).take());
+            Ok(())
+        })
     }
 }
