@@ -162,9 +162,9 @@ impl Db {
     /// >>> db.keyspace("users").put(b"ada", b"analyst")
     /// >>> db.keyspaces()
     /// ['default', 'users']
-    fn keyspaces(&self) -> PyResult<Vec<String>> {
-        let db = self.open.db().or_raise()?;
-        Ok(db.keyspaces().into_iter().map(|keyspace| keyspace.name).collect())
+    fn keyspaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let keyspaces = self.open.with(py, |db| Ok(db.keyspaces()))?;
+        Ok(keyspaces.into_iter().map(|keyspace| keyspace.name).collect())
     }
 
     /// Removes a keyspace, named or by its handle, with its data. The keyspace "default" stays.

@@ -5,7 +5,7 @@ use esker::KeyRange;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBool, PyBytes};
 use std::ops::{Bound as End, Deref};
 use std::time::Duration;
 
@@ -45,8 +45,13 @@ fn copy<'a>(object: Borrowed<'_, '_, PyAny>) -> PyResult<Input<'a>> {
     let py = object.py();
     let buffer = PyBuffer::<u8>::get(&object).map_err(|_| {
         let kind = object.get_type();
-        let hint =
-            if kind.name().is_ok_and(|name| name == "str") { ": encode the text" } else { "" };
+        let hint = match kind.name() {
+            Ok(name) if name == "str" => ": encode the text",
+            Ok(name) if name == "memoryview" || name == "array" => {
+                " of other items: cast it to bytes"
+            }
+            _ => "",
+        };
         PyTypeError::new_err(format!(
             "keys and values are bytes or buffers of bytes, not {kind}{hint}"
         ))
@@ -61,10 +66,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(duration) = object.extract::<Duration>() {
+        if let Some(duration) = duration(&object)? {
             return Ok(Seconds(duration));
         }
-        let seconds = object.extract::<f64>().map_err(|_| {
+        let is_bool = object.is_instance_of::<PyBool>();
+        let seconds = object.extract::<f64>().ok().filter(|_| !is_bool).ok_or_else(|| {
             let kind = object.get_type();
             PyTypeError::new_err(format!(
                 "a time is a number of seconds or a timedelta, not {kind}"
@@ -72,6 +78,17 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
         })?;
         let duration = Duration::try_from_secs_f64(seconds);
         Ok(Seconds(duration.map_err(|why| PyValueError::new_err(format!("{seconds} s: {why}")))?))
+    }
+}
+
+/// The time of a `timedelta`, or `None` if it is none.
+fn duration(object: &Borrowed<'_, '_, PyAny>) -> PyResult<Option<Duration>> {
+    match object.extract::<Duration>() {
+        Ok(duration) => Ok(Some(duration)),
+        Err(error) if error.is_instance_of::<PyValueError>(object.py()) => {
+            Err(PyValueError::new_err(format!("a time cannot be negative, as {} is", **object)))
+        }
+        Err(_) => Ok(None),
     }
 }
 
@@ -119,7 +136,8 @@ pub(crate) fn is_empty(range: &KeyRange) -> bool {
     }
 }
 
-/// A setting as text: `True` is `true`, `None` is `none`, and a time is in milliseconds.
+/// A setting as text: `True` is `true`, `None` is `none`, and a time is in the largest unit that is
+/// exact. A number that the setting cannot have is refused with its text.
 pub(crate) fn setting(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.is_none() {
         return Ok("none".to_owned());
@@ -130,12 +148,19 @@ pub(crate) fn setting(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> 
     if let Ok(number) = value.extract::<u64>() {
         return Ok(number.to_string());
     }
+    if let Ok(number) = value.extract::<i64>() {
+        return Ok(number.to_string());
+    }
     if let Ok(text) = value.extract::<String>() {
         return Ok(text);
     }
-    match value.extract::<Duration>() {
-        Ok(time) => Ok(format!("{}ms", time.as_millis())),
-        Err(_) => {
+    if let Ok(number) = value.extract::<f64>() {
+        return Ok(number.to_string());
+    }
+    match duration(&value.as_borrowed())? {
+        Some(time) if time.subsec_micros() % 1000 == 0 => Ok(format!("{}ms", time.as_millis())),
+        Some(time) => Ok(format!("{}us", time.as_micros())),
+        None => {
             let kind = value.get_type();
             Err(invalid(
                 value.py(),

@@ -13,7 +13,7 @@
 //! A call that may wait (for the device, a lock or a flush) releases the global interpreter lock. A get
 //! that memory can answer keeps it: the answer takes less time than to give the lock away.
 //!
-//! The documentation comments are docstrings, whose examples the tests run. `esker/__init__.pyi` has the
+//! The documentation comments are docstrings, whose examples the tests run. `esker/_esker.pyi` has the
 //! types.
 
 mod backup;

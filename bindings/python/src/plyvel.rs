@@ -1,6 +1,5 @@
 //! What `esker.plyvel` calls most often: with the signatures of plyvel.
 
-use crate::errors::OrRaise;
 use crate::handle::Keyspace;
 use crate::input::{Bounds, Input};
 use crate::items::{From, Items, What};
@@ -10,6 +9,7 @@ use esker::KeyRange;
 use esker::stats::TableMeta;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use pyo3::{PyTraverseError, PyVisit};
 
 /// The reads and writes of `esker.plyvel.DB`.
 #[pyclass(frozen, subclass, module = "esker._esker")]
@@ -27,6 +27,10 @@ impl PlyvelDb {
         _named: Option<Bound<'_, PyAny>>,
     ) -> Self {
         PlyvelDb { keyspace }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.keyspace)
     }
 
     #[pyo3(signature = (key, default = None, *, verify_checksums = None, fill_cache = None))]
@@ -71,7 +75,7 @@ impl PlyvelDb {
         reverse: bool,
         with_key: bool,
         with_value: bool,
-        snapshot: Option<PyRef<'_, Snapshot>>,
+        snapshot: Option<Bound<'_, Snapshot>>,
     ) -> PyResult<Items> {
         let what = match (with_key, with_value) {
             (true, true) => What::Items,
@@ -81,35 +85,34 @@ impl PlyvelDb {
         };
         let own = prefix.to_vec();
         let range = Bounds(Some(prefix), start, end).range();
-        let from = match &snapshot {
-            Some(snapshot) => From::Snapshot(snapshot.at()?),
-            None => From::Newest,
-        };
+        let snapshot = snapshot.map(|snapshot| snapshot.get().at()).transpose()?;
+        let from = snapshot.as_deref().map_or(From::Newest, From::Snapshot);
         let items = Items::new(py, (from, self.keyspace.get()), range, (what, reverse))?;
         Ok(items.without_prefix(own))
     }
 
     /// How many tables a level has.
-    fn _tables_on_level(&self, level: usize) -> PyResult<usize> {
-        let tables = self.tables()?;
+    fn _tables_on_level(&self, py: Python<'_>, level: usize) -> PyResult<usize> {
+        let tables = self.tables(py)?;
         Ok(tables.iter().filter(|(on, _)| *on == level).count())
     }
 
     /// The tables as text, one on a line.
-    fn _tables(&self) -> PyResult<String> {
+    fn _tables(&self, py: Python<'_>) -> PyResult<String> {
         let line = |(level, table): &(usize, TableMeta)| {
             let (smallest, largest) = (table.smallest.escape_ascii(), table.largest.escape_ascii());
             format!("level {level}: {} bytes, {smallest} to {largest}\n", table.bytes)
         };
-        Ok(self.tables()?.iter().map(line).collect())
+        Ok(self.tables(py)?.iter().map(line).collect())
     }
 
     /// Estimates the bytes of the tables in each range: tables that are partly in it count half.
     fn _approximate_sizes(
         &self,
+        py: Python<'_>,
         ranges: Vec<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)>,
     ) -> PyResult<Vec<u64>> {
-        let tables = self.tables()?;
+        let tables = self.tables(py)?;
         let size = |(start, end): &(Bound<'_, PyBytes>, Bound<'_, PyBytes>)| {
             let range = KeyRange::from(start.as_bytes()..end.as_bytes());
             let bytes = |(_, table): &(usize, TableMeta)| {
@@ -130,9 +133,9 @@ impl PlyvelDb {
 
 impl PlyvelDb {
     /// The tables with their levels.
-    fn tables(&self) -> PyResult<Vec<(usize, TableMeta)>> {
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<(usize, TableMeta)>> {
         let keyspace = self.keyspace.get();
-        let trees = keyspace.open.db().or_raise()?.levels();
+        let trees = keyspace.open.with(py, |db| Ok(db.levels()))?;
         let own = trees.into_iter().filter(|tree| tree.id == keyspace.keyspace.id());
         let levels = own.flat_map(|tree| tree.levels);
         let tables = levels.flat_map(|level| {

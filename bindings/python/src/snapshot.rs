@@ -9,28 +9,36 @@ use esker::Value;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyType};
+use pyo3::{PyTraverseError, PyVisit};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A consistent view of a database.
 ///
 /// Its reads are of the keyspace that it was taken from, unless they name another. Close it, or leave its
 /// `with` block, when it is no longer needed: compaction keeps what it sees.
-#[pyclass(module = "esker")]
+#[pyclass(frozen, module = "esker")]
 pub(crate) struct Snapshot {
-    /// `None` once it is closed.
-    snapshot: Option<esker::Snapshot>,
+    /// `None` once it is closed. A read that is in progress keeps its own.
+    snapshot: Mutex<Option<Arc<esker::Snapshot>>>,
     keyspace: Py<Keyspace>,
 }
 
 impl Snapshot {
     pub(crate) fn new(keyspace: Bound<'_, Keyspace>) -> PyResult<Self> {
         let snapshot = keyspace.get().open.db().or_raise()?.snapshot();
-        Ok(Snapshot { snapshot: Some(snapshot), keyspace: keyspace.unbind() })
+        let snapshot = Mutex::new(Some(Arc::new(snapshot)));
+        Ok(Snapshot { snapshot, keyspace: keyspace.unbind() })
     }
 
-    pub(crate) fn at(&self) -> PyResult<&esker::Snapshot> {
-        match &self.snapshot {
+    /// Held for the time of a copy or an exchange only.
+    fn held(&self) -> MutexGuard<'_, Option<Arc<esker::Snapshot>>> {
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn at(&self) -> PyResult<Arc<esker::Snapshot>> {
+        match &*self.held() {
             _ if self.keyspace.get().open.is_closed() => Err(closed("the database is closed")),
-            Some(snapshot) => Ok(snapshot),
+            Some(snapshot) => Ok(snapshot.clone()),
             None => Err(closed("the snapshot is closed")),
         }
     }
@@ -54,7 +62,8 @@ impl Snapshot {
         reverse: bool,
         keyspace: Option<Bound<'_, Keyspace>>,
     ) -> PyResult<Items> {
-        let from = (From::Snapshot(self.at()?), Keyspace::chosen(&keyspace, &self.keyspace));
+        let snapshot = self.at()?;
+        let from = (From::Snapshot(&snapshot), Keyspace::chosen(&keyspace, &self.keyspace));
         Items::new(py, from, bounds.range(), (what, reverse))
     }
 }
@@ -146,16 +155,21 @@ impl Snapshot {
     }
 
     /// Lets the snapshot go. Further calls raise `ClosedError`.
-    fn close(&mut self) {
-        self.snapshot = None;
+    fn close(&self) {
+        let held = self.held().take();
+        drop(held);
     }
 
-    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.keyspace)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
     fn __exit__(
-        &mut self,
+        &self,
         _class: Option<Bound<'_, PyType>>,
         _error: Option<Bound<'_, PyAny>>,
         _trace: Option<Bound<'_, PyAny>>,
@@ -164,7 +178,7 @@ impl Snapshot {
     }
 
     fn __repr__(&self) -> String {
-        let closed = if self.snapshot.is_none() { ", closed" } else { "" };
+        let closed = if self.held().is_none() { ", closed" } else { "" };
         format!("<esker.Snapshot of {:?}{closed}>", self.keyspace.get().open.path)
     }
 

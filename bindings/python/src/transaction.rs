@@ -10,6 +10,7 @@ use esker::TransactionOptions;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
+use pyo3::{PyTraverseError, PyVisit};
 use std::sync::Arc;
 
 /// Reads and writes that commit together or not at all.
@@ -260,6 +261,10 @@ impl Transaction {
     fn prepare(&self, py: Python<'_>, id: Input<'_>) -> PyResult<()> {
         let id = &*id;
         self.end(py, "prepared", |transaction| transaction.prepare(id))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.keyspace)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

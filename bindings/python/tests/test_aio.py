@@ -223,6 +223,22 @@ def test_a_cancelled_end_of_a_transaction_releases_its_locks(tmp_path):
     run(tmp_path, body)
 
 
+def test_a_snapshot_is_closed_while_a_cancelled_read_of_it_goes_on(tmp_path):
+    async def body(db):
+        keys = [b"%d" % n for n in range(2000)]
+        for key in keys[:100]:
+            await db.put(key, key)
+        for _ in range(20):
+            async with db.snapshot() as snapshot:
+                read = asyncio.ensure_future(snapshot.get_many(keys))
+                await asyncio.sleep(0)
+                read.cancel()
+            with pytest.raises(esker.ClosedError):
+                await snapshot.get(b"1")
+
+    run(tmp_path, body)
+
+
 def test_bytes_are_those_of_the_call(tmp_path):
     async def body(db):
         key = bytearray(b"a")

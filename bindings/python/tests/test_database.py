@@ -10,6 +10,7 @@ import pytest
 from conftest import SMALL
 
 import esker
+from esker import plyvel
 
 
 def test_data_is_there_after_a_close(tmp_path):
@@ -249,3 +250,49 @@ def test_threads_share_a_database(db):
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_a_reference_cycle_is_collected(tmp_path):
+    class Own(esker.Db):
+        pass
+
+    for hold in (esker.Db.snapshot, esker.Db.transaction, esker._esker.PlyvelDb):
+        db = Own(tmp_path, **SMALL)
+        db.held = hold(db)
+        del db
+        gc.collect()
+        esker.open(tmp_path, **SMALL).close()
+
+
+def test_a_snapshot_is_closed_while_other_threads_read(db):
+    for number in range(1000):
+        db[b"%d" % number] = b"x"
+    keys = [b"%d" % number for number in range(1000)]
+    for _ in range(20):
+        snapshot = db.snapshot()
+        errors = []
+
+        def read():
+            try:
+                while True:
+                    snapshot.get_many(keys)
+            except Exception as error:
+                errors.append(type(error))
+
+        threads = [threading.Thread(target=read) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        snapshot.close()
+        for thread in threads:
+            thread.join()
+        assert errors == [esker.ClosedError] * 2
+
+
+def test_a_destroyed_database_leaves_no_files(tmp_path):
+    path = tmp_path / "data"
+    with esker.open(path, default={"separation_threshold": "1KiB"}, **SMALL) as db:
+        db[b"long"] = bytes(100_000)
+        db.flush()
+    assert list(path.glob("*.values"))
+    plyvel.destroy_db(str(path))
+    assert not path.exists()

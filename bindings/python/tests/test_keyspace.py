@@ -133,3 +133,24 @@ def test_merges_need_an_operator(db):
     words.merge(b"key", b"a")
     words.merge(b"key", b"b")
     assert words[b"key"] == b"ab"
+
+
+def test_messages_name_the_reason(db):
+    day = datetime.timedelta(days=1)
+    for ttl, error, reason in [
+        (-day, ValueError, "negative"),
+        (True, TypeError, "bool"),
+        ("1h", TypeError, "str"),
+    ]:
+        with pytest.raises(error, match=reason):
+            db.put(b"a", b"", ttl=ttl)
+    with pytest.raises(TypeError, match="cast it to bytes"):
+        db.put(memoryview(b"abcdabcd").cast("I"), b"")
+    for number in (-1, 1.5):
+        with pytest.raises(esker.InvalidSettingError, match=str(number)):
+            db.set("background_threads", number)
+
+
+def test_a_part_of_a_millisecond_is_kept(db):
+    db.set("slow_call", datetime.timedelta(microseconds=1500))
+    assert db.settings()["slow_call"] == "1500us"

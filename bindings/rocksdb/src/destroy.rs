@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Whether a name is one of Esker's: a number of 8 digits or more, and what kind of file it is.
 fn is_numbered(name: &str) -> bool {
-    const KINDS: [&str; 4] = [".log", ".manifest", ".tables", ".ingest"];
+    const KINDS: [&str; 5] = [".log", ".manifest", ".tables", ".values", ".ingest"];
     let digits = KINDS.iter().find_map(|kind| name.strip_suffix(kind));
     digits.is_some_and(|it| it.len() >= 8 && it.bytes().all(|digit| digit.is_ascii_digit()))
 }
@@ -119,6 +119,7 @@ mod tests {
         for name in [
             "CURRENT",
             "00000001.tables",
+            "00000002.values",
             "lost-00000001.log",
             "lost-2-00000001.log",
             "LOG",
