@@ -8,8 +8,8 @@
 //!
 //! **Level 0** is compacted, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or somewhat
 //! more if others follow quickly (`l0_delay`). If that would rewrite much of the base for little
-//! new data, as in a keyspace with a small share of the writes, its newest runs of similar size are
-//! compacted with each other first. If an unreadable table is in the way, the compaction goes
+//! new data, as in a keyspace with a small share of the writes, it may have [`LEVEL_0_RUNS_SMALL`]
+//! of them, and those of similar size are compacted with each other first. If an unreadable table is in the way, the compaction goes
 //! around it (`detour`), and blocked runs are compacted with each other.
 //!
 //! **A level over its target** moves the range of tables that rewrites the fewest bytes of the next
@@ -25,7 +25,7 @@ use crate::compaction::debt::{CompactionDebt, PendingMoves};
 use crate::compaction::detour::Detour;
 use crate::compaction::in_progress::InProgressCompactions;
 use crate::compaction::plan::{CompactionInput, CompactionPlan, CompactionReason};
-use crate::options::sizes::{DIRECT_OVERLAP, LEVEL_0_RUNS, SizeTargets};
+use crate::options::sizes::{DIRECT_OVERLAP, LEVEL_0_RUNS, LEVEL_0_RUNS_SMALL, SizeTargets};
 use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub(in crate::compaction) fn pick(
     arrival: Option<FlushCadence>,
 ) -> Option<CompactionPlan> {
     let targets = LevelTargets::of(keyspace, ratio, sizes);
-    let level_0 = Level0::of(keyspace, targets.base);
+    let level_0 = Level0::of(keyspace, targets.base, sizes);
     let mut due: Vec<(f64, usize)> = (0..LAST)
         .filter(|&level| level > 0 || level_0.is_due(arrival))
         .map(|level| (score(keyspace, level, &targets, busy), level))
@@ -111,7 +111,7 @@ pub(in crate::compaction) fn is_due(
         let left = keyspace.levels[level].bytes().saturating_sub(moved[level]);
         left > targets.bytes[level]
     };
-    Level0::of(keyspace, targets.base).is_due(arrival) || (1..LAST).any(is_too_large)
+    Level0::of(keyspace, targets.base, sizes).is_due(arrival) || (1..LAST).any(is_too_large)
 }
 
 /// How far over its target a level is, tables that are on their way out not counted. 1 is due.
@@ -156,15 +156,26 @@ struct Level0<'a> {
     waiting: &'a [Arc<Run>],
     /// Runs that can't.
     stuck: &'a [Arc<Run>],
+    /// Whether those that can go on bring enough for what of the base is rewritten.
+    pays: bool,
 }
 
 impl<'a> Level0<'a> {
-    fn of(keyspace: &'a KeyspaceVersion, base: usize) -> Self {
+    fn of(keyspace: &'a KeyspaceVersion, base: usize, sizes: SizeTargets) -> Self {
         let runs = &keyspace.levels[0].runs[..];
         let detour = level_0_detour(keyspace, base);
         let waiting = Detour::waiting(detour.as_ref(), runs);
         let stuck = Detour::stuck(detour.as_ref(), runs);
-        Level0 { detour, waiting, stuck }
+        // With fewer nothing is due.
+        let asks = runs.len() >= LEVEL_0_RUNS;
+        let asked = detour.as_ref().filter(|_| asks);
+        let pays = asked.is_none_or(|detour| pays(keyspace, base, detour, sizes));
+        Level0 { detour, waiting, stuck, pays }
+    }
+
+    /// With so many runs those that can go on are due.
+    fn trigger(&self) -> usize {
+        if self.pays { LEVEL_0_RUNS } else { LEVEL_0_RUNS_SMALL }
     }
 
     fn moving(&self) -> &[Arc<Run>] {
@@ -172,12 +183,13 @@ impl<'a> Level0<'a> {
     }
 
     fn is_due(&self, arrival: Option<FlushCadence>) -> bool {
-        self.goes_on(arrival) || is_level_0_due(self.stuck, arrival)
+        self.goes_on(arrival) || is_level_0_due(self.stuck, LEVEL_0_RUNS, arrival)
     }
 
     /// Whether the runs that can go on are due, or those that wait for them.
     fn goes_on(&self, arrival: Option<FlushCadence>) -> bool {
-        is_level_0_due(self.moving(), arrival) || is_level_0_due(self.waiting, arrival)
+        is_level_0_due(self.moving(), self.trigger(), arrival)
+            || is_level_0_due(self.waiting, LEVEL_0_RUNS, arrival)
     }
 
     fn pick(
@@ -191,12 +203,17 @@ impl<'a> Level0<'a> {
         let together = |runs| merge_alike(keyspace, 0, runs, CompactionReason::Level0Small, sizes);
         let moving = self.detour.as_ref().filter(|_| self.goes_on(arrival));
         let Some(detour) = moving else { return together(self.stuck) };
-        let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
-        let plan = into_base(keyspace, base, detour, CompactionReason::Level0Runs, busy, sizes)?;
-        let below = plan.input_bytes() - own;
-        let pays = own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP;
-        if pays { Some(plan) } else { together(detour.runs).or(Some(plan)) }
+        let down = || into_base(keyspace, base, detour, CompactionReason::Level0Runs, busy, sizes);
+        if self.pays { down() } else { together(detour.runs).or_else(down) }
     }
+}
+
+/// Whether merging the runs of `detour` into `base` rewrites little of it for what they bring.
+fn pays(keyspace: &KeyspaceVersion, base: usize, detour: &Detour<'_>, sizes: SizeTargets) -> bool {
+    let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
+    let joined = run_of(keyspace, base).and_then(|run| detour.joined(base, run));
+    let below: u64 = joined.iter().flat_map(|it| &it.tables).map(|table| table.meta.bytes).sum();
+    own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP
 }
 
 /// The runs of level 0 that can be merged into `base`.
@@ -332,13 +349,13 @@ pub(in crate::compaction) fn debt(
     moved: &PendingMoves,
 ) -> CompactionDebt {
     let targets = LevelTargets::of(keyspace, ratio, sizes);
-    let level_0 = Level0::of(keyspace, targets.base);
+    let level_0 = Level0::of(keyspace, targets.base, sizes);
     let mut owed = stuck_debt(level_0.stuck, LEVEL_0_RUNS);
     let (moving, waiting) = (level_0.moving(), stuck_debt(level_0.waiting, LEVEL_0_RUNS));
     owed.level_0_runs = owed.level_0_runs.max(moving.len()).max(waiting.level_0_runs);
     let mut arriving = 0;
     let loses = keyspace.has_unreadable();
-    if moving.len() >= LEVEL_0_RUNS || level_0.waiting.len() >= LEVEL_0_RUNS {
+    if moving.len() >= level_0.trigger() || level_0.waiting.len() >= LEVEL_0_RUNS {
         arriving = moving.iter().map(|run| run.bytes()).sum();
         owed.bytes += arriving + keyspace.levels[targets.base].bytes();
     }

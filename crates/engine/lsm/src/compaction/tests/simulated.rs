@@ -25,6 +25,7 @@ struct Simulation {
     shares: HashMap<TableId, (usize, Vec<f64>)>,
     live_bytes: f64,
     next_file: u64,
+    flush_bytes: f64,
     flushed_bytes: f64,
     written_bytes: f64,
 }
@@ -42,6 +43,7 @@ impl Simulation {
             shares: HashMap::new(),
             live_bytes: (segments * SEGMENT_BYTES) as f64,
             next_file: 1,
+            flush_bytes: SEGMENT_BYTES as f64,
             flushed_bytes: 0.0,
             written_bytes: 0.0,
         };
@@ -93,10 +95,10 @@ impl Simulation {
     }
 
     fn flush(&mut self) {
-        let share = 1.0 - (-(SEGMENT_BYTES as f64) / self.live_bytes).exp();
+        let share = 1.0 - (-self.flush_bytes / self.live_bytes).exp();
         let run = self.next_file;
         let tables = self.tables(0, &[share; CELLS], f64::MAX);
-        self.flushed_bytes += SEGMENT_BYTES as f64;
+        self.flushed_bytes += self.flush_bytes;
         self.join_run(0, run, tables);
     }
 
@@ -174,5 +176,23 @@ fn tiered_writes_each_byte_about_once_a_level() {
         let (writes, space) = cost(Shape::Tiered { runs: 4 }, segments);
         assert!(writes < 4.5, "{segments} segments of data: {writes:.2} written a byte");
         assert!(space < 3.2, "{segments} segments of data: {space:.2} of space");
+    }
+}
+
+/// What is written for each byte of so many flushes of a 64th of a segment.
+fn cost_of_small_flushes(segments: u64, flushes: usize) -> f64 {
+    let mut simulation = Simulation::new(Shape::Leveled { ratio: 10 }, segments);
+    simulation.flush_bytes = SEGMENT_BYTES as f64 / 64.0;
+    simulation.run(flushes).0
+}
+
+#[test]
+fn small_flushes_rarely_rewrite_a_large_base() {
+    // With default settings, flushes of 1 MB into 1 GB.
+    let writes = cost_of_small_flushes(16, 500);
+    assert!(writes < 6.0, "{writes:.2} written a byte");
+    for (segments, writes_max) in [(1, 7.0), (4, 7.0), (16, 8.0), (17, 10.0), (160, 13.5)] {
+        let writes = cost_of_small_flushes(segments, 4000);
+        assert!(writes < writes_max, "{segments} segments of data: {writes:.2} written a byte");
     }
 }
