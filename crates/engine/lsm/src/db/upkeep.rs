@@ -61,7 +61,8 @@ impl Db {
     ///
     /// Then it compacts each small leveled keyspace to one run, which makes reads faster: one of up to
     /// eight segments, unless level 0 has less than an eighth of the bytes that this rewrites below.
-    /// Larger keyspaces keep up to three runs in level 0. [`Db::compact`] leaves one run always.
+    /// Larger keyspaces keep up to three runs in level 0, or seven that are small against what is below.
+    /// [`Db::compact`] leaves one run always.
     ///
     /// Work that needs a table that cannot be opened is left; [`Db::background_error`] reports it.
     ///

@@ -9,8 +9,9 @@
 //! **Level 0** is compacted, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or somewhat
 //! more if others follow quickly (`l0_delay`). If that would rewrite much of the base for little
 //! new data, as in a keyspace with a small share of the writes, it may have [`LEVEL_0_RUNS_SMALL`]
-//! of them, and those of similar size are compacted with each other first. If an unreadable table is in the way, the compaction goes
-//! around it (`detour`), and blocked runs are compacted with each other.
+//! of them, and those of similar size are compacted with each other first. If an unreadable table
+//! is in the way, the compaction goes around it (`detour`), and blocked runs are compacted with
+//! each other.
 //!
 //! **A level over its target** moves the range of tables that rewrites the fewest bytes of the next
 //! level per byte moved. Deletes count double, since they free space.
@@ -213,7 +214,9 @@ fn pays(keyspace: &KeyspaceVersion, base: usize, detour: &Detour<'_>, sizes: Siz
     let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
     let joined = run_of(keyspace, base).and_then(|run| detour.joined(base, run));
     let below: u64 = joined.iter().flat_map(|it| &it.tables).map(|table| table.meta.bytes).sum();
-    own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP
+    // A level between is emptied into the last at that level's cost: it should get much at a time.
+    let least = if base < LAST { sizes.base_bytes() / 2 } else { sizes.small_table_bytes() };
+    own >= least && below <= own * DIRECT_OVERLAP
 }
 
 /// The runs of level 0 that can be merged into `base`.
