@@ -74,10 +74,15 @@ impl<'a> Detour<'a> {
 
     /// The tables of `run`, of the level below, that the runs are merged with.
     pub fn joined(&self, level: usize, run: &Run) -> Option<CompactionInput> {
-        let span = KeyBounds::of(self.runs.iter().flat_map(|run| run.tables()))?;
-        let mut input = CompactionInput::overlapping(level, run, &span);
-        input.tables.retain(|table| !self.leaves(&table.meta));
-        Some(input)
+        let tables: Vec<_> = self.joined_tables(run).cloned().collect();
+        Some(CompactionInput { level, run: run.id, tables })
+    }
+
+    /// The tables of `run`, of the level below, that the detour's runs are merged with.
+    pub fn joined_tables<'r>(&self, run: &'r Run) -> impl Iterator<Item = &'r Arc<TableHandle>> {
+        let span = KeyBounds::of(self.runs.iter().flat_map(|run| run.tables()));
+        let tables = span.map_or(&[][..], |span| span.tables_of(run));
+        tables.iter().filter(|table| !self.leaves(&table.meta))
     }
 
     /// Whether a table of the level below stays as it is, because all its keys are retained.

@@ -4,8 +4,9 @@
 /// them; with fewer the level below would be rewritten for less new data each time.
 pub const LEVEL_0_RUNS: usize = 4;
 
-/// The same where merging it down would rewrite much for little new data. Its runs are then merged with
-/// each other, and each byte less often the more of them may be there.
+/// Level 0 is compacted from this many runs on if merging it down would rewrite much for little new data.
+/// Its runs are then merged with each other; the more of them there are, the less often each byte is
+/// written again.
 pub const LEVEL_0_RUNS_SMALL: usize = 2 * LEVEL_0_RUNS;
 
 /// While runs come one after another it may have this many (`l0_delay`): so many alone slow no writer (`write_controller`).

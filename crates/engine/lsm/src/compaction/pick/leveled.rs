@@ -8,8 +8,8 @@
 //!
 //! **Level 0** is compacted, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or somewhat
 //! more if others follow quickly (`l0_delay`). If that would rewrite much of the base for little
-//! new data, as in a keyspace with a small share of the writes, it may have [`LEVEL_0_RUNS_SMALL`]
-//! of them, and those of similar size are compacted with each other first. If an unreadable table
+//! new data, as in a keyspace with a small share of the writes, it is due with
+//! [`LEVEL_0_RUNS_SMALL`] of them, and those of similar size are compacted with each other first. If an unreadable table
 //! is in the way, the compaction goes around it (`detour`), and blocked runs are compacted with
 //! each other.
 //!
@@ -20,7 +20,7 @@
 //! installation restores the run under its ID. Until then every plan for that level writes to the
 //! same ID (`output_run`).
 
-use super::intra_level::{merge_alike, stuck_debt};
+use super::intra_level::{merge_alike, runs_alike, stuck_debt};
 use super::l0_delay::{FlushCadence, is_level_0_due};
 use crate::compaction::debt::{CompactionDebt, PendingMoves};
 use crate::compaction::detour::Detour;
@@ -68,10 +68,12 @@ pub(crate) fn fill(
     sizes: SizeTargets,
     level: usize,
 ) -> Option<f64> {
+    let targets = LevelTargets::of(keyspace, ratio, sizes);
     if level == 0 {
-        return Some(keyspace.levels[0].runs.len() as f64 / LEVEL_0_RUNS as f64);
+        let trigger = Level0::of(keyspace, targets.base, sizes).trigger();
+        return Some(keyspace.levels[0].runs.len() as f64 / trigger as f64);
     }
-    let target = LevelTargets::of(keyspace, ratio, sizes).bytes[level];
+    let target = targets.bytes[level];
     (target < u64::MAX).then(|| keyspace.levels[level].bytes() as f64 / target as f64)
 }
 
@@ -157,7 +159,7 @@ struct Level0<'a> {
     waiting: &'a [Arc<Run>],
     /// Runs that can't.
     stuck: &'a [Arc<Run>],
-    /// Whether those that can go on bring enough for what of the base is rewritten.
+    /// Whether merging those that can go on into the base rewrites little of it for what they bring.
     pays: bool,
 }
 
@@ -167,14 +169,13 @@ impl<'a> Level0<'a> {
         let detour = level_0_detour(keyspace, base);
         let waiting = Detour::waiting(detour.as_ref(), runs);
         let stuck = Detour::stuck(detour.as_ref(), runs);
-        // With fewer nothing is due.
-        let asks = runs.len() >= LEVEL_0_RUNS;
-        let asked = detour.as_ref().filter(|_| asks);
-        let pays = asked.is_none_or(|detour| pays(keyspace, base, detour, sizes));
+        // Nothing is due with fewer runs.
+        let may_be_due = detour.as_ref().filter(|_| runs.len() >= LEVEL_0_RUNS);
+        let pays = may_be_due.is_none_or(|detour| pays(keyspace, base, detour, sizes));
         Level0 { detour, waiting, stuck, pays }
     }
 
-    /// With so many runs those that can go on are due.
+    /// The number of runs from which on those that can go on are due.
     fn trigger(&self) -> usize {
         if self.pays { LEVEL_0_RUNS } else { LEVEL_0_RUNS_SMALL }
     }
@@ -209,14 +210,22 @@ impl<'a> Level0<'a> {
     }
 }
 
-/// Whether merging the runs of `detour` into `base` rewrites little of it for what they bring.
+/// Whether merging the runs of `detour` into `base` rewrites little of it for what they bring: no more than
+/// they have, or, if they are not small, up to [`DIRECT_OVERLAP`] times that.
 fn pays(keyspace: &KeyspaceVersion, base: usize, detour: &Detour<'_>, sizes: SizeTargets) -> bool {
-    let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
-    let joined = run_of(keyspace, base).and_then(|run| detour.joined(base, run));
-    let below: u64 = joined.iter().flat_map(|it| &it.tables).map(|table| table.meta.bytes).sum();
-    // A level between is emptied into the last at that level's cost: it should get much at a time.
+    // What is above the last level is merged once more, so it pays only to bring more to it.
     let least = if base < LAST { sizes.base_bytes() / 2 } else { sizes.small_table_bytes() };
-    own >= least && below <= own * DIRECT_OVERLAP
+    let tables = || detour.runs.iter().flat_map(|run| run.tables());
+    // Whole segments are large however well they compress.
+    let is_small = tables().map(|table| table.meta.raw_bytes).sum::<u64>() < least;
+    let own: u64 = tables().map(|table| table.meta.bytes).sum();
+    let most = if is_small { own } else { own * DIRECT_OVERLAP };
+    let mut below = 0;
+    let joined = run_of(keyspace, base).into_iter().flat_map(|run| detour.joined_tables(run));
+    joined.map(|table| table.meta.bytes).all(|bytes| {
+        below += bytes;
+        below <= most
+    })
 }
 
 /// The runs of level 0 that can be merged into `base`.
@@ -354,13 +363,27 @@ pub(in crate::compaction) fn debt(
     let targets = LevelTargets::of(keyspace, ratio, sizes);
     let level_0 = Level0::of(keyspace, targets.base, sizes);
     let mut owed = stuck_debt(level_0.stuck, LEVEL_0_RUNS);
-    let (moving, waiting) = (level_0.moving(), stuck_debt(level_0.waiting, LEVEL_0_RUNS));
-    owed.level_0_runs = owed.level_0_runs.max(moving.len()).max(waiting.level_0_runs);
+    let moving = level_0.moving();
+    let waiting = stuck_debt(level_0.waiting, LEVEL_0_RUNS);
+    let triggers = [
+        (moving.len(), level_0.trigger()),
+        (waiting.level_0_runs, waiting.level_0_trigger),
+        (owed.level_0_runs, owed.level_0_trigger),
+    ];
+    // Those that are furthest over their trigger slow writers.
+    let over = |&(runs, trigger): &(usize, usize)| (runs as i64 - trigger as i64, runs);
+    let furthest = triggers.into_iter().max_by_key(over);
+    (owed.level_0_runs, owed.level_0_trigger) = furthest.expect("three are compared");
     let mut arriving = 0;
     let loses = keyspace.has_unreadable();
     if moving.len() >= level_0.trigger() || level_0.waiting.len() >= LEVEL_0_RUNS {
-        arriving = moving.iter().map(|run| run.bytes()).sum();
-        owed.bytes += arriving + keyspace.levels[targets.base].bytes();
+        match runs_alike(moving).filter(|_| !level_0.pays) {
+            Some(alike) => owed.bytes += alike.iter().map(|run| run.bytes()).sum::<u64>(),
+            None => {
+                arriving = moving.iter().map(|run| run.bytes()).sum();
+                owed.bytes += arriving + keyspace.levels[targets.base].bytes();
+            }
+        }
     }
     for (level, &moved) in moved.iter().enumerate().take(LAST).skip(targets.base) {
         let held = (keyspace.levels[level].bytes() + arriving).saturating_sub(moved);
