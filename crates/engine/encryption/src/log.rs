@@ -40,6 +40,15 @@ impl EncryptedLog {
         EncryptedLog { below, path, header, state: Mutex::new(state) }
     }
 
+    /// Returns the highest offset in the file below that the bytes before `through` can use.
+    fn below_of(&self, through: u64) -> u64 {
+        let position = {
+            let state = self.state.lock();
+            state.position + sealed(through.saturating_sub(state.written))
+        };
+        position.min(bytes_below(self.header.log_bytes))
+    }
+
     fn refused(&self, action: &'static str, kind: ErrorKind) -> Error {
         Error::io(action, &self.path, io::Error::from(kind))
     }
@@ -47,11 +56,11 @@ impl EncryptedLog {
 
 impl LogFile for EncryptedLog {
     fn prepare(&self, through: u64, pace: Pace) -> Result<()> {
-        let position = {
-            let state = self.state.lock();
-            state.position + sealed(through.saturating_sub(state.written))
-        };
-        self.below.prepare(position.min(bytes_below(self.header.log_bytes)), pace)
+        self.below.prepare(self.below_of(through), pace)
+    }
+
+    fn give_back(&self, from: u64) -> bool {
+        self.below.give_back(self.below_of(from))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {

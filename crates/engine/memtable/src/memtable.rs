@@ -95,6 +95,7 @@ pub struct MemTable {
     segment: Segment,
     /// Whether its memory is touched as it fills.
     grows: bool,
+    lowered: growth::Lowered,
     index: HashIndex,
     order: SortedIndex,
     tombstones: Tombstones,
@@ -168,7 +169,8 @@ impl MemTable {
     fn around(segment: Segment, index: HashIndex) -> MemTable {
         let (order, tombstones, weighed) =
             (SortedIndex::new(), Tombstones::default(), OnceLock::new());
-        MemTable { segment, grows: false, index, order, tombstones, weighed }
+        let (grows, lowered) = (false, Default::default());
+        MemTable { segment, grows, lowered, index, order, tombstones, weighed }
     }
 
     /// Opens the MemTable for writing, once. The first entry will have the seqno `base_seqno`, at

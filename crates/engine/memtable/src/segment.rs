@@ -58,7 +58,7 @@ struct Reserved {
     offset: AtomicU32,
     sealed: AtomicBool,
     /// Up to where frames may be reserved, and how many entries: of a segment that grows, less than it
-    /// holds. Only ever raised, with release ordering, after what is below is there.
+    /// holds. Raised with release ordering after what is below is there, and lowered under the lock only.
     limit: Limit,
     /// If the batch of the last frame goes on in another, the first seqno of that batch, or of that frame if nothing
     /// more is known; otherwise 0, which no entry has.

@@ -100,8 +100,9 @@ pub trait Storage: Send + Sync + 'static {
     }
 
     /// Gives a log file of `bytes` bytes that is no longer needed a new name, so that its blocks are
-    /// written again. Its content stays. Fails if the new name is taken. `Ok(None)` if this storage cannot, or the size differs: then
-    /// create a new one and remove the old.
+    /// written again. Its content stays. All of it must be allocated: a file that was prepared in part, or
+    /// gave space back, must not be used again. Fails if the new name is taken. Returns `Ok(None)` if this
+    /// storage cannot, or the size differs: then create a new one and remove the old.
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>>;
 
     /// Opens a log file that exists, to go on with it or to sync what a dead process wrote to it.
@@ -253,6 +254,13 @@ pub trait LogFile: Send + Sync {
     /// write to what was prepared before.
     fn prepare(&self, _through: u64, _pace: Pace) -> Result<()> {
         Ok(())
+    }
+    /// Frees the space of the bytes from `from` on, where nothing was written in this use of the log, as far
+    /// as it is prepared. They then read as zeros or as before, and must be prepared again before they are
+    /// written to. Returns false if the storage never does that, and then they stay prepared. It counts as
+    /// preparing: only one thread does either at a time.
+    fn give_back(&self, _from: u64) -> bool {
+        false
     }
     /// Writes `bytes` at `offset`. Outside the file's size, or of what is prepared, it fails and writes
     /// nothing. One call at a time.

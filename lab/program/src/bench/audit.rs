@@ -36,8 +36,7 @@ impl<'s> Bound<'s> {
             | Task::YcsbRun(_)
             | Task::Updates(_)
             | Task::Shelf(_)
-            | Task::Probe(_)
-            | Task::Large(_) => {
+            | Task::Probe(_) => {
                 unreachable!("it was asked whether it runs transactions")
             }
         })

@@ -85,7 +85,6 @@ impl CampaignOptions {
             pool: self.pool.clone(),
             log_dir: self.log_dir.clone(),
             fabric: Default::default(),
-            large_store: Default::default(),
         }
     }
 

@@ -75,6 +75,25 @@ fn the_shortest_frames_fill_a_log() {
     assert!(read(&storage, "log")[..40] == [1; 40]);
 }
 
+/// Below where it gave space back, the shortest frames still fit.
+#[test]
+fn a_log_that_gives_space_back_keeps_enough_for_what_comes_before() {
+    let disk = FaultStorage::new(Rng::new(1));
+    let storage = over(disk.clone());
+    storage.create_log("old", BYTES).unwrap();
+    let log = storage.recycle_log("old", "log", BYTES).unwrap().expect("it has the length");
+    let write = |from: u64, to: u64| {
+        (from..to).for_each(|number| log.write_at(number * 40, &[7; 40]).unwrap());
+    };
+    write(0, 100);
+    let before = disk.used_bytes();
+    assert!(log.give_back(8_000));
+    assert!(disk.used_bytes() < before / 2);
+    write(100, 200);
+    assert!(log.write_at(8_000, &[7; 20_000]).is_err(), "it is not prepared");
+    assert!(read(&storage, "log")[..8_000] == [7; 8_000]);
+}
+
 #[test]
 fn a_write_that_failed_ends_the_use_of_a_log() {
     let disk = FaultStorage::new(Rng::new(1));

@@ -2,6 +2,7 @@
 
 use super::aging;
 use super::deferral;
+use super::log_space::give_back;
 use super::picker::next_due_plan;
 use super::segments::{grow, is_well_filled, prepare};
 use crate::compaction::debt::PendingMoves;
@@ -42,6 +43,10 @@ pub(super) fn run(inner: &Engine, lane: JobClass, job: Job) -> Result<()> {
     let outcome = match &job {
         Job::Prepare => prepare(inner),
         Job::Grow(segment, room, pace) => grow(inner, segment, *room, *pace),
+        Job::GiveBack => {
+            give_back(inner);
+            Ok(())
+        }
         Job::Sort(memtable) => sort(inner, memtable),
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Seal(memtable) => {

@@ -2,6 +2,7 @@
 //! compacted. Callers of the methods of `db/upkeep` ask for that.
 
 use super::executor::{install_deferred, run_plan, update_debt};
+use super::log_space::{has_surplus, log_used};
 use super::picker::next_plan;
 use super::picker_context;
 use super::segments::{can_prepare, wants_segments};
@@ -11,7 +12,7 @@ use crate::engine::Engine;
 use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::ForceInstallGuard;
-use crate::scheduler::state::SchedulerState;
+use crate::scheduler::state::{LogUsed, SchedulerState};
 use crate::version::readers::super_version::SuperVersion;
 use crate::version::table_file_name;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
@@ -49,6 +50,7 @@ impl Engine {
 
     /// Waits until background work has nothing left to do, and compacts small keyspaces to one run.
     pub(crate) fn settle(&self) -> Result<()> {
+        let used = log_used(&self.tree.view.pin());
         self.wait_until(|jobs, view| {
             let busy = jobs.lane(JobClass::Flush).running > 0;
             let waiting = view.memtables.iter().any(|memtable| memtable.is_sealed());
@@ -66,7 +68,29 @@ impl Engine {
         let _hurry = ForceInstallGuard::begin(&self.schedule);
         self.wait_for_compactions()?;
         self.compact_small_keyspaces()?;
-        self.wait_for_compactions()
+        self.wait_for_compactions()?;
+        self.give_log_space_back(used);
+        Ok(())
+    }
+
+    /// Waits until the prepare lane has given back the log space that an idle database does not need. Does
+    /// nothing if anything was written since the log used `used`.
+    fn give_log_space_back(&self, used: LogUsed) {
+        let before = {
+            let space = &mut self.schedule.jobs.lock().log_space;
+            space.waiters += 1;
+            space.used_for_waiters = used;
+            space.rounds
+        };
+        let _ = self.wait_until(|jobs, view| {
+            let is_running = jobs.lane(JobClass::Prepare).running > 0;
+            let space = &jobs.log_space;
+            let is_idle = log_used(view) == used && space.used_for_waiters == used;
+            let is_done = space.rounds > before || !is_idle || !has_surplus(self, jobs, view);
+            let waits = is_running || !is_done;
+            if waits { WaitFor::For(JobClass::Prepare) } else { WaitFor::Over }
+        });
+        self.schedule.jobs.lock().log_space.waiters -= 1;
     }
 
     fn wait_for_compactions(&self) -> Result<()> {

@@ -16,15 +16,17 @@
 //! disk stops writers with a reason, and freeing space resumes them.
 //!
 //! `steps` picks a job and runs it: `picker` asks `turns` for a due plan, `spare_plans` for one
-//! against deletes, `segments` for a log segment and `deferral` for a pending install; `executor`
-//! runs it. `change` applies changes of settings. `picker_context` collects what pickers know besides the version. Other threads wait in
-//! `wait` and `idle`.
+//! against deletes, `segments` for a log segment, `deferral` for a pending install, and `log_space`
+//! for log space to give back; `executor` runs it. `change` applies changes of settings.
+//! `picker_context` collects what pickers know besides the version. Other threads wait in `wait` and
+//! `idle`.
 
 mod aging;
 pub(crate) mod change;
 mod deferral;
 pub(crate) mod executor;
 mod idle;
+mod log_space;
 pub(crate) mod picker;
 pub(crate) mod picker_context;
 mod segments;

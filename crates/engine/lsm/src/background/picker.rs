@@ -2,6 +2,7 @@
 
 use super::aging;
 use super::deferral;
+use super::log_space::next_give_back;
 use super::picker_context;
 use super::segments::{next_growth, next_segment};
 use super::spare_plans;
@@ -65,7 +66,9 @@ pub(super) fn next_job(
         return None;
     }
     let job = match lane {
-        JobClass::Prepare => next_growth(inner, jobs).or_else(|| next_segment(inner, jobs)),
+        JobClass::Prepare => next_growth(inner, jobs)
+            .or_else(|| next_segment(inner, jobs))
+            .or_else(|| next_give_back(inner, jobs, now)),
         JobClass::Flush => aging::next(inner, jobs, now)
             .or_else(|| next_flush(inner, jobs))
             .or_else(|| next_seal(inner, jobs)),

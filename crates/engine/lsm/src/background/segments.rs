@@ -12,7 +12,8 @@ use esker_storage::Pace;
 use std::sync::Arc;
 
 /// The active segment doubles once half of it is used, by [`STEP_BYTES_MAX`] at most, and grows to what
-/// writers wait for.
+/// writers wait for. One that gave space back begins with small steps again: what counts is what was used
+/// and added since.
 pub(super) fn next_growth(inner: &Engine, jobs: &mut SchedulerState) -> Option<Job> {
     let segment = jobs.growing.take_if(|segment| segment.memtable.is_sealed());
     drop(segment);
@@ -26,15 +27,17 @@ pub(super) fn next_growth(inner: &Engine, jobs: &mut SchedulerState) -> Option<J
         // What would be left is no step worth taking.
         if whole.saturating_sub(next) < next - room { whole } else { next }
     };
-    let wanted_bytes = wanted.bytes.next_multiple_of(PAGE_BYTES);
+    let from = memtable.lowered_at();
+    let wanted_bytes = wanted.bytes.next_multiple_of(PAGE_BYTES).saturating_sub(from);
+    let (used_since, added) = (used.bytes - from, room.bytes - from);
     let next = Room {
-        bytes: grow(used.bytes, room.bytes, wanted_bytes, whole.bytes, STEP_BYTES_MAX),
+        bytes: from + grow(used_since, added, wanted_bytes, whole.bytes - from, STEP_BYTES_MAX),
         entries: grow(used.entries, room.entries, wanted.entries, whole.entries, u32::MAX),
     };
     if next == room {
         return None;
     }
-    let is_late = !room.holds(wanted) || used.bytes > room.bytes / 4 * 3;
+    let is_late = !room.holds(wanted) || used_since > added / 4 * 3;
     let pace = match inner.commit.syncs_each_write() {
         _ if is_late => Pace::Hurried,
         true => Pace::AheadOfSyncs,

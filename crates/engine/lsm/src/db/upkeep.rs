@@ -64,6 +64,9 @@ impl Db {
     /// Larger keyspaces keep up to three runs in level 0, or seven that are small against what is below.
     /// [`Db::compact`] leaves one run always.
     ///
+    /// Unless others write meanwhile, the space of log files that an idle database does not need is freed,
+    /// as ten seconds without a write do. The next writes allocate it again.
+    ///
     /// Work that needs a table that cannot be opened is left; [`Db::background_error`] reports it.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use esker_storage::{LogFile, Storage};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Frames in log files start at multiples of this.
 pub(crate) const LOG_ALIGNMENT: u32 = 8;
@@ -41,12 +42,15 @@ pub(crate) struct WalFiles {
     retired: Mutex<Vec<u32>>,
     /// Those of the files in use that are allocated as a whole: only they are kept for reuse.
     whole: Mutex<BTreeSet<u32>>,
+    /// The storage gives no part of a file back.
+    keeps_space: AtomicBool,
 }
 
 impl WalFiles {
     pub(crate) fn new(storage: Arc<dyn Storage>, segment_bytes: usize) -> Self {
         let (retired, whole) = (Mutex::default(), Mutex::default());
-        WalFiles { storage, segment_bytes: segment_bytes as u64, retired, whole }
+        let (segment_bytes, keeps_space) = (segment_bytes as u64, AtomicBool::new(false));
+        WalFiles { storage, segment_bytes, retired, whole, keeps_space }
     }
 
     /// The size of a segment, and so of a log file.
@@ -108,7 +112,7 @@ impl WalFiles {
         }
     }
 
-    /// Says that the file of `epoch` is allocated as a whole.
+    /// Records that the file of `epoch` is allocated as a whole.
     pub(crate) fn note_whole(&self, epoch: u32) {
         self.whole.lock().insert(epoch);
     }
@@ -116,6 +120,30 @@ impl WalFiles {
     /// Whether the file of `epoch`, which is in use, is allocated as a whole.
     pub(crate) fn is_whole(&self, epoch: u32) -> bool {
         self.whole.lock().contains(&epoch)
+    }
+
+    /// Records that the file of `epoch`, which is in use, is about to give space back: it is never used
+    /// again.
+    pub(crate) fn forget_whole(&self, epoch: u32) {
+        self.whole.lock().remove(&epoch);
+    }
+
+    /// Frees the space of `file` from `from` on. Its epoch is not [whole](WalFiles::forget_whole): another
+    /// epoch must not have the file meanwhile. Returns false if the storage never does that.
+    pub(crate) fn give_back(&self, file: &dyn LogFile, from: u32) -> bool {
+        let gave = file.give_back(from.into());
+        self.keeps_space.fetch_or(!gave, Ordering::Relaxed);
+        gave
+    }
+
+    /// Whether files give space back, as far as is known.
+    pub(crate) fn gives_back(&self) -> bool {
+        !self.keeps_space.load(Ordering::Relaxed)
+    }
+
+    /// Whether files are kept for reuse.
+    pub(crate) fn has_retired(&self) -> bool {
+        !self.retired.lock().is_empty()
     }
 
     fn create_new(&self, name: &str, prepared: u64) -> Result<Arc<dyn LogFile>> {
@@ -130,13 +158,15 @@ impl WalFiles {
     /// Takes back the file of `epoch`, which the manifest does not list any more.
     pub(crate) fn retire(&self, epoch: u32) {
         let is_whole = self.whole.lock().remove(&epoch);
-        let mut retired = self.retired.lock();
-        if is_whole && retired.len() < RETIRED_MAX && self.storage.recycles_logs() {
-            retired.push(epoch);
-        } else {
-            // If it can't be removed now, the next open does it.
-            let _ = self.storage.remove(&log_file_name(epoch));
+        {
+            let mut retired = self.retired.lock();
+            if is_whole && retired.len() < RETIRED_MAX && self.storage.recycles_logs() {
+                retired.push(epoch);
+                return;
+            }
         }
+        // If it can't be removed now, the next open does it.
+        let _ = self.storage.remove(&log_file_name(epoch));
     }
 
     /// Removes the file of `epoch`, which the manifest does not list any more.
@@ -148,7 +178,9 @@ impl WalFiles {
 
     /// Removes the files kept for reuse.
     pub(crate) fn remove_retired(&self) {
-        for epoch in self.retired.lock().drain(..) {
+        // To remove a large file takes long, and the scheduler asks for the list.
+        let retired = std::mem::take(&mut *self.retired.lock());
+        for epoch in retired {
             let _ = self.storage.remove(&log_file_name(epoch));
         }
     }

@@ -25,6 +25,8 @@ pub(crate) enum Job {
     Prepare,
     /// Has there be so much of the active segment.
     Grow(LogSegment, Room, Pace),
+    /// Gives back the log space that an idle database does not need.
+    GiveBack,
     Sort(Arc<MemTable>),
     Flush(Arc<MemTable>),
     /// Ends the active MemTable, if this one still is, so that it is flushed.
@@ -69,6 +71,7 @@ pub(crate) struct SchedulerState {
     pub(crate) prepared: VecDeque<LogSegment>,
     /// The active segment, as long as it can grow.
     pub(crate) growing: Option<LogSegment>,
+    pub(crate) log_space: LogSpace,
     /// What writers wait for: how much of the segment of which epoch.
     pub(crate) expected_entries: Option<(u32, Room)>,
     /// Segments whose listing failed: the manifest may list them until it is mended.
@@ -106,6 +109,24 @@ pub(crate) struct SchedulerState {
     /// A background thread has panicked: what it was doing will never be done.
     pub(crate) panicked: bool,
 }
+
+/// What shows whether the database is idle, so that log space may be given back.
+#[derive(Default)]
+pub(crate) struct LogSpace {
+    /// How much of the log was used when it was last seen to change.
+    pub(crate) used: LogUsed,
+    /// When it was last seen to change.
+    pub(crate) since: Duration,
+    /// Callers that wait until the database is idle.
+    pub(crate) waiters: usize,
+    /// How much of the log was used when the last of them came: if that changes, others write.
+    pub(crate) used_for_waiters: LogUsed,
+    /// How often space was given back.
+    pub(crate) rounds: u64,
+}
+
+/// The epoch of the active segment, and the bytes used of it. `None` without one.
+pub(crate) type LogUsed = Option<(u32, u32)>;
 
 /// A flush that has ended.
 #[derive(Clone, Copy)]

@@ -17,6 +17,7 @@
 //! one by one. A writer that has waited for one such batch goes before the next.
 
 use super::{ActiveSegment, CommitPipeline, Durability, MemTableSwitch, RANGE_DELETES_MAX};
+use crate::log::segment_provider::LogSegment;
 use esker_api::WriteBatch;
 use esker_base::{Entry, Error, Kind, Result, Seqno};
 use esker_memtable::{MemTable, Reservation, Room};
@@ -146,7 +147,7 @@ impl CommitPipeline {
 impl ActiveSegment {
     /// What the active segment has to grow to, to hold all `parts`. `None` if it never holds them.
     fn room_for_all(&self, parts: &[Part]) -> Option<(Arc<MemTable>, Room)> {
-        let (memtable, _) = self.active.as_ref()?;
+        let (LogSegment { memtable, .. }, _) = self.active.as_ref()?;
         let (used, whole) = (memtable.used(), memtable.whole_room());
         let bytes = parts.iter().map(|part| part.entries.len() + HEADER_BYTES_MAX).sum::<usize>();
         let entries = parts.iter().map(|part| part.count as usize).sum::<usize>();
@@ -161,7 +162,7 @@ impl ActiveSegment {
 
     /// A place for `part` in the active segment, or `None` if another is to follow it.
     fn reserve_part(&mut self, part: &Part, continues: Option<Seqno>) -> Option<ReservedPart> {
-        let (memtable, tail) = self.active.as_mut()?;
+        let (LogSegment { memtable, .. }, tail) = self.active.as_mut()?;
         let range_deletes = self.range_deletes + part.range_deletes;
         if range_deletes > RANGE_DELETES_MAX {
             return None;

@@ -81,7 +81,7 @@ pub(crate) struct CommitPipeline {
 
 /// What the short lock protects.
 pub(crate) struct ActiveSegment {
-    active: Option<(Arc<MemTable>, SegmentWriter)>,
+    active: Option<(LogSegment, SegmentWriter)>,
     /// The first seqno of the active segment.
     active_from: Seqno,
     /// How many range deletes are in it, those of writers on their way included.
@@ -155,14 +155,14 @@ impl ActiveSegmentGuard<'_> {
         // The appender must find the next segment once it sees this one sealed.
         let base_seqno = self.state.next_seqno;
         let tail = memtable.activate(base_seqno);
-        self.commit.group.push(segment);
+        self.commit.group.push(segment.clone());
         // Also if nothing is in it: one that could not grow, for example. The appender stops at a segment that is
         // neither full nor sealed.
         if let Some((before, tail)) = self.state.active.take() {
-            before.seal(tail);
+            before.memtable.seal(tail);
         }
         self.state.wakes_at = wakes_at(&memtable);
-        self.state.active = Some((memtable, tail));
+        self.state.active = Some((segment, tail));
         self.state.active_from = base_seqno;
         self.state.range_deletes = 0;
     }
@@ -170,15 +170,15 @@ impl ActiveSegmentGuard<'_> {
     /// Seals the active segment, if anything is in it: the next write starts another.
     pub(crate) fn seal(&mut self) {
         if self.state.next_seqno > self.state.active_from
-            && let Some((memtable, tail)) = self.state.active.take()
+            && let Some((segment, tail)) = self.state.active.take()
         {
-            memtable.seal(tail);
+            segment.memtable.seal(tail);
         }
     }
 
     /// Seals `memtable` if it is the active segment and anything is in it. Returns whether it is sealed.
     pub(crate) fn seal_segment(&mut self, memtable: &MemTable) -> bool {
-        let active = self.state.active.as_ref().map(|(active, _)| active.epoch());
+        let active = self.active().map(|active| active.memtable.epoch());
         if active == Some(memtable.epoch()) {
             self.seal();
         }
@@ -188,9 +188,25 @@ impl ActiveSegmentGuard<'_> {
     /// Refuses all further writes, and seals the active segment even if nothing is in it.
     pub(crate) fn close(&mut self) {
         self.state.closed = true;
-        if let Some((memtable, tail)) = self.state.active.take() {
-            memtable.seal(tail);
+        if let Some((segment, tail)) = self.state.active.take() {
+            segment.memtable.seal(tail);
         }
+    }
+
+    /// The active segment.
+    pub(crate) fn active(&self) -> Option<&LogSegment> {
+        self.state.active.as_ref().map(|(segment, _)| segment)
+    }
+
+    /// Lowers the limit of the active segment to `bytes`: see [`MemTable::lower`]. Not while it grows.
+    pub(crate) fn lower(&mut self, bytes: u32) -> bool {
+        let Some((LogSegment { memtable, .. }, tail)) = &self.state.active else { return false };
+        let is_lowered = memtable.lower(tail, bytes);
+        if is_lowered {
+            let wakes_at = wakes_at(memtable);
+            self.state.wakes_at = wakes_at;
+        }
+        is_lowered
     }
 
     /// The last seqno given out.
@@ -401,7 +417,7 @@ impl CommitPipeline {
     /// Has writers wake the background again, once more of the active segment is used.
     pub(crate) fn look_ahead_again(&self) {
         let mut tail = self.lock_active();
-        if let Some((memtable, _)) = &tail.state.active {
+        if let Some(LogSegment { memtable, .. }) = tail.active() {
             tail.state.wakes_at = wakes_at(memtable);
         }
     }
@@ -476,7 +492,9 @@ impl CommitPipeline {
 impl ActiveSegment {
     /// A place for `batch` in the active segment.
     fn reserve(&mut self, batch: &WriteBatch) -> Place {
-        let Some((memtable, tail)) = self.active.as_mut() else { return Place::Full };
+        let Some((LogSegment { memtable, .. }, tail)) = self.active.as_mut() else {
+            return Place::Full;
+        };
         let range_deletes = self.range_deletes + batch.range_deletes();
         if range_deletes > RANGE_DELETES_MAX {
             return Place::Full;
@@ -517,8 +535,9 @@ impl ActiveSegment {
 /// time, and early in a whole one, so that the next is prepared.
 fn wakes_at(memtable: &MemTable) -> Room {
     let (used, room) = (memtable.used(), memtable.room());
-    let part = if memtable.is_whole() { 4 } else { 2 };
-    let wakes_at = Room { bytes: room.bytes / part, entries: room.entries / part };
+    let (part, from) = if memtable.is_whole() { (4, 0) } else { (2, memtable.lowered_at()) };
+    let bytes = from + room.bytes.saturating_sub(from) / part;
+    let wakes_at = Room { bytes, entries: room.entries / part };
     // What was reached already was looked at.
     let next = |used, at| if used < at { at } else { u32::MAX };
     Room { bytes: next(used.bytes, wakes_at.bytes), entries: next(used.entries, wakes_at.entries) }

@@ -24,6 +24,7 @@ mod filters_model;
 mod foreign_handles;
 mod indexed_batches;
 mod large_batches;
+mod log_space;
 mod merges;
 mod operation_cost;
 mod parts;

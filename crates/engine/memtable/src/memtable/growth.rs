@@ -3,6 +3,7 @@
 use super::{MIN_BYTES_AN_ENTRY, MemTable, entry_cap};
 use crate::frame::SegmentHeader;
 use crate::hash_index::HashIndex;
+use crate::loom_shim::{AtomicU32, Ordering};
 use crate::segment::{EntryLinks, FrameMode, Memory, Room, Segment, SegmentWriter};
 
 /// Of a MemTable that grows, this share of its segment is there at first,
@@ -11,6 +12,15 @@ const FIRST_SHARE: usize = 16;
 /// within these bounds. The upper one is what 1,000 entries of 100 bytes half fill.
 const FIRST_BYTES_MIN: usize = 4 << 10;
 const FIRST_BYTES_MAX: usize = 256 << 10;
+
+/// What is left of limits that were lowered: see [`MemTable::lower`].
+#[derive(Default)]
+pub(super) struct Lowered {
+    /// The highest limit before: memory up to here is allocated.
+    backed_bytes: AtomicU32,
+    /// What was used when the limit was last lowered.
+    at: AtomicU32,
+}
 
 impl MemTable {
     /// An empty MemTable like [`MemTable::with_room_for`], of which little is there at first: see
@@ -77,11 +87,34 @@ impl MemTable {
     /// Has frames reserved in the first `bytes` bytes only until [`MemTable::grow`] says that there is more:
     /// of its log file, for all its memory is there. Before it is activated.
     pub fn begin_with(&self, bytes: u32) {
+        self.lowered.backed_bytes.fetch_max(self.room().bytes, Ordering::Relaxed);
         self.segment.begin_with(Room { bytes, ..self.whole_room() });
+    }
+
+    /// Lowers the limit of frames to `bytes`, until [`MemTable::grow`] raises it: for a log file that gives
+    /// back what is beyond. The memory stays. Returns false if that is not below the limit, or frames are
+    /// beyond. Runs under the committer's lock, and not while the MemTable grows.
+    pub fn lower(&self, tail: &SegmentWriter, bytes: u32) -> bool {
+        self.lowered.backed_bytes.fetch_max(self.room().bytes, Ordering::Relaxed);
+        let is_lowered = self.segment.lower(tail, bytes);
+        if is_lowered {
+            self.lowered.at.store(self.used().bytes, Ordering::Relaxed);
+        }
+        is_lowered
+    }
+
+    /// What was used when the limit was last lowered, and 0 before. Growth begins there again, in small
+    /// steps.
+    pub fn lowered_at(&self) -> u32 {
+        self.lowered.at.load(Ordering::Relaxed)
     }
 
     /// Of how much of it there is memory.
     pub(super) fn held(&self) -> Room {
-        if self.grows { self.room() } else { self.whole_room() }
+        if !self.grows {
+            return self.whole_room();
+        }
+        let (room, backed) = (self.room(), self.lowered.backed_bytes.load(Ordering::Relaxed));
+        Room { bytes: room.bytes.max(backed), ..room }
     }
 }

@@ -1,7 +1,8 @@
 //! Growth of a segment, up to a limit below its size.
 //!
 //! The limit is raised after what is below it is there: memory, nodes, the index's part, and the step of
-//! the log file. Frames are reserved below it only.
+//! the log file. Frames are reserved below it only. It is lowered under the committer's lock, before space
+//! of the log file that no frame has is given back.
 
 use super::room::{Limit, Room};
 use super::{Memory, Segment, SegmentWriter};
@@ -41,6 +42,19 @@ impl Segment {
             heap.touch(from.bytes as usize..to.bytes as usize);
         }
         self.nodes.touch(from.entries as usize..to.entries as usize);
+    }
+
+    /// Has frames reserved in the first `bytes` bytes only. False, and nothing changes, if there are frames
+    /// beyond, or if that is no less than before. Runs under the committer's lock, and not concurrently with
+    /// [`Segment::raise`].
+    pub fn lower(&self, tail: &SegmentWriter, bytes: u32) -> bool {
+        assert_eq!(tail.identity, self.identity, "the tail is another segment's");
+        let limit = &self.reserved.limit.offset;
+        let is_less = tail.offset <= bytes && bytes < limit.load(Ordering::Acquire);
+        if is_less {
+            limit.store(bytes, Ordering::Release);
+        }
+        is_less
     }
 
     /// Has there be more space, which is ready to be used.

@@ -96,3 +96,33 @@ fn memory_that_is_there_as_a_whole_counts_whole_while_its_log_is_prepared() {
     memtable.grow(memtable.whole_room());
     assert!(memtable.is_whole() && write(&memtable, &mut tail, &batch).is_some());
 }
+
+#[test]
+fn a_memtable_that_is_lowered_takes_frames_below_and_keeps_its_memory() {
+    let whole = MemTable::with_room_for(
+        100_000,
+        HeapMemory::new(CAPACITY),
+        header(CAPACITY, 8, 1),
+        FrameMode::Logged,
+        None,
+    );
+    let grown = growing();
+    grown.grow(grown.whole_room());
+    for memtable in [Arc::new(whole), grown] {
+        let mut tail = memtable.activate(1);
+        let batch = [Write::put(0, b"key", &[7; 1000])];
+        (0..100).for_each(|_| assert!(write(&memtable, &mut tail, &batch).is_some()));
+        let (used, memory) = (memtable.used().bytes, memtable.memory_bytes());
+        assert!(!memtable.lower(&tail, used - 1), "a frame is there");
+        assert!(!memtable.lower(&tail, memtable.room().bytes), "that is no less");
+        assert!(memtable.is_whole());
+        assert!(memtable.lower(&tail, used + 10_000));
+        assert!(!memtable.is_whole());
+        let fitting = (0..100).take_while(|_| write(&memtable, &mut tail, &batch).is_some());
+        assert_eq!(fitting.count(), 9);
+        assert!(memtable.memory_bytes() >= memory);
+        memtable.grow(memtable.whole_room());
+        assert!(memtable.is_whole() && write(&memtable, &mut tail, &batch).is_some());
+        assert_eq!(get(&memtable, 0, b"key", 110).map(|found| found.0), Some(110));
+    }
+}

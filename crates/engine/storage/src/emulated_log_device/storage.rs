@@ -63,6 +63,10 @@ impl LogFile for DeviceLog {
         self.inner.prepare(through, pace)
     }
 
+    fn give_back(&self, from: u64) -> bool {
+        self.inner.give_back(from)
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.inner.write_at(offset, bytes)?;
         self.file.wrote(bytes.len() as u64);

@@ -226,6 +226,13 @@ impl Disk {
         Ok(())
     }
 
+    /// Frees what is allocated of a log from `from` on.
+    pub(super) fn give_back(&mut self, id: FileId, from: u64) {
+        if from < self.file(id).prepared() {
+            self.file_mut(id).give_back(from);
+        }
+    }
+
     pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
         self.find(name)?;
         self.names.remove(name);

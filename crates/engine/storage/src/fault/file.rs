@@ -62,6 +62,13 @@ impl FaultFile {
         self.prepared = self.prepared.map(|prepared| prepared.max(through));
     }
 
+    /// Frees what is allocated from `from` on. Until the next sync, the device may have what was there.
+    pub(super) fn give_back(&mut self, from: u64) {
+        let zeros = vec![0; (self.prepared() - from) as usize];
+        self.overwrite(from, &zeros);
+        self.prepared = Some(from);
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -69,6 +69,17 @@ impl LogFile for Handle {
             .map_err(|source| self.failure("allocate", source))
     }
 
+    fn give_back(&self, from: u64) -> bool {
+        let mut disk = self.storage.disk();
+        // A call that fails may have freed a part, so nothing depends on its outcome.
+        if let Ok(fate) = disk.next_call(self.storage.process)
+            && fate.outcome().is_ok()
+        {
+            disk.give_back(self.file, from);
+        }
+        true
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut disk = self.storage.disk();
         let fate = disk.next_call(self.storage.process);

@@ -74,6 +74,9 @@ impl FaultStorage {
             if disk.find(new).is_ok() {
                 return Err(ErrorKind::AlreadyExists.into());
             }
+            if disk.file(file).prepared() < bytes {
+                return Err(io::Error::new(ErrorKind::InvalidInput, "the log has holes"));
+            }
             disk.rename(old, new)?;
             disk.hold(file);
             Ok(Some(file))

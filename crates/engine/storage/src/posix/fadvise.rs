@@ -52,13 +52,26 @@ pub(super) fn allocate(file: &File, range: Range<u64>) -> io::Result<bool> {
     }
 }
 
-/// Frees the blocks of the bytes `range` of `file`, which keeps its length. Returns whether the file
-/// system did so.
+/// What a file system did when asked to free blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Punched {
+    Freed,
+    /// It failed, and may have freed some.
+    Failed,
+    /// It never frees a part of a file.
+    Unsupported,
+}
+
+/// Frees the blocks of the bytes `range` of `file`, which keeps its length.
 #[cfg(target_os = "linux")]
-pub(super) fn punch_hole(file: &File, range: Range<u64>) -> bool {
-    use rustix::fs::FallocateFlags;
+pub(super) fn punch_hole(file: &File, range: Range<u64>) -> Punched {
+    use rustix::{fs::FallocateFlags, io::Errno};
     let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    rustix::fs::fallocate(file, how, range.start, range.end - range.start).is_ok()
+    match rustix::fs::fallocate(file, how, range.start, range.end - range.start) {
+        Ok(()) => Punched::Freed,
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Punched::Unsupported,
+        Err(_) => Punched::Failed,
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -73,6 +86,6 @@ pub(super) fn allocate(_file: &File, _range: Range<u64>) -> io::Result<bool> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn punch_hole(_file: &File, _range: Range<u64>) -> bool {
-    false
+pub(super) fn punch_hole(_file: &File, _range: Range<u64>) -> Punched {
+    Punched::Unsupported
 }

@@ -1,6 +1,7 @@
 //! A log file: allocated and written once, then overwritten in place.
 
 use super::directory::Directory;
+use super::fadvise::Punched;
 use super::{fadvise, failure};
 use crate::{LogFile, Pace};
 use esker_base::{Error, Result};
@@ -69,14 +70,11 @@ impl PosixLog {
             let _ = directory.remove(name);
             return Err(failure("allocate", &path, source));
         }
-        let steps = match prepared < bytes {
-            true => directory.open_file(name, OFlags::WRONLY).map(Some),
-            false => Ok(None),
-        };
-        let steps = steps.map_err(|source| {
+        let steps = directory.open_file(name, OFlags::WRONLY).map_err(|source| {
             let _ = directory.remove(name);
             failure("open", &path, source)
         })?;
+        let steps = Some(steps);
         fadvise::read_ahead(&file, 0, prepared);
         let is_length_new = AtomicBool::new(prepared < bytes);
         Ok(PosixLog { steps, is_length_new, ..PosixLog::over(file, bytes, prepared, path, name) })
@@ -108,6 +106,8 @@ impl PosixLog {
         if found != bytes {
             return Ok(None);
         }
+        let steps = directory.open_file(old, OFlags::WRONLY);
+        let steps = Some(steps.map_err(|source| failure("open", &directory.path_of(old), source))?);
         let path = directory.path_of(new);
         let renamed = match directory.exists(new) {
             Ok(true) => Err(ErrorKind::AlreadyExists.into()),
@@ -116,7 +116,7 @@ impl PosixLog {
         };
         renamed.map_err(|source| failure("recycle a log as", &path, source))?;
         fadvise::read_ahead(&file, 0, bytes);
-        Ok(Some(PosixLog::over(file, bytes, bytes, path, new)))
+        Ok(Some(PosixLog { steps, ..PosixLog::over(file, bytes, bytes, path, new) }))
     }
 
     #[cold]
@@ -152,7 +152,7 @@ fn fill_with_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
 
 /// Frees the blocks of `step`, the last that were allocated. `bytes` is the length of the file.
 fn give_back(file: &File, step: Range<u64>, bytes: u64) {
-    if !fadvise::punch_hole(file, step.clone()) {
+    if fadvise::punch_hole(file, step.clone()) != Punched::Freed {
         let _ = file.set_len(step.start);
         let _ = file.set_len(bytes);
     }
@@ -197,6 +197,19 @@ impl LogFile for PosixLog {
                 false => fill_with_zeros(file, step),
             },
         })
+    }
+
+    fn give_back(&self, from: u64) -> bool {
+        let prepared = self.prepared.load(Ordering::Acquire);
+        // The blocks are prepared again through an opening of their own, as new ones are.
+        let Some(file) = self.steps.as_ref().filter(|_| from < prepared) else { return true };
+        self.prepared.store(from, Ordering::Release);
+        // After another failure a part may be free: all of it is prepared again.
+        let is_able = fadvise::punch_hole(file, from..prepared) != Punched::Unsupported;
+        if !is_able {
+            self.prepared.store(prepared, Ordering::Release);
+        }
+        is_able
     }
 
     /// This is on the path of every put: one system call, no lock, no allocation.
@@ -270,6 +283,38 @@ mod tests {
         assert!(error.unwrap_err().is_out_of_space());
         assert_eq!(blocks(), before);
         assert!(log.write_at(8 << 10, b"1").is_err(), "nothing is prepared there");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_log_gives_back_what_is_not_written_and_is_prepared_there_again() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path().to_owned()).unwrap();
+        let new = PosixLog::create(&directory, "log", BYTES).unwrap();
+        gives_back(&place.path().join("log"), &new);
+        drop(PosixLog::create(&directory, "old", BYTES).unwrap());
+        let log = PosixLog::recycle(&directory, "old", "recycled", BYTES).unwrap().unwrap();
+        gives_back(&place.path().join("recycled"), &log);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn gives_back(path: &std::path::Path, log: &PosixLog) {
+        use std::os::unix::fs::MetadataExt;
+        log.write_at(0, &[7; 4 << 10]).unwrap();
+        let blocks = || log.file.metadata().unwrap().blocks() * 512;
+        assert!(blocks() >= BYTES);
+        assert!(log.give_back(8 << 10));
+        assert!(blocks() < BYTES / 2, "{} bytes are left", blocks());
+        assert_eq!(log.file.metadata().unwrap().len(), BYTES);
+        assert!(log.write_at(8 << 10, b"1").is_err(), "it is not prepared");
+        assert!(log.give_back(8 << 10), "there is nothing more, but it could");
+        log.prepare(BYTES, Pace::AheadOfSyncs).unwrap();
+        assert!(blocks() >= BYTES);
+        log.write_at(BYTES - 1, b"1").unwrap();
+        let mut expected = vec![0; BYTES as usize];
+        expected[..4 << 10].fill(7);
+        expected[BYTES as usize - 1] = b'1';
+        assert_eq!(std::fs::read(path).unwrap(), expected);
     }
 
     #[test]

@@ -76,6 +76,7 @@ conformance! {
     a_rename_replaces_its_target
     a_new_log_is_all_zeros
     a_log_in_steps_takes_what_is_prepared
+    a_log_takes_bytes_again_where_it_gave_space_back
     log_writes_land_where_they_are_put
     log_writes_outside_the_log_fail_and_write_nothing
     a_recycled_log_keeps_its_bytes_and_takes_new_ones
@@ -283,6 +284,24 @@ fn log_writes_outside_the_log_fail_and_write_nothing(storage: &dyn Storage, _: &
     }
     log.write_at(996, b"1234").unwrap();
     assert_eq!(read(storage, "log")[990..], *b"\0\0\0\0\0\x001234");
+}
+
+fn a_log_takes_bytes_again_where_it_gave_space_back(storage: &dyn Storage, _: &dyn Storage) {
+    storage.create_log("old", 1 << 20).unwrap().write_at(0, &[3; 1 << 20]).unwrap();
+    let log = storage.recycle_log("old", "log", 1 << 20).unwrap().expect("it can be recycled");
+    log.write_at(0, &[1; 4096]).unwrap();
+    // Some storages keep it.
+    log.give_back(8192);
+    log.write_at(4096, &[1; 4096]).unwrap();
+    for through in [40 << 10, 1 << 20] {
+        log.prepare(through, Pace::AheadOfSyncs).unwrap();
+        log.write_at(through - 100, &[2; 100]).unwrap();
+    }
+    log.sync().unwrap();
+    let bytes = read(storage, "log");
+    assert!(bytes.len() == 1 << 20 && bytes[..8192] == [1; 8192]);
+    assert!(bytes[(40 << 10) - 100..40 << 10] == [2; 100] && bytes[(1 << 20) - 100..] == [2; 100]);
+    assert!(bytes[8192..].iter().all(|byte| [0, 2, 3].contains(byte)), "zeros, or as before");
 }
 
 fn a_recycled_log_keeps_its_bytes_and_takes_new_ones(storage: &dyn Storage, _: &dyn Storage) {

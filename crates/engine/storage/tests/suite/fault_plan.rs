@@ -150,6 +150,27 @@ fn a_log_in_steps_takes_space_as_it_is_prepared_and_writes_only_there() {
 }
 
 #[test]
+fn a_log_that_gives_space_back_takes_less_and_is_written_only_where_it_is_prepared() {
+    let storage = disk(1);
+    let log = storage.create_log("log", 8192).unwrap();
+    log.write_at(0, &[1; 8192]).unwrap();
+    log.sync().unwrap();
+    storage.sync_names().unwrap();
+    assert!(log.give_back(2000));
+    assert!(log.give_back(2000), "there is nothing more, but it could");
+    assert_eq!(storage.used_bytes(), 2000);
+    assert!(log.write_at(1999, &[1; 2]).is_err());
+    assert!(storage.recycle_log("log", "another", 8192).is_err(), "it has a hole");
+    let beyond = |storage: &FaultStorage| storage.read_all("log").unwrap()[2000..].to_vec();
+    assert_eq!(beyond(&storage), [0; 6192]);
+    // The device may have what was there, sector by sector.
+    let lost = |seed| beyond(&storage.crash_image(Rng::new(seed))).contains(&1);
+    assert!((0..20).any(lost));
+    log.sync().unwrap();
+    assert!(!(0..20).any(|seed| beyond(&storage.crash_image(Rng::new(seed))).contains(&1)));
+}
+
+#[test]
 fn a_flipped_bit_is_read_and_stays() {
     let storage = disk(1);
     storage.write_all("a", &[0; 100]);
