@@ -30,6 +30,8 @@ type CompareWithoutStamps = Option<
 pub struct Comparator {
     state: State,
     name: Name,
+    /// Of keys without timestamps.
+    compare: Compare,
     stamped: Option<Stamped>,
 }
 
@@ -50,7 +52,7 @@ impl Comparator {
     /// If the order is another one. Names the comparator.
     pub fn order(&self) -> Result<Option<Order>> {
         let order = match &self.stamped {
-            None => (name_of(&self.state, self.name) == BYTEWISE).then_some(None),
+            None => self.is_bytewise().then_some(None),
             Some(stamped) => stamped.order.get_or_init(|| stamped.ask(&self.state)).map(Some),
         };
         order.ok_or_else(|| {
@@ -61,6 +63,52 @@ impl Comparator {
             ))
         })
     }
+
+    /// Whether keys without timestamps are sorted by their bytes: so says the name, or each sample.
+    fn is_bytewise(&self) -> bool {
+        let sorts = |compare: unsafe extern "C" fn(_, _, _, _, _) -> c_int| {
+            samples().all(|(one, other)| {
+                // SAFETY: the C program gave the function for keys, and the bytes live during the call.
+                let found = unsafe {
+                    compare(self.state.get(), start(one), one.len(), start(other), other.len())
+                };
+                found.cmp(&0) == one.cmp(other)
+            })
+        };
+        name_of(&self.state, self.name) == BYTEWISE || self.compare.is_some_and(sorts)
+    }
+}
+
+/// Keys, two and two, by which an order is known.
+fn samples() -> impl Iterator<Item = (&'static [u8], &'static [u8])> {
+    const KEYS: [&[u8]; 12] = [
+        b"",
+        b"\0",
+        b"\0\0",
+        b"\0\xff",
+        b"a",
+        b"a\0",
+        b"a\0b",
+        b"ab",
+        b"b",
+        b"\x7f",
+        b"\x80",
+        b"\xff\xff",
+    ];
+    // What an order of text or of numbers sorts differently.
+    const WORDS: [&[u8]; 8] = [b"10", b"9", b"A", b"B", b"Ab", b"a b", b"a-b", b"b2"];
+    static BYTES: [u8; 256] = {
+        let mut bytes = [0; 256];
+        let mut at = 0;
+        while at < 256 {
+            bytes[at] = at as u8;
+            at += 1;
+        }
+        bytes
+    };
+    let words = || KEYS.into_iter().chain(WORDS);
+    let pairs = words().flat_map(move |one| words().map(move |other| (one, other)));
+    pairs.chain(BYTES.windows(2).map(|pair| pair.split_at(1)))
 }
 
 impl Stamped {
@@ -79,22 +127,6 @@ impl Stamped {
     /// Whether all samples are sorted as `order` sorts them. `None` if a function is missing.
     fn sorts_as(&self, state: &State, order: Order) -> Option<bool> {
         const STAMPS: [u64; 8] = [0, 1, 2, 255, 256, 0x0102_0304_0506_0708, 1 << 63, u64::MAX];
-        const KEYS: [&[u8]; 12] = [
-            b"",
-            b"\0",
-            b"\0\0",
-            b"\0\xff",
-            b"a",
-            b"a\0",
-            b"a\0b",
-            b"ab",
-            b"b",
-            b"\x7f",
-            b"\x80",
-            b"\xff\xff",
-        ];
-        // What an order of text or of numbers sorts differently.
-        const WORDS: [&[u8]; 8] = [b"10", b"9", b"A", b"B", b"Ab", b"a b", b"a-b", b"b2"];
         let compare = self.compare?;
         let (stamps, without) = (self.compare_stamps?, self.compare_without_stamps?);
         let sign = |number: c_int| number.cmp(&0);
@@ -108,11 +140,7 @@ impl Stamped {
                 }
             }
         }
-        let bytes: Vec<[u8; 1]> = (0..=u8::MAX).map(|byte| [byte]).collect();
-        let words = KEYS.into_iter().chain(WORDS);
-        let pairs = words.clone().flat_map(|one| words.clone().map(move |other| (one, other)));
-        let neighbours = bytes.windows(2).map(|pair| (&pair[0][..], &pair[1][..]));
-        for (one, other) in pairs.chain(neighbours) {
+        for (one, other) in samples() {
             let expected = if order.is_reverse { other.cmp(one) } else { one.cmp(other) };
             // SAFETY: the C program gave the function for keys without timestamps.
             let found = unsafe {
@@ -138,11 +166,11 @@ c_api! {
     fn rocksdb_comparator_create(
         state: *mut c_void,
         destructor: Destructor,
-        _compare: Compare,
+        compare: Compare,
         name: Name,
     ) -> Handle<Arc<Comparator>> {
         let state = State::new(state, destructor);
-        Handle::new(Arc::new(Comparator { state, name, stamped: None }))
+        Handle::new(Arc::new(Comparator { state, name, compare, stamped: None }))
     }
 
     fn rocksdb_comparator_with_ts_create(
@@ -157,7 +185,7 @@ c_api! {
         let state = State::new(state, destructor);
         let order = OnceLock::new();
         let stamped = Some(Stamped { compare, compare_stamps, compare_without_stamps, bytes, order });
-        Handle::new(Arc::new(Comparator { state, name, stamped }))
+        Handle::new(Arc::new(Comparator { state, name, compare: None, stamped }))
     }
 
     fn rocksdb_comparator_destroy(comparator: Handle<Arc<Comparator>>) {

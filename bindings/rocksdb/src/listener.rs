@@ -84,6 +84,12 @@ c_api! {
         family.as_ptr().cast()
     }
 
+    /// A compaction that fails has no end that callbacks get: each that they get has succeeded.
+    try fn rocksdb_compactionjobinfo_status(job: Handle<Job>) {
+        job.get();
+        Ok(())
+    }
+
     fn rocksdb_eventlistener_destroy(listener: Handle<Arc<Listener>>) {
         drop(listener.take());
     }

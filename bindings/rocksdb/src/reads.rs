@@ -82,10 +82,13 @@ pub fn get_stamped(
         }
         None => {
             let keyspace = &family.keyspace;
+            // The database refuses the family of another one.
             let found = match snapshot {
                 Some(snapshot) => snapshot.get(keyspace, key),
-                None if options.is_some_and(ReadOptions::is_memory_only) => keyspace.try_get(key),
-                None => keyspace.get(key),
+                None if options.is_some_and(ReadOptions::is_memory_only) => {
+                    open.db.try_get(keyspace, key)
+                }
+                None => open.db.get(keyspace, key),
             };
             found?.map(|value| (value, Vec::new()))
         }
@@ -166,7 +169,7 @@ fn get_many<'a>(
     let begun = open.statistics().map(|statistics| statistics.begin());
     let found = match snapshot {
         Some(snapshot) => snapshot.multi_get(&family.keyspace, keys),
-        None => family.keyspace.multi_get(keys),
+        None => open.db.multi_get(&family.keyspace, keys),
     }?;
     if let Some((statistics, begun)) = open.statistics().zip(begun) {
         found.iter().for_each(|value| statistics.count_read(value.as_deref(), begun));

@@ -27,6 +27,8 @@ undone! {
         rocksdb_options_set_write_buffer_manager(P, P);
         rocksdb_options_set_sst_file_manager(P, P);
         rocksdb_options_set_cuckoo_table_factory(P, P);
+        rocksdb_options_set_access_hint_on_compaction_start(P, i32);
+        rocksdb_options_set_skip_checking_sst_file_sizes_on_db_open(P, u8);
         rocksdb_options_set_compression_per_level(P, P, usize);
         rocksdb_options_set_db_paths(P, P, usize);
         rocksdb_options_set_cf_paths(P, P, usize);

@@ -6,7 +6,6 @@ use super::{P, undone};
 undone! {
     refused "listeners get the begin and the end of a job, without its numbers";
     with_errptr {
-        rocksdb_compactionjobinfo_status(P);
         rocksdb_subcompactionjobinfo_status(P);
         rocksdb_status_ptr_get_error(P);
     }

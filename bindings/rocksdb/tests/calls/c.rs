@@ -30,7 +30,7 @@ functions! {
     fn rocksdb_options_set_comparator(P, P);
     fn rocksdb_options_set_uint64add_merge_operator(P);
     fn rocksdb_slicetransform_create_fixed_prefix(usize) -> P;
-    fn rocksdb_comparator_create(P, P, P, Name) -> P;
+    fn rocksdb_comparator_create(P, P, Option<Compare>, Name) -> P;
     fn rocksdb_comparator_destroy(P);
     fn rocksdb_open(P, B, *mut *mut c_char) -> P;
     fn rocksdb_open_as_secondary(P, B, B, *mut *mut c_char) -> P;

@@ -54,6 +54,27 @@ fn families_that_threads_create_at_once_have_their_own_operators() {
 }
 
 #[test]
+fn a_family_of_another_database_is_refused() {
+    let (one, other) = (Store::new(|_| {}), Store::new(|_| {}));
+    let family = create(&other, other.options, "cf").unwrap();
+    let put = with_error(|error| {
+        let (db, write, key) = (other.db, other.write, start(b"k"));
+        rocksdb_put_cf(db, write, family, key, 1, start(b"v"), 1, error)
+    });
+    put.unwrap();
+    let mut length = 0;
+    let got = with_error(|error| {
+        rocksdb_get_cf(one.db, one.read, family, start(b"k"), 1, &mut length, error)
+    });
+    assert!(got.is_err());
+    let put = with_error(|error| {
+        rocksdb_put_cf(one.db, one.write, family, start(b"k"), 1, start(b"v"), 1, error)
+    });
+    assert!(put.is_err());
+    rocksdb_column_family_handle_destroy(family);
+}
+
+#[test]
 fn families_that_were_created_before_an_error_are_returned() {
     let store = Store::new(|_| {});
     let (names, mut count) = ([c"a".as_ptr(), c"default".as_ptr()], 7);

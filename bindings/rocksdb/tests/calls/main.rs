@@ -8,7 +8,7 @@ mod stamps;
 mod transactions;
 
 use c::*;
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 use tempfile::TempDir;
@@ -111,22 +111,54 @@ fn a_directory_of_rocksdb_is_refused_and_stays() {
     rocksdb_options_destroy(options);
 }
 
-extern "C" fn reverse(_: P) -> B {
-    c"reverse".as_ptr()
+extern "C" fn own(_: P) -> B {
+    c"own".as_ptr()
+}
+
+extern "C" fn bytewise(_: P, a: B, a_len: usize, b: B, b_len: usize) -> c_int {
+    // SAFETY: the library gives keys with their lengths.
+    let (a, b) = unsafe {
+        (
+            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
+            std::slice::from_raw_parts(b.cast(), b_len),
+        )
+    };
+    a.cmp(b) as c_int
+}
+
+extern "C" fn reverse(state: P, a: B, a_len: usize, b: B, b_len: usize) -> c_int {
+    bytewise(state, b, b_len, a, a_len)
+}
+
+/// Sorts keys by their first byte only.
+extern "C" fn by_first(state: P, a: B, a_len: usize, b: B, b_len: usize) -> c_int {
+    bytewise(state, a, a_len.min(1), b, b_len.min(1))
+}
+
+fn open_sorted(compare: Option<Compare>) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let options = rocksdb_options_create();
+    rocksdb_options_set_create_if_missing(options, 1);
+    let order = rocksdb_comparator_create(null_mut(), null_mut(), compare, own);
+    rocksdb_options_set_comparator(options, order);
+    let name = path(&dir.path().join("db"));
+    let opened = with_error(|error| rocksdb_open(options, name.as_ptr(), error));
+    rocksdb_options_destroy(options);
+    rocksdb_comparator_destroy(order);
+    opened.map(|db| rocksdb_close(db))
 }
 
 #[test]
 fn another_order_of_keys_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = rocksdb_options_create();
-    rocksdb_options_set_create_if_missing(options, 1);
-    let order = rocksdb_comparator_create(null_mut(), null_mut(), null_mut(), reverse);
-    rocksdb_options_set_comparator(options, order);
-    let name = path(&dir.path().join("db"));
-    let error = with_error(|error| rocksdb_open(options, name.as_ptr(), error)).unwrap_err();
-    assert!(error.starts_with("Not implemented: comparator \"reverse\""), "{error}");
-    rocksdb_options_destroy(options);
-    rocksdb_comparator_destroy(order);
+    for compare in [None, Some(reverse as Compare), Some(by_first)] {
+        let error = open_sorted(compare).unwrap_err();
+        assert!(error.starts_with("Not implemented: comparator \"own\""), "{error}");
+    }
+}
+
+#[test]
+fn the_order_of_bytes_may_have_any_name() {
+    open_sorted(Some(bytewise)).unwrap();
 }
 
 #[test]
