@@ -2,9 +2,11 @@
 
 use crate::{keys, small};
 use esker_backup::Repository;
-use esker_lsm::{Db, KeyspaceSettings, Log, Settings, SyncPolicy};
+use esker_base::SystemClock;
+use esker_lsm::{Db, KeyspaceSettings, Log, Settings, SyncPolicy, request_status};
 use esker_storage::Encryption;
 use std::path::Path;
+use std::time::Duration;
 
 /// What must not be found: in names of keyspaces, in keys and in values.
 const SECRETS: [&str; 3] = ["Kh7qWzTnamed", "Zr4vXkQwkeyed", "Bn9mLpYtvalue"];
@@ -41,6 +43,12 @@ fn put(db: &Db, from: u32) {
         }
     }
     named.delete(format!("{from:04} {}", SECRETS[1])).unwrap();
+    // In value files, once they are flushed.
+    let apart = KeyspaceSettings::default().separation_threshold(16);
+    let apart = db.keyspace("apart", apart).unwrap();
+    (from..from + 50).for_each(|number| {
+        apart.put(format!("{number:04}"), format!("{0} {number} {0}", SECRETS[2])).unwrap();
+    });
 }
 
 /// Leaves files of all kinds under `dir`, and checks that their entries are there.
@@ -101,6 +109,26 @@ fn the_search_finds_what_is_not_encrypted() {
         let found = found_in(&dir.path().join(name));
         assert!(found.iter().all(|&found| found > 0), "{name}: {found:?}");
     }
+}
+
+/// What `esker top` is answered is in a file that is not encrypted while it reads it.
+#[test]
+fn answers_to_other_processes_have_no_names_and_keys() {
+    let has_secrets = |settings: Settings| {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings.slow_call(Duration::from_micros(1)).answers_requests(true);
+        let db = Db::open(dir.path(), settings).unwrap();
+        put(&db, 0);
+        db.compact().unwrap();
+        let named = db.open_keyspace(SECRETS[0]).unwrap();
+        named.get(format!("0001 {}", SECRETS[1])).unwrap().unwrap();
+        let clock = SystemClock::new();
+        let status = request_status(dir.path(), &clock, 1, &|| true).unwrap().unwrap();
+        let text = format!("{status:?}");
+        [SECRETS[0], SECRETS[1]].map(|secret| text.contains(secret))
+    };
+    assert_eq!(has_secrets(small()), [true; 2], "the search finds what is not hidden");
+    assert_eq!(has_secrets(small().encryption(keys(&[1]))), [false; 2]);
 }
 
 #[test]

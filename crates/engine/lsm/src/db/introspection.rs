@@ -89,7 +89,7 @@ impl Db {
     /// # Errors
     /// [`Error::Closed`] once the database is closed, [`Error::Forked`] in a forked child.
     pub fn status(&self) -> Result<LiveStatus> {
-        self.usable().map(report::status)
+        self.usable().map(|inner| report::status(inner, false))
     }
 
     /// Returns what happened after the event with the number `after`: flushes, compactions, stalls,

@@ -119,8 +119,10 @@ pub(crate) fn stats(
     }
 }
 
-/// The status for an observer. From now on calls are counted and timed for a while.
-pub(crate) fn status(inner: &Engine) -> LiveStatus {
+/// The status for an observer. From now on calls are counted and timed for a while. If `is_public`, no name
+/// or key of an encrypted database is in it.
+pub(crate) fn status(inner: &Engine, is_public: bool) -> LiveStatus {
+    let hides = is_public && inner.tree.storage.encrypted().is_some();
     let error = failure(inner).or_else(|| inner.tree.unreadable_error());
     let stats = stats(inner, error.map(|error| error.to_string()), None);
     let metrics = METRICS.iter().filter_map(|metric| match metric.value {
@@ -129,12 +131,13 @@ pub(crate) fn status(inner: &Engine) -> LiveStatus {
     });
     let now = inner.tree.clock.now();
     let version = inner.tree.view.load().version.clone();
-    let name = |id| {
-        let found = version.keyspaces.get(&id);
-        found.map(|keyspace| version.shown_name(keyspace)).unwrap_or_default()
+    let shown = |keyspace: &KeyspaceVersion| match hides {
+        true => format!("keyspace {}", keyspace.id.0),
+        false => version.shown_name(keyspace),
     };
-    let levels =
-        version.keyspaces.values().flat_map(|keyspace| level_statuses(inner, &version, keyspace));
+    let name = |id| version.keyspaces.get(&id).map(|keyspace| shown(keyspace)).unwrap_or_default();
+    let levels = version.keyspaces.values();
+    let levels = levels.flat_map(|keyspace| level_statuses(inner, shown(keyspace), keyspace));
     let running: Vec<_> = inner.schedule.jobs.lock().busy.running().collect();
     let compactions = running.into_iter().map(|(id, reason, from_level, output_level, bytes)| {
         let mut compaction = CompactionStatus::new(name(id), reason.to_string(), from_level);
@@ -150,18 +153,18 @@ pub(crate) fn status(inner: &Engine) -> LiveStatus {
         levels: levels.collect(),
         levels_left_out: 0,
         compactions: compactions.collect(),
-        events: events.iter().map(|event| event.kind.to_string()).collect(),
+        events: events.iter().map(|event| event.kind.shown(hides)).collect(),
     }
 }
 
 fn level_statuses<'a>(
     engine: &'a Engine,
-    version: &'a Version,
+    name: String,
     keyspace: &'a KeyspaceVersion,
 ) -> impl Iterator<Item = LevelStatus> + 'a {
     let levels = keyspace.levels.iter().enumerate().filter(|(_, level)| !level.is_empty());
     levels.map(move |(number, level)| {
-        let mut status = LevelStatus::new(version.shown_name(keyspace), number);
+        let mut status = LevelStatus::new(name.clone(), number);
         status.runs = level.runs.len() as u64;
         status.tables = level.runs.iter().map(|run| run.tables().len() as u64).sum();
         status.bytes = level.bytes();

@@ -119,6 +119,25 @@ fn as_text<S: serde::Serializer>(reason: &CompactionReason, to: S) -> Result<S::
     to.collect_str(reason)
 }
 
+impl EventKind {
+    /// The event as one line; if `hides`, without names, keys, and texts that may have them.
+    pub(crate) fn shown(&self, hides: bool) -> String {
+        const HIDDEN: &str = "(encrypted)";
+        let mut event = self.clone();
+        match &mut event {
+            _ if !hides => {}
+            EventKind::Flush { .. } | EventKind::Stall { .. } | EventKind::Checkpoint { .. } => {}
+            EventKind::Compaction { keyspace, .. } => *keyspace = HIDDEN.into(),
+            EventKind::BackgroundError { error, .. } => *error = HIDDEN.into(),
+            EventKind::SettingChanged { change } => *change = HIDDEN.into(),
+            EventKind::SlowCall { keyspace, key, .. } => {
+                (*keyspace, *key) = (HIDDEN.into(), HIDDEN.into());
+            }
+        }
+        event.to_string()
+    }
+}
+
 /// Formats as one line for people, such as `flush of 12.5 MiB, 35ms`.
 impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -391,7 +391,7 @@ fn carry_out(inner: &Engine, body: &[u8], number: &str) -> Result<()> {
             kept.map(|through| [LOG, through.to_string().as_bytes()].concat())
         }
         Some(Wanted::Status) => {
-            let said = [STATUS, report::status(inner).encode().as_bytes()].concat();
+            let said = [STATUS, report::status(inner, true).encode().as_bytes()].concat();
             return write_whole(place(inner), &format!("{ANSWER}{number}"), &said);
         }
         None => return Ok(()),
