@@ -27,7 +27,7 @@ use crate::stats::cumulative::CumulativeStats;
 use crate::stats::reclaim_accuracy::ReclaimAccuracy;
 use crate::tree::Tree;
 use crate::version::{
-    KeyspaceVersion, ValueFiles, aging::Expired, table_file_name, value_file_name,
+    KeyspaceVersion, TableMeta, ValueFiles, aging::Expired, table_file_name, value_file_name,
 };
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
@@ -375,9 +375,15 @@ fn drop_edit(plan: &CompactionPlan) -> VersionEdit {
     VersionEdit::of(plan.tables().map(|table| remove(plan.keyspace, table.meta.id)))
 }
 
+/// What a compaction takes out of level 0, as writers count it: separated values are in their writes, and
+/// not in the tables.
 pub(crate) fn bytes_from_level_0(plan: &CompactionPlan) -> u64 {
     let inputs = plan.inputs.iter().filter(|input| input.level == 0);
-    inputs.flat_map(|input| &input.tables).map(|table| table.meta.bytes).sum()
+    let bytes = |meta: &TableMeta| {
+        let of_values: u64 = meta.value_files.iter().map(|uses| uses.bytes).sum();
+        meta.bytes + of_values
+    };
+    inputs.flat_map(|input| &input.tables).map(|table| bytes(&table.meta)).sum()
 }
 
 #[cfg(test)]
@@ -473,6 +479,18 @@ mod tests {
         let (begin, slows) = (clock.now(), db.inner().stall.waits_for_compaction());
         assert!(step_lane(db.inner(), JobClass::Compaction), "level 0 is merged");
         (clock.now() - begin, slows)
+    }
+
+    #[test]
+    fn separated_values_count_as_taken_out_of_level_0() {
+        let (db, _, clock) = with_runs_on_a_busy_storage(0);
+        let settings = KeyspaceSettings::default().compression(Compression::None);
+        let apart = db.keyspace("apart", settings.separation_threshold(100)).unwrap();
+        flush_runs(&db, &apart, 12);
+        let begin = clock.now();
+        assert!(step_lane(db.inner(), JobClass::Compaction), "level 0 is merged");
+        let drained = db.inner().stall.could_drain_level_0(clock.now() - begin);
+        assert!(drained >= 4 * 100 * 400, "{drained} bytes of at least four runs");
     }
 
     #[test]
