@@ -104,7 +104,10 @@ pub fn draw_keyspace(rng: &mut Rng) -> KeyspaceSettings {
         (_, 1) => Dedup::PerLevel { threshold: ratio },
         _ => Dedup::SpaceGoal { amp: ratio },
     };
+    // Of a copy: the draws that follow stay what they were.
+    let separates = rng.clone().one_in(3) && !matches!(dedup, Dedup::SpaceGoal { .. });
     KeyspaceSettings::default()
+        .separation_threshold(separates.then_some(1))
         .shape(shape)
         .dedup(dedup)
         .compression(match rng.below(3) {
