@@ -1,8 +1,10 @@
 //! The settings that a simulated database is opened with, drawn at random.
 
 use esker_base::Rng;
-use esker_lsm::{Dedup, Forwarding, KeyspaceSettings, Log, Ratio, Settings, Shape, SyncPolicy};
-use esker_table::Compression;
+use esker_lsm::{
+    Dedup, Forwarding, KeyspaceSettings, Log, Ratio, Settings, Shape, SyncPolicy, TableLimits,
+};
+use esker_table::{Compression, PartLimits};
 use std::time::Duration;
 
 /// Which promise the log gives.
@@ -68,6 +70,18 @@ impl OpenSettings {
         }
     }
 
+    /// Half of the processes have a part of the index for every two blocks of a table, and a cache for a few of
+    /// both, so that most reads evict what the one before has read.
+    fn table_limits(&self) -> TableLimits {
+        match self.sealed > 2 {
+            true => TableLimits {
+                parts: Some(PartLimits { bytes: 1, blocks_min: 2, whole_bytes_max: 0 }),
+                cache_bytes_max: 12 << 10,
+            },
+            false => TableLimits::default(),
+        }
+    }
+
     /// As the engine takes them. The log directory and the pool are the machine's, not the settings'.
     pub fn settings(&self) -> Settings {
         let file = |sync| Log::File { dir: None, sync };
@@ -89,6 +103,7 @@ impl OpenSettings {
             .background_threads(1)
             // Half of the processes close files at every step.
             .max_open_files(self.sealed.is_multiple_of(2).then_some(3))
+            .table_limits(self.table_limits())
     }
 }
 
