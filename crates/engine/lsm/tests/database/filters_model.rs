@@ -104,6 +104,7 @@ fn open_store(storage: &Arc<MemoryStorage>, seed: u64, with_filter: bool) -> Sto
         0 => filtered(),
         _ => filtered().shape(Shape::Tiered { runs: 3 }),
     };
+    let shaped = shaped.separation_threshold((seed % 4 > 1).then_some(1));
     let plain = db.keyspace("plain", shaped).unwrap();
     let merging = db.keyspace("merging", shaped.merge("append")).unwrap();
     Store { db, plain, merging }

@@ -11,22 +11,26 @@ use esker_storage::{FaultStorage, Storage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+const OTHER: &str = "other";
+
 /// The version of each key whose put has returned, and the put that has not.
 #[derive(Default)]
 struct Model {
     versions: BTreeMap<u32, u32>,
     attempted: Option<(u32, u32)>,
+    /// Whether the other keyspace has its value, or was dropped. `None` while that is not known.
+    other: Option<bool>,
 }
 
 fn open(disk: &FaultStorage) -> Db {
     let env = Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped));
     let log = Log::File { dir: None, sync: SyncPolicy::Always };
     let settings = Settings::default().log(log).segment_bytes(64 << 10).memory_bytes(8 << 20);
-    Db::open_with(env, settings).unwrap()
+    Db::open_with(env, settings.max_open_files(3)).unwrap()
 }
 
 /// Overwrites keys so that a compaction drops a file, another collects one, and some values move as
-/// the setting changes.
+/// the setting changes. Then drops another keyspace with a file.
 fn run(db: &Db, model: &mut Model) -> Result<()> {
     let keyspace = db.keyspace("k", separating())?;
     for version in 0..4 {
@@ -45,6 +49,13 @@ fn run(db: &Db, model: &mut Model) -> Result<()> {
             db.compact()?;
         }
     }
+    let other = db.keyspace(OTHER, separating())?;
+    db.put(&other, key(0), long(OTHER, 0))?;
+    model.other = Some(true);
+    db.flush()?;
+    model.other = None;
+    db.drop_keyspace(&other)?;
+    model.other = Some(false);
     Ok(())
 }
 
@@ -67,6 +78,11 @@ fn check(disk: &FaultStorage, model: &Model, call: u64) {
     let names = disk.list().unwrap();
     let there = names.iter().filter(|name| name.ends_with(".values")).count() as u64;
     assert_eq!(there, listed, "call {call}: {names:?}");
+    if let Some(is_there) = model.other {
+        let other = db.open_keyspace(OTHER).ok();
+        let found = other.map(|other| db.get(&other, key(0)).unwrap().unwrap().to_vec());
+        assert_eq!(found, is_there.then(|| long(OTHER, 0)), "call {call}");
+    }
     // It goes on.
     db.put(&keyspace, key(9), vec![9; THRESHOLD as usize]).unwrap();
     db.compact().unwrap();
