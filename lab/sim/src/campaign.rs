@@ -131,6 +131,7 @@ fn add(total: &mut Outcome, one: &Outcome) {
     total.dram_hits += one.dram_hits;
     total.compactions += one.compactions;
     total.compactions_done += one.compactions_done;
+    total.separated_values += one.separated_values;
     total.deferrals += one.deferrals;
     total.crashes_before_force += one.crashes_before_force;
 }

@@ -78,6 +78,7 @@ pub fn run(seed: u64, log: LogMode, crashes: u64) -> Result<Outcome, String> {
     let mut client = Client {
         machine: Machine::new(seed, seed.is_multiple_of(2), 5).settling_after(seed % 3 * 40),
         settings: OpenSettings { log, segment_kib: 64, sealed: 2, dram_bytes, forwarding },
+        threshold: (seed % 2 == 1).then_some(1),
         rng: Rng::new(seed),
         rows: Stamps::new(),
         pairs: Stamps::new(),
@@ -98,6 +99,8 @@ pub fn run(seed: u64, log: LogMode, crashes: u64) -> Result<Outcome, String> {
 struct Client {
     machine: Machine,
     settings: OpenSettings,
+    /// The length from which on values are separated: in every other client.
+    threshold: Option<u32>,
     rng: Rng,
     rows: Stamps,
     pairs: Stamps,
@@ -151,8 +154,9 @@ impl Client {
         let settings: Settings = self.settings.settings().compaction_filter(ByStamp);
         let opened = (|| {
             let db = Db::open_with(self.machine.env(), settings)?;
-            let rows = db.keyspace("rows", KeyspaceSettings::default())?;
-            let filtered = KeyspaceSettings::default().compaction_filter(ByStamp.name());
+            let plain = KeyspaceSettings::default().separation_threshold(self.threshold);
+            let rows = db.keyspace("rows", plain)?;
+            let filtered = plain.compaction_filter(ByStamp.name());
             let pairs = db.keyspace("pairs", filtered)?;
             let unique = IndexSettings::new("by_stamp").unique(true);
             let by_stamp = rows.index(unique, |_, value, keys| keys.add(&value[..4]))?;

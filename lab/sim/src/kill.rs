@@ -89,6 +89,7 @@ fn batch(number: u64) -> Batch {
 pub fn write_until_killed(place: Place<'_>, round: u64) -> Result<()> {
     let db = Db::open(place.dir, settings(place, round))?;
     let tiered = KeyspaceSettings::default().shape(Shape::Tiered { runs: 3 });
+    let tiered = tiered.separation_threshold(1);
     let other = db.keyspace(OTHER, tiered)?;
     assert_eq!(other.id().0, OTHER_ID, "the first keyspace created");
     let mut number = count(&db, &db.default_keyspace())?;

@@ -7,6 +7,7 @@ use crate::operations::Fault;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Rng};
 use esker_lsm::Env;
+use esker_lsm::inspect::Inspector;
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;
 use esker_storage::fault::FaultKind;
@@ -47,6 +48,8 @@ pub struct Machine {
     /// Planned read faults that may not have struck yet.
     read_faults: u32,
     space_is_limited: bool,
+    /// Whether it was, in this process.
+    space_was_limited: bool,
 }
 
 impl Machine {
@@ -69,6 +72,7 @@ impl Machine {
             had_faults: false,
             read_faults: 0,
             space_is_limited: false,
+            space_was_limited: false,
         }
     }
 
@@ -126,6 +130,18 @@ impl Machine {
     /// A new, empty disk.
     pub fn another_disk(&mut self) -> FaultStorage {
         FaultStorage::new(Rng::new(self.rng.next_u64()))
+    }
+
+    /// An inspector of the files of a database that is closed, and whose log is in the pool or not.
+    pub fn inspector(&self, in_pool: bool) -> Inspector {
+        let storage = self.storage(&self.disk);
+        if in_pool {
+            let pool =
+                Pool::over(self.memory.clone(), "pool").expect("a pool is whole at any time");
+            return Inspector::of_pool(storage, pool);
+        }
+        let log_storage = self.log_disk.as_ref().map(|disk| self.storage(disk));
+        Inspector::of(storage.clone(), log_storage.unwrap_or(storage))
     }
 
     /// Lets time pass.
@@ -240,10 +256,15 @@ impl Machine {
         self.had_faults
     }
 
+    /// Whether nothing was in the way of this process.
+    pub fn was_calm(&self) -> bool {
+        !self.had_faults && !self.space_was_limited
+    }
+
     /// Leaves `slack` bytes free on every disk.
     pub fn limit_space(&mut self, slack: u64) {
         self.disks().for_each(|disk| disk.set_space_limit(Some(disk.used_bytes() + slack)));
-        self.space_is_limited = true;
+        (self.space_is_limited, self.space_was_limited) = (true, true);
     }
 
     /// Gives all space back.
@@ -284,6 +305,7 @@ impl Machine {
     fn forget_faults(&mut self) {
         self.faults_until = [0; 2];
         self.had_faults = false;
+        self.space_was_limited = self.space_is_limited;
         self.read_faults = 0;
         // What the dead process does on its way out is not to end the next one.
         self.remains = Arc::default();

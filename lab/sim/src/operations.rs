@@ -3,6 +3,8 @@
 //! An operation is plain data that means the same whatever came before it, so that a failing history
 //! can be shrunk by leaving operations out.
 
+mod additions;
+
 use crate::settings::{OpenSettings, WINDOW, draw_keyspace, like};
 use esker_base::{Rng, hash64};
 use esker_lsm::{Dedup, KeyspaceSettings, Ratio, Shape};
@@ -202,6 +204,8 @@ pub enum Operation {
     CreateSpace(u8, u64),
     /// Drops a keyspace.
     DropSpace(u8),
+    /// Changes from which length on the values of a keyspace go to value files.
+    SetThreshold(u8, Option<u32>),
     /// Makes a checkpoint, opens and compares it.
     Checkpoint,
     /// Opens the live database for reading concurrently with the writer, and compares.
@@ -278,7 +282,7 @@ impl History {
         (drawer.merges, drawer.expires) = (merges(seed), expires(seed));
         let count = 40 + drawer.rng.below(220);
         let operations = (0..count).map(|_| drawer.operation()).collect();
-        let mut operations = drawer.with_ingests(seed, operations);
+        let mut operations = drawer.with_additions(seed, operations);
         if has_windows(seed) {
             operations.iter_mut().for_each(Operation::lengthen);
         }
@@ -326,7 +330,7 @@ impl History {
             !merges && !matches!(operation, Operation::CreateSpace(..) | Operation::DropSpace(_))
         };
         let kept = drawn.filter(is_kept).collect();
-        history.operations = drawer.with_ingests(seed, kept);
+        history.operations = drawer.with_additions(seed, kept);
         history
     }
 
@@ -463,28 +467,6 @@ impl Drawer {
             98 => Operation::CheckAll,
             _ => Operation::Reopen(Recovery::draw(&mut self.rng)),
         }
-    }
-
-    /// Adds ingests to one history of four. The other operations are the same with them.
-    fn with_ingests(&self, seed: u64, operations: Vec<Operation>) -> Vec<Operation> {
-        if seed % 4 != 2 {
-            return operations;
-        }
-        let mut rng = Rng::new(seed ^ 0x696e_6765_7374);
-        let (mut all, mut stamp) = (Vec::new(), 1 << 24);
-        for operation in operations {
-            all.push(operation);
-            if !rng.one_in(12) {
-                continue;
-            }
-            let space = if self.in_one_space { 0 } else { rng.below(SPACES.len() as u64) as u8 };
-            let entries = (0..1 + rng.below(80)).map(|_| {
-                stamp += 1;
-                (rng.below(self.keys) as u16, stamp, rng.below(self.value_bytes) as u16)
-            });
-            all.push(Operation::Ingest(space, entries.collect()));
-        }
-        all
     }
 
     fn write(&mut self) -> Operation {

@@ -120,9 +120,11 @@ pub fn draw_keyspace(rng: &mut Rng) -> KeyspaceSettings {
         _ => Dedup::SpaceGoal { amp: ratio },
     };
     // Of a copy: the draws that follow stay what they were.
-    let separates = rng.clone().one_in(3) && !matches!(dedup, Dedup::SpaceGoal { .. });
+    let mut aside = rng.clone();
+    let separates = aside.one_in(3) && !matches!(dedup, Dedup::SpaceGoal { .. });
+    let threshold = [1, 1, 1, 100, 1_500][aside.below(5) as usize];
     KeyspaceSettings::default()
-        .separation_threshold(separates.then_some(1))
+        .separation_threshold(separates.then_some(threshold))
         .shape(shape)
         .dedup(dedup)
         .compression(match rng.below(3) {

@@ -11,6 +11,7 @@ use esker_lsm::inspect::Inspector;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_pmem::{Accept, Pool};
 use esker_storage::{PosixStorage, Storage};
+use esker_table::Compression;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -136,10 +137,11 @@ fn journal_end(dir: &Path) -> std::io::Result<Span> {
     Ok(end)
 }
 
-/// Three rounds of writes in tables, one of them compacted.
+/// Three rounds of writes in tables, one of them compacted. One keyspace has its values in value files.
 fn make_tables(db: &Db, history: &mut History) -> Result<()> {
     let settings = KeyspaceSettings::default();
-    db.keyspace(KEYSPACES[1], settings)?;
+    let separating = settings.separation_threshold(1).compression(Compression::None);
+    db.keyspace(KEYSPACES[1], separating)?;
     let dropped = db.keyspace(DROPPED, settings)?;
     for round in 0..3 {
         for (key, value) in round_of(round) {

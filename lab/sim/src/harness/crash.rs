@@ -52,6 +52,10 @@ impl Harness {
                 self.model.all_durable();
                 self.outcome.closes += 1;
                 self.closed = true;
+                // Until it is opened again, a database keeps the tables of an edit that failed.
+                if self.machine.was_calm() {
+                    self.check_files()?;
+                }
             }
             Err(error) => match self.excuse("closing", &error, calls) {
                 Err(Halt::Wrong(what)) => return Err(Halt::Wrong(what)),
@@ -186,7 +190,7 @@ impl Harness {
         }
     }
 
-    fn drop_readers(&mut self) {
+    pub(super) fn drop_readers(&mut self) {
         self.snapshots.iter_mut().for_each(|slot| *slot = None);
         self.cursors.iter_mut().for_each(|slot| *slot = None);
     }

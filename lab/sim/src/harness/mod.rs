@@ -11,6 +11,7 @@
 mod check;
 mod crash;
 mod cursor;
+mod files;
 mod upkeep;
 mod write;
 
@@ -60,6 +61,8 @@ pub struct Outcome {
     pub compactions: u64,
     /// By why they were done and what they did, moves of tables included.
     pub compactions_done: CompactionCounts,
+    /// Values in value files that closed databases refer to.
+    pub separated_values: u64,
     /// Compactions that were installed later than they were done.
     pub deferrals: u64,
     /// Processes that ended without closing before some had.
@@ -104,6 +107,7 @@ pub fn run(history: &History) -> Result<Outcome, Failure> {
     }
     let halted = harness.finish();
     harness.pick_up(halted).map_err(place(history.operations.len()))?;
+    harness.end().map_err(place(history.operations.len()))?;
     Ok(harness.outcome)
 }
 
@@ -210,6 +214,7 @@ impl Harness {
             }
             Operation::CreateSpace(space, seed) => self.create_space(*space, *seed),
             Operation::DropSpace(space) => self.drop_space(*space),
+            Operation::SetThreshold(space, bytes) => self.set_threshold(*space, *bytes),
             Operation::Checkpoint => self.checkpoint(),
             Operation::ReadOnly => self.read_only(),
             Operation::CheckAll => self.check_all(),

@@ -86,6 +86,24 @@ impl Harness {
         }
     }
 
+    pub(super) fn set_threshold(&mut self, space: u8, bytes: Option<u32>) -> Check {
+        let Some((keyspace, _)) = self.keyspace(space)? else { return Ok(()) };
+        let text = bytes.map_or("none".to_owned(), |bytes| bytes.to_string());
+        let change = format!("{}.separation_threshold={text}", keyspace.name());
+        let change = change.parse().map_err(|error| format!("{change} is no change: {error}"))?;
+        let calls = self.machine.calls();
+        match self.db().set(&change) {
+            Ok(_) => Ok(()),
+            // One with a space goal keeps its values in tables.
+            Err(Error::InvalidSetting { setting: "separation_threshold", .. })
+                if bytes.is_some() =>
+            {
+                Ok(())
+            }
+            Err(error) => self.excuse("changing a setting", &error, calls),
+        }
+    }
+
     pub(super) fn checkpoint(&mut self) -> Check {
         let target = self.machine.another_disk();
         let calls = self.machine.calls();

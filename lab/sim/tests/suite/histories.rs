@@ -25,6 +25,7 @@ fn every_history_keeps_its_promises() {
     assert!(total.excused > SEEDS, "{total:?}");
     assert!(total.cut_off > SEEDS / 10 && total.refused > 0, "{total:?}");
     assert!(total.pool_flushes > SEEDS && total.dram_hits > SEEDS, "{total:?}");
+    assert!(total.separated_values > 10 * SEEDS, "{total:?}");
 }
 
 #[test]

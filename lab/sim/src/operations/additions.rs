@@ -1,0 +1,52 @@
+//! Operations that are added to a history once it is drawn. The others are the same with them.
+
+use super::{Drawer, Operation, SPACES};
+use esker_base::Rng;
+
+impl Drawer {
+    /// Adds what some histories have in addition.
+    pub(super) fn with_additions(&self, seed: u64, operations: Vec<Operation>) -> Vec<Operation> {
+        self.with_thresholds(seed, self.with_ingests(seed, operations))
+    }
+
+    /// Adds changes of the length from which on values are separated to one history of three.
+    fn with_thresholds(&self, seed: u64, operations: Vec<Operation>) -> Vec<Operation> {
+        let mut rng = Rng::new(seed ^ 0x0074_6872_6573_6800);
+        if !rng.one_in(3) {
+            return operations;
+        }
+        let mut all = Vec::new();
+        for operation in operations {
+            all.push(operation);
+            if rng.one_in(20) {
+                let space =
+                    if self.in_one_space { 0 } else { rng.below(SPACES.len() as u64) as u8 };
+                let threshold = [None, Some(1), Some(1), Some(100), Some(1_500)];
+                all.push(Operation::SetThreshold(space, threshold[rng.below(5) as usize]));
+            }
+        }
+        all
+    }
+
+    /// Adds ingests to one history of four.
+    fn with_ingests(&self, seed: u64, operations: Vec<Operation>) -> Vec<Operation> {
+        if seed % 4 != 2 {
+            return operations;
+        }
+        let mut rng = Rng::new(seed ^ 0x696e_6765_7374);
+        let (mut all, mut stamp) = (Vec::new(), 1 << 24);
+        for operation in operations {
+            all.push(operation);
+            if !rng.one_in(12) {
+                continue;
+            }
+            let space = if self.in_one_space { 0 } else { rng.below(SPACES.len() as u64) as u8 };
+            let entries = (0..1 + rng.below(80)).map(|_| {
+                stamp += 1;
+                (rng.below(self.keys) as u16, stamp, rng.below(self.value_bytes) as u16)
+            });
+            all.push(Operation::Ingest(space, entries.collect()));
+        }
+        all
+    }
+}
