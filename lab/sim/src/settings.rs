@@ -119,8 +119,8 @@ pub fn draw_keyspace(rng: &mut Rng) -> KeyspaceSettings {
         (_, 1) => Dedup::PerLevel { threshold: ratio },
         _ => Dedup::SpaceGoal { amp: ratio },
     };
-    // Of a copy: the draws that follow stay what they were.
-    let mut aside = rng.clone();
+    // Drawn apart: the draws that follow stay what they were, and none of them depends on this.
+    let mut aside = Rng::new(rng.clone().next_u64() ^ 0x7661_6c75_6573);
     let separates = aside.one_in(3) && !matches!(dedup, Dedup::SpaceGoal { .. });
     let threshold = [1, 1, 1, 100, 1_500][aside.below(5) as usize];
     KeyspaceSettings::default()

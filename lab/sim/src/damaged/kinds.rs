@@ -4,6 +4,7 @@ use super::image::Place;
 use super::image::{Image, Kind, Span, files};
 use super::judge::History;
 use esker_base::Rng;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -77,7 +78,7 @@ fn draw(dir: &Path, rng: &mut Rng) -> io::Result<Damage> {
     let mut files = files(dir)?;
     files.retain(|_, bytes| *bytes > 0);
     let files: Vec<PathBuf> = files.into_keys().collect();
-    let file = &files[rng.below(files.len() as u64) as usize];
+    let file = one_of(&files, rng);
     let name = file.display();
     let before = std::fs::read(dir.join(file))?;
     let mut bytes = before.clone();
@@ -119,6 +120,17 @@ fn draw(dir: &Path, rng: &mut Rng) -> io::Result<Damage> {
         }
     };
     Ok(Damage { text, file: file.clone(), before, after: bytes, change })
+}
+
+/// One of `files`. All kinds are equally likely: a kind with many files leaves the others their share.
+fn one_of<'a>(files: &'a [PathBuf], rng: &mut Rng) -> &'a PathBuf {
+    let mut kinds = BTreeMap::<_, Vec<_>>::new();
+    for file in files {
+        kinds.entry(file.extension()).or_default().push(file);
+    }
+    let kinds: Vec<_> = kinds.into_values().collect();
+    let kind = &kinds[rng.below(kinds.len() as u64) as usize];
+    kind[rng.below(kind.len() as u64) as usize]
 }
 
 /// A byte of a file: mostly one of a block that holds anything.
