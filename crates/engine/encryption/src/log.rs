@@ -40,8 +40,12 @@ impl EncryptedLog {
         EncryptedLog { below, path, header, state: Mutex::new(state) }
     }
 
-    /// Returns the highest offset in the file below that the bytes before `through` can use.
+    /// Returns the highest offset in the file below that the bytes before `through` can use. Of the whole log
+    /// it is the end of the file, so that a log whose bytes are all prepared can be used again.
     fn below_of(&self, through: u64) -> u64 {
+        if through >= self.header.log_bytes {
+            return bytes_below(self.header.log_bytes);
+        }
         let position = {
             let state = self.state.lock();
             state.position + sealed(through.saturating_sub(state.written))

@@ -75,6 +75,18 @@ fn the_shortest_frames_fill_a_log() {
     assert!(read(&storage, "log")[..40] == [1; 40]);
 }
 
+/// Few records need less than the file has for the shortest ones. The next use of the file may have those.
+#[test]
+fn a_log_that_is_prepared_to_its_end_can_be_used_again() {
+    let disk = FaultStorage::new(Rng::new(1));
+    let storage = over(disk);
+    let log = storage.create_log_in_steps("old", BYTES, 4 << 10).unwrap();
+    log.write_at(0, &[7; 4000]).unwrap();
+    log.prepare(BYTES, Pace::AheadOfWrites).unwrap();
+    drop(log);
+    assert!(storage.recycle_log("old", "log", BYTES).unwrap().is_some());
+}
+
 /// Below where it gave space back, the shortest frames still fit.
 #[test]
 fn a_log_that_gives_space_back_keeps_enough_for_what_comes_before() {
