@@ -6,7 +6,7 @@ use esker_sim::harness::Outcome;
 use esker_sim::operations::History;
 
 const SEEDS: u64 = 800;
-const DEEP_SEEDS: u64 = 150;
+const DEEP_SEEDS: u64 = 100;
 
 fn run(seeds: u64, draw: fn(u64) -> History) -> Outcome {
     campaign::run_all(0..seeds, 2, draw).unwrap_or_else(|report| panic!("{report}"))
