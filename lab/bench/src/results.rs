@@ -11,7 +11,7 @@ mod paired;
 mod summary;
 
 pub use file::{FILE_NAME, read, write};
-pub use group::{Comparison, Figure, Group, Line, Plane, Published, PublishedRow};
+pub use group::{Across, Comparison, Figure, Group, Line, Place, Plane, Published, PublishedRow};
 pub use paired::Paired;
 pub use summary::{Spread, geometric_mean, spread, summary_table};
 

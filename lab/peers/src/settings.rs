@@ -34,6 +34,12 @@ pub struct PeerSettings {
     pub compression: Compression,
     /// Filter bits a key; 0 is no filter. Default 10.
     pub filter_bits: u8,
+    /// Whether indexes and filters are in parts, each of which the cache may have or not. Of
+    /// RocksDB; other peers choose it themselves. Default no.
+    pub has_parts: bool,
+    /// Values of so many bytes and more are stored outside the tree, by peers that can: RocksDB,
+    /// fjall. Default none.
+    pub separation_threshold: Option<u32>,
 }
 
 impl Default for PeerSettings {
@@ -46,6 +52,8 @@ impl Default for PeerSettings {
             background_threads: 2,
             compression: Compression::None,
             filter_bits: 10,
+            has_parts: false,
+            separation_threshold: None,
         }
     }
 }

@@ -46,6 +46,7 @@ macro_rules! suites {
             keys_that_no_store_takes_are_refused
             every_option_set_has_its_reason
             settings_that_cannot_be_are_refused
+            a_store_with_parts_and_separated_values_gives_them_back
         })*
     };
 }
@@ -113,6 +114,27 @@ fn pairs(cursor: &mut dyn Cursor) -> Vec<(Vec<u8>, Vec<u8>)> {
         cursor.next().unwrap();
     }
     pairs
+}
+
+fn a_store_with_parts_and_separated_values_gives_them_back(name: &str, dir: &Path) {
+    let settings = PeerSettings { has_parts: true, separation_threshold: Some(1_000), ..small() };
+    let value = |number: u64, round: u64| {
+        let len = if number.is_multiple_of(3) { 20_000 } else { 50 };
+        value(number, round).into_iter().cycle().take(len).collect::<Vec<u8>>()
+    };
+    let peer = open(name, dir, &settings).unwrap();
+    for round in 0..3 {
+        for number in 0..300 {
+            peer.put(&key(number), &value(number, round)).unwrap();
+        }
+    }
+    peer.flush().unwrap();
+    peer.settle().unwrap();
+    drop(peer);
+    let peer = open(name, dir, &settings).unwrap();
+    for number in 0..300 {
+        assert_eq!(got(&*peer, &key(number)), Some(value(number, 2)), "{name}, {number}");
+    }
 }
 
 fn a_pair_is_there_until_it_is_deleted(name: &str, dir: &Path) {

@@ -58,7 +58,12 @@ impl<'a> Values<'a> {
     /// The next value.
     #[inline]
     pub fn next_value(&mut self) -> &'a [u8] {
-        let len = self.pool.value_bytes;
+        self.next_of(self.pool.value_bytes)
+    }
+
+    /// The next value, of `len` bytes: those of the pool at most.
+    #[inline]
+    pub fn next_of(&mut self, len: usize) -> &'a [u8] {
         if self.at + len > self.pool.bytes.len() {
             self.at = 0;
         }
@@ -79,6 +84,16 @@ mod tests {
             let mut values = pool.values();
             assert!((0..30).all(|_| values.next_value().len() == value_bytes));
         }
+    }
+
+    #[test]
+    fn values_of_several_lengths_follow_each_other() {
+        let pool = ValuePool::new(POOL_BYTES, &mut Rng::new(1));
+        let mut values = pool.values();
+        let lens = [100, 7, 4_096, POOL_BYTES, 30];
+        let found = lens.map(|len| values.next_of(len));
+        assert_eq!(found.map(<[u8]>::len), lens);
+        assert_eq!(found[1], &pool.bytes[100..107]);
     }
 
     #[test]

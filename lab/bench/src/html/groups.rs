@@ -2,12 +2,13 @@
 //! next to what was measured.
 
 use super::bars::Axis;
+use super::lines::{Line, Lines, over_times};
 use super::number::Quantity;
 use super::plane::{self, Point};
 use super::plot::{legend, metric_title};
 use super::sections::Page;
 use super::table;
-use crate::results::{self, Group, Published};
+use crate::results::{self, Across, Group, Published};
 use maud::{Markup, html};
 
 impl Page<'_> {
@@ -74,8 +75,14 @@ impl Page<'_> {
         };
         let planes = group.planes.iter().filter(|plane| cases.contains(&&plane.case[..]));
         let planes: Vec<Markup> = planes.filter_map(|plane| self.plane(plane, &engines)).collect();
-        let mut plots: Vec<Markup> =
-            rest.iter().flat_map(|metric| self.plots_of(metric, &cases)).collect();
+        let mut plots: Vec<Markup> = match &group.across {
+            Some(across) => group
+                .metrics
+                .iter()
+                .flat_map(|metric| self.plots_across(metric, across, &engines))
+                .collect(),
+            None => rest.iter().flat_map(|metric| self.plots_of(metric, &cases)).collect(),
+        };
         for case in &cases {
             plots.extend(self.series(case, Some(&group.series)));
         }
@@ -127,6 +134,35 @@ impl Page<'_> {
         })
     }
 
+    /// A metric over the number that the cases differ in; by case if there is one alone.
+    fn plots_across(&self, metric: &str, across: &Across, engines: &[&str]) -> Vec<Markup> {
+        let points = |engine: &str| -> Vec<[f64; 2]> {
+            let point = |place: &results::Place| {
+                Some([place.at, self.data.spread(engine, &place.case, metric)?.median])
+            };
+            across.places.iter().filter_map(point).collect()
+        };
+        let found: Vec<(&str, Vec<[f64; 2]>)> =
+            engines.iter().map(|&engine| (engine, points(engine))).collect();
+        let lines = found.iter().filter(|(_, points)| !points.is_empty());
+        let lines = lines
+            .map(|(engine, points)| Line { class: self.palette.class(engine), engine, points })
+            .collect();
+        let (title, quantity) = metric_title(metric, self.data.unit(metric));
+        let is_log = metric.contains("latency");
+        let hint = match better(metric, quantity) {
+            Some(Better::More) => "more is better",
+            Some(Better::Less) => "less is better",
+            None => "",
+        };
+        let plot = Lines { title: &title, hint, is_log, quantity, lines };
+        if let Some(drawn) = over_times(&plot, &across.title) {
+            return vec![drawn];
+        }
+        let cases: Vec<&str> = across.places.iter().map(|place| &place.case[..]).collect();
+        self.plots_of(metric, &cases)
+    }
+
     /// A metric of some cases, drawn as the page draws it elsewhere.
     fn plots_of(&self, metric: &str, cases: &[&str]) -> Vec<Markup> {
         let (title, quantity) = metric_title(metric, self.data.unit(metric));
@@ -168,7 +204,7 @@ fn better(metric: &str, quantity: Quantity) -> Option<Better> {
         "commits_per_sync",
         "found",
     ];
-    const LESS: [&str; 14] = [
+    const LESS: [&str; 17] = [
         "latency",
         "_amp",
         "stall",
@@ -183,6 +219,9 @@ fn better(metric: &str, quantity: Quantity) -> Option<Better> {
         "_per_miss",
         "_per_commit",
         "distance",
+        "resident",
+        "descriptors",
+        "disk_bytes",
     ];
     let is_any = |names: &[&str]| names.iter().any(|name| metric.contains(name));
     match quantity {
@@ -212,6 +251,7 @@ mod tests {
             ("pmem_writes", "share", None),
             ("table_reads_per_miss", "ratio", Some(Better::Less)),
             ("commits_per_sync", "ratio", Some(Better::More)),
+            ("resident_peak_mib", "MiB", Some(Better::Less)),
             ("settle_seconds", "s", Some(Better::Less)),
         ] {
             assert_eq!(better(metric, Quantity::of(metric, unit)), expected, "{metric}");

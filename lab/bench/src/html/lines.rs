@@ -34,11 +34,35 @@ const RIGHT: f64 = WIDTH - 18.0;
 /// Lines over seconds. `None` if no line has two points: nothing is seen of one that the tables don't
 /// say better.
 pub(super) fn over_time(plot: &Lines<'_>) -> Option<Markup> {
+    if !has_line(plot) {
+        return None;
+    }
+    let x = Scale::linear(extent(plot, 0)?.1, 1.0, (LEFT, RIGHT));
+    over(plot, &x, Quantity::Seconds, ("time", "time since the load began"))
+}
+
+/// Lines over a number of times something, on a logarithmic axis. `None` if no line has two points.
+pub(super) fn over_times(plot: &Lines<'_>, title: &str) -> Option<Markup> {
+    if !has_line(plot) {
+        return None;
+    }
+    let (least, most) = extent(plot, 0)?;
+    let x = Scale::log(least, most, (LEFT, RIGHT));
+    over(plot, &x, Quantity::Ratio, (title, title))
+}
+
+fn has_line(plot: &Lines<'_>) -> bool {
     let is_usable = |point: &&[f64; 2]| point.iter().all(|value| value.is_finite());
-    plot.lines.iter().find(|line| line.points.iter().filter(is_usable).count() > 1)?;
-    let most_x = extent(plot, 0)?.1;
+    plot.lines.iter().any(|line| line.points.iter().filter(is_usable).count() > 1)
+}
+
+fn over(
+    plot: &Lines<'_>,
+    x: &Scale,
+    across: Quantity,
+    (over, title): (&str, &str),
+) -> Option<Markup> {
     let (least, most) = extent(plot, 1)?;
-    let x = Scale::linear(most_x, 1.0, (LEFT, RIGHT));
     let side = (BOTTOM, TOP);
     let y = match plot.is_log {
         true => Scale::log(least, most, side),
@@ -50,10 +74,10 @@ pub(super) fn over_time(plot: &Lines<'_>) -> Option<Markup> {
         (name, false) => name.to_owned(),
         (name, true) => format!("{name}, logarithmic"),
     };
-    let titles = ("time since the load began", &up[..]);
-    let label = format!("{} over time, by engine", plot.title);
+    let label = format!("{} over {over}, by engine", plot.title);
     let caption = Caption { title: plot.title, hint: plot.hint, label };
-    Some(figure(&caption, HEIGHT, draw(plot, (&x, Quantity::Seconds), (&y, plot.quantity), titles)))
+    let drawing = draw(plot, (x, across), (&y, plot.quantity), (title, &up[..]));
+    Some(figure(&caption, HEIGHT, drawing))
 }
 
 /// Cumulative distributions of microseconds: which part of all operations took at most how long.
@@ -153,6 +177,18 @@ mod tests {
         let line = drawn.split("class=\"line").nth(1).unwrap();
         assert_eq!(line.split("<title>").next().unwrap().matches('M').count(), 2);
         assert!(!drawn.contains("NaN"));
+    }
+
+    #[test]
+    fn numbers_of_times_are_at_equal_factors() {
+        let points = [[1.0, 5.0], [10.0, 6.0], [100.0, 7.0]];
+        let line = Line { class: "esker shade0", engine: "esker", points: &points };
+        let quantity = Quantity::Bytes;
+        let plot = Lines { title: "T", hint: "", is_log: false, quantity, lines: vec![line] };
+        let drawn = over_times(&plot, "store, times the memory").unwrap().into_string();
+        assert!(drawn.contains("store, times the memory"), "{drawn}");
+        let middle = Px((LEFT + RIGHT) / 2.0);
+        assert!(drawn.contains(&format!("L{middle} ")), "{drawn}");
     }
 
     #[test]

@@ -323,6 +323,7 @@ fn grouped() -> Results {
         metrics: metrics.iter().map(|&metric| metric.into()).collect(),
         series: vec!["throughput".into()],
         planes: Vec::new(),
+        across: None,
     };
     let mut results = small();
     results.rows.push(row("two", "c", "throughput", 0, 7.0));

@@ -19,6 +19,27 @@ pub struct Group {
     /// One metric against another, each in a case.
     #[serde(default)]
     pub planes: Vec<Plane>,
+    /// A number that the cases differ in: the metrics are drawn over it.
+    #[serde(default)]
+    pub across: Option<Across>,
+}
+
+/// A number that cases differ in, such as the size of a store.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Across {
+    /// What it is.
+    pub title: String,
+    /// The cases, each with its number.
+    pub places: Vec<Place>,
+}
+
+/// A case, and where it is on an axis.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Place {
+    /// The case.
+    pub case: String,
+    /// Its number: above zero, because the axis is logarithmic.
+    pub at: f64,
 }
 
 /// Two metrics that are had one for the other, of which less is better: each engine is a point.
@@ -104,7 +125,9 @@ pub struct PublishedRow {
 impl Group {
     /// Every place where a case is named.
     pub(super) fn case_names(&mut self) -> impl Iterator<Item = &mut String> {
-        self.cases.iter_mut().chain(self.planes.iter_mut().map(|plane| &mut plane.case))
+        let of_planes = self.planes.iter_mut().map(|plane| &mut plane.case);
+        let places = self.across.iter_mut().flat_map(|across| &mut across.places);
+        self.cases.iter_mut().chain(of_planes).chain(places.map(|place| &mut place.case))
     }
 }
 

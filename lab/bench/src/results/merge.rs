@@ -59,6 +59,9 @@ impl Results {
                 Some(own) => {
                     add_new(&mut own.cases, group.cases);
                     add_new(&mut own.planes, group.planes);
+                    if let Some((own, other)) = own.across.as_mut().zip(group.across) {
+                        add_new(&mut own.places, other.places);
+                    }
                 }
                 None => self.groups.push(group),
             }

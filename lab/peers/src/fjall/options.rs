@@ -7,7 +7,7 @@ use ::fjall::compaction::Leveled;
 use ::fjall::config::{
     BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
 };
-use ::fjall::{CompressionType, KeyspaceCreateOptions};
+use ::fjall::{CompressionType, KeyspaceCreateOptions, KvSeparationOptions};
 use esker_base::Result;
 use std::sync::Arc;
 
@@ -41,6 +41,7 @@ pub(super) struct Chosen {
     pub(super) write_buffer_bytes: u64,
     table_bytes: u64,
     filter_bits: u8,
+    separation_threshold: Option<u32>,
 }
 
 impl Chosen {
@@ -82,8 +83,13 @@ impl Chosen {
                 settings.filter_bits,
                 "the run's; at 10 it is fjall's default, a finer filter in level 0 included",
             ),
+            separation_threshold: settings.separation_threshold,
             compression,
         };
+        if let Some(bytes) = settings.separation_threshold {
+            let why = "the run's; the other options of key-value separation by default";
+            configuration.note("separation_threshold", bytes, why);
+        }
         let name = format!("{:?}", settings.compression);
         configuration.note("compression", name, "the run's, the same for all engines");
         let why = "as the blocks; touches values from 4 KiB on only";
@@ -102,6 +108,11 @@ impl Chosen {
                 Leveled::default().with_table_target_size(self.table_bytes),
             ))
             .data_block_compression_policy(CompressionPolicy::all(self.compression));
+        let separation = self.separation_threshold.map(|bytes| {
+            let options = KvSeparationOptions::default().separation_threshold(bytes);
+            options.compression(self.compression)
+        });
+        let options = options.with_kv_separation(separation);
         match self.filter_bits {
             DEFAULT_FILTER_BITS => options,
             0 => options.filter_policy(FilterPolicy::all(FilterPolicyEntry::None)),

@@ -25,7 +25,7 @@ use super::Variant;
 use crate::configuration::Configuration;
 use crate::settings::{Compression, PeerSettings};
 use ::rocksdb::{
-    BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options,
     UniversalCompactOptions,
 };
 
@@ -52,6 +52,7 @@ pub(super) fn options(
     memory(&mut options, buffers, settings, configuration);
     let cache = settings.cache_beside(buffers);
     options.set_block_based_table_factory(&table(cache, settings, configuration));
+    separation(&mut options, settings, configuration);
     shape(&mut options, variant, settings, configuration);
     background(&mut options, settings, configuration);
     log(&mut options, variant, buffers, configuration);
@@ -135,6 +136,9 @@ fn table(
         true,
         "wiki: Setup Options and Basic Tuning; keeps them within the memory budget",
     ));
+    if settings.has_parts {
+        parts(&mut table, configuration);
+    }
     table.set_pin_l0_filter_and_index_blocks_in_cache(configuration.note(
         "pin_l0_filter_and_index_blocks_in_cache",
         true,
@@ -152,6 +156,34 @@ fn table(
     );
     configuration.note("checksum", "default, XXH3", "include/rocksdb/table.h");
     table
+}
+
+/// Indexes and filters in parts. Their blocks have the default size, 4 KiB, and the top of each is
+/// pinned, which is the default, too.
+fn parts(table: &mut BlockBasedOptions, configuration: &mut Configuration) {
+    const PARTS: &str = "wiki: Partitioned Index Filters; for stores larger than memory";
+    table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    configuration.note("index_type", "kTwoLevelIndexSearch", PARTS);
+    table.set_partition_filters(configuration.note("partition_filters", true, PARTS));
+    table.set_pin_top_level_index_and_filter(configuration.note(
+        "pin_top_level_index_and_filter",
+        true,
+        PARTS,
+    ));
+}
+
+/// BlobDB, if the run separates values.
+fn separation(options: &mut Options, settings: &PeerSettings, configuration: &mut Configuration) {
+    const BLOBS: &str = "wiki: BlobDB";
+    let Some(threshold) = settings.separation_threshold else { return };
+    options.set_enable_blob_files(configuration.note("enable_blob_files", true, BLOBS));
+    options.set_min_blob_size(configuration.note("min_blob_size", threshold, "the run's").into());
+    options.set_enable_blob_gc(configuration.note(
+        "enable_blob_garbage_collection",
+        true,
+        "wiki: BlobDB; its age cutoff and threshold by default",
+    ));
+    configuration.note("blob_cache", "default, none", "the page cache has the values");
 }
 
 fn shape(

@@ -36,7 +36,8 @@ impl<'s> Bound<'s> {
             | Task::YcsbRun(_)
             | Task::Updates(_)
             | Task::Shelf(_)
-            | Task::Probe(_) => {
+            | Task::Probe(_)
+            | Task::Large(_) => {
                 unreachable!("it was asked whether it runs transactions")
             }
         })

@@ -1,5 +1,6 @@
 //! A worker process, from the outside.
 
+use super::cgroup::Cgroup;
 use super::plan::{Message, Plan};
 use super::process::{Ended, line};
 use crate::failure::{Failure, Outcome};
@@ -12,14 +13,20 @@ use std::time::Duration;
 /// How often the user's wish to stop is looked for.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Carries out `plan` in a process of its own. `hear` gets all messages but the last; an interrupt
-/// ends the process.
+/// Carries out `plan` in a process of its own, in a group if one is given. `hear` gets all messages but
+/// the last; an interrupt ends the process.
 pub fn run(
     plan: &Plan,
+    group: Option<&Cgroup>,
     interrupt: &Interrupt,
     hear: &mut dyn FnMut(Message),
 ) -> Outcome<esker_bench::Outcome> {
     let mut child = Ended::new(start()?);
+    if let Some(group) = group {
+        // It has no plan yet, so nothing that counts is in its memory.
+        let taken_in = group.take_in(child.0.id());
+        taken_in.map_err(|error| Failure::io("limit", "the memory of a process", error))?;
+    }
     // Held open until the end: the worker goes when it closes.
     let mut stdin = child.0.stdin.take().expect("it was asked for");
     let stdout = child.0.stdout.take().expect("it was asked for");

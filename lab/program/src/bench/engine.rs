@@ -249,6 +249,9 @@ pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMa
         Log::None => "none".to_owned(),
     };
     let dram_table = settings.dram_table_bytes.map_or("default".to_owned(), |b| b.to_string());
+    let or_default = |value: Option<String>| value.unwrap_or_else(|| "default".to_owned());
+    let max_open_files = or_default(settings.max_open_files.map(|files| files.to_string()));
+    let separated = keyspace.separation_threshold.map(|bytes| bytes.to_string());
     let pairs = [
         ("log", log),
         ("segment_bytes", settings.segment_bytes.to_string()),
@@ -261,6 +264,8 @@ pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMa
         ("dedup", keyspace.dedup.to_string()),
         ("compression", keyspace.compression.to_string()),
         ("filter_bits", keyspace.filter_bits.to_string()),
+        ("max_open_files", max_open_files),
+        ("separation_threshold", separated.unwrap_or_else(|| "none".to_owned())),
     ];
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -29,6 +29,18 @@ pub struct EngineSettings {
     /// The node of an engine that has one.
     #[serde(default)]
     pub fabric: FabricSettings,
+    /// What a store much larger than memory is set to.
+    #[serde(default)]
+    pub large_store: LargeStore,
+}
+
+/// Settings for stores much larger than memory. The defaults are those of all other stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargeStore {
+    /// Whether RocksDB has its indexes and filters in parts. Esker has those of large tables so.
+    pub has_parts: bool,
+    /// Values of so many bytes and more are stored outside the tree, by engines that can.
+    pub separation_threshold: Option<u32>,
 }
 
 /// [`Forwarding`], by name.

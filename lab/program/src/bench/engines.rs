@@ -352,7 +352,9 @@ pub fn open(
     is_loading: bool,
     with_transactions: bool,
 ) -> Outcome<Opened> {
-    let keyspace = KeyspaceSettings::default().compression(settings.compression()?);
+    let keyspace = KeyspaceSettings::default()
+        .compression(settings.compression()?)
+        .separation_threshold(settings.large_store.separation_threshold);
     match find(name, with_transactions)? {
         Kind::Own(Own { name, log, shape, dedup }) => {
             let keyspace = keyspace.shape(*shape).dedup(*dedup);
@@ -427,6 +429,8 @@ impl EngineSettings {
                 Compression::Zstd => esker_peers::Compression::Zstd,
             },
             filter_bits: KeyspaceSettings::default().filter_bits,
+            has_parts: self.large_store.has_parts,
+            separation_threshold: self.large_store.separation_threshold,
             ..default
         })
     }
@@ -449,6 +453,7 @@ mod tests {
             pool: PoolSettings::default(),
             log_dir: None,
             fabric: FabricSettings::default(),
+            large_store: Default::default(),
         }
     }
 

@@ -6,8 +6,9 @@
 //!
 //! * [`plan`]: what a process is to do, and what it reports meanwhile;
 //! * [`worker`]: such a process; [`child`]: how it looks from the outside; [`reading`]: reads after
-//!   updates; [`probes`]: single operations;
+//!   updates; [`probes`]: single operations; [`large`]: a store larger than memory;
 //! * [`campaign`]: who runs when, and what becomes of the results;
+//! * [`cgroup`]: a limit of a worker's memory;
 //! * [`workspace`]: the directories that stores are in; [`scratch`]: those of pools and logs; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
 //!   persistent memory of those that have some; [`log_device`]: what logs are on;
@@ -18,13 +19,15 @@
 
 mod audit;
 pub mod campaign;
+mod cgroup;
 mod child;
 mod db;
 mod display;
 mod engine;
-mod engine_settings;
+pub mod engine_settings;
 pub mod engines;
 pub mod fabric;
+pub mod large;
 pub mod log_device;
 pub mod network;
 mod node;

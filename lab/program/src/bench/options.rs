@@ -85,6 +85,7 @@ impl CampaignOptions {
             pool: self.pool.clone(),
             log_dir: self.log_dir.clone(),
             fabric: Default::default(),
+            large_store: Default::default(),
         }
     }
 

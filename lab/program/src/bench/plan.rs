@@ -2,6 +2,7 @@
 //! program, so nothing here lasts longer than a run.
 
 use super::engine_settings::EngineSettings;
+use super::large::LargeTask;
 use esker::Result;
 use esker_bench::{Progress, WarmUp};
 use esker_workload::shelf::{self, Shelf};
@@ -65,6 +66,8 @@ pub enum Task {
     Shelf(ShelfTask),
     /// Single operations, timed.
     Probe(Probe),
+    /// A store larger than memory.
+    Large(LargeTask),
 }
 
 /// What single operations cost, on a store that is made for it.
@@ -225,7 +228,11 @@ impl Message {
 impl Task {
     /// Whether the store is made here, rather than one that was loaded.
     pub fn is_load(&self) -> bool {
-        matches!(self, Task::YcsbLoad(_) | Task::LinkBenchLoad(_) | Task::TpccLoad(_))
+        match self {
+            Task::YcsbLoad(_) | Task::LinkBenchLoad(_) | Task::TpccLoad(_) => true,
+            Task::Large(task) => task.is_load(),
+            _ => false,
+        }
     }
 
     /// Whether it wants a store with transactions.
@@ -246,7 +253,9 @@ impl Task {
             Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
                 unreachable!("loads of transactions are bound to their store when they are made")
             }
-            Task::Probe(_) => unreachable!("probes have loops of their own"),
+            Task::Probe(_) | Task::Large(_) => {
+                unreachable!("they make their loads for themselves")
+            }
         })
     }
 
@@ -266,6 +275,7 @@ impl Task {
             Task::Updates(task) => (task.key_bytes, task.value_bytes),
             Task::Shelf(task) => (ShelfTask::KEY_BYTES, task.value_bytes),
             Task::Probe(probe) => (Probe::KEY_BYTES, probe.value_bytes()),
+            Task::Large(task) => (LargeTask::KEY_BYTES, task.values.most),
             Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
                 ROW_BYTES
             }

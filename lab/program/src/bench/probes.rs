@@ -353,6 +353,7 @@ mod tests {
             pool: PoolSettings::default(),
             log_dir: None,
             fabric: Default::default(),
+            large_store: Default::default(),
         };
         let plan = Plan {
             engine: "esker-wal".into(),

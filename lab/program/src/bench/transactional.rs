@@ -123,6 +123,7 @@ fn measure(
         published: Vec::new(),
         analysis: None,
         uses_memory: false,
+        memory_limit: None,
     };
     let places = Places { dir: common.dir.clone(), out: common.out.clone() };
     campaign.run(&places)

@@ -78,6 +78,7 @@ impl Updates {
             shared: None,
             analysis: None,
             uses_memory: false,
+            memory_limit: None,
             cases: vec![Case {
                 duration: common.duration,
                 rate: common.rate.map(Rate::Fixed),

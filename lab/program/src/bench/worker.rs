@@ -6,7 +6,7 @@
 use super::fabric::{self, FabricEngine};
 use super::plan::{Message, Plan, ShelfTask, Task};
 use super::process::line;
-use super::{engines, probes, reading, transactions};
+use super::{engines, large, probes, reading, transactions};
 use crate::failure::{Failure, Outcome};
 use clap::Args;
 use esker_base::{Background, Clock, Priority, SystemClock, Threads};
@@ -63,6 +63,12 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
         })?;
         opened.close()?;
         return Ok(outcome);
+    }
+    if let Task::Large(task) = &plan.task {
+        return large::measure(plan, task, &mut |message| {
+            // As below.
+            let _ = tell(message);
+        });
     }
     let updates = match &plan.task {
         Task::Updates(task) => Some((Updates::new(&task.resolve()?), task.reads)),

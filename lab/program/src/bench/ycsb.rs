@@ -77,6 +77,7 @@ impl Ycsb {
             shared: None,
             analysis: None,
             uses_memory: false,
+            memory_limit: None,
             cases: cases.collect::<Outcome<_>>()?,
             warm_up: self.campaign.warm_up.into(),
             seed: self.campaign.seed,

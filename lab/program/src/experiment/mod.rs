@@ -6,6 +6,7 @@ mod isolation;
 mod plexdb;
 mod reads;
 mod room;
+mod scale;
 mod wal;
 mod wbl;
 mod ycsb;
@@ -43,6 +44,7 @@ enum Which {
     Wal(Wal),
     Isolation(Isolation),
     Fabric(Fabric),
+    Scale(LargeStores),
 }
 
 /// YCSB's workloads A to F, and G and H, on every engine
@@ -178,6 +180,34 @@ struct Fabric {
     network: bool,
 }
 
+/// Stores larger than the memory of their engine
+///
+/// Stores of 1, 4, 16 and 100 times the memory, with values of 100 B, of 1 KB, and of 100 B to 1 MB: gets,
+/// scans and YCSB A to F, and YCSB A of Esker with 64 descriptors. Quick has 64 MiB of memory, leaves
+/// out stores above 1 GiB, and takes about five minutes with Esker alone; full has 256 MiB and stores of
+/// up to 32 GB. Memory is limited by a cgroup, the page cache included, where the user may create one:
+/// systemd-run --user --scope -p Delegate=yes esker-lab experiment scale
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct LargeStores {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engines: Engines,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Cases: values (100b, 1kb, mixed), loads (get, scan, A to F, files64), or both, such as 1kb-get
+    /// [default: all]
+    #[arg(long, value_name = "LIST", verbatim_doc_comment)]
+    cases: Option<String>,
+    /// Sizes of stores, in times the memory [default: 1,4,16,100; full: 1,4,16,120]
+    #[arg(long, value_name = "LIST")]
+    sizes: Option<String>,
+    /// Memory of each engine [default: 64MiB; full: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    memory: Option<usize>,
+}
+
 /// Options of every experiment.
 #[derive(Args)]
 struct Common {
@@ -237,6 +267,8 @@ struct Wishes<'a> {
     cases: Option<&'a str>,
     records: Option<u64>,
     segment_bytes: Option<usize>,
+    memory_bytes: Option<usize>,
+    sizes: Option<&'a str>,
     rounds: Option<u32>,
     network: bool,
     log_dir: Option<&'a Path>,
@@ -313,6 +345,16 @@ impl Which {
                     ..engines.wishes(common)
                 };
                 ("fabric", How::Campaign(fabric::campaign), common, wishes)
+            }
+            Which::Scale(LargeStores { common, engines, rounds, cases, sizes, memory }) => {
+                let wishes = Wishes {
+                    cases: cases.as_deref(),
+                    sizes: sizes.as_deref(),
+                    memory_bytes: *memory,
+                    rounds: rounds.rounds,
+                    ..engines.wishes(common)
+                };
+                ("scale", How::Campaign(scale::campaign), common, wishes)
             }
         }
     }

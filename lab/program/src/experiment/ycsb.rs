@@ -50,6 +50,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         pool: PoolSettings::default(),
         log_dir: None,
         fabric: Default::default(),
+        large_store: Default::default(),
     };
     let task = |preset| YcsbTask {
         workload: ycsb::preset(preset).1,
@@ -88,6 +89,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         shared: None,
         analysis: None,
         uses_memory: false,
+        memory_limit: None,
         cases: cases.collect::<Outcome<_>>()?,
         warm_up: match scale {
             Scale::Quick => WarmUp::NONE,

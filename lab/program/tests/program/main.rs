@@ -3,6 +3,7 @@
 mod benching;
 mod crashing;
 mod db_bench;
+mod scaling;
 #[path = "../../../../crates/cli/tests/program/scratch.rs"]
 #[allow(dead_code, reason = "it serves the tests of both programs")]
 mod scratch;

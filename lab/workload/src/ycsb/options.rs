@@ -46,6 +46,9 @@ pub struct Options {
     pub fields: usize,
     /// Bytes of a field. A value is the fields back to back.
     pub field_bytes: usize,
+    /// The least length of a value, if values differ in length: each power of two up to the fields'
+    /// length is equally frequent.
+    pub least_value_bytes: Option<usize>,
     /// What an update writes.
     pub update: Update,
     /// How record numbers become keys.
@@ -72,6 +75,7 @@ impl Default for Options {
             requests: Preset::A.requests(),
             fields: 10,
             field_bytes: 100,
+            least_value_bytes: None,
             update: Update::Whole,
             key_order: KeyOrder::Hashed,
             key_digits: 1,
@@ -141,10 +145,19 @@ impl Options {
             let reason = "records that are verified are at least 16 bytes long";
             return refuse("field-size", self.field_bytes, reason);
         }
+        let Some(least) = self.least_value_bytes else { return Ok(()) };
+        if !(MIN_VALUE_BYTES..=self.value_bytes()).contains(&least) {
+            let reason = "it must be at least 16 bytes, and at most the fields' length";
+            return refuse("least-value-bytes", least, reason);
+        }
+        if self.update == Update::Field {
+            let reason = "values of different lengths have no fields to update";
+            return refuse("least-value-bytes", least, reason);
+        }
         Ok(())
     }
 
-    /// The length of a value.
+    /// The length of a value, of the longest if they differ.
     pub fn value_bytes(&self) -> usize {
         self.fields * self.field_bytes
     }
@@ -152,7 +165,16 @@ impl Options {
     /// The mean length of a key and its value.
     pub fn record_bytes(&self) -> f64 {
         let key = RecordKey::mean_bytes(self.key_order, self.key_digits, self.records);
-        key + self.value_bytes() as f64
+        key + self.mean_value_bytes()
+    }
+
+    /// The mean length of a value.
+    fn mean_value_bytes(&self) -> f64 {
+        let most = self.value_bytes() as f64;
+        match self.least_value_bytes.map(|least| least as f64) {
+            Some(least) if least < most => (most - least) / (most / least).ln(),
+            _ => most,
+        }
     }
 
     /// The numbers of the records that the load writes.
@@ -212,6 +234,12 @@ mod tests {
             (Options { mix: Mix::NONE, ..good.clone() }, "the sum of the proportions"),
             (Options { requests: hot(1.5, 0.5), ..good.clone() }, "hotspotdatafraction"),
             (Options { requests: hot(0.5, f64::NAN), ..good.clone() }, "hotspotopnfraction"),
+            (Options { least_value_bytes: Some(8), ..good.clone() }, "least-value-bytes"),
+            (Options { least_value_bytes: Some(1_001), ..good.clone() }, "least-value-bytes"),
+            (
+                Options { least_value_bytes: Some(16), update: Update::Field, ..good.clone() },
+                "least-value-bytes",
+            ),
             (exponential(100.0, 0.5), "exponential.percentile"),
             (exponential(95.0, 0.0), "exponential.frac"),
         ] {

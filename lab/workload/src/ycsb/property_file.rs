@@ -62,6 +62,7 @@ pub fn parse(text: &str, file: &str, base: &Options) -> Result<PropertyFile> {
         requests: source.requests()?,
         fields: source.or("fieldcount", 10)?,
         field_bytes: source.field_bytes()?,
+        least_value_bytes: None,
         update: source.update()?,
         key_order: source.key_order()?,
         key_digits: source.or("zeropadding", 1)?,

@@ -5,8 +5,8 @@
 
 use super::Options;
 use crate::checker::{Version, read_stamp, seal_stamp};
-use crate::{ValuePool, Values};
-use esker_base::{Error, Result};
+use crate::{ValuePool, Values, stream};
+use esker_base::{Error, Result, Rng};
 
 /// How much of a wrong value an error shows.
 const SHOWN_BYTES: usize = 32;
@@ -19,6 +19,23 @@ pub(super) struct Records<'a> {
     field_bytes: usize,
     verify: bool,
     changed: Vec<u8>,
+    /// If they differ.
+    lengths: Option<Lengths>,
+}
+
+/// Lengths of values, uniform in their logarithms.
+#[derive(Clone, Debug)]
+struct Lengths {
+    rng: Rng,
+    least: f64,
+    most: f64,
+}
+
+impl Lengths {
+    #[inline]
+    fn next(&mut self) -> usize {
+        (self.least * (self.most / self.least).powf(self.rng.unit())) as usize
+    }
 }
 
 impl<'a> Records<'a> {
@@ -30,13 +47,21 @@ impl<'a> Records<'a> {
             field_bytes: options.field_bytes,
             verify: options.verify,
             changed: Vec::with_capacity(options.value_bytes()),
+            lengths: options.least_value_bytes.map(|least| Lengths {
+                rng: stream(options.seed, "value lengths", thread as u64),
+                least: least as f64,
+                most: options.value_bytes() as f64,
+            }),
         }
     }
 
     /// A new value for `key`, by the write that has `version`.
     #[inline]
     pub(super) fn whole(&mut self, key: &[u8], version: Version) -> &[u8] {
-        let value = self.values.next_value();
+        let value = match &mut self.lengths {
+            Some(lengths) => self.values.next_of(lengths.next()),
+            None => self.values.next_value(),
+        };
         if !self.verify {
             return value;
         }

@@ -63,6 +63,24 @@ fn a_load_writes_every_record_once_however_many_threads_share_it() {
 }
 
 #[test]
+fn values_that_differ_have_lengths_of_every_power_of_two() {
+    let base =
+        Options { fields: 1, field_bytes: 1 << 14, least_value_bytes: Some(1 << 4), ..small() };
+    let options = Options { mix: Mix { update: 1.0, ..Mix::NONE }, ..base };
+    let model = loaded(&options);
+    super::tests::run(&Run::new(&options), 1, &model).unwrap();
+    let lengths: Vec<usize> = model.pairs().iter().map(|pair| pair.1.len()).collect();
+    assert!(lengths.iter().all(|len| (1 << 4..=1 << 14).contains(len)));
+    for power in 4..14 {
+        let found = lengths.iter().filter(|len| (1 << power..2 << power).contains(*len)).count();
+        assert!((140..=260).contains(&found), "{found} of 2,000 in a tenth");
+    }
+    let mean = lengths.iter().sum::<usize>() as f64 / 2_000.0;
+    let told = options.record_bytes() - 23.3;
+    assert!((mean / told - 1.0).abs() < 0.1, "{mean}, and {told} is told");
+}
+
+#[test]
 fn a_worker_whose_share_is_done_has_nothing_left() {
     let options = Options { records: 3, operations: 3, ..small() };
     let (load, model) = (Load::new(&options), Model::new());

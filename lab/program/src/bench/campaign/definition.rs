@@ -38,7 +38,12 @@ pub struct Campaign {
     pub analysis: Option<Analysis>,
     /// Whether each case begins with memory in use, as a server's is, and not with what others left free.
     pub uses_memory: bool,
+    /// The most memory of each process, with the page cache of its files, where it can be limited.
+    pub memory_limit: Option<u64>,
 }
+
+/// Under which name the settings of a run say how the memory of processes is limited.
+pub const LIMIT: &str = "limit of memory";
 
 /// Under which name the settings of a run say what memory is like before a case.
 pub const MEMORY: &str = "memory before a case";
@@ -76,6 +81,9 @@ pub struct Case {
     pub rate: Option<Rate>,
     /// The shared load that it starts on, by its name.
     pub starts_on: Option<String>,
+    /// The store that it runs on, without a copy, if other cases do, too. Its first case is a load, and it
+    /// is removed after the last one. A case that fails is named in the settings of the run, which goes on.
+    pub store: Option<String>,
     /// The engines that run it, if not all.
     pub engines: Option<Vec<String>>,
     /// What the engines are given, if not what the campaign says.
@@ -107,6 +115,7 @@ impl Case {
             duration: None,
             rate: None,
             starts_on: None,
+            store: None,
             engines: None,
             settings: None,
             warm_up: None,

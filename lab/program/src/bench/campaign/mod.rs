@@ -6,6 +6,9 @@
 //! the next of them, and every other round has the opposite order: what the machine does meanwhile, and
 //! what one leaves behind for the next, falls on all of them alike, even if there is one round.
 //!
+//! Cases may instead run one after the other on a store that is kept between them: then what each
+//! finds is what the one before has left, as YCSB orders its workloads.
+//!
 //! The results are written after each case of each engine, so that an interrupted campaign leaves
 //! what it had.
 
@@ -14,7 +17,7 @@ mod places;
 mod running;
 mod schedule;
 
-pub use definition::{Analysis, Campaign, Case, MEMORY, Rate, Shared};
+pub use definition::{Analysis, Campaign, Case, LIMIT, MEMORY, Rate, Shared};
 pub use places::{Places, print};
 
 use super::display::Display;
@@ -47,7 +50,10 @@ impl Campaign {
             display: Display::on_terminal(),
             results: self.empty_results(&workspace),
             memory: self.uses_memory.then(|| UsedMemory::new(workspace.path())).transpose()?,
+            group: None,
+            broken: Default::default(),
         };
+        run.limit_memory();
         let keep = |results: &Results| output.as_ref().map_or(Ok(()), |out| out.write(results));
         keep(&run.results)?;
         let steps = self.schedule();

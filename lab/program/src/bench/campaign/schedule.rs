@@ -47,6 +47,13 @@ impl Campaign {
         steps
     }
 
+    /// Whether no later case of this engine runs on the store of a case.
+    pub(super) fn is_last_on_store(&self, case: usize, engine: &str) -> bool {
+        let store = &self.cases[case].store;
+        let mut later = self.cases[case + 1..].iter();
+        !later.any(|other| other.store == *store && other.is_for(engine))
+    }
+
     /// The loads that are done before the first round.
     fn shared_loads(&self) -> Vec<Step> {
         let Some(Shared { loads, loader }) = &self.shared else { return Vec::new() };
@@ -104,6 +111,7 @@ mod tests {
                 pool: PoolSettings::default(),
                 log_dir: None,
                 fabric: Default::default(),
+                large_store: Default::default(),
             },
             rounds,
             load,
@@ -116,6 +124,7 @@ mod tests {
             published: Vec::new(),
             analysis: None,
             uses_memory: false,
+            memory_limit: None,
         }
     }
 
@@ -177,6 +186,18 @@ mod tests {
             "1 a x-1",
         ];
         assert_eq!(order(&campaign), expected);
+    }
+
+    #[test]
+    fn a_kept_store_is_there_until_the_last_case_of_an_engine_on_it() {
+        let mut campaign = campaign(&["x", "y"], None, &["a", "b", "c", "d"], 1);
+        for (case, store) in campaign.cases.iter_mut().zip(["s", "s", "s", "t"]) {
+            case.store = Some(store.into());
+        }
+        campaign.cases[2].engines = Some(vec!["x".into()]);
+        let last = |engine| [0, 1, 2, 3].map(|case| campaign.is_last_on_store(case, engine));
+        assert_eq!(last("x"), [false, false, true, true]);
+        assert_eq!(last("y")[..2], [false, true]);
     }
 
     #[test]

@@ -70,6 +70,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
             },
             network: shape.network,
         },
+        large_store: Default::default(),
     };
     let mut cases: Vec<Case> =
         shapes.iter().map(|shape| case(shape, &sizes, settings(shape))).collect();
@@ -100,6 +101,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         run_settings: sizes.named().into_iter().collect(),
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),
         uses_memory: false,
+        memory_limit: None,
     })
 }
 

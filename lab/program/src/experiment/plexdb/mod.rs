@@ -69,6 +69,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         pool: PoolSettings::default(),
         log_dir: None,
         fabric: Default::default(),
+        large_store: Default::default(),
     };
     let case = |load: &Load| {
         let task = Task::Updates(load.task(&sizes));
@@ -92,6 +93,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         shared: None,
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),
         uses_memory: false,
+        memory_limit: None,
         cases,
         // The first write of a key counts as much as the last: nothing is written before.
         warm_up: WarmUp::NONE,

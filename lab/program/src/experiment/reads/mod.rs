@@ -46,6 +46,7 @@ pub fn campaign(wishes: &Wishes<'_>, _room: &Room) -> Outcome<Campaign> {
         pool: PoolSettings::default(),
         log_dir: None,
         fabric: Default::default(),
+        large_store: Default::default(),
     };
     let cases = chosen(cases(&sizes)?, wishes.cases)?;
     let load = ycsb::load(task(Preset::C, &sizes))?;
@@ -68,6 +69,7 @@ pub fn campaign(wishes: &Wishes<'_>, _room: &Room) -> Outcome<Campaign> {
         published: Vec::new(),
         analysis: Some(Analysis { rows: |_| Vec::new(), text: analysis::text }),
         uses_memory: false,
+        memory_limit: None,
     })
 }
 

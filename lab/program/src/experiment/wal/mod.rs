@@ -74,6 +74,7 @@ pub fn campaign(wishes: &Wishes<'_>, _room: &Room) -> Outcome<Campaign> {
         pool: PoolSettings { pool_delay, ..PoolSettings::default() },
         log_dir: wishes.log_dir.map(Into::into),
         fabric: Default::default(),
+        large_store: Default::default(),
     };
     let mut loads: Vec<Case> = Vec::new();
     let mut measured = Vec::new();
@@ -111,6 +112,7 @@ pub fn campaign(wishes: &Wishes<'_>, _room: &Room) -> Outcome<Campaign> {
         run_settings,
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),
         uses_memory: false,
+        memory_limit: None,
     })
 }
 

@@ -46,6 +46,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         pool: PoolSettings { pool: sizes.pool_bytes, ..PoolSettings::default() },
         log_dir: None,
         fabric: Default::default(),
+        large_store: Default::default(),
     };
     let unaffected = Plan { sizes: &sizes, settings: &settings, affected: &[] };
     let loaded = unaffected.task(Preset::A, sizes.operations);
@@ -84,6 +85,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         shared: None,
         analysis: None,
         uses_memory,
+        memory_limit: None,
         cases,
         warm_up: WarmUp::Operations(sizes.warm_up_operations),
         seed: 1,

@@ -98,6 +98,7 @@ fn every_property_has_its_effect() {
         requests: Requests::HotSpot { records: 0.1, requests: 0.9 },
         fields: 3,
         field_bytes: 7,
+        least_value_bytes: None,
         update: Update::Field,
         key_order: KeyOrder::Ordered,
         key_digits: 12,
