@@ -29,8 +29,8 @@ impl Drawer {
     }
 
     /// Adds ingests to one history of four. In those with mishaps, a third of the ingests meet a fault of
-    /// their own. Other faults seldom strike in the edit of an ingest, and only then may a crash bring back
-    /// an ingest that failed. Deep histories do without: they cost the most, and test compactions.
+    /// their own. Other faults rarely strike during the edit of an ingest, and only such a fault lets a crash
+    /// bring back an ingest that failed. Deep histories do without: they cost the most, and test compactions.
     fn with_ingests(&self, seed: u64, operations: Vec<Operation>) -> Vec<Operation> {
         if seed % 4 != 2 {
             return operations;
