@@ -1,11 +1,12 @@
 //! The bytes that a database uses on its device once it is idle.
 
+use crate::clock::HandClock;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Rng};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy};
 use esker_storage::FaultStorage;
 use esker_table::Compression;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -13,26 +14,14 @@ const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
 const ENTRIES: u64 = 30_000;
 
-#[derive(Default)]
-struct Hand(Mutex<Duration>);
-
-impl Clock for Hand {
-    fn now(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-    fn sleep(&self, duration: Duration) {
-        *self.0.lock().unwrap() += duration;
-    }
-}
-
 /// A database whose background work, and whose time, are the test's.
 struct World {
     disk: FaultStorage,
-    clock: Arc<Hand>,
+    clock: Arc<HandClock>,
     db: Db,
 }
 
-fn open(disk: &FaultStorage, clock: &Arc<Hand>) -> Db {
+fn open(disk: &FaultStorage, clock: &Arc<HandClock>) -> Db {
     let env = Env::over(Arc::new(disk.clone()));
     let env = env.background(Arc::new(Stepped)).clock(clock.clone()).seed(1);
     let keyspace = KeyspaceSettings::default().compression(Compression::None);
@@ -52,7 +41,7 @@ fn key(number: u64) -> [u8; KEY_BYTES] {
 
 impl World {
     fn new() -> World {
-        let (disk, clock) = (FaultStorage::new(Rng::new(1)), Arc::new(Hand::default()));
+        let (disk, clock) = (FaultStorage::new(Rng::new(1)), HandClock::new());
         let db = open(&disk, &clock);
         World { disk, clock, db }
     }
