@@ -101,7 +101,7 @@ mod tests {
     use crate::write::stall_inputs::StallInputs;
     use esker_base::background::Stepped;
     use esker_base::{Clock, Error, Result, Rng, WriteHint};
-    use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
+    use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile, copy_durably};
     use esker_table::Compression;
     use parking_lot::Mutex;
     use std::collections::{BTreeMap, BTreeSet};
@@ -364,6 +364,25 @@ mod tests {
             let found = db.get(&keyspace, key.to_be_bytes()).unwrap();
             assert_eq!(found.as_deref(), Some(&[*value; 400][..]));
         }
+    }
+
+    /// The files of the merge survive, and no manifest lists them.
+    #[test]
+    fn a_power_loss_before_an_install_leaves_the_inputs_in_force() {
+        let world = World::with_deferred();
+        world.db.flush().unwrap();
+        let (outputs, inputs) = (world.outputs(), world.tables_in_force());
+        assert!(!outputs.is_empty() && outputs.is_disjoint(&inputs));
+        let storage = MemoryStorage::new();
+        for name in world.told.storage.list().unwrap() {
+            copy_durably(&world.told.storage, &name, &storage).unwrap();
+        }
+        let told = Told { storage, ..world.told.clone() };
+        let db = open(&told, &world.clock);
+        assert_eq!(tables_in_force(&db), inputs);
+        assert_eq!(told.tables(), inputs.len(), "the files of the merge are gone");
+        let keyspace = db.keyspace("keyspace", settings()).unwrap();
+        World { told, db, keyspace, ..world }.check();
     }
 
     #[test]
