@@ -2,8 +2,13 @@
 //! logs.
 //!
 //! The manifest is read first, and then the logs that it lists. So the logs hold all that was
-//! acknowledged before the last edit that was read. Then the manifest is read again: if keyspaces were created or
-//! dropped meanwhile, so are the logs. Otherwise writes could be shown without a change of keyspaces before them.
+//! acknowledged before the last edit that was read. Then the manifest is read again, and the logs are, too,
+//!
+//! * if keyspaces were created or dropped meanwhile: writes could be shown without a change of keyspaces before
+//!   them;
+//! * if writes that were not found were flushed meanwhile: their log may have been used again, so that they were
+//!   missing although they came before the last edit.
+//!
 //! What may be shown ends
 //!
 //! * with the last whole batch,
@@ -56,7 +61,7 @@ pub(crate) struct Tail {
     is_broken: bool,
     /// Edits that were read and not applied. None of them concerns what may be shown.
     unapplied: Vec<VersionEdit>,
-    /// Whether no keyspace was created or dropped while the logs were read.
+    /// Whether the logs were read to their end while no keyspace was created or dropped.
     is_settled: bool,
     /// Whether it does not go on from what an earlier call has read.
     is_anew: bool,
@@ -146,7 +151,7 @@ impl Tail {
             self.read_logs()?;
             self.unapplied.extend(self.manifest.read()?);
             let is_kept = read_current(&*self.storage)? == self.manifest.name;
-            if is_kept && !self.unapplied.iter().any(changes_keyspaces) {
+            if is_kept && !self.unapplied.iter().any(|edit| self.is_outdated_by(edit)) {
                 self.is_settled = true;
                 break;
             }
@@ -349,6 +354,16 @@ impl Tail {
         }
     }
 
+    /// Whether the logs have to be read again because of `edit`, which was read after them.
+    fn is_outdated_by(&self, edit: &VersionEdit) -> bool {
+        use VersionChange::{CreateKeyspace, DropKeyspace, FlushedThrough, Ttl};
+        edit.changes.iter().any(|change| match change {
+            CreateKeyspace { .. } | DropKeyspace(_) | Ttl { .. } => true,
+            FlushedThrough(flushed) => *flushed >= self.next,
+            _ => false,
+        })
+    }
+
     /// How far it is. What is shown does not go beyond what may be shown.
     pub(crate) fn progress(&self) -> TailProgress {
         let ingest = self.ingests.front().copied();
@@ -371,12 +386,4 @@ impl Tail {
             ..SuperVersion::of(self.version.clone())
         })
     }
-}
-
-fn changes_keyspaces(edit: &VersionEdit) -> bool {
-    let is_one = |change: &VersionChange| {
-        use VersionChange::{CreateKeyspace, DropKeyspace, Ttl};
-        matches!(change, CreateKeyspace { .. } | DropKeyspace(_) | Ttl { .. })
-    };
-    edit.changes.iter().any(is_one)
 }

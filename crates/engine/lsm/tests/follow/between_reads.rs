@@ -21,6 +21,10 @@ impl Script {
     /// Does the next step, if there is one.
     fn step(&self) {
         let Some(step) = self.steps.lock().pop_front() else { return };
+        self.step_now(step);
+    }
+
+    fn step_now(&self, step: impl FnOnce(&Db)) {
         let writer = self.writer.get().unwrap();
         step(writer);
         self.expect(writer);
@@ -146,4 +150,39 @@ fn a_batch_is_shown_with_the_keyspace_that_was_created_after_the_manifest_was_re
         }
     }
     world.run();
+}
+
+/// The log that has a write is used again before the follower comes to it.
+#[test]
+fn a_drop_is_not_shown_without_the_writes_before_it_whose_log_is_used_again() {
+    // A log that was allocated as a whole is used again.
+    let fill = |writer: &Db, round: u8| {
+        for part in 0..7 {
+            writer.default_keyspace().put([part], vec![round; 8 << 10]).unwrap();
+        }
+    };
+    for reads in 0..12 {
+        let world = World::new();
+        for round in 0..8 {
+            let name = format!("k{round}");
+            world.script.step_now(|writer| drop(writer.keyspace(&name, appending()).unwrap()));
+            world.script.step_now(|writer| writer.default_keyspace().put("a", [round]).unwrap());
+            world.run();
+            world.script.step_now(|writer| writer.default_keyspace().put("b", [round]).unwrap());
+            world.script.step_now(|writer| {
+                writer.drop_keyspace(&writer.open_keyspace(&name).unwrap()).unwrap();
+            });
+            for _ in 0..reads {
+                world.then(|_| ());
+            }
+            world.then(move |writer| {
+                for turn in 0..3 {
+                    fill(writer, round * 3 + turn);
+                    writer.flush().unwrap();
+                    while writer.run_background_job() {}
+                }
+            });
+            world.run();
+        }
+    }
 }
