@@ -8,7 +8,7 @@ use super::segments::{grow, is_well_filled, prepare};
 use crate::compaction::debt::PendingMoves;
 use crate::compaction::execute::compaction_output::{CompactionOutput, Filtering, Installed};
 use crate::compaction::execute::job;
-use crate::compaction::execute::job::{CompactionJob, JobOutcome, bytes_from_level_0, run_job};
+use crate::compaction::execute::job::{CompactionJob, JobOutcome, drain_of_level_0, run_job};
 use crate::compaction::execute::l0_progress::ProgressGuard;
 use crate::compaction::execute::pacing::Pacing;
 use crate::compaction::in_progress::CompactionClaim;
@@ -212,8 +212,8 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
     if install(inner, &output, Some(progress))? == Installed::No {
         return Ok(Compacted::NotInstalled);
     }
-    let from_level_0 = bytes_from_level_0(plan);
-    inner.stall.drained_level_0(from_level_0, inner.tree.clock.now().saturating_sub(started));
+    let took = inner.tree.clock.now().saturating_sub(started);
+    inner.stall.drained_level_0(drain_of_level_0(plan), took);
     Ok(Compacted::Installed)
 }
 
@@ -376,6 +376,7 @@ mod tests {
     use crate::background::steps::step_lane;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::options::space_policy::{Dedup, Ratio};
+    use crate::write::drain_rates::Level0Drain;
     use crate::{Db, Env};
     use esker_base::Clock;
     use esker_base::background::Stepped;
@@ -402,7 +403,8 @@ mod tests {
         let (inner, now) = (db.inner(), db.inner().tree.clock.now());
         let owed =
             StallInputs { level_0_excess_runs: 22.0, segment_bytes: 1, ..StallInputs::default() };
-        inner.stall.drained_level_0(100_000_000, Duration::from_secs(1));
+        let drained = Level0Drain { written: 100_000_000, tables: 100_000_000 };
+        inner.stall.drained_level_0(drained, Duration::from_secs(1));
         inner.stall.set_debt(now, || owed);
         inner.stall.note_stalled(Duration::ZERO, now + Duration::from_secs(3600));
         {

@@ -22,7 +22,7 @@
 //!   a retry proves nothing. Unacknowledged writers get the error; reads continue.
 
 pub(crate) mod completion_queue;
-mod drain_rates;
+pub(crate) mod drain_rates;
 pub(crate) mod group_commit;
 pub(crate) mod ingest_slot;
 pub(crate) mod large_batch;

@@ -24,7 +24,7 @@
 //! has ended, the throughput of flushes stands for it; before the first flush, nothing is limited but
 //! by the number of segments.
 
-use super::drain_rates::DrainRates;
+use super::drain_rates::{DrainRates, Level0Drain};
 use super::stall_inputs::{DEBT_FREE_SEGMENTS, INDEX_FREE, L0_SLOWDOWN_FREE_RUNS, StallInputs};
 use esker_base::Clock;
 use esker_base::operation_cost::count;
@@ -194,14 +194,20 @@ impl WriteController {
         self.pace.lock().drains.flushed(bytes, took);
     }
 
-    /// Records that a compaction took `bytes` out of level 0 in `took`.
-    pub(crate) fn drained_level_0(&self, bytes: u64, took: Duration) {
-        self.pace.lock().drains.drained_level_0(bytes, took);
+    /// Records that a compaction took `drained` out of level 0 in `took`.
+    pub(crate) fn drained_level_0(&self, drained: Level0Drain, took: Duration) {
+        self.pace.lock().drains.drained_level_0(drained, took);
     }
 
-    /// The bytes that compactions take out of level 0 in a time.
+    /// The bytes of tables that compactions take out of level 0 in a time.
     pub(crate) fn could_drain_level_0(&self, time: Duration) -> u64 {
-        (self.pace.lock().drains.of_level_0() * time.as_secs_f64()) as u64
+        (self.pace.lock().drains.of_level_0_tables() * time.as_secs_f64()) as u64
+    }
+
+    /// What compactions take out of level 0, in bytes that were written a second.
+    #[cfg(test)]
+    pub(crate) fn drain_rate_of_level_0(&self) -> f64 {
+        self.pace.lock().drains.of_level_0()
     }
 
     /// Sets the rate by the compaction debt that there is now. It is measured under the lock, so that of two
@@ -273,10 +279,14 @@ mod tests {
     /// What flushes and compactions take in these tests, in bytes a second.
     const DRAIN: f64 = 100e6;
 
+    fn drained(bytes: u64) -> Level0Drain {
+        Level0Drain { written: bytes, tables: bytes }
+    }
+
     fn measured() -> WriteController {
         let stall = WriteController::new();
         stall.flushed(DRAIN as u64, Duration::from_secs(1));
-        stall.drained_level_0(DRAIN as u64, Duration::from_secs(1));
+        stall.drained_level_0(drained(DRAIN as u64), Duration::from_secs(1));
         stall
     }
 
@@ -454,7 +464,7 @@ mod tests {
         stall.flushed(1_000_000, Duration::from_secs(1));
         let of_flush = rate(runs);
         assert_eq!((of_flush, rate(NONE)), (1_000_000, 1_000_000), "flushes stand for compactions");
-        stall.drained_level_0(2_000_000, Duration::from_secs(1));
+        stall.drained_level_0(drained(2_000_000), Duration::from_secs(1));
         assert_eq!(rate(runs), 2_000_000);
     }
 

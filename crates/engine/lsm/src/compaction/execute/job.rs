@@ -27,8 +27,9 @@ use crate::stats::cumulative::CumulativeStats;
 use crate::stats::reclaim_accuracy::ReclaimAccuracy;
 use crate::tree::Tree;
 use crate::version::{
-    KeyspaceVersion, TableMeta, ValueFiles, aging::Expired, table_file_name, value_file_name,
+    KeyspaceVersion, ValueFiles, aging::Expired, table_file_name, value_file_name,
 };
+use crate::write::drain_rates::Level0Drain;
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
 use std::collections::BTreeSet;
@@ -375,15 +376,19 @@ fn drop_edit(plan: &CompactionPlan) -> VersionEdit {
     VersionEdit::of(plan.tables().map(|table| remove(plan.keyspace, table.meta.id)))
 }
 
-/// What a compaction takes out of level 0, as writers count it: separated values are in their writes, and
-/// not in the tables.
-pub(crate) fn bytes_from_level_0(plan: &CompactionPlan) -> u64 {
+/// What a compaction takes out of level 0: nothing, if its output stays there.
+pub(crate) fn drain_of_level_0(plan: &CompactionPlan) -> Level0Drain {
+    let mut drain = Level0Drain::default();
+    if plan.output_level == 0 {
+        return drain;
+    }
     let inputs = plan.inputs.iter().filter(|input| input.level == 0);
-    let bytes = |meta: &TableMeta| {
-        let of_values: u64 = meta.value_files.iter().map(|uses| uses.bytes).sum();
-        meta.bytes + of_values
-    };
-    inputs.flat_map(|input| &input.tables).map(|table| bytes(&table.meta)).sum()
+    for table in inputs.flat_map(|input| &input.tables) {
+        let of_values: u64 = table.meta.value_files.iter().map(|uses| uses.bytes).sum();
+        drain.written += table.meta.raw_bytes + of_values;
+        drain.tables += table.meta.bytes;
+    }
+    drain
 }
 
 #[cfg(test)]
@@ -396,6 +401,7 @@ mod tests {
     use crate::recovery::env::Env;
     use crate::resources::lanes::JobClass;
     use crate::stats::compaction_counts::CompactionCounts;
+    use crate::write::drain_rates::Level0Drain;
     use esker_base::Clock;
     use esker_base::background::Stepped;
     use esker_storage::{FileSystemWrapper, MemoryStorage, Storage};
@@ -482,21 +488,26 @@ mod tests {
     }
 
     #[test]
-    fn separated_values_count_as_taken_out_of_level_0() {
+    fn writers_get_what_compactions_take_out_of_level_0_with_its_separated_values() {
         let (db, _, clock) = with_runs_on_a_busy_storage(0);
         let settings = KeyspaceSettings::default().compression(Compression::None);
         let apart = db.keyspace("apart", settings.separation_threshold(100)).unwrap();
         flush_runs(&db, &apart, 12);
         let begin = clock.now();
         assert!(step_lane(db.inner(), JobClass::Compaction), "level 0 is merged");
-        let drained = db.inner().stall.could_drain_level_0(clock.now() - begin);
-        assert!(drained >= 4 * 100 * 400, "{drained} bytes of at least four runs");
+        let took = clock.now() - begin;
+        let written = db.inner().stall.drain_rate_of_level_0() * took.as_secs_f64();
+        assert!(written >= (4 * 100 * 400) as f64, "{written} bytes of at least four runs");
+        // A compaction writes no values, so how long one would take is a matter of tables.
+        let tables = db.inner().stall.could_drain_level_0(took) as f64;
+        assert!(tables < written / 4.0, "{tables} bytes of tables, of {written}");
     }
 
     #[test]
     fn level_0_waits_for_half_a_minute_at_the_most_however_slow_merges_were() {
         let (db, _, clock) = with_runs_on_a_busy_storage(4);
-        let slow = || db.inner().stall.drained_level_0(1, Duration::from_secs(1_000));
+        let byte = Level0Drain { written: 1, tables: 1 };
+        let slow = || db.inner().stall.drained_level_0(byte, Duration::from_secs(1_000));
         (0..100).for_each(|_| slow());
         clock.sleep(Duration::from_secs(29));
         assert!(!step_lane(db.inner(), JobClass::Compaction), "another run may come");
