@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// new bytes would rewrite many.
 const ALIKE: u64 = 3;
 
-/// What saving so many runs is worth in bytes written: its power of 2.5. So merges of several runs of a
-/// size come before those of two, and each byte is written only a logarithmic number of times.
+/// What it is worth in bytes written to save so many runs: their number to the power of 2.5. So merges of several
+/// runs of a size come before those of two, and each byte is written only a logarithmic number of times.
 fn worth(runs_saved: usize) -> f64 {
     let saved = runs_saved as f64;
     // Unlike `powf`, the same on every platform.

@@ -7,11 +7,13 @@
 //! smaller, and so on upwards. The shallowest level in use is the **base**, the target of level 0.
 //!
 //! **Level 0** is compacted, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or somewhat
-//! more if others follow quickly (`l0_delay`). If that would rewrite much of the base for little
-//! new data, as in a keyspace with a small share of the writes, it is due with
-//! [`LEVEL_0_RUNS_SMALL`] of them, and those of similar size are compacted with each other first. If an unreadable table
-//! is in the way, the compaction goes around it (`detour`), and blocked runs are compacted with
-//! each other.
+//! more if others follow quickly (`l0_delay`).
+//!
+//! * That may rewrite much of the base for little new data, as in a keyspace with a small share of the
+//!   writes. Then level 0 is due with [`LEVEL_0_RUNS_SMALL`] of them, and those of similar size are compacted
+//!   with each other first.
+//! * If an unreadable table is in the way, the compaction goes around it (`detour`), and blocked runs are
+//!   compacted with each other.
 //!
 //! **A level over its target** moves the range of tables that rewrites the fewest bytes of the next
 //! level per byte moved. Deletes count double, since they free space.
@@ -70,8 +72,7 @@ pub(crate) fn fill(
 ) -> Option<f64> {
     let targets = LevelTargets::of(keyspace, ratio, sizes);
     if level == 0 {
-        let trigger = Level0::of(keyspace, targets.base, sizes).trigger();
-        return Some(keyspace.levels[0].runs.len() as f64 / trigger as f64);
+        return Some(Level0::of(keyspace, targets.base, sizes).fill());
     }
     let target = targets.bytes[level];
     (target < u64::MAX).then(|| keyspace.levels[level].bytes() as f64 / target as f64)
@@ -88,7 +89,10 @@ pub(in crate::compaction) fn pick(
     let level_0 = Level0::of(keyspace, targets.base, sizes);
     let mut due: Vec<(f64, usize)> = (0..LAST)
         .filter(|&level| level > 0 || level_0.is_due(arrival))
-        .map(|level| (score(keyspace, level, &targets, busy), level))
+        .map(|level| match level {
+            0 => (level_0.fill(), level),
+            _ => (score(keyspace, level, &targets, busy), level),
+        })
         .filter(|&(score, _)| score >= 1.0)
         .collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -117,16 +121,13 @@ pub(in crate::compaction) fn is_due(
     Level0::of(keyspace, targets.base, sizes).is_due(arrival) || (1..LAST).any(is_too_large)
 }
 
-/// How far over its target a level is, tables that are on their way out not counted. 1 is due.
+/// How far over its target a level below level 0 is, tables that are on their way out not counted. 1 is due.
 fn score(
     keyspace: &KeyspaceVersion,
     level: usize,
     targets: &LevelTargets,
     busy: &InProgressCompactions,
 ) -> f64 {
-    if level == 0 {
-        return keyspace.levels[0].runs.len() as f64 / LEVEL_0_RUNS as f64;
-    }
     let Some(run) = run_of(keyspace, level) else { return 0.0 };
     let staying = run.tables().iter().filter(|table| !busy.holds(table));
     let bytes: u64 = staying.map(|table| table.meta.bytes).sum();
@@ -180,6 +181,14 @@ impl<'a> Level0<'a> {
         if self.pays { LEVEL_0_RUNS } else { LEVEL_0_RUNS_SMALL }
     }
 
+    /// Which part of the number of runs at which they are due there is: of those that are the furthest.
+    fn fill(&self) -> f64 {
+        let part = |runs: &[Arc<Run>], trigger: usize| runs.len() as f64 / trigger as f64;
+        part(self.moving(), self.trigger())
+            .max(part(self.waiting, LEVEL_0_RUNS))
+            .max(part(self.stuck, LEVEL_0_RUNS))
+    }
+
     fn moving(&self) -> &[Arc<Run>] {
         self.detour.as_ref().map_or(&[], |detour| detour.runs)
     }
@@ -216,7 +225,7 @@ fn pays(keyspace: &KeyspaceVersion, base: usize, detour: &Detour<'_>, sizes: Siz
     // What is above the last level is merged once more, so it pays only to bring more to it.
     let least = if base < LAST { sizes.base_bytes() / 2 } else { sizes.small_table_bytes() };
     let tables = || detour.runs.iter().flat_map(|run| run.tables());
-    // Whole segments are large however well they compress.
+    // Before compression: otherwise whole segments of what compresses well would be small.
     let is_small = tables().map(|table| table.meta.raw_bytes).sum::<u64>() < least;
     let own: u64 = tables().map(|table| table.meta.bytes).sum();
     let most = if is_small { own } else { own * DIRECT_OVERLAP };

@@ -6,8 +6,8 @@
 //! * `tree leveled 10 segment=64` (or `tiered 4`, with `per-level=1.6` or not after it): one run a
 //!   line, `level/run: tables`. A table is `smallest-largest:bytes`, `)` after `largest` if it is
 //!   exclusive, then `d` and the deletes among its 100 entries, `t` and its range tombstones, `s` and its
-//!   highest seqno, `x` if it is unreadable. Instead of bytes there may be `k` and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is
-//!   busy then. The output is empty.
+//!   highest seqno, `u` and its bytes before compression, `x` if it is unreadable. Instead of bytes there may be `k`
+//!   and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is busy then. The output is empty.
 //! * `pick`: one plan, which is busy from then on. `pick all`: plans until there is none.
 //! * `release`: nothing is busy any more.
 //! * `arrival after 10 drained 64`: the last flush brought what is newer than seqno 10, and merges could have
@@ -166,7 +166,7 @@ impl Script {
             entries: 100,
             deletes: letter('d').unwrap_or(0),
             range_tombstones: letter('t').unwrap_or(0),
-            raw_bytes: bytes,
+            raw_bytes: letter('u').unwrap_or(bytes),
             max_seqno: letter('s').unwrap_or(0),
             ..TableMeta::new(id, smallest, largest.trim_end_matches(')'))
         });
