@@ -1,5 +1,5 @@
-//! Comparators. Esker sorts keys by their bytes. An order that its bytes can have is asked for samples, and
-//! a database with any other is not opened.
+//! Comparators. Esker sorts keys by their bytes. A comparator sorts samples of keys, and a database is not opened
+//! if that is in another order.
 
 use crate::border::callback::{Destructor, State, start};
 use crate::border::{Handle, Result, Status, c_api};
@@ -72,7 +72,7 @@ impl Comparator {
                 let found = unsafe {
                     compare(self.state.get(), start(&one), one.len(), start(&other), other.len())
                 };
-                found.cmp(&0) == one.cmp(&other)
+                found.cmp(&0) == (*one).cmp(&*other)
             })
         };
         name_of(&self.state, self.name) == BYTEWISE || self.compare.is_some_and(sorts)
@@ -80,7 +80,7 @@ impl Comparator {
 }
 
 /// Keys, two and two, by which an order is known.
-fn samples() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+fn samples() -> impl Iterator<Item = (Sample, Sample)> {
     const KEYS: [&[u8]; 12] = [
         b"",
         b"\0",
@@ -98,10 +98,44 @@ fn samples() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     // What an order of text or of numbers sorts differently.
     const WORDS: [&[u8]; 8] = [b"10", b"9", b"A", b"B", b"Ab", b"a b", b"a-b", b"b2"];
     let words = || KEYS.into_iter().chain(WORDS);
-    let pairs =
-        words().flat_map(move |one| words().map(move |other| (one.to_vec(), other.to_vec())));
-    let neighbours = (0..u8::MAX).map(|byte| (vec![byte], vec![byte + 1]));
-    pairs.chain(neighbours)
+    let pairs = words().flat_map(move |one| words().map(move |other| (one, other)));
+    let pairs = pairs.map(|(one, other)| (Sample::of(one), Sample::of(other)));
+    let neighbours = (0..u8::MAX).map(|byte| (Sample::of(&[byte]), Sample::of(&[byte + 1])));
+    // Keys that have a number, or several parts, may be sorted by these.
+    let numbers = [4, 8, 9, 12, 16, 20, 24].into_iter().flat_map(|length| {
+        (0..length).flat_map(move |at| {
+            // The one is smaller by its byte there, and larger by each byte behind.
+            let (mut one, mut other) = (vec![0x40; length], vec![0x40; length]);
+            (one[at], other[at]) = (0x7f, 0x80);
+            one[at + 1..].fill(0x41);
+            let (one, other) = (Sample::of(&one), Sample::of(&other));
+            [(one.clone(), other.clone()), (other, one)]
+        })
+    });
+    pairs.chain(neighbours).chain(numbers)
+}
+
+/// A key of few bytes in more memory than it takes: a comparator of keys of one length may read further.
+#[derive(Clone)]
+struct Sample {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Sample {
+    fn of(key: &[u8]) -> Sample {
+        let mut bytes = [0; 64];
+        bytes[..key.len()].copy_from_slice(key);
+        Sample { bytes, length: key.len() }
+    }
+}
+
+impl std::ops::Deref for Sample {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }
 
 impl Stamped {
@@ -134,7 +168,7 @@ impl Stamped {
             }
         }
         for (one, other) in samples() {
-            let expected = if order.is_reverse { other.cmp(&one) } else { one.cmp(&other) };
+            let expected = if order.is_reverse { (*other).cmp(&*one) } else { (*one).cmp(&*other) };
             // SAFETY: the C program gave the function for keys without timestamps.
             let found = unsafe {
                 without(state.get(), start(&one), one.len(), 0, start(&other), other.len(), 0)

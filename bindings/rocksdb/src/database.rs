@@ -232,6 +232,16 @@ impl Open {
         families.get(&id).cloned().ok_or_else(unknown)
     }
 
+    /// Fails if `family` is of another database.
+    ///
+    /// # Errors
+    /// If it is.
+    pub fn check_own(&self, family: &Family) -> Result<()> {
+        let own = self.family(family.id()).is_ok_and(|own| std::ptr::eq(&*own, family));
+        let foreign = || Status::invalid("the column family is of another database");
+        own.then_some(()).ok_or_else(foreign)
+    }
+
     /// The families that are not dropped.
     pub fn families(&self) -> Vec<Arc<Family>> {
         let families = self.families.read().unwrap_or_else(PoisonError::into_inner);

@@ -4,14 +4,16 @@
 //! read these return zero.
 
 use crate::border::callback::{Destructor, State};
-use crate::border::{Handle, Out, c_api};
+use crate::border::{Handle, Out, Result, c_api};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-/// The job that a callback gets: the name of the column family.
+/// The job that a callback gets.
 pub struct Job {
-    /// The name.
+    /// The name of the column family.
     pub family: String,
+    /// How it ended. One that only begins has not failed.
+    pub outcome: Result<()>,
 }
 
 type Told = Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const Job)>;
@@ -27,8 +29,8 @@ pub struct Listener {
 
 impl Listener {
     /// Calls a callback with the database, and with the job.
-    fn call(&self, told: Told, db: *const c_void, family: &str) {
-        let job = Job { family: family.to_owned() };
+    fn call(&self, told: Told, db: *const c_void, family: &str, outcome: Result<()>) {
+        let job = Job { family: family.to_owned(), outcome };
         if let Some(told) = told {
             // SAFETY: the arguments are those of `c.h`, and live during the call.
             unsafe { told(self.state.get(), db, &job) };
@@ -38,13 +40,17 @@ impl Listener {
     /// A flush begins, or has ended. `db` is the program's pointer to the database.
     pub fn flush(&self, has_ended: bool, db: *const c_void, family: &str) {
         let told = if has_ended { self.flush_completed } else { self.flush_begin };
-        self.call(told, db, family);
+        self.call(told, db, family, Ok(()));
     }
 
-    /// A compaction begins, or has ended.
-    pub fn compaction(&self, has_ended: bool, db: *const c_void, family: &str) {
-        let told = if has_ended { self.compaction_completed } else { self.compaction_begin };
-        self.call(told, db, family);
+    /// A compaction begins.
+    pub fn compaction_begins(&self, db: *const c_void, family: &str) {
+        self.call(self.compaction_begin, db, family, Ok(()));
+    }
+
+    /// A compaction has ended.
+    pub fn compaction_ended(&self, db: *const c_void, family: &str, outcome: &Result<()>) {
+        self.call(self.compaction_completed, db, family, outcome.clone());
     }
 }
 
@@ -84,10 +90,8 @@ c_api! {
         family.as_ptr().cast()
     }
 
-    /// A compaction that fails has no end that callbacks get: each that they get has succeeded.
     try fn rocksdb_compactionjobinfo_status(job: Handle<Job>) {
-        job.get();
-        Ok(())
+        job.get().outcome.clone()
     }
 
     fn rocksdb_eventlistener_destroy(listener: Handle<Arc<Listener>>) {

@@ -1,6 +1,6 @@
 //! Properties: `rocksdb.stats`, `rocksdb.estimate-num-keys` and others; and estimates of sizes.
 
-use crate::border::{Array, Bytes, Handle, Out, Text, c_api, memory};
+use crate::border::{Array, Bytes, Handle, Out, Result, Text, c_api, memory};
 use crate::database::{Database, Family, Open};
 use crate::knobs::Knobs;
 use esker::Cursor as _;
@@ -29,6 +29,7 @@ pub fn tables_of(open: &Open, family: &Family) -> Vec<(usize, TableMeta)> {
 
 /// A property that is a number.
 fn number(open: &Open, family: &Family, name: &str) -> Option<u64> {
+    open.check_own(family).ok()?;
     let stats = || open.db.stats();
     let bytes = || tables_of(open, family).iter().map(|(_, table)| table.bytes).sum::<u64>();
     Some(match name.strip_prefix("rocksdb.")? {
@@ -75,6 +76,7 @@ fn number(open: &Open, family: &Family, name: &str) -> Option<u64> {
 
 /// A property as text.
 fn text(open: &Open, family: &Family, name: &str) -> Option<String> {
+    open.check_own(family).ok()?;
     let short = name.strip_prefix("rocksdb.")?;
     if let Some(level) = short.strip_prefix("num-files-at-level") {
         let level: usize = level.parse().ok().filter(|level| *level < LEVELS)?;
@@ -196,7 +198,8 @@ struct Ranges {
 }
 
 impl Ranges {
-    fn estimate(self, open: &Open, family: &Family, with_memtables: bool) {
+    fn estimate(self, open: &Open, family: &Family, with_memtables: bool) -> Result<()> {
+        open.check_own(family)?;
         let count = usize::try_from(self.count).unwrap_or(0);
         let starts = crate::border::pointers::slices(&self.starts.0, &self.starts.1, count);
         let ends = crate::border::pointers::slices(&self.ends.0, &self.ends.1, count);
@@ -209,6 +212,7 @@ impl Ranges {
             let in_memory = if with_memtables { memtable_size(family, range) } else { 0 };
             self.sizes.set_at(at, on_disk + in_memory);
         }
+        Ok(())
     }
 }
 
@@ -260,8 +264,7 @@ c_api! {
     ) {
         let open = &db.get().open;
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(open, &open.default, false);
-        Ok(())
+        Ranges { count, starts, ends, sizes }.estimate(open, &open.default, false)
     }
 
     try fn rocksdb_approximate_sizes_cf(
@@ -275,8 +278,7 @@ c_api! {
         sizes: Out<u64>,
     ) {
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), false);
-        Ok(())
+        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), false)
     }
 
     try fn rocksdb_approximate_sizes_cf_with_flags(
@@ -291,8 +293,7 @@ c_api! {
         sizes: Out<u64>,
     ) {
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), flags & 1 != 0);
-        Ok(())
+        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), flags & 1 != 0)
     }
 
     try fn rocksdb_approximate_sizes_with_options(
@@ -308,8 +309,7 @@ c_api! {
         let open = &db.get().open;
         let with_memtables = options.get().is_on("include_memtables");
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(open, &open.default, with_memtables);
-        Ok(())
+        Ranges { count, starts, ends, sizes }.estimate(open, &open.default, with_memtables)
     }
 
     try fn rocksdb_approximate_sizes_cf_with_options(
@@ -325,7 +325,6 @@ c_api! {
     ) {
         let with_memtables = options.get().is_on("include_memtables");
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), with_memtables);
-        Ok(())
+        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), with_memtables)
     }
 }

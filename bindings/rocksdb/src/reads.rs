@@ -77,7 +77,7 @@ pub fn get_stamped(
     let begun = open.statistics().map(|statistics| statistics.begin());
     let found = match stamp_of(family, options)? {
         Some((stamps, at)) => {
-            let found = stamps.get(&family.keyspace, snapshot, key, at)?;
+            let found = stamps.get(&open.db, &family.keyspace, snapshot, (key, at))?;
             found.map(|(value, stamp)| (value, stamps.order.bytes_of(stamp).to_vec()))
         }
         None => {

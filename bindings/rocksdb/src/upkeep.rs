@@ -3,6 +3,7 @@
 use crate::border::{Array, Bytes, Code, Handle, Result, Status, Text, c_api};
 use crate::database::{Database, Family, Open};
 use crate::knobs::Knobs;
+use crate::listener::Listener;
 use crate::options::Options;
 use crate::stamps::STAMP_BYTES;
 use esker::inspect::{Inspector, MissingLogPolicy};
@@ -38,12 +39,15 @@ impl Database {
             filter.begin_compaction();
         }
         let (listeners, name) = (&self.open.options.listeners, family.name());
-        listeners.iter().for_each(|listener| listener.compaction(false, self.pointer(), name));
+        listeners.iter().for_each(|listener| listener.compaction_begins(self.pointer(), name));
         let compacted = self
             .open
             .trim(family, options)
             .and_then(|()| self.open.db.compact_keyspace(&family.keyspace).map_err(Status::from));
-        listeners.iter().for_each(|listener| listener.compaction(true, self.pointer(), name));
+        let end = |listener: &Arc<Listener>| {
+            listener.compaction_ended(self.pointer(), name, &compacted);
+        };
+        listeners.iter().for_each(end);
         if let Some(logger) = self.open.logger() {
             logger.log(&match compacted {
                 Ok(()) => format!("compacted column family {name:?}"),

@@ -110,22 +110,22 @@ impl Stamps {
         }
     }
 
-    /// The newest version of a key at a timestamp, with its own, from the snapshot of `options` or the
-    /// present.
+    /// The newest version of a key at a timestamp, with its own, from `snapshot` or the present.
     ///
     /// # Errors
     /// If the timestamp is too low, and those of Esker's reads.
     pub fn get(
         &self,
+        db: &esker::Db,
         keyspace: &Keyspace,
         snapshot: Option<&esker::Snapshot>,
-        key: &[u8],
-        at: u64,
+        (key, at): (&[u8], u64),
     ) -> Result<Option<(Value, u64)>> {
         let range = self.order.versions(key, at);
+        // Both refuse the keyspace of another database.
         let mut cursor = match snapshot {
             Some(snapshot) => snapshot.cursor(keyspace, range)?,
-            None => keyspace.cursor(range)?,
+            None => db.cursor(keyspace, range)?,
         };
         self.check(at)?;
         cursor.seek_first()?;

@@ -203,6 +203,12 @@ functions! {
     fn rocksdb_wal_iter_get_batch(P, *mut u64) -> P;
     fn rocksdb_wal_iter_destroy(P);
     fn rocksdb_flush(P, P, *mut *mut c_char);
+    fn rocksdb_property_int_cf(P, P, B, *mut u64) -> c_int;
+    fn rocksdb_eventlistener_create(
+        P, P, Option<Told>, Option<Told>, Option<Told>, Option<Told>, P, P, P, P, P, P
+    ) -> P;
+    fn rocksdb_options_add_eventlistener(P, P);
+    fn rocksdb_compactionjobinfo_status(P, *mut *mut c_char);
     fn rocksdb_fifo_compaction_options_create() -> P;
     fn rocksdb_fifo_compaction_options_destroy(P);
     fn rocksdb_fifo_compaction_options_set_max_table_files_size(P, u64);
@@ -210,6 +216,8 @@ functions! {
 }
 
 /// Sorts keys, or timestamps.
+/// Gets the state, the database and the job.
+pub type Told = extern "C" fn(P, P, P);
 pub type Compare = extern "C" fn(P, B, usize, B, usize) -> c_int;
 /// Sorts keys that have a timestamp at their end or not.
 pub type CompareWithoutStamps = extern "C" fn(P, B, usize, c_uchar, B, usize, c_uchar) -> c_int;

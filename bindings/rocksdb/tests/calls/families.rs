@@ -71,6 +71,10 @@ fn a_family_of_another_database_is_refused() {
         rocksdb_put_cf(one.db, one.write, family, start(b"k"), 1, start(b"v"), 1, error)
     });
     assert!(put.is_err());
+    let keys = c"rocksdb.estimate-num-keys".as_ptr();
+    let mut number = 0;
+    assert_eq!(rocksdb_property_int_cf(other.db, family, keys, &mut number), 0);
+    assert_ne!(rocksdb_property_int_cf(one.db, family, keys, &mut number), 0);
     rocksdb_column_family_handle_destroy(family);
 }
 
