@@ -258,7 +258,7 @@ impl Machine {
 
     /// Whether nothing was in the way of this process.
     pub fn was_calm(&self) -> bool {
-        !self.had_faults && !self.space_was_limited
+        !self.had_faults && !self.space_was_limited && !self.is_over()
     }
 
     /// Leaves `slack` bytes free on every disk.

@@ -6,7 +6,7 @@ use crate::model::{Existence, World};
 use crate::operations::SPACES;
 use crate::settings::{WINDOW, draw_keyspace, like};
 use esker_base::{Error, Result, Rng};
-use esker_lsm::{Db, Shape};
+use esker_lsm::{Db, Dedup, Shape};
 
 impl Harness {
     pub(super) fn upkeep(
@@ -92,12 +92,16 @@ impl Harness {
         let change = format!("{}.separation_threshold={text}", keyspace.name());
         let change = change.parse().map_err(|error| format!("{change} is no change: {error}"))?;
         let calls = self.machine.calls();
+        let settings = match keyspace.settings() {
+            Ok(settings) => settings,
+            Err(error) => return self.excuse("reading settings", &error, calls),
+        };
+        // One with a space goal keeps its values in tables.
+        let is_refused = bytes.is_some() && matches!(settings.dedup, Dedup::SpaceGoal { .. });
         match self.db().set(&change) {
+            Ok(_) if is_refused => Err(format!("{change} was not refused, despite a space goal")),
             Ok(_) => Ok(()),
-            // One with a space goal keeps its values in tables.
-            Err(Error::InvalidSetting { setting: "separation_threshold", .. })
-                if bytes.is_some() =>
-            {
+            Err(Error::InvalidSetting { setting: "separation_threshold", .. }) if is_refused => {
                 Ok(())
             }
             Err(error) => self.excuse("changing a setting", &error, calls),

@@ -16,7 +16,7 @@ fn damaged_images_return_no_wrong_value_and_lose_none_in_silence() {
             Some("Files") => [40, 10, 20],
             Some("Pool") => [40, 15, 15],
             // Most of what is on the device is in files that were removed.
-            Some("Flash") => [5, 30, 1],
+            Some("Flash") => [5, 34, 1],
             _ => [20, 20, 15],
         };
         let Totals { trials: 50, .. } = it else { panic!("{it}") };
