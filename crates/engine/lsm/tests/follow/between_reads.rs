@@ -155,12 +155,6 @@ fn a_batch_is_shown_with_the_keyspace_that_was_created_after_the_manifest_was_re
 /// The log that has a write is used again before the follower comes to it.
 #[test]
 fn a_drop_is_not_shown_without_the_writes_before_it_whose_log_is_used_again() {
-    // A log that was allocated as a whole is used again.
-    let fill = |writer: &Db, round: u8| {
-        for part in 0..7 {
-            writer.default_keyspace().put([part], vec![round; 8 << 10]).unwrap();
-        }
-    };
     for reads in 0..12 {
         let world = World::new();
         for round in 0..8 {
@@ -175,14 +169,21 @@ fn a_drop_is_not_shown_without_the_writes_before_it_whose_log_is_used_again() {
             for _ in 0..reads {
                 world.then(|_| ());
             }
-            world.then(move |writer| {
-                for turn in 0..3 {
-                    fill(writer, round * 3 + turn);
-                    writer.flush().unwrap();
-                    while writer.run_background_job() {}
-                }
-            });
+            world.then(move |writer| use_logs_again(writer, round));
             world.run();
         }
+    }
+}
+
+/// Fills logs and flushes them, so that later ones are in the files of earlier ones.
+fn use_logs_again(writer: &Db, round: u8) {
+    for turn in 0..3 {
+        // Only a file that was allocated as a whole is used again.
+        for part in 0..7 {
+            let value = vec![round * 3 + turn; 8 << 10];
+            writer.default_keyspace().put([part], value).unwrap();
+        }
+        writer.flush().unwrap();
+        while writer.run_background_job() {}
     }
 }
