@@ -52,6 +52,7 @@ impl Campaign {
             memory: self.uses_memory.then(|| UsedMemory::new(workspace.path())).transpose()?,
             group: None,
             broken: Default::default(),
+            failed: 0,
         };
         run.limit_memory();
         let keep = |results: &Results| output.as_ref().map_or(Ok(()), |out| out.write(results));
@@ -65,6 +66,10 @@ impl Campaign {
             }
         }
         run.display.clear();
+        if ended.is_ok() && run.failed > 0 {
+            let what = "failed, and those after them on the same stores were not run";
+            ended = Err(Failure::new(format!("{} cases {what}", run.failed)));
+        }
         let mut results = run.results;
         results.complete = ended.is_ok();
         results.ended = ended.as_ref().err().map(Failure::why).unwrap_or_default();

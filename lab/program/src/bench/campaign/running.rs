@@ -33,8 +33,10 @@ pub(super) struct Running<'a> {
     pub(super) memory: Option<UsedMemory>,
     /// What limits the memory of processes, if they are limited.
     pub(super) group: Option<Cgroup>,
-    /// Kept stores whose load has failed, by the names of their directories.
+    /// Kept stores on which a case has failed, by the names of their directories.
     pub(super) broken: BTreeSet<String>,
+    /// How many cases on kept stores have failed.
+    pub(super) failed: usize,
 }
 
 impl Running<'_> {
@@ -155,23 +157,23 @@ impl Running<'_> {
             }
             (Err(Failure::Failed(message)), Some((store, _))) => {
                 tell(format_args!("{message}"));
-                if case.task.is_load() {
-                    self.broken.insert(store.clone());
-                    self.workspace.remove(store)?;
-                }
+                // What is in the store now is not known, so the other cases on it are not run.
+                self.broken.insert(store.clone());
+                self.workspace.remove(store)?;
+                self.failed += 1;
                 let told = self.results.settings.entry(RUN.to_owned()).or_default();
                 told.insert(format!("failed: {}, {engine}", case.name), message);
             }
             (Err(other), _) => return Err(other),
         }
         match kept {
-            Some((store, true)) => self.workspace.remove(&store),
+            Some((store, true)) if !self.broken.contains(&store) => self.workspace.remove(&store),
             Some(_) => Ok(()),
             None => self.workspace.remove(RUNNING),
         }
     }
 
-    /// The name and the directory of the store that a case runs on. `None` if its load has failed.
+    /// The name and the directory of the store that a case runs on. `None` if an earlier case on it has failed.
     fn kept_store(&mut self, case: usize, engine: &str) -> Outcome<Option<(String, PathBuf)>> {
         let case = &self.campaign.cases[case];
         let store = format!("{engine}-{}", case.store.as_deref().expect("the case has a store"));
