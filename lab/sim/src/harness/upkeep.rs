@@ -99,7 +99,9 @@ impl Harness {
         // One with a space goal keeps its values in tables.
         let is_refused = bytes.is_some() && matches!(settings.dedup, Dedup::SpaceGoal { .. });
         match self.db().set(&change) {
-            Ok(_) if is_refused => Err(format!("{change} was not refused, despite a space goal")),
+            Ok(_) if is_refused => {
+                Err(format!("{change} was not refused, despite a space goal").into())
+            }
             Ok(_) => Ok(()),
             Err(Error::InvalidSetting { setting: "separation_threshold", .. }) if is_refused => {
                 Ok(())
