@@ -19,8 +19,17 @@ fn is_numbered(name: &str) -> bool {
 
 /// Whether a file in the directory of a database is Esker's, or a log of messages of this library.
 fn is_ours(name: &str) -> bool {
-    const NAMES: [&str; 7] =
-        ["CURRENT", "CURRENT.new", "LOCK", "LOG", "OWNER", "FOLLOWS", "RESTORING"];
+    const NAMES: [&str; 9] = [
+        "CURRENT",
+        "CURRENT.new",
+        "LOCK",
+        "LOG",
+        "OWNER",
+        "HISTORY",
+        "FOLLOWS",
+        "ORIGINAL",
+        "RESTORING",
+    ];
     // A log of which something was lost: `lost-00000001.log`, `lost-2-00000001.log`.
     let lost = name.strip_prefix("lost-").and_then(|rest| rest.rsplit('-').next());
     NAMES.contains(&name)

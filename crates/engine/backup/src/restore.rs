@@ -4,7 +4,7 @@ use crate::copying::{Meter, copy};
 use crate::record::{Backup, BackupFile};
 use crate::repository::{Progress, Repository};
 use esker_base::{Error, FileKind, Result, WriteHint};
-use esker_lsm::RESTORING;
+use esker_lsm::{RESTORING, note_original};
 use esker_storage::{PosixStorage, ReadableFile, Storage, WritableFile, encrypted_as};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -35,7 +35,8 @@ impl Repository {
     /// Makes a database in `dir` of the backup `number`, or of the newest one if `None`.
     ///
     /// `dir` must be missing or empty, or hold what an interrupted restore has left, which is removed.
-    /// The new database has an identity of its own. Every file is compared with its checksum.
+    /// The new database has an identity of its own. Every file is compared with its checksum. Local followers of the
+    /// database that was backed up begin anew with the new one if it is moved to the place of that database.
     ///
     /// # Errors
     /// * [`BackupError::UnknownBackup`](crate::BackupError::UnknownBackup) if there is no such backup.
@@ -139,6 +140,8 @@ impl Repository {
             current = current.or(is_current.then_some(()));
         }
         unsynced.iter_mut().try_for_each(|file| file.sync())?;
+        let original = u64::from_str_radix(&backup.database, 16);
+        original.map_or(Ok(()), |original| note_original(target, original))?;
         target.sync_names()?;
         if current.is_none() {
             let record = Backup::record_name(backup.number);

@@ -171,6 +171,11 @@ impl Storage for EncryptedStorage {
         self.below.is_replaced()
     }
 
+    fn reopened(&self) -> Result<Option<Arc<dyn Storage>>> {
+        let found = self.below.reopened()?;
+        Ok(found.map(|below| self.keys.over(below)))
+    }
+
     fn encryption(&self) -> Option<Encryption> {
         Some(self.keys.clone().into())
     }

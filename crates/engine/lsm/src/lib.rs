@@ -84,6 +84,7 @@ pub use index::settings::{IndexInfo, IndexSettings, IndexStatus};
 pub use ingest::{BulkLoader, Ingested, SortedWriter};
 pub use log::torn_tail::{FramesBehind, TornTail};
 pub use log::wal_files::{log_file_name, parse_log_file_name};
+pub use manifest::original::note_original;
 
 pub use options::change::{CurrentSetting, KeyspaceChange, SettingChange};
 pub use options::settings::{

@@ -139,6 +139,12 @@ pub trait Storage: Send + Sync + 'static {
         false
     }
 
+    /// Opens what is where this storage was opened, if this [is something else](Storage::is_replaced) by now.
+    /// `None` if it is not, or if this storage cannot open it.
+    fn reopened(&self) -> Result<Option<Arc<dyn Storage>>> {
+        Ok(None)
+    }
+
     /// The encryption of the files, if they are encrypted.
     fn encryption(&self) -> Option<Encryption> {
         None

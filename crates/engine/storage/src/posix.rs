@@ -164,6 +164,14 @@ impl Storage for PosixStorage {
         self.directory.is_replaced()
     }
 
+    fn reopened(&self) -> Result<Option<Arc<dyn Storage>>> {
+        if !self.is_replaced() {
+            return Ok(None);
+        }
+        let found = PosixStorage::open(self.directory.path())?;
+        Ok(Some(Arc::new(found.with_direct_reads(self.is_direct))))
+    }
+
     fn directory(&self) -> Option<BorrowedFd<'_>> {
         Some(self.directory.fd())
     }

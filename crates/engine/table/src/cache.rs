@@ -46,7 +46,7 @@ type Blocks = Cache<OwnedKey, Block, BlockWeighter, BuildHasherDefault<BlockKeyH
 pub struct BlockCache {
     shared: Arc<Shared>,
     owner: u32,
-    reader: WideReader,
+    reader: Arc<WideReader>,
 }
 
 struct Shared {
@@ -118,12 +118,21 @@ impl BlockCache {
             block_capacity: Mutex::new(bytes),
         };
         let shared = Arc::new(shared);
-        BlockCache { shared, owner: 0, reader: WideReader::without_threads() }
+        BlockCache { shared, owner: 0, reader: Arc::new(WideReader::without_threads()) }
     }
 
     /// The same cache for another owner, whose file ids are others. `reader` reads what the cache does
     /// not have.
     pub fn for_another_owner(&self, reader: WideReader) -> Self {
+        self.owned_anew(Arc::new(reader))
+    }
+
+    /// The same cache for other files with the same ids, which the same reader reads.
+    pub fn for_other_files(&self) -> Self {
+        self.owned_anew(self.reader.clone())
+    }
+
+    fn owned_anew(&self, reader: Arc<WideReader>) -> Self {
         let owner = self.shared.owners.fetch_add(1, Ordering::Relaxed);
         BlockCache { shared: self.shared.clone(), owner, reader }
     }

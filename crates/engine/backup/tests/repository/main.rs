@@ -3,6 +3,7 @@
 mod behaviour;
 mod crashes;
 mod damage;
+mod followed;
 mod shipping;
 
 use esker_backup::{Backup, Repository};

@@ -58,11 +58,13 @@ pub enum ChangesError {
         reason: &'static str,
     },
 
-    /// Another database is where a follower read its own, such as one that was restored from a backup.
-    #[error("{dir} has another database now; open the follower again")]
+    /// Another database is where a follower read its own, and it is no copy of that, such as a restored backup.
+    #[error("{dir} has another database now: {reason}; open the follower again to read it")]
     Replaced {
         /// The directory.
         dir: String,
+        /// What is different.
+        reason: String,
     },
 
     /// The database follows another one over a network, whose writes are applied to it. Nothing else writes

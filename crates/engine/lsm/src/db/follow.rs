@@ -20,8 +20,8 @@ impl Db {
     /// * Every read and every snapshot sees whole batches, and all of them up to a sequence number.
     /// * What is shown was written by the other process. It may not be synced yet, and so may be lost if the
     ///   machine loses power: [`FollowerStats::durable_through`] says how far the log is known to be durable.
-    /// * After another process has opened the database for writing, the follower begins anew with what that one
-    ///   recovered: see [`CaughtUp::began_anew`].
+    /// * After another process has opened the database for writing, has repaired it, or has put a copy in its place,
+    ///   such as a restored backup, the follower begins anew with what is there: see [`CaughtUp::began_anew`].
     /// * A snapshot keeps the MemTables and tables that it reads, so drop it when it is no longer needed.
     ///
     /// The writer does not know its followers, and nothing is written to `dir`. A follower takes as much
@@ -83,8 +83,8 @@ impl Db {
     ///
     /// # Errors
     /// * [`Error::Changes`] with [`ChangesError::NotAFollower`] if the database was opened in another way,
-    ///   or with [`ChangesError::Replaced`] if another database is in its place now, such as one that was
-    ///   restored: open it again.
+    ///   or with [`ChangesError::Replaced`] if another database is in its place now which is no copy of it, or a
+    ///   copy in which a keyspace has the id of another one: open it again.
     /// * [`Error::Corruption`] if a file is damaged or missing, [`Error::Io`] if it cannot be read.
     /// * [`Error::Closed`] once the database is closed, [`Error::Forked`] in a forked child.
     pub fn catch_up(&self) -> Result<CaughtUp> {

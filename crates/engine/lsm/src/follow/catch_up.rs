@@ -3,8 +3,11 @@
 use super::tail::{Advance, Tail, TailProgress};
 use crate::engine::Engine;
 use crate::stats::follower::{CaughtUp, FollowerStats};
-use esker_base::{ChangesError, Error, Result};
+use crate::version::Version;
+use esker_base::{ChangesError, Error, KeyspaceId, Result};
+use esker_table::BlockCache;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,6 +31,10 @@ struct Reading {
     tail: Tail,
     /// What is shown does not count any more.
     begins_anew: bool,
+    /// The part of the cache for blocks of the files that are read. `None`: that of the open.
+    cache: Option<Arc<BlockCache>>,
+    /// The names of the keyspaces that were shown. Handles of them are in use.
+    names: BTreeMap<KeyspaceId, String>,
 }
 
 /// For statistics.
@@ -44,7 +51,7 @@ impl Follower {
     pub(crate) fn new(tail: Tail, as_of: Duration) -> Self {
         let observed = Observed { progress: tail.progress(), as_of, catch_ups: 0, error: None };
         Follower {
-            reading: Mutex::new(Some(Reading { tail, begins_anew: false })),
+            reading: Mutex::new(Some(Reading::of(tail))),
             stats: Mutex::new(observed),
             is_stopped: AtomicBool::new(false),
         }
@@ -129,10 +136,19 @@ impl Follower {
 }
 
 impl Reading {
+    fn of(tail: Tail) -> Reading {
+        let names = names_in(&tail.state().version).collect();
+        Reading { tail, begins_anew: false, cache: None, names }
+    }
+
     /// Reads on, and publishes what may be shown. Returns whether it does not go on from what was shown before.
     fn advance(&mut self, engine: &Engine) -> Result<bool> {
         let tree = &engine.tree;
-        self.begins_anew |= self.tail.advance()? == Advance::Anew;
+        let advance = self.tail.advance()?;
+        self.begins_anew |= advance != Advance::On;
+        if advance == Advance::OtherFiles {
+            self.cache = Some(engine.share.cache_of_other_files());
+        }
         let Some(view) = self.tail.view() else { return Ok(false) };
         let before = tree.view.load();
         let has_same_tables = Arc::ptr_eq(&before.version, &view.version);
@@ -140,11 +156,12 @@ impl Reading {
             return Ok(false);
         }
         if !has_same_tables {
+            self.expect_same_keyspaces(engine, &view.version)?;
             // Opened files can still be read after the writer has removed them.
-            view.version.open_tables(&tree.cache)?;
+            view.version.open_tables(self.cache.as_ref().unwrap_or(&tree.cache))?;
             view.version.values.open()?;
             view.version.gather_bounds();
-            tree.installer.follow(self.tail.state());
+            tree.installer.follow(self.tail.identity(), self.tail.state());
         }
         let has_same_memtables = before.memtables.len() == view.memtables.len();
         tree.view.change(|present| *present = view);
@@ -160,6 +177,31 @@ impl Reading {
         }
         Ok(begins_anew)
     }
+
+    /// Fails if a handle of a keyspace would read another one in `version`: a copy from before the keyspace was created
+    /// gives its id to the next one.
+    fn expect_same_keyspaces(&mut self, engine: &Engine, version: &Version) -> Result<()> {
+        let other = |reason: String| {
+            Err(ChangesError::Replaced { dir: engine.tree.storage.describe(), reason }.into())
+        };
+        if self.tail.state().keys != engine.tree.keys {
+            return other("it stores keys in another way".to_owned());
+        }
+        for (id, name) in names_in(version) {
+            match self.names.get(&id) {
+                Some(known) if *known != name => {
+                    return other(format!("its keyspace {id} is {name:?}, and was {known:?}"));
+                }
+                Some(_) => {}
+                None => _ = self.names.insert(id, name),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn names_in(version: &Version) -> impl Iterator<Item = (KeyspaceId, String)> {
+    version.keyspaces.values().map(|keyspace| (keyspace.id, keyspace.name.clone()))
 }
 
 /// Whether the same call may succeed a little later.

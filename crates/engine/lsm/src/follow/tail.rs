@@ -16,26 +16,32 @@
 //!
 //! It is shown only if it includes all that the tables of the version hold: compactions keep no versions of
 //! keys for an earlier reader.
+//!
+//! If another directory has taken the place of the one that was opened, or another database the place of the one in
+//! it, the tail begins anew with that, provided that it is the same database or a copy of it.
 
 use super::log_tail::{LogTail, ReadFrame, Unfit};
+use crate::log::wal_files;
 use crate::manifest::manifest_file::read_current;
 use crate::manifest::manifest_state::{LogRecord, ManifestState};
 use crate::manifest::manifest_tail::ManifestTail;
+use crate::manifest::original;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::version::Version;
 use crate::version::readers::super_version::SuperVersion;
 use esker_base::{ChangesError, Error, Result, Seqno};
 use esker_memtable::MemTable;
 use esker_storage::Storage;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// See the file's head.
 pub(crate) struct Tail {
-    // Constant after opening.
     storage: Arc<dyn Storage>,
     logs: Arc<dyn Storage>,
+    /// The identities of what was read since the open, and those of which it was a copy.
+    family: BTreeSet<u64>,
 
     manifest: ManifestTail,
     state: ManifestState,
@@ -63,20 +69,22 @@ pub(crate) struct Tail {
     unapplied: Vec<VersionEdit>,
     /// Whether the logs were read to their end while no keyspace was created or dropped.
     is_settled: bool,
-    /// Whether it does not go on from what an earlier call has read.
-    is_anew: bool,
+    /// How far it has come from what an earlier call has read.
+    advance: Advance,
 }
 
 /// How often the logs are read in a row because of changes of keyspaces.
 const ROUNDS: usize = 8;
 
 /// How far a step came.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Advance {
     /// It goes on from what was read before.
     On,
     /// Another process has opened the database for writing, or repaired it. What was read before does not count.
     Anew,
+    /// The same, and ids of files may be those of other files than before.
+    OtherFiles,
 }
 
 /// How far a tail is.
@@ -101,9 +109,11 @@ impl Tail {
         let name = read_current(&**storage)?;
         let (manifest, state) = ManifestTail::open(storage, &name)?;
         let flushed = state.version.flushed_through;
+        let family = original::original(&**storage)?.into_iter().chain([manifest.identity]);
         Ok(Tail {
             storage: storage.clone(),
             logs: logs.clone(),
+            family: family.collect(),
             manifest,
             version: Arc::new(state.version.clone()),
             state,
@@ -118,7 +128,7 @@ impl Tail {
             is_broken: false,
             unapplied: Vec::new(),
             is_settled: false,
-            is_anew: false,
+            advance: Advance::On,
         })
     }
 
@@ -139,9 +149,44 @@ impl Tail {
     /// file that is missing or damaged, which may be due to a change while it was read.
     pub(crate) fn advance(&mut self) -> Result<Advance> {
         if self.storage.is_replaced() {
-            return Err(self.replaced());
+            let cannot = || self.replaced("its storage cannot be opened again".to_owned());
+            let found = self.storage.reopened()?.ok_or_else(cannot)?;
+            self.go_on_in(&found)?;
         }
         self.read_all()
+    }
+
+    /// Begins anew with the database in `storage`, if it is this one or a copy of it.
+    fn go_on_in(&mut self, storage: &Arc<dyn Storage>) -> Result<()> {
+        let logs = self.logs_of(storage)?;
+        let begun = Tail::begin(storage, &logs)?;
+        if self.family.is_disjoint(&begun.family) {
+            let (found, known) = (begun.identity(), self.identity());
+            let what = format!("it is {found:016x}, and neither {known:016x} nor a copy of it");
+            return Err(self.replaced(what));
+        }
+        let are_elsewhere = !Arc::ptr_eq(storage, &logs);
+        if are_elsewhere && !begun.state.logs.is_empty() {
+            // Logs of another database may have the same names.
+            wal_files::check_claim(&*logs, begun.identity())?;
+        }
+        self.begin_anew(begun, Advance::OtherFiles);
+        Ok(())
+    }
+
+    fn begin_anew(&mut self, begun: Tail, advance: Advance) {
+        let family = self.family.union(&begun.family).copied().collect();
+        let advance = advance.max(self.advance);
+        *self = Tail { family, advance, ..begun };
+    }
+
+    /// Where the logs of the database in `storage` are, if it was opened for writing since: a process that was there
+    /// before goes on in the directory that it opened, wherever that is now.
+    fn logs_of(&self, storage: &Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
+        if Arc::ptr_eq(&self.storage, &self.logs) {
+            return Ok(storage.clone());
+        }
+        Ok(self.logs.reopened()?.unwrap_or_else(|| self.logs.clone()))
     }
 
     fn read_all(&mut self) -> Result<Advance> {
@@ -156,7 +201,7 @@ impl Tail {
                 break;
             }
         }
-        Ok(if std::mem::take(&mut self.is_anew) { Advance::Anew } else { Advance::On })
+        Ok(std::mem::replace(&mut self.advance, Advance::On))
     }
 
     fn read_manifest(&mut self) -> Result<()> {
@@ -188,11 +233,13 @@ impl Tail {
     fn change_manifest(&mut self, current: &str) -> Result<()> {
         let (manifest, state) = ManifestTail::open(&self.storage, current)?;
         if manifest.identity != self.manifest.identity {
-            return Err(self.replaced());
+            return self.go_on_in(&self.storage.clone());
         }
         if self.is_broken || !self.is_continued_by(&state) {
-            let begun = Tail::begin(&self.storage, &self.logs)?;
-            *self = Tail { is_anew: true, ..begun };
+            let begun = Tail::begin(&self.storage, &self.logs_of(&self.storage)?)?;
+            let gives_ids_again = begun.state.next_file < self.state.next_file;
+            let advance = if gives_ids_again { Advance::OtherFiles } else { Advance::Anew };
+            self.begin_anew(begun, advance);
             return Ok(());
         }
         self.manifest = manifest;
@@ -201,8 +248,8 @@ impl Tail {
         Ok(())
     }
 
-    fn replaced(&self) -> Error {
-        ChangesError::Replaced { dir: self.storage.describe() }.into()
+    fn replaced(&self, reason: String) -> Error {
+        ChangesError::Replaced { dir: self.storage.describe(), reason }.into()
     }
 
     fn take_state(&mut self, state: ManifestState) {

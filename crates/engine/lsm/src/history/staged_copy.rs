@@ -12,6 +12,7 @@
 
 use super::lineage::{FOLLOWS, Origin};
 use crate::manifest::manifest_file::CURRENT;
+use crate::manifest::original::{self, ORIGINAL};
 use esker_base::{FileKind, Result, WriteHint};
 use esker_storage::Storage;
 
@@ -59,6 +60,7 @@ impl<'a> StagedCopy<'a> {
     /// [`Error::Io`](esker_base::Error::Io) if the storage cannot be written.
     pub fn commit(self, origin: Origin) -> Result<()> {
         origin.write_as(self.storage, &format!("{STAGED}{FOLLOWS}"))?;
+        original::note_as(self.storage, &format!("{STAGED}{ORIGINAL}"), origin.database)?;
         // Before the name by which a recovery trusts them.
         self.storage.sync_names()?;
         self.storage.rename(PARTIAL, COMMITTED)?;
@@ -164,7 +166,7 @@ mod tests {
         let (before, after) = (files(&before), files(&whole));
         assert_eq!(
             after.keys().collect::<Vec<_>>(),
-            ["00000007.tables", "00000008.manifest", CURRENT, FOLLOWS]
+            ["00000007.tables", "00000008.manifest", CURRENT, FOLLOWS, ORIGINAL]
         );
         let (mut kept, mut replaced) = (0, 0);
         for cut in 0.. {

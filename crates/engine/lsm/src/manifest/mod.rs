@@ -24,6 +24,7 @@ pub mod manifest_file;
 mod manifest_record;
 pub(crate) mod manifest_state;
 pub(crate) mod manifest_tail;
+pub(crate) mod original;
 pub(crate) mod settings_code;
 mod table_code;
 pub(crate) mod undecided_drops;

@@ -31,7 +31,8 @@ const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 /// keyspaces take it. The lock of the view is taken under it, never the other way round.
 pub(crate) struct VersionSet {
     storage: Arc<dyn Storage>,
-    identity: u64,
+    /// Changes only in a follower.
+    identity: AtomicU64,
     keys: KeyFormat,
     next_file: AtomicU64,
     /// The number of the last edit that is durable.
@@ -72,7 +73,7 @@ impl VersionSet {
         let snapshot_bytes = manifest.as_ref().map_or(0, Manifest::bytes);
         VersionSet {
             storage,
-            identity,
+            identity: AtomicU64::new(identity),
             keys,
             next_file,
             edits,
@@ -91,9 +92,11 @@ impl VersionSet {
             ManifestState { closed: true, account: open.state.account, ..ManifestState::default() };
     }
 
-    /// Takes over the state of a manifest that another process writes.
-    pub(crate) fn follow(&self, state: &ManifestState) {
-        self.manifest.lock().state = state.clone();
+    /// Takes over the state of a manifest that another process writes, of the database with this identity.
+    pub(crate) fn follow(&self, identity: u64, state: &ManifestState) {
+        let mut open = self.manifest.lock();
+        self.identity.store(identity, Ordering::Release);
+        open.state = state.clone();
     }
 
     /// A file id that was never used.
@@ -108,7 +111,7 @@ impl VersionSet {
 
     /// The database's identity.
     pub(crate) fn identity(&self) -> u64 {
-        self.identity
+        self.identity.load(Ordering::Acquire)
     }
 
     /// How the database stores keys.
@@ -136,7 +139,7 @@ impl VersionSet {
     /// edit named there has lost edits.
     pub(crate) fn origin(&self, keyspace: &KeyspaceVersion) -> Arc<Origin> {
         Arc::new(Origin {
-            database: self.identity,
+            database: self.identity(),
             edits: self.edits.load(Ordering::Acquire),
             name: keyspace.name.clone(),
             settings: settings_property(&keyspace.settings, self.keys),
@@ -291,7 +294,7 @@ impl VersionSet {
         let mut state = open.state.clone();
         state.next_file = self.next_file.load(Ordering::Relaxed);
         // If this fails, `CURRENT` may name the new file all the same: the next attempt takes another id.
-        let manifest = Manifest::create(&*self.storage, id, self.identity, &state.snapshot())?;
+        let manifest = Manifest::create(&*self.storage, id, self.identity(), &state.snapshot())?;
         self.undecided.settle();
         open.snapshot_bytes = manifest.bytes();
         let Some(old) = open.manifest.replace(manifest) else { return Ok(()) };

@@ -25,6 +25,7 @@ use crate::log::wal_files::WalFiles;
 use crate::log::wal_reader::WalSource;
 use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name};
 use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::original;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::manifest::version_set::VersionSet;
 use crate::options::memory::dram_table_bytes;
@@ -99,6 +100,7 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
         DirectoryState::Nothing => create_new(&env, settings.default_keyspace)?,
     };
     lineage::note_opening(&*env.storage, env.draw(b"openings"), opened.recovered.last_seqno)?;
+    original::renew(&*env.storage)?;
     let opened = OpenResult { is_replica, ..opened };
     let table_memory = opened.table_memory;
     let handle = assemble(env.clone(), settings, opened, share, locks, Some(meter));

@@ -45,7 +45,7 @@ pub(crate) fn stats(
     let (logs, account) = (inner.tree.installer.state().logs.len() as u64, inner.tree.account());
     let resources = inner.share.resources();
     let cache_own_bytes = match resources.is_shared() {
-        true => inner.tree.cache.own_bytes(),
+        true => inner.share.cached_bytes(),
         false => inner.tree.cache.used_bytes(),
     };
     let view = inner.tree.view.load();

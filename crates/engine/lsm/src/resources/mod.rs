@@ -117,6 +117,8 @@ pub(crate) struct Share {
     id: u64,
     /// The database's part of the block cache.
     pub(crate) cache: Arc<BlockCache>,
+    /// Its other parts: of directories that have replaced the one that was opened.
+    other_caches: Mutex<Vec<Arc<BlockCache>>>,
 }
 
 impl Resources {
@@ -264,7 +266,7 @@ impl Resources {
         charges.next += 1;
         charges.by_database.insert(id, Charge::default());
         let cache = Arc::new(self.shared.cache.for_another_owner(reader));
-        Ok(Share { resources: self.clone(), id, cache })
+        Ok(Share { resources: self.clone(), id, cache, other_caches: Mutex::default() })
     }
 
     /// Has every database that shares them take its part anew, because one came or went.
@@ -340,13 +342,31 @@ impl Share {
         charges.and_then(|it| it.by_database.get(&self.id).map(|it| it.segments)).unwrap_or(0)
     }
 
+    /// A part of the block cache for files whose ids the database has given to other files before.
+    pub(crate) fn cache_of_other_files(&self) -> Arc<BlockCache> {
+        let cache = Arc::new(self.cache.for_other_files());
+        self.other_caches.lock().push(cache.clone());
+        cache
+    }
+
+    /// What the blocks of the database take of the cache, in bytes.
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.caches().iter().map(|cache| cache.own_bytes()).sum()
+    }
+
+    fn caches(&self) -> Vec<Arc<BlockCache>> {
+        let mut caches = self.other_caches.lock().clone();
+        caches.push(self.cache.clone());
+        caches
+    }
+
     /// Gives the share back, the blocks in the cache included.
     pub(crate) fn give_back(&self) {
         let Some(mut charges) = self.resources.charges() else { return };
         if charges.by_database.remove(&self.id).is_none() {
             return;
         }
-        self.cache.remove_own();
+        self.caches().iter().for_each(|cache| cache.remove_own());
         self.resources.fit_cache(&charges);
         drop(charges);
         self.resources.share_again();

@@ -23,7 +23,8 @@ pub struct FollowerStats {
     pub log_bytes_read: u64,
     /// Calls of [`Db::catch_up`](crate::Db::catch_up), those of the thread included.
     pub catch_ups: u64,
-    /// How often another process has opened the database for writing since the open here.
+    /// How often it began anew since the open here, because another process has opened the database for writing,
+    /// has repaired it, or has put a copy in its place.
     pub new_beginnings: u64,
     /// An ingest that has begun, before which reads end until it is done. After an ingest that failed, they
     /// do until the writer flushes.
@@ -36,7 +37,7 @@ pub struct FollowerStats {
 pub struct CaughtUp {
     /// The sequence number of the last write that reads see.
     pub through: Seqno,
-    /// Whether another process has opened the database for writing since. It may have recovered fewer writes
-    /// than were shown before, and have given their sequence numbers to others.
+    /// Whether another process has opened the database for writing since, has repaired it, or has put a copy in its
+    /// place. There may be fewer writes than were shown before, and others may have their sequence numbers.
     pub began_anew: bool,
 }

@@ -1,7 +1,6 @@
-//! Another process has opened the database for writing: after a crash, a restore or a repair.
+//! Another process has opened the database for writing, perhaps after a power loss.
 
 use crate::support::*;
-use esker_base::{ChangesError, Error};
 use esker_lsm::{Db, Log, Settings, SyncPolicy};
 use std::sync::Arc;
 
@@ -86,29 +85,6 @@ fn a_power_loss_in_any_call_leaves_a_follower_of_what_recovery_keeps() {
         follower.catch_up().unwrap();
         assert_eq!(Mirror::of(&follower), Mirror::of(&writer), "call {call}");
     }
-}
-
-/// The directory then has a database of another identity.
-#[test]
-fn a_restored_database_in_its_place_is_noticed() {
-    let dir = tempfile::tempdir().unwrap();
-    let (path, copy) = (dir.path().join("db"), dir.path().join("copy"));
-    let writer = Db::open(&path, settings()).unwrap();
-    writer.default_keyspace().put("a", "1").unwrap();
-    let follower = Db::open_follower(&path, settings(), None).unwrap();
-    writer.checkpoint(&copy).unwrap();
-    writer.close().unwrap();
-    std::fs::rename(&path, dir.path().join("before")).unwrap();
-    std::fs::rename(&copy, &path).unwrap();
-    let error = follower.catch_up().unwrap_err();
-    let Error::Changes(error) = &error else { panic!("{error}") };
-    assert!(matches!(**error, ChangesError::Replaced { .. }), "{error}");
-    assert!(follower.background_error().is_some());
-    // It still has what it had.
-    let value = follower.default_keyspace().get("a").unwrap();
-    assert_eq!(value.as_deref(), Some(&b"1"[..]));
-    let again = Db::open_follower(&path, settings(), None).unwrap();
-    assert_eq!(again.default_keyspace().get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
 /// A snapshot keeps reading what it has read.

@@ -6,5 +6,7 @@ mod every_call;
 mod files;
 mod model;
 mod refused;
+mod repaired;
+mod replaced;
 mod support;
 mod threads;

@@ -10,6 +10,7 @@ pub(crate) mod request;
 use crate::engine::Engine;
 use crate::manifest::manifest_file::{CURRENT, Manifest};
 use crate::manifest::manifest_state::ManifestState;
+use crate::manifest::original;
 use crate::manifest::version_edit::VersionChange;
 use crate::recovery::replay;
 use crate::recovery::replay::DirectoryState;
@@ -101,6 +102,7 @@ fn link(
         }
         inner.tree.storage.link_to(&name, target)?;
     }
+    original::note_original(target, inner.tree.installer.identity())?;
     target.sync_names()?;
     write_manifest(inner, state, target)
 }
