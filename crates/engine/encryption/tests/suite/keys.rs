@@ -2,7 +2,7 @@
 
 use crate::{expect, keys, small, write};
 use esker_base::{EncryptionError, Error, Result};
-use esker_encryption::{KeyUsage, keys_in_use};
+use esker_encryption::{Key, KeyUsage, keys_in_use};
 use esker_lsm::inspect::{Inspector, MissingLogPolicy};
 use esker_lsm::{Db, Log, Settings};
 use esker_storage::{Encryption, MemoryStorage, PosixStorage, Storage};
@@ -74,7 +74,7 @@ fn an_encrypted_database_is_not_opened_without_its_key() {
             panic!("{error}")
         };
         assert!(Path::new(file).starts_with(dir), "{file}");
-        assert_eq!(*key, esker_encryption::Key::new([1; 32]).id().to_string());
+        assert_eq!(*key, Key::new([1; 32]).id().to_string());
         assert_eq!(given.split(", ").count(), 2);
     }
     let db = Db::open(dir, small().encryption(keys(&[1]))).unwrap();
@@ -128,7 +128,7 @@ fn compaction_rotates_keys() {
     let dir = dir.path();
     closed(dir, small().encryption(keys(&[1])));
     let ids = |usage: KeyUsage| usage.files.into_keys().collect::<Vec<_>>();
-    let [old, new] = [1, 2].map(|key| esker_encryption::Key::new([key; 32]).id());
+    let [old, new] = [1, 2].map(|key| Key::new([key; 32]).id());
     assert_eq!(ids(usage(dir)), [old]);
     let settings = small().encryption(keys(&[2, 1]));
     let db = Db::open(dir, settings.clone()).unwrap();
@@ -151,6 +151,74 @@ fn compaction_rotates_keys() {
     assert_eq!(db.stats().compaction_bytes, written, "nothing is rewritten once all is new");
 }
 
+/// Values that are stored in value files, and of which a snapshot keeps older versions.
+#[test]
+fn compaction_rotates_the_keys_of_value_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let separated = |db: &Db| {
+        db.keyspace("rows", Default::default()).unwrap();
+        db.set(&"rows.separation_threshold=50".parse().unwrap()).unwrap();
+    };
+    let db = Db::open(dir, small().encryption(keys(&[1]))).unwrap();
+    separated(&db);
+    for round in 0..3 {
+        write(&db, round);
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let values = |db: &Db| {
+        let levels = db.levels();
+        levels.iter().find(|tree| tree.name == "rows").unwrap().values
+    };
+    let [old, new] = [1, 2].map(|key| Key::new([key; 32]).id());
+    let settings = small().encryption(keys(&[2, 1]));
+    let db = Db::open(dir, settings.clone()).unwrap();
+    assert!(values(&db).files > 0);
+    db.compact().unwrap();
+    assert!(values(&db).live_values >= 300, "they stay in value files");
+    db.close().unwrap();
+    Db::open(dir, settings).unwrap().close().unwrap();
+    let left = usage(dir);
+    assert!(!left.files.contains_key(&old) && left.files.contains_key(&new), "{left:?}");
+    let db = Db::open(dir, small().encryption(keys(&[2]))).unwrap();
+    expect(&db, 2);
+    let written = db.stats().compaction_bytes;
+    db.compact().unwrap();
+    assert_eq!(db.stats().compaction_bytes, written, "nothing is rewritten once all is new");
+}
+
+/// Compactions of the background carry the places of values, and write tables with the new key.
+#[test]
+fn value_files_with_an_old_key_are_rewritten_though_all_tables_have_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let rows = |db: &Db| db.keyspace("rows", Default::default()).unwrap();
+    let db = Db::open(dir, small().encryption(keys(&[1]))).unwrap();
+    rows(&db);
+    db.set(&"rows.separation_threshold=50".parse().unwrap()).unwrap();
+    write(&db, 0);
+    db.close().unwrap();
+    let settings = small().encryption(keys(&[2, 1]));
+    let db = Db::open(dir, settings.clone()).unwrap();
+    for round in 0..4 {
+        rows(&db).put(format!("{round}"), "short").unwrap();
+        rows(&db).put(format!("{round}~"), "short").unwrap();
+        db.flush().unwrap();
+    }
+    db.wait_for_compactions().unwrap();
+    db.close().unwrap();
+    let db = Db::open(dir, settings.clone()).unwrap();
+    let old = Key::new([1; 32]).id();
+    let left = usage(dir).files.remove(&old).unwrap_or_default();
+    assert!(!left.is_empty() && left.iter().all(|name| name.ends_with(".values")), "{left:?}");
+    db.compact().unwrap();
+    db.close().unwrap();
+    Db::open(dir, settings).unwrap().close().unwrap();
+    assert!(!usage(dir).files.contains_key(&old), "{:?}", usage(dir));
+    expect(&Db::open(dir, small().encryption(keys(&[2]))).unwrap(), 0);
+}
+
 #[test]
 fn an_open_rotates_the_key_of_a_log_directory() {
     let dir = tempfile::tempdir().unwrap();
@@ -158,7 +226,7 @@ fn an_open_rotates_the_key_of_a_log_directory() {
     let log = Log::File { dir: Some(logs.clone()), sync: esker_lsm::SyncPolicy::Os };
     for numbers in [&[1][..], &[2, 1], &[2]] {
         closed(&db, small().log(log.clone()).encryption(keys(numbers)));
-        let current = esker_encryption::Key::new([numbers[0]; 32]).id();
+        let current = Key::new([numbers[0]; 32]).id();
         assert_eq!(usage(&logs).files.into_keys().collect::<Vec<_>>(), [current]);
         let settings = small().log(log.clone()).encryption(keys(numbers));
         Db::open(&db, settings.clone()).unwrap().compact().unwrap();

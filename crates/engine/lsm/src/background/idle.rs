@@ -8,13 +8,14 @@ use super::picker_context;
 use super::segments::{can_prepare, wants_segments};
 use super::wait::{WaitFor, flush_may_make_room};
 use crate::compaction::pick::manual;
+use crate::compaction::value_collection;
 use crate::engine::Engine;
 use crate::resources::crew::IDLE;
 use crate::resources::lanes::JobClass;
 use crate::scheduler::ForceInstallGuard;
 use crate::scheduler::state::{LogUsed, SchedulerState};
 use crate::version::readers::super_version::SuperVersion;
-use crate::version::table_file_name;
+use crate::version::{table_file_name, value_file_name};
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::MemTable;
 use std::collections::BTreeSet;
@@ -137,7 +138,7 @@ impl Engine {
         self.retry_tables(Some(keyspace));
         let failures = self.tree.filters.failures(keyspace);
         let _hurry = ForceInstallGuard::begin(&self.schedule);
-        let has_old_key = self.has_old_key(keyspace)?;
+        let old = self.files_with_old_keys(keyspace)?;
         // Runs flushed from here on are left to the lanes, or this might never end.
         let before_file = self.tree.installer.next_file();
         loop {
@@ -157,9 +158,16 @@ impl Engine {
                 };
                 let mut around = picker_context::collect(self, &view, &jobs);
                 // So that all of its tables are rewritten.
-                around.filtered.extend(has_old_key.then_some(keyspace.id));
-                let wanted =
-                    manual::full(keyspace, before_file, &jobs.busy, self.tree.sizes, &around);
+                around.filtered.extend(old.exist().then_some(keyspace.id));
+                let (busy, sizes) = (&jobs.busy, self.tree.sizes);
+                let of_values = || {
+                    // Flushes and other compactions meanwhile may carry places of values.
+                    let values = value_collection::readable(&view.version.values, &old.values);
+                    value_collection::pick(keyspace, &values, busy, sizes)
+                };
+                let wanted = manual::full(keyspace, before_file, busy, sizes, &around);
+                let wanted = wanted.or_else(of_values);
+                let wanted = wanted.map(|plan| plan.collecting(old.values.clone()));
                 let (id, is_idle) = (keyspace.id, jobs.busy.is_idle(keyspace.id));
                 let unreadable = keyspace.unreadable(self.tree.keys);
                 drop(view);
@@ -184,17 +192,40 @@ impl Engine {
         }
     }
 
-    /// Whether a table of `keyspace` is encrypted with another key than a new file would be.
-    fn has_old_key(&self, keyspace: KeyspaceId) -> Result<bool> {
+    /// The files of `keyspace` that are encrypted with another key than a new file would be.
+    fn files_with_old_keys(&self, keyspace: KeyspaceId) -> Result<OldFiles> {
         let (storage, view) = (&self.tree.storage, self.tree.view.load());
         if storage.encryption().is_none() {
-            return Ok(false);
+            return Ok(OldFiles::default());
         }
         let keyspaces = view.version.keyspaces.get(&keyspace).into_iter();
         let tables = keyspaces.flat_map(|keyspace| keyspace.tables());
         let files: BTreeSet<u64> = tables.map(|(_, _, table)| table.meta.id.file).collect();
         let mut names = files.into_iter().map(table_file_name);
-        names.try_fold(false, |old, name| Ok(old || storage.has_old_key(&name)?))
+        let is_old = |old: bool, name: String| Ok::<_, Error>(old || storage.has_old_key(&name)?);
+        let has_table = names.try_fold(false, is_old)?;
+        let mut values = BTreeSet::new();
+        for listed in view.version.values.of(keyspace) {
+            let file = listed.meta.file;
+            if storage.has_old_key(&value_file_name(file))? {
+                values.insert(file);
+            }
+        }
+        Ok(OldFiles { has_table, values: Arc::new(values) })
+    }
+}
+
+/// Files of a keyspace that are encrypted with old keys.
+#[derive(Default)]
+struct OldFiles {
+    has_table: bool,
+    /// The value files, by ID.
+    values: Arc<BTreeSet<u64>>,
+}
+
+impl OldFiles {
+    fn exist(&self) -> bool {
+        self.has_table || !self.values.is_empty()
     }
 }
 

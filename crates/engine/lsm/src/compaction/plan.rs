@@ -23,7 +23,7 @@ use crate::stats::compaction_counts::CompactionEvent;
 use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, TableHandle, TableId, TableMeta};
 use esker_base::KeyspaceId;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Where output tables end, in addition to where they must.
@@ -78,6 +78,8 @@ pub struct CompactionPlan {
     pub expected_bytes: u64,
     /// About how many bytes it makes free: not more than that, if that is in doubt.
     pub expected_freed: u64,
+    /// Value files whose live values it writes anew, whatever they hold.
+    pub collects: Arc<BTreeSet<u64>>,
     moves: bool,
     drops: bool,
 }
@@ -121,6 +123,7 @@ impl CompactionPlan {
             held_back,
             expected_bytes: 0,
             expected_freed: 0,
+            collects: Arc::default(),
             moves: false,
             drops: false,
         };
@@ -164,11 +167,18 @@ impl CompactionPlan {
             held_back: Vec::new(),
             expected_bytes: 0,
             expected_freed: 0,
+            collects: Arc::default(),
             moves: false,
             drops: true,
         };
         plan.expected_freed = plan.input_bytes();
         Some(plan)
+    }
+
+    /// The same plan, which writes the live values of these files anew.
+    pub(crate) fn collecting(mut self, files: Arc<BTreeSet<u64>>) -> CompactionPlan {
+        self.collects = files;
+        self
     }
 
     /// Whether the inputs are dropped and nothing comes in their place. Then only the manifest changes.

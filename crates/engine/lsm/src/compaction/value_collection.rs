@@ -7,7 +7,7 @@
 //! slow, tables that refer to these files are rewritten in their places ([`pick`]).
 //!
 //! A compaction also collects small files if it meets all of their live values ([`joined`]). Then it
-//! writes fewer files than it empties.
+//! writes fewer files than it empties. A full compaction collects files that are encrypted with an old key.
 
 use super::in_progress::InProgressCompactions;
 use super::plan::{CompactionInput, CompactionPlan, CompactionReason};
@@ -85,6 +85,12 @@ pub(crate) fn joined<'a>(
         true => met.into_keys().collect(),
         false => BTreeSet::new(),
     }
+}
+
+/// Those of `wanted` that can be collected.
+pub(crate) fn readable(files: &ValueFiles, wanted: &BTreeSet<u64>) -> BTreeSet<u64> {
+    let is_readable = |id: &&u64| files.get(**id).is_some_and(|listed| listed.file.is_readable());
+    wanted.iter().filter(is_readable).copied().collect()
 }
 
 /// The bytes of the values in files, and those that are obsolete.

@@ -194,6 +194,15 @@ pub(crate) fn forget(storage: &dyn Storage) -> Result<()> {
     }
 }
 
+/// Writes what says that the database in `storage` is a copy again, if it is encrypted with an old key. The other file is
+/// written by each open.
+pub(crate) fn renew(storage: &dyn Storage) -> Result<()> {
+    match storage.exists(FOLLOWS)? && storage.has_old_key(FOLLOWS)? {
+        true => Origin::read(storage)?.map_or(Ok(()), |origin| origin.write(storage)),
+        false => Ok(()),
+    }
+}
+
 fn openings(storage: &dyn Storage) -> Result<Vec<Opening>> {
     let Some(text) = read(storage, HISTORY)? else { return Ok(Vec::new()) };
     let line = |line: &str| {

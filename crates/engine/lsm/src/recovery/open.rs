@@ -100,6 +100,7 @@ pub(crate) fn open(env: Env, settings: Settings, create: CreateMode) -> Result<A
         DirectoryState::Nothing => create_new(&env, settings.default_keyspace)?,
     };
     lineage::note_opening(&*env.storage, env.draw(b"openings"), opened.recovered.last_seqno)?;
+    lineage::renew(&*env.storage)?;
     original::renew(&*env.storage)?;
     let opened = OpenResult { is_replica, ..opened };
     let table_memory = opened.table_memory;

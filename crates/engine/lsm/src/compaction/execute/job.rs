@@ -98,6 +98,7 @@ impl CompactionJob {
         let mut collected = value_collection::collected(&values, plan.keyspace);
         let tables = plan.tables().map(|table| &table.meta);
         collected.extend(value_collection::joined(&values, tables, parts.len()));
+        collected.extend(value_collection::readable(&values, &plan.collects));
         // They stay as long as the job has them.
         let reads = !collected.is_empty() || filter.is_some() || keyspace.settings.merge.is_some();
         let values = if reads { values } else { ValueFiles::default() };
