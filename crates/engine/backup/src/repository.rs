@@ -18,6 +18,9 @@ const MAGIC: &str = "esker-repository 1";
 /// The name of a file that is not written whole yet ends like this.
 pub(crate) const PARTIAL: &str = ".partial";
 
+/// What each file starts with that is not a database's.
+const TEXT_START: &[u8; 6] = b"esker-";
+
 /// No file of text is longer, but for records.
 const TEXT_BYTES_MAX: u64 = 4 << 10;
 
@@ -79,8 +82,8 @@ impl Repository {
     /// [`Repository::create`] does. Backups of an encrypted database need an encrypted repository.
     ///
     /// # Errors
-    /// The errors of [`Repository::create`]; [`Error::Encryption`] if the repository is encrypted and no key was
-    /// given.
+    /// The errors of [`Repository::create`]; [`Error::Encryption`] if the repository is encrypted and its key was
+    /// not given, or if it is not encrypted and a key was.
     pub fn create_with(
         dir: impl AsRef<Path>,
         encryption: Option<&Encryption>,
@@ -102,8 +105,8 @@ impl Repository {
     /// Opens the repository in `dir`, whose files `encryption` encrypts.
     ///
     /// # Errors
-    /// The errors of [`Repository::open`]; [`Error::Encryption`] if the repository is encrypted and no key was
-    /// given.
+    /// The errors of [`Repository::open`]; [`Error::Encryption`] if the repository is encrypted and its key was
+    /// not given, or if it is not encrypted and a key was.
     pub fn open_with(dir: impl AsRef<Path>, encryption: Option<&Encryption>) -> Result<Repository> {
         let dir = dir.as_ref();
         if !dir.is_dir() {
@@ -177,7 +180,11 @@ impl Repository {
     /// lock.
     pub(crate) fn claim(&self, database: u64) -> Result<()> {
         match self.expect_repository_or_nothing()? {
-            Some(found) if found == database => Ok(()),
+            Some(found) if found == database => match self.storage.has_old_key(REPOSITORY)? {
+                // So that the key is not needed any more once the backups with it are pruned.
+                true => self.write_whole(REPOSITORY, encode_repository(database).as_bytes()),
+                false => Ok(()),
+            },
             Some(found) => Err(Error::Backup(Box::new(BackupError::OtherDatabase {
                 place: self.storage.describe(),
                 found: format!("{found:016x}"),
@@ -228,13 +235,32 @@ impl Repository {
         }
         let file = self.storage.open(name)?;
         let mut bytes = vec![0; file.len()?.min(bytes_max) as usize];
-        file.read_exact_at(0, &mut bytes)?;
+        file.read_exact_at(0, &mut bytes).map_err(|error| self.read_failed(name, error))?;
         if self.storage.encryption().is_none() && bytes.starts_with(&ENCRYPTED_MAGIC) {
             let place = self.storage.describe();
             return Err(EncryptionError::KeyNeeded { place }.into());
         }
         // What is no text has no right checksum.
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The error of a read of the file `name` that failed: the repository may not be encrypted.
+    pub(crate) fn read_failed(&self, name: &str, error: Error) -> Error {
+        let place = self.storage.describe();
+        match error.is_corruption() && self.is_plain(name).unwrap_or(false) {
+            true => EncryptionError::NotEncrypted { place }.into(),
+            false => error,
+        }
+    }
+
+    /// Whether a file that starts with text is not encrypted, and others would be.
+    fn is_plain(&self, name: &str) -> Result<bool> {
+        let Some(below) = self.storage.encrypted() else { return Ok(false) };
+        let file = below.open(name)?;
+        let mut start = [0; TEXT_START.len()];
+        let bytes = start.len().min(file.len()? as usize);
+        file.read_exact_at(0, &mut start[..bytes])?;
+        Ok(start == *TEXT_START)
     }
 
     /// The files of databases that are there, with their lengths. Other files are not a backup's.

@@ -151,7 +151,7 @@ impl Repository {
         let bytes = file.len()?;
         let mut head = vec![0; bytes.min(64 << 10) as usize];
         loop {
-            file.read_exact_at(0, &mut head)?;
+            file.read_exact_at(0, &mut head).map_err(|error| self.read_failed(&name, error))?;
             match Shipment::decode_head(&head, first) {
                 Ok((shipment, start)) if start as u64 + shipment.bytes() == bytes => {
                     return Ok((shipment, start as u64));

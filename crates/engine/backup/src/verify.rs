@@ -27,13 +27,18 @@ impl Repository {
     /// returns false.
     ///
     /// # Errors
-    /// [`Error::Cancelled`] if `goes_on` returned false, [`Error::Io`] if the directory cannot be read.
+    /// [`Error::Cancelled`] if `goes_on` returned false, [`Error::Io`] if the directory cannot be read,
+    /// [`Error::Encryption`] if the repository needs a key that was not given.
     /// Problems of single files are reported instead.
     pub fn verify(
         &self,
         report: &mut dyn FnMut(Error),
         goes_on: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<VerifyReport> {
+        if let Err(error @ Error::Encryption(_)) = self.database() {
+            // Nothing of it can be read, and nothing need be damaged.
+            return Err(error);
+        }
         let mut verified = VerifyReport::default();
         let mut backups = Vec::new();
         let names = self.storage.list()?;
