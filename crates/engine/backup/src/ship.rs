@@ -54,16 +54,13 @@ impl Repository {
         let lineage = &db.lineage()?;
         let source = Source { db, lineage, through: Seqno::MAX };
         let mut files = || db.live_files();
-        let start = match self.end_of_chain(consumer.next_seqno() - 1, Some(lineage))? {
-            Some(end) => end + 1,
-            None => self.base(lineage, &mut files, &mut report)?,
-        };
-        let (last, ingest) = match self.ship_from(source, start, &mut report) {
-            Err(Error::Changes(error)) if is_gap(&error) => {
+        let ends = self.ends_of_chain(consumer.next_seqno() - 1, Some(lineage))?;
+        let (last, ingest) = match self.ship_after(&ends, source, &mut report)? {
+            Some(shipped) => shipped,
+            None => {
                 let start = self.base(lineage, &mut files, &mut report)?;
                 self.ship_from(source, start, &mut report)?
             }
-            shipped => shipped?,
         };
         if ingest || self.lacks_settings(db)? {
             self.base(lineage, &mut files, &mut report)?;
@@ -84,7 +81,7 @@ impl Repository {
     /// # Errors
     /// [`BackupError::Damaged`](crate::BackupError::Damaged) if a record or a shipment is damaged.
     pub fn shipped_through(&self) -> Result<Option<Seqno>> {
-        self.end_of_chain(0, None)
+        Ok(self.ends_of_chain(0, None)?.pop())
     }
 
     /// Ships as [`Repository::ship`] does, from a database that another process writes.
@@ -106,15 +103,10 @@ impl Repository {
         Repository::expect_encrypted(reader.encryption(), &*self.storage)?;
         let mut report = ShipReport::default();
         let source = Source { db: reader, lineage, through };
-        let shipped = match self.end_of_chain(0, Some(lineage))? {
-            Some(end) => self.ship_from(source, end + 1, &mut report).map(Some),
-            None => Ok(None),
-        };
-        let needs_base = match shipped {
-            Err(Error::Changes(error)) if is_gap(&error) => true,
-            Err(error) => return Err(error),
-            Ok(None) => true,
-            Ok(Some((last, ingest))) => {
+        let ends = self.ends_of_chain(0, Some(lineage))?;
+        let needs_base = match self.ship_after(&ends, source, &mut report)? {
+            None => true,
+            Some((last, ingest)) => {
                 report.seqno = last;
                 ingest || self.lacks_settings(reader)?
             }
@@ -167,13 +159,12 @@ impl Repository {
         }
     }
 
-    /// The last seqno of what was shipped or backed up, if the log after it is kept for the consumer, which has
-    /// acknowledged `acknowledged`; and if it is of the history of the database with this lineage, if one is given.
-    fn end_of_chain(
-        &self,
-        acknowledged: Seqno,
-        lineage: Option<&Lineage>,
-    ) -> Result<Option<Seqno>> {
+    /// The seqnos after which shipments may go on, ascending: that of the newest shipment. If there is none, those of
+    /// backups, the oldest first, so that the points in time between them can be restored.
+    ///
+    /// The log after them is kept for the consumer, which has acknowledged `acknowledged`. They are of the history of the
+    /// database with this lineage, if one is given.
+    fn ends_of_chain(&self, acknowledged: Seqno, lineage: Option<&Lineage>) -> Result<Vec<Seqno>> {
         let openings = lineage.map(|lineage| noted(&lineage.openings));
         let is_of_it = |earlier: &Openings, through| {
             openings.as_ref().is_none_or(|openings| has(openings, earlier, through))
@@ -186,17 +177,19 @@ impl Repository {
                 continue;
             }
             if last >= acknowledged && self.has_backup_through(last)? {
-                return Ok(Some(last));
+                return Ok(vec![last]);
             }
             break;
         }
-        for backup in self.backups()?.into_iter().rev() {
+        let mut ends = Vec::new();
+        for backup in self.backups()? {
             let end = self.flushed_through(&backup)?;
-            if is_of_it(&backup.openings, end) {
-                return Ok(Some(end).filter(|&end| end >= acknowledged));
+            if is_of_it(&backup.openings, end) && end >= acknowledged {
+                ends.push(end);
             }
         }
-        Ok(None)
+        ends.sort_unstable();
+        Ok(ends)
     }
 
     /// Whether settings of keyspaces, such as the time to live, have changed since the newest backup. They are
@@ -227,6 +220,22 @@ impl Repository {
         let made = self.back_up_files(&files, &mut |_| true)?;
         report.backup = Some(made.number);
         Ok(files.flushed_through() + 1)
+    }
+
+    /// Ships all after the first of `ends` after which there is a log. `None` if there is none.
+    fn ship_after(
+        &self,
+        ends: &[Seqno],
+        source: Source<'_>,
+        report: &mut ShipReport,
+    ) -> Result<Option<(Seqno, bool)>> {
+        for end in ends {
+            match self.ship_from(source, end + 1, report) {
+                Err(Error::Changes(error)) if is_gap(&error) => {}
+                shipped => return shipped.map(Some),
+            }
+        }
+        Ok(None)
     }
 
     /// Ships all from the seqno `start` on. Returns the last seqno that the repository has then, and whether there was an ingest.

@@ -1,10 +1,13 @@
-//! Power losses at every call of a backup, a prune and a restore.
+//! Crashes at every call of a backup, a prune, a restore, and of the database whose log is shipped.
 
+use crate::shipping::{Everything, everything};
 use crate::{Model, contents, database, in_memory, repository, restored, write};
-use esker_backup::PointInTime;
-use esker_base::Rng;
-use esker_lsm::Db;
-use esker_storage::{FaultStorage, Storage};
+use esker_backup::{PointInTime, Repository, Restorable};
+use esker_base::background::Stepped;
+use esker_base::{Result, Rng};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, SyncPolicy};
+use esker_storage::{FaultStorage, MemoryStorage, Storage};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A database and its contents.
@@ -158,4 +161,94 @@ fn a_power_loss_in_a_restore_to_a_point_in_time_leaves_a_whole_database_or_none(
         assert_eq!(contents(&db), expected, "cut at {calls}");
     }
     assert!(seen[0] > 10 && seen[1] > 0, "{seen:?}");
+}
+
+/// The database of [`ship_from`], what it had after each write, and the last write that was acknowledged.
+struct Shipped {
+    history: BTreeMap<u64, Everything>,
+    acknowledged: u64,
+}
+
+/// Writes to a database on `disk`, and ships its log, until a call fails.
+fn ship_from(disk: &FaultStorage, repository: &Repository, sync: SyncPolicy) -> Shipped {
+    let mut model = Everything::new();
+    let mut shipped = Shipped { history: [(0, Everything::new())].into(), acknowledged: 0 };
+    let mut run = || -> Result<()> {
+        let db = open(disk, sync)?;
+        let rows = db.keyspace("rows", KeyspaceSettings::default())?;
+        for round in 0..4_u8 {
+            for key in 0..4_u8 {
+                let value = vec![round; 6_000];
+                model.entry("rows".into()).or_default().insert([key].into(), value.clone());
+                shipped.history.insert(shipped.acknowledged + 1, model.clone());
+                rows.put([key], value)?;
+                shipped.acknowledged += 1;
+            }
+            if round == 2 {
+                db.flush()?;
+            }
+            db.sync()?;
+            let report = repository.ship(&db, 1 << 30)?;
+            assert_eq!(report.seqno, shipped.acknowledged);
+        }
+        db.close()
+    };
+    let _ = run();
+    shipped
+}
+
+fn open(disk: &FaultStorage, sync: SyncPolicy) -> Result<Db> {
+    let settings = crate::small().log(Log::File { dir: None, sync });
+    Db::open_with(Env::over(Arc::new(disk.clone())).background(Arc::new(Stepped)), settings)
+}
+
+fn restored_to(repository: &Repository, seqno: u64) -> Everything {
+    let target: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    repository.restore_to_into(PointInTime::Seqno(seqno), target.clone()).unwrap();
+    everything(&crate::over(target))
+}
+
+/// At every call of the database's storage: what was shipped is in the database, and the next shipment goes on.
+#[test]
+fn a_crash_of_the_database_in_a_shipment_loses_nothing_and_the_next_goes_on() {
+    for sync in [SyncPolicy::Always, SyncPolicy::Os] {
+        let whole = FaultStorage::new(Rng::new(1));
+        assert_eq!(ship_from(&whole, &in_memory().1, sync).acknowledged, 16);
+        let mut partly = 0;
+        for call in 0..whole.operations() {
+            let (disk, (_, repository)) = (FaultStorage::new(Rng::new(call)), in_memory());
+            disk.crash_after(call);
+            let Shipped { mut history, acknowledged } = ship_from(&disk, &repository, sync);
+            let disk = disk.crash();
+            let db = open(&disk, sync).unwrap();
+            let last = db.snapshot().seqno();
+            assert!(
+                sync != SyncPolicy::Always || last >= acknowledged,
+                "call {call}: {last} of {acknowledged}"
+            );
+            assert_eq!(everything(&db), history[&last], "call {call}");
+            let through = repository.shipped_through().unwrap().unwrap_or(0);
+            assert!(through <= last, "call {call}: {through} was shipped, and {last} is there");
+            partly += u32::from(through > 0 && through < 16);
+            for range in repository.restorable().unwrap() {
+                for seqno in range.first..=range.last {
+                    assert_eq!(restored_to(&repository, seqno), history[&seqno], "call {call}");
+                }
+            }
+            let rows = db.keyspace("rows", KeyspaceSettings::default()).unwrap();
+            rows.put("after", "1").unwrap();
+            db.sync().unwrap();
+            history.insert(last + 1, everything(&db));
+            let report = repository.ship(&db, 1 << 30).unwrap();
+            assert_eq!(report.seqno, last + 1, "call {call}");
+            for seqno in [through, last + 1] {
+                let is_there = |range: &Restorable| (range.first..=range.last).contains(&seqno);
+                if repository.restorable().unwrap().iter().any(is_there) {
+                    assert_eq!(restored_to(&repository, seqno), history[&seqno], "call {call}");
+                }
+            }
+            assert_eq!(restored_to(&repository, last + 1), history[&(last + 1)], "call {call}");
+        }
+        assert!(partly > 20, "{partly}");
+    }
 }

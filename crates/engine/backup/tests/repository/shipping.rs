@@ -19,9 +19,9 @@ fn database() -> Db {
 }
 
 /// All keyspaces that are not empty by name, with their entries.
-type Everything = BTreeMap<String, Model>;
+pub type Everything = BTreeMap<String, Model>;
 
-fn everything(db: &Db) -> Everything {
+pub fn everything(db: &Db) -> Everything {
     let all = db.keyspaces().into_iter().map(|info| {
         let keyspace = db.open_keyspace(&info.name).unwrap();
         let entries = keyspace.iter().map(|entry| {
@@ -65,6 +65,8 @@ struct World {
     db: Db,
     repository: Repository,
     seqno: u64,
+    /// What the writes so far make, worked out here.
+    now: Everything,
     /// What there was after each write.
     history: BTreeMap<u64, Everything>,
 }
@@ -73,7 +75,12 @@ impl World {
     fn new(seed: u64) -> World {
         let repository = repository(Arc::new(MemoryStorage::new()));
         let history = [(0, Everything::new())].into();
-        World { rng: Rng::new(seed), db: database(), repository, seqno: 0, history }
+        let (rng, now) = (Rng::new(seed), Everything::new());
+        World { rng, db: database(), repository, seqno: 0, now, history }
+    }
+
+    fn key(&mut self) -> String {
+        format!("{:03}", self.rng.below(60))
     }
 
     fn write(&mut self) {
@@ -83,26 +90,49 @@ impl World {
         for _ in 0..entries {
             let name = &names[self.rng.below(names.len() as u64) as usize];
             let keyspace = self.db.open_keyspace(name).unwrap();
-            let key = format!("{:03}", self.rng.below(60));
+            let (key, other) = (self.key(), self.key());
             let value = vec![self.rng.below(256) as u8; self.rng.below(400) as usize];
+            let model = self.now.entry(name.clone()).or_default();
             match self.rng.below(8) {
-                0 => batch.delete(&keyspace, key),
-                1 if name != "default" => batch.merge(&keyspace, key, &value[..value.len() / 8]),
-                2 if entries < 100 => {
-                    batch.delete_range(&keyspace, format!("{key} ")..format!("{key}~"))
+                0 => {
+                    model.remove(key.as_bytes());
+                    batch.delete(&keyspace, key);
                 }
-                _ => batch.put(&keyspace, key, value),
+                1 if name != "default" => {
+                    let operand = &value[..value.len() / 8];
+                    model.entry(key.clone().into()).or_default().extend(operand);
+                    batch.merge(&keyspace, key, operand);
+                }
+                2 if entries < 100 && key < other && self.rng.one_in(3) => {
+                    let range = key.as_bytes()..other.as_bytes();
+                    model.retain(|key, _| !range.contains(&&key[..]));
+                    batch.delete_range(&keyspace, key..other);
+                }
+                _ => {
+                    model.insert(key.clone().into(), value.clone());
+                    batch.put(&keyspace, key, value);
+                }
             }
         }
         self.db.write(&batch).unwrap();
         self.seqno += batch.len() as u64;
-        self.history.insert(self.seqno, everything(&self.db));
+        self.note();
+    }
+
+    /// Notes what there is now.
+    fn note(&mut self) {
+        let all = self.now.iter().filter(|(_, entries)| !entries.is_empty());
+        let all = all.map(|(name, entries)| (name.clone(), entries.clone()));
+        self.history.insert(self.seqno, all.collect());
     }
 
     fn change_keyspaces(&mut self) {
         let name = format!("space{}", self.rng.below(2));
         match self.db.open_keyspace(&name) {
-            Ok(keyspace) => self.db.drop_keyspace(&keyspace).unwrap(),
+            Ok(keyspace) => {
+                self.db.drop_keyspace(&keyspace).unwrap();
+                self.now.remove(&name);
+            }
             Err(_) => {
                 let settings = KeyspaceSettings::default().merge("append");
                 drop(self.db.keyspace(&name, settings).unwrap());
@@ -135,15 +165,34 @@ fn every_tenth_seqno_of_a_history_is_restored_as_it_was() {
             }
         }
         assert_eq!(world.ship().seqno, world.seqno);
-        let [whole] = world.repository.restorable().unwrap()[..] else { panic!("more than one") };
+        let ranges = world.repository.restorable().unwrap();
+        let [whole] = ranges[..] else { panic!("seed {seed}: {ranges:?}") };
         assert_eq!((whole.first, whole.last), (0, world.seqno));
         assert!(whole.from <= whole.to);
         for seqno in (0..=world.seqno).step_by(10).chain([world.seqno]) {
             let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
             assert!(found == *world.at(seqno), "seed {seed}, seqno {seqno}");
         }
+        assert_eq!(everything(&world.db), *world.at(world.seqno));
         let beyond = refusal(&world.repository, PointInTime::Seqno(world.seqno + 1));
         assert!(beyond.contains(&format!("seqnos 0 to {}", world.seqno)), "{beyond}");
+    }
+}
+
+/// What is between them is in the log that is kept for the repository.
+#[test]
+fn a_backup_before_the_first_shipment_leaves_no_gap() {
+    let mut world = World::new(7);
+    assert_eq!(world.ship().shipments, 0, "there is nothing but the backup");
+    (0..5).for_each(|_| world.write());
+    world.repository.back_up(&world.db).unwrap();
+    world.write();
+    assert_eq!(world.ship().backup, None);
+    let [whole] = world.repository.restorable().unwrap()[..] else { panic!("more than one") };
+    assert_eq!((whole.first, whole.last), (0, world.seqno));
+    for seqno in 0..=world.seqno {
+        let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
+        assert!(found == *world.at(seqno), "{seqno}");
     }
 }
 
@@ -196,6 +245,7 @@ fn an_ingest_makes_a_backup_and_what_is_before_it_stays_possible() {
     (0..10).for_each(|_| world.write());
     let before = world.seqno;
     world.db.ingest(&world.db.default_keyspace(), [("x", "ingested")]).unwrap();
+    world.now.entry("default".into()).or_default().insert("x".into(), "ingested".into());
     world.seqno += 1;
     (0..10).for_each(|_| world.write());
     assert!(world.ship().backup.is_some());
