@@ -14,5 +14,6 @@ mod killed;
 mod model;
 mod peers;
 mod promotion;
+mod promotion_crashes;
 mod proxy;
 mod support;
