@@ -1,10 +1,11 @@
 //! A database whose calls are futures.
 
 use crate::blocking::{Blocking, DEFAULT_THREADS, run_at_once};
+use crate::elsewhere::Elsewhere;
 use crate::keyspace::AsyncKeyspace;
-use crate::last_handle::LastHandle;
 use esker::{Db, KeyspaceSettings, Result, Settings, Transaction, WriteBatch};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A database whose calls are futures. Clones share it.
 ///
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 /// dropped in a task closes it on another thread, whose end nothing waits for, and errors are lost.
 #[derive(Clone, Debug)]
 pub struct AsyncDb {
-    db: LastHandle<Db>,
+    db: Arc<Elsewhere<Db>>,
     blocking: Blocking,
 }
 
@@ -25,7 +26,7 @@ impl AsyncDb {
         let dir = dir.into();
         let blocking = Blocking::new(DEFAULT_THREADS);
         let db = blocking.run(move || Db::open(dir, settings)).await?;
-        Ok(AsyncDb { db: LastHandle::of(db), blocking })
+        Ok(AsyncDb { db: Arc::new(Elsewhere::of(db)), blocking })
     }
 
     /// Wraps a database that is open.
@@ -35,7 +36,7 @@ impl AsyncDb {
 
     /// Wraps a database that is open. At most `threads` of its calls, at least 1, block a thread at a time.
     pub fn with_threads(db: Db, threads: usize) -> AsyncDb {
-        AsyncDb { db: LastHandle::of(db), blocking: Blocking::new(threads) }
+        AsyncDb { db: Arc::new(Elsewhere::of(db)), blocking: Blocking::new(threads) }
     }
 
     /// Returns the database, whose own calls may block. [`Db::batch`] waits for nothing. [`Db::snapshot`]

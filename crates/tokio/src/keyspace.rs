@@ -1,9 +1,10 @@
 //! A keyspace whose calls are futures.
 
 use crate::blocking::Blocking;
-use crate::last_handle::LastHandle;
+use crate::elsewhere::Elsewhere;
 use crate::scan::Scan;
 use esker::{Db, Error, KeyRange, Keyspace, Result, Value};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A keyspace whose calls are futures. Clones share it.
@@ -12,11 +13,11 @@ pub struct AsyncKeyspace {
     keyspace: Keyspace,
     blocking: Blocking,
     /// After the keyspace, which keeps the database open, too.
-    db: LastHandle<Db>,
+    db: Arc<Elsewhere<Db>>,
 }
 
 impl AsyncKeyspace {
-    pub(crate) fn new(keyspace: Keyspace, db: LastHandle<Db>, blocking: Blocking) -> Self {
+    pub(crate) fn new(keyspace: Keyspace, db: Arc<Elsewhere<Db>>, blocking: Blocking) -> Self {
         AsyncKeyspace { keyspace, blocking, db }
     }
 

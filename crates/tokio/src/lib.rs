@@ -33,14 +33,15 @@
 //!
 //! A future may be dropped at any time. A write that waits for its turn is then not done. One that has
 //! begun is done as a whole, and its result is discarded. A [`Scan`] loses no entry if the future of
-//! its [`next`](Scan::next) is dropped.
+//! its [`next`](Scan::next) is dropped. A scan may be dropped in a task, too: what that does, such as
+//! the removal of files that only the scan still read, is done on the pool.
 
 #![forbid(unsafe_code)]
 
 mod blocking;
 mod database;
+mod elsewhere;
 mod keyspace;
-mod last_handle;
 mod scan;
 
 pub use blocking::DEFAULT_THREADS;

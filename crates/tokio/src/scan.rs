@@ -1,12 +1,13 @@
 //! A range of entries as a stream.
 
 use crate::blocking::Blocking;
-use crate::last_handle::LastHandle;
+use crate::elsewhere::Elsewhere;
 use esker::{Db, Range, Result, Value};
 use futures_core::Stream;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Entries that the first part of a scan has: many scans are short.
@@ -17,17 +18,18 @@ const BYTES_MAX: usize = 256 << 10;
 
 type Entry = Result<(Value, Value)>;
 
-/// Reads a part of a range, and gives the range back.
-type Reading = Pin<Box<dyn Future<Output = Result<(Range, VecDeque<Entry>)>> + Send>>;
+/// Reads a part of a range, and gives the range back, unless it has ended.
+type Reading =
+    Pin<Box<dyn Future<Output = Result<(Option<Elsewhere<Range>>, VecDeque<Entry>)>> + Send>>;
 
 /// The entries of a range in order, a [`Stream`] of key and value.
 ///
 /// It reads ahead in parts: 16 entries first, then up to 1,024, and no more after 256 KiB. Dropping it
-/// ends the scan. After an error there are no more entries.
+/// ends the scan, and never blocks in a task. After an error there are no more entries.
 #[must_use = "a scan reads nothing until it is polled"]
 pub struct Scan {
     /// Between two parts. `None` while one is read, and at the end.
-    range: Option<Range>,
+    range: Option<Elsewhere<Range>>,
     reading: Option<Reading>,
     ready: VecDeque<Entry>,
     /// Entries of the next part.
@@ -35,13 +37,13 @@ pub struct Scan {
     is_backward: bool,
     blocking: Blocking,
     /// After the range, which keeps the database open, too.
-    _db: LastHandle<Db>,
+    _db: Arc<Elsewhere<Db>>,
 }
 
 impl Scan {
-    pub(crate) fn new(range: Range, db: LastHandle<Db>, blocking: Blocking) -> Self {
+    pub(crate) fn new(range: Range, db: Arc<Elsewhere<Db>>, blocking: Blocking) -> Self {
         Scan {
-            range: Some(range),
+            range: Some(Elsewhere::of(range)),
             reading: None,
             ready: VecDeque::new(),
             entries: FIRST_ENTRIES,
@@ -69,20 +71,23 @@ impl Scan {
     }
 
     /// Begins to read the next part.
-    fn read(&mut self, mut range: Range) -> Reading {
+    fn read(&mut self, mut range: Elsewhere<Range>) -> Reading {
         let (entries, is_backward) = (self.entries, self.is_backward);
         let blocking = self.blocking.clone();
         self.entries = (2 * entries).min(ENTRIES_MAX);
         Box::pin(async move {
             let part = move || {
-                let (mut part, mut bytes) = (VecDeque::new(), 0);
+                let (mut part, mut bytes, reader) = (VecDeque::new(), 0, range.get_mut());
                 while part.len() < entries && bytes < BYTES_MAX {
-                    let next = if is_backward { range.next_back() } else { range.next() };
-                    let Some(entry) = next else { break };
+                    let next = if is_backward { reader.next_back() } else { reader.next() };
+                    let Some(entry) = next else {
+                        range.drop_here();
+                        return Ok((None, part));
+                    };
                     bytes += entry.as_ref().map_or(0, |(key, value)| key.len() + value.len());
                     part.push_back(entry);
                 }
-                Ok((range, part))
+                Ok((Some(range), part))
             };
             blocking.run(part).await
         })
@@ -104,10 +109,7 @@ impl Stream for Scan {
             let Poll::Ready(read) = reading.as_mut().poll(context) else { return Poll::Pending };
             self.reading = None;
             match read {
-                Ok((range, part)) if !part.is_empty() => {
-                    (self.range, self.ready) = (Some(range), part);
-                }
-                Ok(_) => {}
+                Ok(read) => (self.range, self.ready) = read,
                 Err(error) => return Poll::Ready(Some(Err(error))),
             }
         }
