@@ -857,7 +857,7 @@ enum esker_status esker_stats_json(const struct esker_db *db,
                                    struct esker_error **error);
 
 // Returns all statistics as a page for Prometheus, in its text format 0.0.4. `name` is the label
-// `database` of the metrics. The caller frees it.
+// `database` of the metrics. Calls are timed for three minutes after each page. The caller frees it.
 //
 // `ESKER_CLOSED`.
 enum esker_status esker_stats_prometheus(const struct esker_db *db,

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn esker_stats_json(
 }
 
 /// Returns all statistics as a page for Prometheus, in its text format 0.0.4. `name` is the label
-/// `database` of the metrics. The caller frees it.
+/// `database` of the metrics. Calls are timed for three minutes after each page. The caller frees it.
 ///
 /// `ESKER_CLOSED`.
 #[unsafe(no_mangle)]
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn esker_stats_prometheus(
         let out = slot(text_out, esker_bytes::NOTHING, "the page")?;
         let (db, name) = (given(db, "db")?, text(name, "name")?);
         db.closed.check()?;
-        out.put(esker_bytes::of_text(prometheus::page([(name, &db.db.stats())])));
+        out.put(esker_bytes::of_text(prometheus::page([(name, &db.db.watched_stats())])));
         Ok(())
     })
 }

@@ -252,7 +252,7 @@ impl Db {
 
     /// Returns all statistics as a page for Prometheus, with the label `database="name"`.
     fn prometheus(&self, py: Python<'_>, name: &str) -> PyResult<String> {
-        self.open.with(py, |db| Ok(prometheus::page([(name, &db.stats())])))
+        self.open.with(py, |db| Ok(prometheus::page([(name, &db.watched_stats())])))
     }
 
     /// Returns the ids of prepared transactions that are not decided.

@@ -295,8 +295,8 @@ pub mod stats {
     pub use esker_base::OperationCost;
     pub use esker_lsm::compaction::plan::CompactionReason;
     pub use esker_lsm::stats::{
-        CallKind, CallTimes, CompactionStatus, Event, EventKind, JobTimes, LatencyHistogram,
-        LevelStatus, LiveStatus, TimeHistogram,
+        CallHistograms, CallKind, CallTimes, CompactionStatus, Event, EventKind, JobTimes,
+        LatencyHistogram, LevelStatus, LiveStatus, TimeHistogram,
     };
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_lsm::{

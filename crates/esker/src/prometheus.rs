@@ -1,14 +1,16 @@
 //! Statistics as a page for Prometheus.
 
 use crate::Stats;
-use esker_lsm::stats::TimeHistogram;
 pub use esker_lsm::stats::metric_table::{METRICS, Metric, MetricValue};
+use esker_lsm::stats::{CallKind, LatencyHistogram, TimeHistogram};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// Returns the statistics of databases as a page for Prometheus, in its text format 0.0.4.
 ///
 /// Each database has a name, which is the label `database` of its metrics. [`METRICS`] lists them.
-/// `docs/operations/grafana.json` is a dashboard for them.
+/// `docs/operations/grafana.json` is a dashboard for them. Statistics of
+/// [`Db::watched_stats`](crate::Db::watched_stats) have the times of calls.
 ///
 /// # Examples
 ///
@@ -18,24 +20,31 @@ use std::fmt::Write;
 /// # let dir = tempfile::tempdir()?;
 /// let db = Db::open(dir.path(), Settings::default())?;
 /// db.default_keyspace().put("key", "value")?;
-/// let page = prometheus::page([("users", &db.stats())]);
+/// let page = prometheus::page([("users", &db.watched_stats())]);
 /// assert!(page.contains("# TYPE esker_writes_total counter\n"));
 /// assert!(page.contains("\nesker_writes_total{database=\"users\"} 1\n"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn page<'a>(databases: impl IntoIterator<Item = (&'a str, &'a Stats)>) -> String {
+    let databases = databases.into_iter();
     let databases: Vec<_> =
-        databases.into_iter().map(|(name, stats)| (escaped(name), stats)).collect();
+        databases.map(|(name, stats)| (format!("database=\"{}\"", escaped(name)), stats)).collect();
     let mut page = String::new();
     for Metric { name, help, kind, value, .. } in METRICS {
         let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-        for (database, stats) in &databases {
+        for (labels, stats) in &databases {
             match value {
                 MetricValue::Number(value) => {
                     let value = value(stats);
-                    let _ = writeln!(page, "{name}{{database=\"{database}\"}} {value}");
+                    let _ = writeln!(page, "{name}{{{labels}}} {value}");
                 }
-                MetricValue::Times(times) => add_times(&mut page, name, database, times(stats)),
+                MetricValue::Times(times) => add_times(&mut page, (name, labels), times(stats)),
+                MetricValue::CallTimes(times) => {
+                    for call in CallKind::ALL {
+                        let labels = format!("{labels},call=\"{call}\"");
+                        add_call_times(&mut page, (name, &labels), times(stats).of(call));
+                    }
+                }
                 _ => {}
             }
         }
@@ -43,19 +52,37 @@ pub fn page<'a>(databases: impl IntoIterator<Item = (&'a str, &'a Stats)>) -> St
     page
 }
 
-fn add_times(page: &mut String, name: &str, database: &str, times: &TimeHistogram) {
+fn add_times(page: &mut String, metric: (&str, &str), times: &TimeHistogram) {
     let mut below = 0;
-    for (bound, count) in TimeHistogram::BOUNDS.iter().zip(times.counts) {
+    let buckets = TimeHistogram::BOUNDS.iter().zip(times.counts).map(|(bound, count)| {
         below += count;
+        (*bound, below)
+    });
+    add_histogram(page, metric, buckets, (times.count(), times.sum));
+}
+
+fn add_call_times(page: &mut String, metric: (&str, &str), times: &LatencyHistogram) {
+    let buckets = LatencyHistogram::BOUNDS.into_iter().zip(times.cumulative());
+    add_histogram(page, metric, buckets, (times.count(), times.sum()));
+}
+
+/// Adds a histogram by its name and labels. `buckets` are bounds, and how many took at most so long.
+fn add_histogram(
+    page: &mut String,
+    (name, labels): (&str, &str),
+    buckets: impl Iterator<Item = (Duration, u64)>,
+    (count, sum): (u64, Duration),
+) {
+    for (bound, below) in buckets {
         let bound = bound.as_secs_f64();
-        let _ = writeln!(page, "{name}_bucket{{database=\"{database}\",le=\"{bound}\"}} {below}");
+        let _ = writeln!(page, "{name}_bucket{{{labels},le=\"{bound}\"}} {below}");
     }
-    let (count, sum) = (times.count(), times.sum.as_secs_f64());
+    let sum = sum.as_secs_f64();
     let _ = write!(
         page,
-        "{name}_bucket{{database=\"{database}\",le=\"+Inf\"}} {count}\n\
-         {name}_sum{{database=\"{database}\"}} {sum}\n\
-         {name}_count{{database=\"{database}\"}} {count}\n"
+        "{name}_bucket{{{labels},le=\"+Inf\"}} {count}\n\
+         {name}_sum{{{labels}}} {sum}\n\
+         {name}_count{{{labels}}} {count}\n"
     );
 }
 
@@ -73,7 +100,7 @@ mod tests {
         let stats = [Stats::default(), Stats::default()];
         let page = page([("one", &stats[0]), ("t\"wo\\\n", &stats[1])]);
         let mut names = std::collections::BTreeSet::new();
-        for Metric { name, help, kind, .. } in METRICS {
+        for Metric { name, help, kind, value, .. } in METRICS {
             assert!(names.insert(name), "{name} is there twice");
             assert!(page.contains(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name}")));
             let is_well_named = match *kind {
@@ -82,9 +109,18 @@ mod tests {
                 _ => !name.ends_with("_total"),
             };
             assert!(is_well_named && name.starts_with("esker_") && help.ends_with('.'), "{name}");
-            let value = if *kind == "histogram" { "_count" } else { "" };
-            for database in ["one", "t\\\"wo\\\\\\n"] {
-                let line = format!("\n{name}{value}{{database=\"{database}\"}} 0\n");
+            let end = if *kind == "histogram" { "_count" } else { "" };
+            let calls = match value {
+                MetricValue::CallTimes(_) => &["get", "multi_get", "write", "scan"][..],
+                _ => &[""],
+            };
+            for (database, call) in ["one", "t\\\"wo\\\\\\n"]
+                .into_iter()
+                .flat_map(|it| calls.iter().map(move |call| (it, call)))
+            {
+                let call =
+                    if call.is_empty() { String::new() } else { format!(",call=\"{call}\"") };
+                let line = format!("\n{name}{end}{{database=\"{database}\"{call}}} 0\n");
                 assert!(page.contains(&line), "{line}");
             }
         }
@@ -108,6 +144,28 @@ mod tests {
             "_count{database=\"x\"} 6",
         ] {
             assert!(page.contains(&format!("\nesker_flush_seconds{line}\n")), "{line}");
+        }
+    }
+
+    #[test]
+    fn calls_have_a_histogram_of_each_kind_in_seconds() {
+        let mut stats = Stats::default();
+        for micros in [1, 3, 3, 70_000_000] {
+            stats.call_times.get.record(Duration::from_micros(micros));
+        }
+        let page = page([("x", &stats)]);
+        for line in [
+            "_bucket{database=\"x\",call=\"get\",le=\"0.000000512\"} 0",
+            "_bucket{database=\"x\",call=\"get\",le=\"0.000001024\"} 1",
+            "_bucket{database=\"x\",call=\"get\",le=\"0.000002048\"} 1",
+            "_bucket{database=\"x\",call=\"get\",le=\"0.000004096\"} 3",
+            "_bucket{database=\"x\",call=\"get\",le=\"34.359738368\"} 3",
+            "_bucket{database=\"x\",call=\"get\",le=\"+Inf\"} 4",
+            "_sum{database=\"x\",call=\"get\"} 70.000007",
+            "_count{database=\"x\",call=\"get\"} 4",
+            "_count{database=\"x\",call=\"write\"} 0",
+        ] {
+            assert!(page.contains(&format!("\nesker_call_seconds{line}\n")), "{line}");
         }
     }
 

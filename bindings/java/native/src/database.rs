@@ -103,7 +103,7 @@ native! {
 
     prometheus = Java_esker_Native_prometheus(env, db: jlong, name: JString<'a>) -> jstring {
         let (db, name) = (DATABASES.get(db)?, text(env, &name)?);
-        string(env, prometheus::page([(&name[..], &db.stats())]))
+        string(env, prometheus::page([(&name[..], &db.watched_stats())]))
     }
 
     used_bytes = Java_esker_Native_usedBytes(_env, db: jlong) -> jlong {

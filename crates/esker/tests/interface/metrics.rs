@@ -7,7 +7,7 @@ use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use std::collections::BTreeMap;
 
-/// By name: the kind, the help text, the value.
+/// By name, with the kind of calls behind it: the kind, the help text, the value.
 type Recorded = BTreeMap<String, (MetricKind, String, DebugValue)>;
 
 /// What a recorder got by `publish`, all with the label.
@@ -19,8 +19,13 @@ fn recorded(publish: impl FnOnce()) -> Recorded {
     let named = all.map(|(key, _unit, help, value)| {
         let (kind, key) = key.into_parts();
         let labels: Vec<_> = key.labels().map(|it| (it.key(), it.value())).collect();
-        assert_eq!(labels, [("database", "users")]);
-        (key.name().to_owned(), (kind, help.unwrap_or_default().to_string(), value))
+        assert_eq!(labels[0], ("database", "users"));
+        let name = match labels[1..] {
+            [] => key.name().to_owned(),
+            [("call", call)] => format!("{} {call}", key.name()),
+            _ => panic!("{labels:?}"),
+        };
+        (name, (kind, help.unwrap_or_default().to_string(), value))
     });
     named.collect()
 }
@@ -84,6 +89,25 @@ fn a_database_that_was_opened_again_is_published_from_its_start() {
         times(&recorded(|| publisher.publish(&db)), "esker_flush_seconds")
     });
     assert_eq!(flushes, [3, 1]);
+}
+
+#[test]
+fn calls_are_timed_from_the_first_publication_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Settings::default()).unwrap();
+    let keyspace = db.default_keyspace();
+    let mut publisher = MetricsPublisher::new("users");
+    keyspace.put("key", "value").unwrap();
+    let first = recorded(|| publisher.publish(&db));
+    assert_eq!(times(&first, "esker_call_seconds write"), 0);
+    (0..5).for_each(|_| assert!(keyspace.get("key").unwrap().is_some()));
+    keyspace.put("key", "value").unwrap();
+    let second = recorded(|| publisher.publish(&db));
+    let counts = ["get", "multi_get", "write", "scan"]
+        .map(|call| times(&second, &format!("esker_call_seconds {call}")));
+    assert_eq!(counts, [5, 0, 1, 0]);
+    let third = recorded(|| publisher.publish(&db));
+    assert_eq!(times(&third, "esker_call_seconds get"), 0, "what was published is not again");
 }
 
 /// More than are kept as events.

@@ -5,6 +5,7 @@ mod config;
 mod hosts;
 mod metrics;
 mod namespace;
+mod page;
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;

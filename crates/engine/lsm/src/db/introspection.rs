@@ -58,11 +58,40 @@ impl Db {
         report::stats(inner, background_error, self.follower_stats())
     }
 
+    /// Returns the statistics, and has calls watched for three minutes from now on, so that
+    /// [`Stats::call_times`] has their times.
+    ///
+    /// For a page of metrics that is made again and again, at least every three minutes. A watched call
+    /// is counted, and about 10,000 a second of each kind read the clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, Settings};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// assert_eq!(db.watched_stats().call_times.write.count(), 0);
+    /// db.default_keyspace().put("key", "value")?;
+    /// assert_eq!(db.watched_stats().call_times.write.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watched_stats(&self) -> Stats {
+        let inner = self.inner();
+        if inner.tree.owner.is_current() {
+            report::watch_calls(inner);
+        }
+        self.stats()
+    }
+
     /// Returns the status of the database, as `esker top` shows it in another process.
     ///
     /// Calls are counted, and a sample of them timed, for ten seconds after each status. So rates and
     /// latencies are the difference of two statuses. Most calls then read no clock: about 10,000 a second
-    /// are timed. [`Settings::answers_requests`](crate::Settings::answers_requests) has a thread answer
+    /// of each kind are timed. [`Settings::answers_requests`](crate::Settings::answers_requests) has a thread answer
     /// other processes that ask for it.
     ///
     /// # Examples

@@ -3,15 +3,20 @@
 use super::Db;
 use crate::stats::events::{Event, EventKind};
 use crate::stats::metric_table::{METRICS, Metric, MetricValue};
-use crate::stats::{JobTimes, TimeHistogram};
+use crate::stats::{CallHistograms, CallKind, JobTimes, LatencyHistogram, TimeHistogram};
 use metrics::{SharedString, Unit};
 use std::time::Duration;
+
+/// A recorder keeps each value that it gets until it is read, so it gets at most so many times of calls
+/// of a kind at once.
+const CALL_TIMES_MOST: u64 = 10_000;
 
 /// Hands the statistics of a database to the recorder of the crate `metrics`.
 ///
 /// The metrics are those of the page for Prometheus, with the same names and the label `database`. The
 /// program installs a recorder or an exporter, and calls [`MetricsPublisher::publish`] before each
 /// scrape, or every few seconds. Counters of the crate are whole numbers, so seconds are rounded down.
+/// Calls are watched for three minutes after each, as with [`Db::watched_stats`].
 ///
 /// # Examples
 ///
@@ -34,6 +39,7 @@ pub struct MetricsPublisher {
     is_described: bool,
     /// What histograms got so far, and the event up to which that was.
     published: JobTimes,
+    published_calls: CallHistograms,
     seen: u64,
 }
 
@@ -41,7 +47,13 @@ impl MetricsPublisher {
     /// Returns a publisher that gives metrics the label `database` with this name.
     pub fn new(database: impl Into<String>) -> Self {
         let database = SharedString::from(database.into());
-        MetricsPublisher { database, is_described: false, published: JobTimes::default(), seen: 0 }
+        MetricsPublisher {
+            database,
+            is_described: false,
+            published: JobTimes::default(),
+            published_calls: CallHistograms::default(),
+            seen: 0,
+        }
     }
 
     /// Hands the statistics of `db` over: always the same database. If it was closed and opened again, its
@@ -50,9 +62,12 @@ impl MetricsPublisher {
     /// Histograms get the time of each flush, compaction and stall since the last call. If more than 256
     /// events were noted since then, the oldest get the upper bound of their class in
     /// [`TimeHistogram`](crate::stats::TimeHistogram).
+    ///
+    /// The histogram of calls gets the times of a sample: at most 10,000 of a kind at once. They are at
+    /// most an eighth too long.
     pub fn publish(&mut self, db: &Db) {
         // Events after this are those of the next call.
-        let stats = db.stats();
+        let stats = db.watched_stats();
         if !std::mem::replace(&mut self.is_described, true) {
             METRICS.iter().for_each(describe);
         }
@@ -70,6 +85,20 @@ impl MetricsPublisher {
             (self.published, self.seen) = (JobTimes::default(), 0);
         }
         self.publish_times(stats.job_times, &db.events(self.seen));
+        self.publish_calls(stats.call_times);
+    }
+
+    fn publish_calls(&mut self, calls: CallHistograms) {
+        for kind in CallKind::ALL {
+            let (now, before) = (calls.of(kind), self.published_calls.of(kind));
+            // Fewer calls than before: the database was opened since.
+            let new = if now.count() < before.count() { now.clone() } else { now.since(before) };
+            let histogram = metrics::histogram!("esker_call_seconds", "database" => self.database.clone(), "call" => kind.name());
+            for (took, count) in sample(&new) {
+                histogram.record_many(took, count);
+            }
+        }
+        self.published_calls = calls;
     }
 
     fn publish_times(&mut self, times: JobTimes, events: &[Event]) {
@@ -94,6 +123,19 @@ impl MetricsPublisher {
         due.iter_mut().for_each(|due| due.record_rest(&self.database));
         self.published = times;
     }
+}
+
+/// At most [`CALL_TIMES_MOST`] of the calls, as many of each class as it has a share of them.
+fn sample(calls: &LatencyHistogram) -> impl Iterator<Item = (Duration, usize)> {
+    let each = calls.count().div_ceil(CALL_TIMES_MOST).max(1);
+    let mut left = 0;
+    calls.classes().filter_map(move |(took, count)| {
+        // What is no whole one counts with the next class.
+        left += count;
+        let taken = left / each;
+        left %= each;
+        (taken > 0).then_some((took, taken as usize))
+    })
 }
 
 /// Whether `now` counts less than `before` in any class: then the database was opened since.
@@ -149,5 +191,27 @@ fn describe(metric: &Metric) {
         "counter" => metrics::describe_counter!(name, unit, help),
         "gauge" => metrics::describe_gauge!(name, unit, help),
         _ => metrics::describe_histogram!(name, unit, help),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_of_many_calls_is_bounded_and_has_the_same_quantiles() {
+        let micros = Duration::from_micros;
+        let mut calls = LatencyHistogram::default();
+        (1..=40_000).for_each(|n| calls.record(micros(n)));
+        let mut sampled = LatencyHistogram::default();
+        for (took, count) in sample(&calls) {
+            (0..count).for_each(|_| sampled.record(took));
+        }
+        assert_eq!(sampled.count(), CALL_TIMES_MOST);
+        for q in [0.01, 0.5, 0.999] {
+            assert_eq!(sampled.quantile(q), calls.quantile(q), "{q}");
+        }
+        let few = LatencyHistogram::default();
+        assert_eq!(sample(&few).count(), 0);
     }
 }

@@ -10,6 +10,12 @@ use crate::stats::{CompactionStatus, LevelStatus, LiveStatus, Stats};
 use crate::version::{KeyspaceVersion, Version};
 use esker_base::Error;
 use esker_memtable::{DramTable, DramTableStats};
+use std::time::Duration;
+
+/// Calls are watched for so long after a status.
+const STATUS_WATCHES: Duration = Duration::from_secs(10);
+/// And for so long after [`watch_calls`]: a scrape of Prometheus follows the one before within two minutes.
+const STATS_WATCH: Duration = Duration::from_secs(180);
 
 /// The error of the log, of a flush or of a compaction, if it stops background work.
 pub(crate) fn failure(engine: &Engine) -> Option<Error> {
@@ -82,6 +88,7 @@ pub(crate) fn stats(
         background_write_waits: inner.gate.limiter.waited(),
         slow_calls: inner.calls.slow_calls(),
         job_times: inner.tree.events.times(),
+        call_times: inner.calls.histograms(),
         filters: filter_stats(inner, &view.version),
         dram_table: dram_table(inner),
         cache_hits: inner.tree.cache.hits(),
@@ -119,6 +126,11 @@ pub(crate) fn stats(
     }
 }
 
+/// Has calls watched from now on for a while, so that the next statistics have their times.
+pub(crate) fn watch_calls(inner: &Engine) {
+    inner.calls.watch(inner.tree.clock.now(), STATS_WATCH);
+}
+
 /// The status for an observer. From now on calls are counted and timed for a while. If `is_public`, no name
 /// or key of an encrypted database is in it.
 pub(crate) fn status(inner: &Engine, is_public: bool) -> LiveStatus {
@@ -127,9 +139,10 @@ pub(crate) fn status(inner: &Engine, is_public: bool) -> LiveStatus {
     let stats = stats(inner, error.map(|error| error.to_string()), None);
     let metrics = METRICS.iter().filter_map(|metric| match metric.value {
         MetricValue::Number(value) => Some((metric.name.to_owned(), value(&stats))),
-        MetricValue::Times(_) => None,
+        MetricValue::Times(_) | MetricValue::CallTimes(_) => None,
     });
     let now = inner.tree.clock.now();
+    inner.calls.watch(now, STATUS_WATCHES);
     let version = inner.tree.view.load().version.clone();
     let shown = |keyspace: &KeyspaceVersion| match hides {
         true => format!("keyspace {}", keyspace.id.0),
@@ -149,7 +162,7 @@ pub(crate) fn status(inner: &Engine, is_public: bool) -> LiveStatus {
         pid: std::process::id(),
         at: now,
         metrics: metrics.collect(),
-        calls: inner.calls.observe(now),
+        calls: inner.calls.seen(),
         levels: levels.collect(),
         levels_left_out: 0,
         compactions: compactions.collect(),

@@ -1,14 +1,17 @@
 //! Times the calls of users while there is a reason: a limit for slow calls, or an observer.
 //!
 //! ```text
-//! off ──(limit set)────────────────────► every call is timed, and its cost counted
-//!  └───(a status is asked for)─► watched: every call is counted, a sample of them is timed
-//!            ▲                      │
-//!            └── WATCHED_FOR after the last status
+//! off ──(limit set)───────────────► every call is timed, and its cost counted
+//!  └───(an observer asks)─► watched: every call is counted, a sample of them is timed
+//!            ▲                 │
+//!            └── a time after the last observer
 //! ```
 //!
 //! While it is off, a call reads one flag, and no clock. The end of a watch is noticed by the next timed
 //! call, or by the thread that answers requests.
+//!
+//! A timed call stands for those of its kind that were not timed since the one before. How many that
+//! are follows the rate of the calls: timed calls look at it themselves, so that no observer has to.
 
 use super::events::CallKind;
 use super::latency::{LatencyHistogram, LatencyRecorder};
@@ -26,13 +29,16 @@ const NO_LIMIT: u64 = u64::MAX;
 /// A key in a report has at most so many bytes before it is escaped.
 const KEY_BYTES_MAX: usize = 64;
 
-/// Calls are counted and timed for so long after a status was asked for.
-const WATCHED_FOR: Duration = Duration::from_secs(10);
-
 /// So many timed calls of a kind in a second are enough for quantiles.
 const SAMPLES_A_SECOND: u64 = 10_000;
 /// At least one of so many calls of a kind is timed.
 const SAMPLED_MOST: u64 = 256;
+/// How many calls there are is looked at after so many timed ones of the kind, or with the first one
+/// after so long.
+const LOOKS_AFTER_CALLS: u64 = 4_096;
+const LOOKS_AFTER: Duration = Duration::from_secs(1);
+/// A shorter time says little of the rate.
+const SHORTEST_LOOK: Duration = Duration::from_millis(2);
 
 /// See the file's head.
 pub(crate) struct CallWatch {
@@ -52,19 +58,17 @@ pub(crate) struct CallWatch {
 struct State {
     /// There while it is on, so that costs are counted and cursors ask.
     measuring: Option<Measuring>,
-    /// When the last status was asked for, and how many calls of each kind there were by then.
-    last: Option<(Duration, [u64; CallKind::ALL.len()])>,
+    /// For each kind, when the number of its calls was looked at last, and what it was.
+    looked: [Option<(Duration, u64)>; CallKind::ALL.len()],
     /// The database is closed, so nothing turns it on again.
     is_over: bool,
 }
 
 /// Counts of calls, and times of some of them.
+#[derive(Default)]
 struct CallTimers {
     counts: [Stripe; STRIPES],
-    times: [LatencyRecorder; CallKind::ALL.len()],
-    /// One of so many calls of a kind is timed: a power of two, less one. A kind of few calls is timed
-    /// whole, however many there are of another.
-    masks: [AtomicU64; CallKind::ALL.len()],
+    kinds: [KindTimer; CallKind::ALL.len()],
 }
 
 /// Two cache lines, because processors fetch them two at once.
@@ -72,27 +76,92 @@ struct CallTimers {
 #[repr(align(128))]
 struct Stripe([AtomicU64; CallKind::ALL.len()]);
 
-impl CallTimers {
-    fn new() -> Box<CallTimers> {
-        Box::new(CallTimers {
-            counts: Default::default(),
-            times: Default::default(),
-            masks: Default::default(),
-        })
-    }
+/// The timed calls of one kind.
+#[derive(Default)]
+#[repr(align(128))]
+struct KindTimer {
+    /// One of so many calls is timed: a power of two, less one. A kind of few calls is timed whole,
+    /// however many there are of another.
+    mask: AtomicU64,
+    /// When the number of calls is looked at next, in nanoseconds of the clock.
+    look_at: AtomicU64,
+    timed: AtomicU64,
+    times: LatencyRecorder,
+}
 
-    /// Counts a call. Returns whether it is to be timed.
-    fn count(&self, kind: CallKind) -> bool {
+impl CallTimers {
+    /// Counts a call. Returns how many calls it stands for if it is to be timed.
+    fn count(&self, kind: CallKind) -> Option<u64> {
         let count = self.counts[own_stripe()].0[kind as usize].fetch_add(1, Ordering::Relaxed);
-        count & self.masks[kind as usize].load(Ordering::Relaxed) == 0
+        let mask = self.kinds[kind as usize].mask.load(Ordering::Relaxed);
+        (count & mask == 0).then_some(mask + 1)
     }
 
     fn calls(&self, kind: CallKind) -> u64 {
         self.counts.iter().map(|stripe| stripe.0[kind as usize].load(Ordering::Relaxed)).sum()
     }
+
+    /// Notes a timed call that ended at `now`. Returns whether the number of calls is to be looked at.
+    fn note(&self, kind: CallKind, took: Duration, calls: u64, now: Duration) -> bool {
+        let timer = &self.kinds[kind as usize];
+        timer.times.record(took, calls);
+        let timed = timer.timed.fetch_add(1, Ordering::Relaxed) + 1;
+        timed.is_multiple_of(LOOKS_AFTER_CALLS)
+            || nanos(now) >= timer.look_at.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the number of calls of a kind, and decides how many of them are timed from now on.
+    fn look(&self, kind: CallKind, now: Duration, state: &mut State) {
+        let (timer, calls) = (&self.kinds[kind as usize], self.calls(kind));
+        let looked = &mut state.looked[kind as usize];
+        if let Some((before, counted)) = *looked {
+            let passed = now.saturating_sub(before);
+            if passed < SHORTEST_LOOK {
+                return;
+            }
+            let a_second = u128::from(calls - counted) * 1_000_000_000 / passed.as_nanos();
+            let each = a_second / u128::from(SAMPLES_A_SECOND) + 1;
+            let each = each.min(u128::from(SAMPLED_MOST)).next_power_of_two();
+            timer.mask.store(each as u64 - 1, Ordering::Relaxed);
+        }
+        *looked = Some((now, calls));
+        timer.look_at.store(nanos(now + LOOKS_AFTER), Ordering::Relaxed);
+    }
 }
 
-/// Calls of one kind, counted and timed while statuses are asked for.
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// How long calls took while they were watched. Each histogram stands for all calls of its kind, of
+/// which a sample was timed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CallHistograms {
+    /// [`CallKind::Get`].
+    pub get: LatencyHistogram,
+    /// [`CallKind::MultiGet`].
+    pub multi_get: LatencyHistogram,
+    /// [`CallKind::Write`].
+    pub write: LatencyHistogram,
+    /// [`CallKind::Scan`].
+    pub scan: LatencyHistogram,
+}
+
+impl CallHistograms {
+    /// Returns the histogram of this kind.
+    pub fn of(&self, kind: CallKind) -> &LatencyHistogram {
+        match kind {
+            CallKind::Get => &self.get,
+            CallKind::MultiGet => &self.multi_get,
+            CallKind::Write => &self.write,
+            CallKind::Scan => &self.scan,
+        }
+    }
+}
+
+/// Calls of one kind, counted and timed while they are watched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -101,7 +170,7 @@ pub struct CallTimes {
     pub call: CallKind,
     /// How many there were.
     pub count: u64,
-    /// How long a sample of them took.
+    /// How long they took: a sample was timed, and stands for all.
     pub times: LatencyHistogram,
 }
 
@@ -166,40 +235,54 @@ impl CallWatch {
         self.slow_calls.load(Ordering::Relaxed)
     }
 
-    /// Calls while statuses were asked for. Counts for [`WATCHED_FOR`] from `now` on.
-    pub(crate) fn observe(&self, now: Duration) -> Vec<CallTimes> {
-        let timers = self.timers.get_or_init(CallTimers::new);
+    /// Counts calls, and times a sample of them, for so long from `now` on.
+    pub(crate) fn watch(&self, now: Duration, time: Duration) {
+        let timers = self.timers.get_or_init(Box::default);
         let mut state = self.state.lock();
-        let times = CallKind::ALL.map(|call| {
-            let times = timers.times[call as usize].histogram();
-            CallTimes { call, count: timers.calls(call), times }
-        });
-        let counts = times.each_ref().map(|times| times.count);
-        if let Some((before, counted)) = state.last.replace((now, counts)) {
-            let nanos = now.saturating_sub(before).as_nanos().max(1);
-            for (mask, (count, counted)) in timers.masks.iter().zip(counts.iter().zip(counted)) {
-                let a_second = u128::from(count - counted) * 1_000_000_000 / nanos;
-                let each = a_second / u128::from(SAMPLES_A_SECOND) + 1;
-                let each = each.min(u128::from(SAMPLED_MOST)).next_power_of_two();
-                mask.store(each as u64 - 1, Ordering::Relaxed);
-            }
+        let is_watched = self.watched_until.load(Ordering::Relaxed) > 0;
+        if !is_watched {
+            // How many calls there were before is nothing to it.
+            state.looked = Default::default();
+            timers.kinds.iter().for_each(|timer| timer.mask.store(0, Ordering::Relaxed));
         }
-        self.watched_until.store((now + WATCHED_FOR).as_nanos() as u64, Ordering::Relaxed);
+        CallKind::ALL.into_iter().for_each(|kind| timers.look(kind, now, &mut state));
+        self.watched_until.fetch_max(nanos(now + time), Ordering::Relaxed);
         self.switch(&mut state);
-        times.into()
     }
 
-    /// Ends the watch if no status was asked for until `now`.
+    /// Calls while they were watched.
+    pub(crate) fn seen(&self) -> Vec<CallTimes> {
+        let histograms = self.histograms();
+        let of = |call| CallTimes {
+            call,
+            count: self.timers.get().map_or(0, |timers| timers.calls(call)),
+            times: histograms.of(call).clone(),
+        };
+        CallKind::ALL.map(of).into()
+    }
+
+    /// How long calls took while they were watched.
+    pub(crate) fn histograms(&self) -> CallHistograms {
+        let Some(timers) = self.timers.get() else { return CallHistograms::default() };
+        let [get, multi_get, write, scan] =
+            CallKind::ALL.map(|kind| timers.kinds[kind as usize].times.histogram());
+        CallHistograms { get, multi_get, write, scan }
+    }
+
+    /// Looks at the number of calls, unless another thread does.
+    #[cold]
+    fn look(&self, timers: &CallTimers, kind: CallKind, now: Duration) {
+        if let Some(mut state) = self.state.try_lock() {
+            timers.look(kind, now, &mut state);
+        }
+    }
+
+    /// Ends the watch if no observer asked until `now`.
     #[cold]
     fn end_watch(&self, now: Duration) {
         let mut state = self.state.lock();
-        if (now.as_nanos() as u64) > self.watched_until.load(Ordering::Relaxed) {
+        if nanos(now) > self.watched_until.load(Ordering::Relaxed) {
             self.watched_until.store(0, Ordering::Relaxed);
-            state.last = None;
-            // The next watch begins without knowing how many calls there are.
-            for mask in self.timers.get().iter().flat_map(|timers| &timers.masks) {
-                mask.store(0, Ordering::Relaxed);
-            }
             self.switch(&mut state);
         }
     }
@@ -228,7 +311,8 @@ impl CallWatch {
         report: impl FnOnce(Duration, OperationCost),
     ) -> T {
         let until = self.watched_until.load(Ordering::Relaxed);
-        let timers = self.timers.get().filter(|timers| until > 0 && timers.count(kind));
+        let timers = self.timers.get().filter(|_| until > 0);
+        let timers = timers.and_then(|timers| Some((timers, timers.count(kind)?)));
         let slow_ns = self.slow_ns.load(Ordering::Relaxed);
         if timers.is_none() && slow_ns == NO_LIMIT {
             return call();
@@ -240,9 +324,11 @@ impl CallWatch {
         };
         let ended = clock.now();
         let took = ended.saturating_sub(started);
-        if let Some(timers) = timers {
-            timers.times[kind as usize].record(took);
-            if (ended.as_nanos() as u64) > until {
+        if let Some((timers, calls)) = timers {
+            if timers.note(kind, took, calls, ended) {
+                self.look(timers, kind, ended);
+            }
+            if nanos(ended) > until {
                 self.end_watch(ended);
             }
         }
@@ -321,30 +407,43 @@ mod tests {
         watch.is_on()
     }
 
+    const A_SECOND: Duration = Duration::from_secs(1);
+
     #[test]
     fn it_is_on_while_there_is_a_limit_or_an_observer() {
         let watch = CallWatch::new(Duration::MAX);
         assert_eq!((is_on(&watch), watch.slow()), (false, Duration::MAX));
-        watch.set_slow(Duration::from_secs(1));
+        watch.set_slow(A_SECOND);
         assert!(is_on(&watch));
-        watch.observe(Duration::ZERO);
+        watch.watch(Duration::ZERO, A_SECOND);
         watch.set_slow(Duration::MAX);
         assert!(is_on(&watch), "it is observed");
-        watch.end_watch(WATCHED_FOR);
+        watch.end_watch(A_SECOND);
         assert!(is_on(&watch), "not for long enough");
-        watch.end_watch(WATCHED_FOR + Duration::from_nanos(1));
+        watch.end_watch(A_SECOND + Duration::from_nanos(1));
+        assert!(!is_on(&watch));
+    }
+
+    #[test]
+    fn of_two_observers_the_one_that_asked_for_longer_counts() {
+        let watch = CallWatch::new(Duration::MAX);
+        watch.watch(Duration::ZERO, 5 * A_SECOND);
+        watch.watch(A_SECOND, A_SECOND);
+        watch.end_watch(5 * A_SECOND);
+        assert!(is_on(&watch));
+        watch.end_watch(6 * A_SECOND);
         assert!(!is_on(&watch));
     }
 
     #[test]
     fn nothing_turns_it_on_after_the_close() {
-        let watch = CallWatch::new(Duration::from_secs(1));
+        let watch = CallWatch::new(A_SECOND);
         assert!(is_on(&watch));
         watch.close();
         assert!(!is_on(&watch));
         // Calls that another thread was just at.
-        watch.observe(Duration::ZERO);
-        watch.set_slow(Duration::from_secs(2));
+        watch.watch(Duration::ZERO, A_SECOND);
+        watch.set_slow(2 * A_SECOND);
         assert!(!is_on(&watch));
     }
 
@@ -352,59 +451,90 @@ mod tests {
     fn an_observer_gets_counts_and_times_until_it_asks_no_more() {
         let (clock, watch) = (Ticking::default(), CallWatch::new(Duration::MAX));
         let run = |kind| watch.run(kind, &clock, || (), |_, _| panic!("none is slow"));
-        watch.observe(Duration::ZERO);
+        assert_eq!(watch.seen()[0].count, 0);
+        watch.watch(Duration::ZERO, 10 * A_SECOND);
         (0..5).for_each(|_| run(CallKind::Get));
         run(CallKind::Scan);
-        let seen = watch.observe(Duration::from_secs(1));
+        let seen = watch.seen();
         assert_eq!(seen.iter().map(|it| it.count).collect::<Vec<_>>(), [5, 0, 0, 1]);
         let [get, _, _, scan] = &seen[..] else { panic!() };
         assert_eq!((get.times.count(), scan.times.count()), (5, 1), "few calls are all timed");
         let median = get.times.quantile(0.5).unwrap();
         assert!(median >= Duration::from_millis(1) && median < Duration::from_micros(1_125));
-        // Until 11 s, and each reading of the clock is a millisecond.
-        clock.0.store(11_000, Ordering::Relaxed);
+        // Until 10 s, and each reading of the clock is a millisecond.
+        clock.0.store(10_000, Ordering::Relaxed);
         run(CallKind::Write);
         assert!(!is_on(&watch), "the call after the end ends it");
     }
 
+    /// Makes calls at `rate` a second, from where `clock` is, and returns how many of them were timed.
+    fn timed(watch: &CallWatch, clock: &Paced, kind: CallKind, (calls, rate): (u64, u64)) -> u64 {
+        let before = clock.readings.load(Ordering::Relaxed);
+        for _ in 0..calls {
+            watch.run(kind, clock, || (), |_, _| {});
+            clock.now.fetch_add(1_000_000_000 / rate, Ordering::Relaxed);
+        }
+        (clock.readings.load(Ordering::Relaxed) - before) / 2
+    }
+
+    /// It goes on between calls only.
+    #[derive(Default)]
+    struct Paced {
+        now: AtomicU64,
+        readings: AtomicU64,
+    }
+
+    impl Clock for Paced {
+        fn now(&self) -> Duration {
+            self.readings.fetch_add(1, Ordering::Relaxed);
+            Duration::from_nanos(self.now.load(Ordering::Relaxed))
+        }
+        fn sleep(&self, _: Duration) {}
+    }
+
     #[test]
-    fn of_many_calls_a_sample_is_timed() {
-        let (clock, watch) = (Ticking::default(), CallWatch::new(Duration::MAX));
-        let run = || watch.run(CallKind::Get, &clock, || (), |_, _| {});
-        watch.observe(Duration::ZERO);
-        (0..4_000).for_each(|_| run());
-        // 40,000 a second: one of eight is enough.
-        watch.observe(Duration::from_millis(100));
-        let before = clock.0.load(Ordering::Relaxed);
-        (0..4_000).for_each(|_| run());
-        assert_eq!(clock.0.load(Ordering::Relaxed) - before, 2 * 4_000 / 8);
-        let seen = watch.observe(Duration::from_secs(1));
-        assert_eq!((seen[0].count, seen[0].times.count()), (8_000, 4_500));
+    fn of_many_calls_a_sample_is_timed_without_a_second_look_of_an_observer() {
+        let (clock, watch) = (Paced::default(), CallWatch::new(Duration::MAX));
+        watch.watch(Duration::ZERO, 100 * A_SECOND);
+        let first = timed(&watch, &clock, CallKind::Get, (4_096, 1_000_000));
+        assert_eq!(first, 4_096, "how many there are is not known yet");
+        // One of 128 is enough.
+        let next = timed(&watch, &clock, CallKind::Get, (1_000_000, 1_000_000));
+        assert!((7_800..7_900).contains(&next), "{next}");
+        let seen = &watch.seen()[0];
+        assert_eq!(seen.count, 1_004_096);
+        assert!(
+            seen.times.count().abs_diff(seen.count) < 256,
+            "the sample stands for all: {seen:?}"
+        );
+    }
+
+    #[test]
+    fn few_calls_after_many_are_all_timed_again() {
+        let (clock, watch) = (Paced::default(), CallWatch::new(Duration::MAX));
+        watch.watch(Duration::ZERO, 1_000 * A_SECOND);
+        timed(&watch, &clock, CallKind::Get, (100_000, 1_000_000));
+        timed(&watch, &clock, CallKind::Get, (512, 100));
+        assert_eq!(timed(&watch, &clock, CallKind::Get, (100, 100)), 100);
     }
 
     #[test]
     fn many_calls_of_one_kind_hide_none_of_another() {
-        let (clock, watch) = (Ticking::default(), CallWatch::new(Duration::MAX));
-        let run = |kind| watch.run(kind, &clock, || (), |_, _| {});
-        let timed = |now, kind: CallKind| {
-            let seen = &watch.observe(now)[kind as usize];
-            (seen.count, seen.times.count())
-        };
-        watch.observe(Duration::ZERO);
-        (0..4_000).for_each(|_| run(CallKind::Get));
-        watch.observe(Duration::from_millis(100));
-        (0..10).for_each(|_| run(CallKind::Write));
-        assert_eq!(timed(Duration::from_millis(200), CallKind::Write), (10, 10));
-        // The next watch does not know of the calls before it.
-        clock.0.store(0, Ordering::Relaxed);
-        (0..1_000).for_each(|_| run(CallKind::Get));
-        let before = timed(Duration::from_millis(300), CallKind::Get).1;
-        watch.end_watch(Duration::from_secs(60));
-        watch.observe(Duration::from_secs(60));
-        // All of these are within the watch.
-        clock.0.store(60_000, Ordering::Relaxed);
-        (0..10).for_each(|_| run(CallKind::Get));
-        assert_eq!(timed(Duration::from_secs(61), CallKind::Get).1 - before, 10);
+        let (clock, watch) = (Paced::default(), CallWatch::new(Duration::MAX));
+        watch.watch(Duration::ZERO, 100 * A_SECOND);
+        timed(&watch, &clock, CallKind::Get, (100_000, 1_000_000));
+        assert_eq!(timed(&watch, &clock, CallKind::Write, (10, 10)), 10);
+    }
+
+    #[test]
+    fn a_watch_does_not_know_of_the_calls_before_it() {
+        let (clock, watch) = (Paced::default(), CallWatch::new(Duration::MAX));
+        watch.watch(Duration::ZERO, A_SECOND);
+        timed(&watch, &clock, CallKind::Get, (100_000, 1_000_000));
+        watch.end_watch(60 * A_SECOND);
+        clock.now.store(nanos(60 * A_SECOND), Ordering::Relaxed);
+        watch.watch(60 * A_SECOND, 60 * A_SECOND);
+        assert_eq!(timed(&watch, &clock, CallKind::Get, (10, 100)), 10);
     }
 
     #[test]

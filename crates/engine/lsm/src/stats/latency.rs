@@ -22,6 +22,12 @@ const CLASSES: usize = 1 + 30 * PARTS;
 pub struct LatencyHistogram {
     /// By class. Classes that follow are empty.
     counts: Vec<u64>,
+    /// In nanoseconds.
+    sum: u64,
+}
+
+fn nanos_of(took: Duration) -> u64 {
+    u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn class_of(nanos: u64) -> usize {
@@ -44,18 +50,52 @@ fn longest(class: usize) -> Duration {
 }
 
 impl LatencyHistogram {
+    /// Bounds of wider classes: powers of two of nanoseconds, from 512 ns to 34 s.
+    pub const BOUNDS: [Duration; 27] = {
+        let (mut bounds, mut at) = ([Duration::ZERO; 27], 0);
+        while at < bounds.len() {
+            bounds[at] = Duration::from_nanos(512 << at);
+            at += 1;
+        }
+        bounds
+    };
+
     /// Adds a call.
     pub fn record(&mut self, took: Duration) {
-        let class = class_of(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        let nanos = nanos_of(took);
+        let class = class_of(nanos);
         if self.counts.len() <= class {
             self.counts.resize(class + 1, 0);
         }
         self.counts[class] += 1;
+        self.sum = self.sum.saturating_add(nanos);
     }
 
     /// Returns the number of calls.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
+    }
+
+    /// Returns the sum of their times.
+    pub fn sum(&self) -> Duration {
+        Duration::from_nanos(self.sum)
+    }
+
+    /// Returns how many took at most so long, for each of [`LatencyHistogram::BOUNDS`].
+    pub fn cumulative(&self) -> [u64; LatencyHistogram::BOUNDS.len()] {
+        let (mut classes, mut below) = (self.counts.iter().enumerate().peekable(), 0);
+        Self::BOUNDS.map(|bound| {
+            while let Some((_, count)) = classes.next_if(|(class, _)| longest(*class) <= bound) {
+                below += count;
+            }
+            below
+        })
+    }
+
+    /// Returns the classes that are not empty: the longest time of each, and how many it has.
+    pub fn classes(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let all = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        all.map(|(class, count)| (longest(class), *count))
     }
 
     /// Returns a time that a share `q`, 0 to 1, of the calls did not exceed, or `None` without calls. It
@@ -76,7 +116,8 @@ impl LatencyHistogram {
         let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
         let differences =
             self.counts.iter().zip(before).map(|(now, then)| now.saturating_sub(then));
-        LatencyHistogram { counts: differences.collect() }
+        let sum = self.sum.saturating_sub(earlier.sum);
+        LatencyHistogram { counts: differences.collect(), sum }
     }
 
     /// Adds calls of another histogram.
@@ -85,9 +126,14 @@ impl LatencyHistogram {
             self.counts.resize(more.counts.len(), 0);
         }
         self.counts.iter_mut().zip(&more.counts).for_each(|(sum, count)| *sum += count);
+        self.sum = self.sum.saturating_add(more.sum);
     }
 
-    /// The classes that are not empty, as `CLASS:COUNT` with a space between.
+    pub(crate) fn set_sum(&mut self, sum: Duration) {
+        self.sum = nanos_of(sum);
+    }
+
+    /// The classes that are not empty, as `CLASS:COUNT` with a space between. The sum is not in it.
     pub(crate) fn encode(&self) -> String {
         let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         let texts: Vec<_> = used.map(|(class, count)| format!("{class}:{count}")).collect();
@@ -96,7 +142,7 @@ impl LatencyHistogram {
 
     /// Reads what [`LatencyHistogram::encode`] wrote.
     pub(crate) fn decode<'a>(words: impl Iterator<Item = &'a str>) -> Option<LatencyHistogram> {
-        let mut histogram = LatencyHistogram { counts: vec![0; CLASSES] };
+        let mut histogram = LatencyHistogram { counts: vec![0; CLASSES], sum: 0 };
         for word in words {
             let (class, count) = word.split_once(':')?;
             *histogram.counts.get_mut(class.parse::<usize>().ok()?)? = count.parse().ok()?;
@@ -112,23 +158,29 @@ impl LatencyHistogram {
 }
 
 /// A histogram that threads add to.
-pub(super) struct LatencyRecorder([AtomicU64; CLASSES]);
+pub(super) struct LatencyRecorder {
+    counts: [AtomicU64; CLASSES],
+    sum: AtomicU64,
+}
 
 impl Default for LatencyRecorder {
     fn default() -> Self {
-        LatencyRecorder(std::array::from_fn(|_| AtomicU64::new(0)))
+        let counts = std::array::from_fn(|_| AtomicU64::new(0));
+        LatencyRecorder { counts, sum: AtomicU64::new(0) }
     }
 }
 
 impl LatencyRecorder {
-    pub(super) fn record(&self, took: Duration) {
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.0[class_of(nanos)].fetch_add(1, Ordering::Relaxed);
+    /// Adds a call that stands for so many.
+    pub(super) fn record(&self, took: Duration, calls: u64) {
+        let nanos = nanos_of(took);
+        self.counts[class_of(nanos)].fetch_add(calls, Ordering::Relaxed);
+        self.sum.fetch_add(nanos.saturating_mul(calls), Ordering::Relaxed);
     }
 
     pub(super) fn histogram(&self) -> LatencyHistogram {
-        let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        let mut histogram = LatencyHistogram { counts };
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let mut histogram = LatencyHistogram { counts, sum: self.sum.load(Ordering::Relaxed) };
         histogram.trim();
         histogram
     }
@@ -155,7 +207,7 @@ mod tests {
     fn quantiles_are_those_of_the_calls() {
         let recorder = LatencyRecorder::default();
         assert_eq!(recorder.histogram().quantile(0.5), None);
-        (1..=1000).for_each(|micros| recorder.record(Duration::from_micros(micros)));
+        (1..=1000).for_each(|micros| recorder.record(Duration::from_micros(micros), 1));
         let first = recorder.histogram();
         assert_eq!(first.count(), 1000);
         for (q, micros) in [(0.0, 1), (0.5, 500), (0.99, 990), (1.0, 1000)] {
@@ -163,21 +215,48 @@ mod tests {
             let exact = Duration::from_micros(micros);
             assert!(found >= exact && found <= exact * 9 / 8, "{q}: {found:?}");
         }
-        recorder.record(Duration::from_secs(3));
+        recorder.record(Duration::from_secs(3), 1);
         let since = recorder.histogram().since(&first);
         assert_eq!(since.count(), 1);
         assert!(since.quantile(0.5).unwrap() >= Duration::from_secs(3));
+        assert_eq!(since.sum(), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn wider_classes_have_the_calls_up_to_their_bounds() {
+        let mut histogram = LatencyHistogram::default();
+        assert_eq!(histogram.cumulative(), [0; 27]);
+        for nanos in [0, 511, 512, 1_023, 5_000, 34_000_000_000, 40_000_000_000, 1 << 40] {
+            histogram.record(Duration::from_nanos(nanos));
+        }
+        let found = histogram.cumulative();
+        // A time of exactly a bound is in the class above it.
+        assert_eq!(found[..5], [2, 4, 4, 4, 5]);
+        assert_eq!((found[25], found[26], histogram.count()), (5, 6, 8));
+        assert!(LatencyHistogram::BOUNDS.is_sorted() && found.is_sorted());
+    }
+
+    #[test]
+    fn a_call_of_a_sample_stands_for_those_that_were_not_timed() {
+        let recorder = LatencyRecorder::default();
+        recorder.record(Duration::from_micros(1), 8);
+        recorder.record(Duration::from_micros(100), 1);
+        let histogram = recorder.histogram();
+        assert_eq!((histogram.count(), histogram.sum()), (9, Duration::from_micros(108)));
+        assert!(histogram.quantile(0.8).unwrap() < Duration::from_micros(2));
     }
 
     #[test]
     fn histograms_are_read_as_they_are_written() {
         let recorder = LatencyRecorder::default();
         for nanos in [0, 100, 100, 5_000_000_000, u64::MAX] {
-            recorder.record(Duration::from_nanos(nanos));
+            recorder.record(Duration::from_nanos(nanos), 1);
         }
         let histogram = recorder.histogram();
         let text = histogram.encode();
-        assert_eq!(LatencyHistogram::decode(text.split_whitespace()), Some(histogram.clone()));
+        let mut read = LatencyHistogram::decode(text.split_whitespace()).unwrap();
+        read.set_sum(histogram.sum());
+        assert_eq!(read, histogram);
         let none = LatencyHistogram::default();
         assert_eq!(LatencyHistogram::decode("".split_whitespace()), Some(none.clone()));
         for bad in ["1", "1:x", "9999:1", "-1:2"] {

@@ -34,7 +34,7 @@ pub struct LiveStatus {
     pub at: Duration,
     /// The counters and gauges of [`METRICS`](crate::stats::metric_table::METRICS), by name.
     pub metrics: BTreeMap<String, f64>,
-    /// Calls by their kind. They are counted for ten seconds after each status.
+    /// Calls by their kind. They are watched for ten seconds after each status.
     pub calls: Vec<CallTimes>,
     /// Levels that are not empty, by keyspace.
     pub levels: Vec<LevelStatus>,
@@ -111,6 +111,7 @@ impl LiveStatus {
         }
         for CallTimes { call, count, times } in &self.calls {
             let _ = writeln!(out, "call {call} {count} {}", times.encode());
+            let _ = writeln!(out, "call_sum {call} {}", times.sum().as_nanos());
         }
         let mut left_out = self.levels_left_out;
         for it in &self.levels {
@@ -162,6 +163,12 @@ impl LiveStatus {
                 }
                 // Of a kind that is not known here, too.
                 "call" => status.calls.extend(decode_call(rest)?),
+                "call_sum" => {
+                    let (name, sum) = rest.split_once(' ')?;
+                    let sum = Duration::from_nanos(sum.parse().ok()?);
+                    let of = status.calls.iter_mut().filter(|it| it.call.name() == name);
+                    of.for_each(|it| it.times.set_sum(sum));
+                }
                 "level" => status.levels.push(decode_level(rest)?),
                 "levels_left_out" => status.levels_left_out = rest.parse().ok()?,
                 "compaction" => status.compactions.push(decode_compaction(rest)?),
@@ -218,7 +225,7 @@ mod tests {
 
     fn sample() -> LiveStatus {
         let recorder = LatencyRecorder::default();
-        (1..50).for_each(|n| recorder.record(Duration::from_nanos(n * n * 1_000)));
+        (1..50).for_each(|n| recorder.record(Duration::from_nanos(n * n * 1_000), 1));
         let level =
             LevelStatus { runs: 3, tables: 7, bytes: 1 << 40, ..LevelStatus::new("a b", 0) };
         let compaction = CompactionStatus {
@@ -250,7 +257,9 @@ mod tests {
 
     #[test]
     fn a_status_of_another_version_is_read_as_far_as_it_is_known() {
-        let text = sample().encode().replace("end\n", "later 1 2 3\ncall sync 5 1:2\nend\n");
+        let text = sample()
+            .encode()
+            .replace("end\n", "later 1 2 3\ncall sync 5 1:2\ncall_sum sync 7\nend\n");
         assert_eq!(LiveStatus::decode(&text), Some(sample()));
     }
 

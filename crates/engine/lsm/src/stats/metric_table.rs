@@ -1,7 +1,7 @@
 //! The metrics of a database: one table, from which the page for Prometheus and what the crate
 //! `metrics` gets are made.
 
-use super::{Stats, TimeHistogram};
+use super::{CallHistograms, Stats, TimeHistogram};
 
 /// A metric: its name, and where in [`Stats`] its value is.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,8 @@ pub enum MetricValue {
     Number(fn(&Stats) -> f64),
     /// Of a histogram.
     Times(fn(&Stats) -> &TimeHistogram),
+    /// Of a histogram for each kind of call, with the label `call`.
+    CallTimes(fn(&Stats) -> &CallHistograms),
 }
 
 const fn counter(name: &'static str, help: &'static str, value: fn(&Stats) -> f64) -> Metric {
@@ -138,4 +140,10 @@ pub const METRICS: &[Metric] = &[
     times("esker_stall_seconds", "How long writers stalled, from 1 ms on.", |it| {
         &it.job_times.stalls
     }),
+    Metric {
+        name: "esker_call_seconds",
+        help: "How long calls took, by their kind: of a sample that stands for all.",
+        kind: "histogram",
+        value: MetricValue::CallTimes(|it| &it.call_times),
+    },
 ];

@@ -21,7 +21,7 @@ pub(crate) mod table_reads;
 pub(crate) mod write_histories;
 pub mod write_history;
 
-pub use call_watch::CallTimes;
+pub use call_watch::{CallHistograms, CallTimes};
 pub use events::{CallKind, Event, EventKind, JobTimes, TimeHistogram};
 
 pub use latency::LatencyHistogram;
@@ -107,6 +107,9 @@ pub struct Stats {
     pub slow_calls: u64,
     /// How long flushes, compactions and stalls took.
     pub job_times: JobTimes,
+    /// How long calls took while they were watched:
+    /// [`Db::watched_stats`](crate::Db::watched_stats), [`Db::status`](crate::Db::status).
+    pub call_times: CallHistograms,
     /// What compaction filters did since the database was opened.
     pub filters: FilterStats,
     /// The statistics of the DRAMTable.
