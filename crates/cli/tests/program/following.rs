@@ -69,6 +69,35 @@ fn a_follower_catches_up_is_read_and_is_promoted() {
         .expect_failure(2, "follows no other database");
 }
 
+/// The follower is suspended, so that it applies nothing any more.
+#[test]
+fn a_node_that_stops_names_the_followers_that_lag_and_waits_for_them_no_longer_than_some_seconds() {
+    let scratch = Scratch::new();
+    let said = scratch.path("said");
+    let arguments =
+        ["serve", "--listen", "127.0.0.1:0", "--create", "db", "--followers", "127.0.0.1:0"];
+    let mut command = scratch.command(&arguments);
+    let mut node = Serving::spawn(command.stderr(std::fs::File::create(&said).unwrap()));
+    let address = followers(&mut node);
+    let arguments = ["follow", &address, "copy", "--name", "slow", "--json"];
+    let mut child = scratch.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let child = Running(child);
+    lines.map(Result::unwrap).find(|line| line.contains("\"current\"")).unwrap();
+    let pid = child.0.id().to_string();
+    assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+    for key in ["a", "b"] {
+        node.nvme(&scratch, &["store", key, "value"], b"").expect("");
+    }
+    node.stop();
+    let said = std::fs::read_to_string(said).unwrap();
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("\"slow\"")).collect();
+    let [waits, gives_up] = lines[..] else { panic!("{said}") };
+    assert!(waits.contains("namespace 1: waiting for followers: \"slow\" (127.0.0.1:"), "{said}");
+    assert!(gives_up.contains("no longer waiting for followers: \"slow\" ("), "{said}");
+    assert!(lines.iter().all(|line| line.contains("), 2 writes behind for ")), "{said}");
+}
+
 #[test]
 fn a_wrong_secret_keeps_a_follower_out() {
     const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";

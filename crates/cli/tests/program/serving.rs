@@ -20,7 +20,11 @@ impl Serving {
     }
 
     pub fn run(scratch: &Scratch, arguments: &[&str]) -> Self {
-        let mut child = scratch.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        Self::spawn(&mut scratch.command(arguments))
+    }
+
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut serving = Serving { child, address: String::new(), output };
         let first = serving.line();

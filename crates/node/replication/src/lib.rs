@@ -22,6 +22,7 @@ mod base;
 mod error;
 mod follower;
 mod fuzz;
+mod lag;
 mod message;
 mod primary;
 mod serving;
@@ -33,4 +34,4 @@ pub use follower::{FOLLOWER_NQN, Follower, FollowerSettings, FollowerStats};
 pub use fuzz::fuzz_decode;
 #[doc(hidden)]
 pub use message::{BadMessage, Decoder, Message, VERSION};
-pub use primary::{FollowerInfo, PRIMARY_NQN, Primary, PrimarySettings};
+pub use primary::{FollowerInfo, PRIMARY_NQN, Primary, PrimarySettings, StopNotice};

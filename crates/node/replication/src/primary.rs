@@ -98,6 +98,8 @@ pub struct FollowerInfo {
     pub applied: Seqno,
     /// How many writes it is behind the last one of the primary.
     pub behind: u64,
+    /// How long it has been behind: since the primary first saw a write that the follower has not applied.
+    pub behind_time: Duration,
     /// Bytes that were sent to it by this connection.
     pub bytes: u64,
     /// How often it got a base by this connection.
@@ -168,9 +170,10 @@ impl Primary {
 
     /// Returns the followers that are connected, by name.
     pub fn followers(&self) -> Vec<FollowerInfo> {
-        let last = self.shared.db.snapshot().seqno();
+        let (last, now) = (self.shared.db.snapshot().seqno(), self.shared.clock.now());
         let connections = self.shared.connections.lock();
-        let mut infos: Vec<_> = connections.iter().filter_map(|it| it.served.info(last)).collect();
+        let mut infos: Vec<_> =
+            connections.iter().filter_map(|it| it.served.info(last, now)).collect();
         infos.sort_by(|a, b| a.name.cmp(&b.name));
         infos
     }
@@ -180,13 +183,43 @@ impl Primary {
     ///
     /// A drop does the same without the wait.
     pub fn stop(self) {
+        self.stop_with(|_| {});
+    }
+
+    /// As [`Primary::stop`], and gives `tell` the followers that are behind: when it begins to wait, and when
+    /// it gives up.
+    pub fn stop_with(self, mut tell: impl FnMut(StopNotice)) {
         let (clock, last) = (self.shared.clock.clone(), self.shared.db.snapshot().seqno());
         let until = clock.now().saturating_add(self.shared.settings.stop_time);
-        let is_behind = |info: &FollowerInfo| info.applied < last;
-        while self.followers().iter().any(is_behind) && clock.now() < until {
+        let behind = || -> Vec<_> {
+            self.followers().into_iter().filter(|info| info.applied < last).collect()
+        };
+        let first = behind();
+        if first.is_empty() {
+            return;
+        }
+        tell(StopNotice::Waits(first));
+        loop {
+            let left = behind();
+            if left.is_empty() {
+                return;
+            }
+            if clock.now() >= until {
+                return tell(StopNotice::GivesUp(left));
+            }
             clock.sleep(LOOK);
         }
     }
+}
+
+/// What a primary that stops says of followers that have not applied all writes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum StopNotice {
+    /// It waits for them.
+    Waits(Vec<FollowerInfo>),
+    /// It waits no longer: they get the rest when the primary is started again.
+    GivesUp(Vec<FollowerInfo>),
 }
 
 impl Drop for Primary {

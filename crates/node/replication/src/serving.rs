@@ -12,6 +12,7 @@
 use crate::auth;
 use crate::base;
 use crate::error::{ReplicationError, Result};
+use crate::lag::Lag;
 use crate::message::{Message, VERSION};
 use crate::primary::{FollowerInfo, PrimarySettings, Shared};
 use crate::wire::Wire;
@@ -63,43 +64,56 @@ pub(crate) struct Known {
 }
 
 /// What a primary knows of a connection.
-pub(crate) struct Served(Mutex<FollowerInfo>, Mutex<Option<Known>>);
+pub(crate) struct Served {
+    info: Mutex<FollowerInfo>,
+    known: Mutex<Option<Known>>,
+    lag: Mutex<Lag>,
+}
 
 impl Served {
     pub(crate) fn new(peer: SocketAddr) -> Self {
         let info = FollowerInfo { address: peer.to_string(), ..FollowerInfo::default() };
-        Served(Mutex::new(info), Mutex::new(None))
+        Served { info: Mutex::new(info), known: Mutex::default(), lag: Mutex::default() }
     }
 
     /// Whether it has said who it is.
     pub(crate) fn is_known(&self) -> bool {
-        self.1.lock().is_some()
+        self.known.lock().is_some()
     }
 
     pub(crate) fn address(&self) -> String {
-        self.0.lock().address.clone()
+        self.info.lock().address.clone()
     }
 
     pub(crate) fn become_known(&self, known: Known) {
-        self.0.lock().name.clone_from(&known.name);
-        *self.1.lock() = Some(known);
+        self.info.lock().name.clone_from(&known.name);
+        *self.known.lock() = Some(known);
     }
 
     /// Whether it is a connection of this consumer that has not ended.
     pub(crate) fn is_of(&self, consumer: &str) -> bool {
-        let is_over = self.0.lock().name.is_empty();
-        !is_over && self.1.lock().as_ref().is_some_and(|known| known.consumer == consumer)
+        let is_over = self.info.lock().name.is_empty();
+        !is_over && self.known.lock().as_ref().is_some_and(|known| known.consumer == consumer)
     }
 
     pub(crate) fn is_same(&self, follower: &Known) -> bool {
-        self.1.lock().as_ref() == Some(follower)
+        self.known.lock().as_ref() == Some(follower)
     }
 
-    /// `None` until the follower has said its name.
-    pub(crate) fn info(&self, last: Seqno) -> Option<FollowerInfo> {
-        let info = self.0.lock().clone();
+    /// What it is at `now`, when the last write is `last`. `None` until the follower has said its name.
+    pub(crate) fn info(&self, last: Seqno, now: Duration) -> Option<FollowerInfo> {
+        let info = self.info.lock().clone();
         let behind = last.saturating_sub(info.applied);
-        (!info.name.is_empty()).then_some(FollowerInfo { behind, ..info })
+        let behind_time = match behind {
+            0 => Duration::ZERO,
+            _ => self.lag.lock().time(now),
+        };
+        (!info.name.is_empty()).then_some(FollowerInfo { behind, behind_time, ..info })
+    }
+
+    fn apply(&self, through: Seqno) {
+        self.info.lock().applied = through;
+        self.lag.lock().apply(through);
     }
 }
 
@@ -112,7 +126,7 @@ pub(crate) fn serve(shared: &Shared, mut wire: Wire, served: &Arc<Served>) {
         Err(error) => wire.refuse(error),
     }
     // A connection that has ended is no follower.
-    served.0.lock().name.clear();
+    served.info.lock().name.clear();
 }
 
 fn run(shared: &Shared, wire: &mut Wire, served: &Arc<Served>) -> Result<()> {
@@ -159,7 +173,7 @@ fn run(shared: &Shared, wire: &mut Wire, served: &Arc<Served>) -> Result<()> {
         // Its consumer is registered, so the log after the files is kept.
         let files = shared.db.live_files()?;
         base::send(wire, &files, present)?;
-        served.0.lock().bases += 1;
+        served.info.lock().bases += 1;
     }
 }
 
@@ -294,6 +308,7 @@ impl Stream<'_> {
                 continue;
             }
             let last = db.snapshot().seqno();
+            self.served.lag.lock().see(last, self.applied, clock.now());
             let is_due = |at| clock.now().saturating_sub(at) >= ALIVE_EVERY;
             if alive_at.is_none_or(is_due) {
                 self.wire.send(&Message::Alive { last })?;
@@ -331,7 +346,8 @@ impl Stream<'_> {
         }
         self.wire.send(&Message::Log { header: piece.header, frames: piece.bytes })?;
         self.next = piece.last_seqno + 1;
-        let mut info = self.served.0.lock();
+        self.served.lag.lock().see(piece.last_seqno, self.applied, self.shared.clock.now());
+        let mut info = self.served.info.lock();
         (info.sent, info.bytes) = (piece.last_seqno, self.wire.sent);
         Ok(true)
     }
@@ -340,7 +356,7 @@ impl Stream<'_> {
         match *message {
             Message::Applied { through } if (self.applied..self.next).contains(&through) => {
                 self.applied = through;
-                self.served.0.lock().applied = through;
+                self.served.apply(through);
                 Ok(())
             }
             Message::Applied { through } => {
@@ -352,7 +368,7 @@ impl Stream<'_> {
 
     /// Notes durably how far the follower is, so that older logs are not kept.
     fn note(&mut self) -> Result<()> {
-        self.served.0.lock().applied = self.applied;
+        self.served.apply(self.applied);
         Ok(self.consumer.acknowledge(self.applied)?)
     }
 }

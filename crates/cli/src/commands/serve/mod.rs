@@ -6,6 +6,7 @@ mod hosts;
 mod metrics;
 mod namespace;
 mod page;
+mod stopping;
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -138,9 +139,7 @@ impl Serve {
             }
         }
         tell("finishing the requests in progress; Ctrl-C again ends at once");
-        target.drain();
-        // After the last write that was acknowledged: followers get it, too.
-        served.iter_mut().filter_map(|served| served.primary.take()).for_each(Primary::stop);
+        stop(target, &mut served, tell);
         close(served)
     }
 
@@ -189,6 +188,17 @@ fn serve_followers(kind: &Kind, served: &mut Served, nqn: &Nqn, access: &Access)
     Ok(())
 }
 
+/// Ends what is served. Gives `tell` lines that name the followers that lag.
+fn stop(target: Target, served: &mut [Served], mut tell: impl FnMut(String)) {
+    target.drain();
+    // After the last write that was acknowledged: followers get it, too.
+    for (number, served) in (1..).zip(served) {
+        if let Some(primary) = served.primary.take() {
+            primary.stop_with(|notice| tell(stopping::line(number, &notice)));
+        }
+    }
+}
+
 /// Closes all namespaces, whichever of them fail, and reports the first failure.
 fn close(served: Vec<Served>) -> Outcome {
     let mut closed = Ok(());
@@ -216,4 +226,85 @@ fn start(config: &Config, nqn: &Nqn, served: &[Served], access: Access) -> Outco
     let background: Arc<dyn Background> = Arc::new(Threads);
     let clock = Arc::new(SystemClock::new());
     Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_initiator::KeyClient;
+    use esker_replication::{Follower, FollowerSettings};
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread;
+
+    const PATIENCE: Duration = Duration::from_secs(300);
+    const ACCESS: Access = Access::Anyone;
+
+    fn any_port() -> SocketAddr {
+        ([127, 0, 0, 1], 0).into()
+    }
+
+    /// A node with databases, all of which serve followers.
+    fn node(dir: &std::path::Path, databases: usize) -> (Target, Vec<Served>) {
+        let nqn = Nqn::new(super::super::nvme::NODE).unwrap();
+        let kind = |number: usize| Kind::Lsm {
+            path: dir.join(number.to_string()),
+            create: true,
+            capacity: 1 << 30,
+            followers: Some(any_port()),
+            followers_keep: 1 << 30,
+        };
+        let namespaces: Vec<_> = (1..=databases).map(kind).collect();
+        let mut served = Vec::new();
+        for (number, kind) in (1..).zip(&namespaces) {
+            served.push(namespace::open(kind, &nqn, number).unwrap());
+            serve_followers(kind, &mut served[number - 1], &nqn, &ACCESS).unwrap();
+        }
+        let config = Config {
+            listen: any_port(),
+            nqn: nqn.as_str().to_owned(),
+            reactors: 1,
+            hosts: None,
+            metrics: None,
+            transfer_memory: limits::MEMORY_BYTES,
+            namespaces,
+        };
+        let target = start(&config, &nqn, &served, ACCESS).unwrap();
+        (target, served)
+    }
+
+    /// Writes one key after another until the node does not take it. Returns the last that was acknowledged.
+    fn write(node: SocketAddr, is_under_way: &Sender<()>) -> u64 {
+        let [host, nqn] = ["nqn.writer", super::super::nvme::NODE].map(|it| Nqn::new(it).unwrap());
+        let settings = esker_initiator::Settings::new(node, host, nqn);
+        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let client = KeyClient::connect(settings, clock, entropy, Arc::new(Threads)).unwrap();
+        let is_stored = |number: &u64| {
+            let _ = is_under_way.send(());
+            client.store(&number.to_be_bytes(), b"value").is_ok()
+        };
+        (0..).take_while(is_stored).last().expect("one was acknowledged")
+    }
+
+    /// The writer goes on while the node stops. To stop the followers of the further databases takes a
+    /// while, in which it would write, were the node not drained before.
+    #[test]
+    fn followers_get_the_writes_that_are_acknowledged_while_the_node_stops() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, mut served) = node(&dir.path().join("node"), 8);
+        let primary = served[0].primary.as_ref().unwrap().address();
+        let settings = FollowerSettings::new(primary, "copy");
+        let follower = Follower::start(dir.path().join("copy"), settings).unwrap();
+        let (send, is_under_way) = channel();
+        let node = target.address();
+        let last = thread::scope(|threads| {
+            let writer = threads.spawn(move || write(node, &send));
+            assert!(follower.wait(PATIENCE, |stats| stats.is_connected && stats.applied > 0));
+            (0..100).for_each(|_| is_under_way.recv().unwrap());
+            stop(target, &mut served, |_| {});
+            writer.join().unwrap()
+        });
+        let copy = follower.db().unwrap();
+        let found = copy.default_keyspace().get(last.to_be_bytes()).unwrap();
+        assert!(found.is_some(), "key {last} was acknowledged");
+    }
 }

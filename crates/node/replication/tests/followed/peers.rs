@@ -2,11 +2,13 @@
 
 use crate::support::{PATIENCE, Place, any, expect_error, expect_same, follow, last, named, serve};
 use esker_replication::{
-    Decoder, Follower, Message, Primary, PrimarySettings, ReplicationError, VERSION,
+    Decoder, Follower, FollowerInfo, Message, Primary, PrimarySettings, ReplicationError,
+    StopNotice, VERSION,
 };
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 fn says(what: &str) -> impl Fn(&ReplicationError) -> bool {
     move |error| matches!(error, ReplicationError::Refused { why, .. } if why.contains(what))
@@ -93,6 +95,51 @@ fn a_primary_that_is_stopped_waits_for_what_a_follower_has_not_applied() {
     assert!(follower.join().unwrap(), "it was cut off");
 }
 
+/// A follower that applies nothing is named twice: when the wait begins and when it ends.
+#[test]
+fn a_primary_that_is_stopped_names_the_followers_that_lag() {
+    let place = Place::new();
+    let db = place.db();
+    let settings = PrimarySettings::new(any()).stop_time(Duration::ZERO);
+    let primary = Primary::start(db.clone(), settings).unwrap();
+    let (origin, through) = (db.lineage().unwrap().origin(), last(&db));
+    let mut socket = TcpStream::connect(primary.address()).unwrap();
+    let name = "slow".into();
+    let follow_it = Message::Follow { origin, next: through + 1, name, encrypts: false, id: 1 };
+    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    let mut decoder = Decoder::default();
+    (0..3_u8).for_each(|key| db.default_keyspace().put([key], "1").unwrap());
+    // Then the primary has seen that it has not applied them.
+    while !matches!(next_message(&mut socket, &mut decoder), Some(Message::Log { .. })) {}
+    let mut told = Vec::new();
+    primary.stop_with(|notice| told.push(notice));
+    let [StopNotice::Waits(waits), StopNotice::GivesUp(gives_up)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    for lagging in [waits, gives_up] {
+        let [FollowerInfo { name, address, behind, .. }] = &lagging[..] else { panic!("{told:?}") };
+        let own = socket.local_addr().unwrap().to_string();
+        assert_eq!((&name[..], address, *behind), ("slow", &own, last(&db) - through));
+    }
+    assert!(gives_up[0].behind_time >= waits[0].behind_time);
+}
+
+#[test]
+fn a_primary_without_a_follower_that_lags_says_nothing() {
+    let place = Place::new();
+    let db = place.db();
+    let primary = serve(&db);
+    let first = follow(&place.dir("first"), primary.address());
+    db.default_keyspace().put("a", "1").unwrap();
+    expect_same(&first, &db);
+    // What it has applied, it may still have to say.
+    let has_said = |info: &FollowerInfo| info.behind == 0;
+    while !primary.followers().iter().any(has_said) {
+        std::thread::yield_now();
+    }
+    primary.stop_with(|notice| panic!("{notice:?}"));
+}
+
 #[test]
 fn a_second_follower_of_a_name_is_refused_and_the_first_goes_on() {
     let place = Place::new();
@@ -146,7 +193,7 @@ fn a_peer_that_sends_without_end_does_not_keep_a_primary_from_stopping() {
     let until = std::time::Instant::now() + PATIENCE;
     while primary.followers().is_empty() {
         assert!(std::time::Instant::now() < until);
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
     let (stopped, stops) = channel();
     std::thread::spawn(move || {
