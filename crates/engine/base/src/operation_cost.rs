@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What the calls of [`OperationCost::measure`] needed to read and write.
@@ -46,11 +46,15 @@ pub struct OperationCost {
     pub stalled: Duration,
 }
 
-/// The number of [`Measuring`]s, on a cache line that few write.
+/// The number of [`Measuring`]s in the lower half, and that of [`Watching`]s in the upper half, on a cache
+/// line that few write.
 #[repr(align(128))]
-struct Measured(AtomicU32);
+struct Measured(AtomicU64);
 
-static MEASURING: Measured = Measured(AtomicU32::new(0));
+static MEASURING: Measured = Measured(AtomicU64::new(0));
+
+/// What a [`Watching`] adds.
+const A_WATCHER: u64 = 1 << 32;
 
 thread_local! {
     /// The cost so far of what this thread measures.
@@ -76,7 +80,13 @@ fn count_in_thread(add: impl FnOnce(&mut OperationCost)) {
 
 /// Whether any thread measures.
 #[inline]
-pub fn is_measuring() -> bool {
+fn is_measuring() -> bool {
+    MEASURING.0.load(Ordering::Relaxed) % A_WATCHER > 0
+}
+
+/// Whether any thread measures, or calls are watched.
+#[inline]
+pub fn is_watching() -> bool {
     MEASURING.0.load(Ordering::Relaxed) > 0
 }
 
@@ -103,6 +113,24 @@ impl Measuring {
 impl Drop for Measuring {
     fn drop(&mut self) {
         MEASURING.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// While it lives, [`is_watching`] is true, and no cost is counted for it.
+#[derive(Debug)]
+pub struct Watching(());
+
+impl Watching {
+    /// Turns it on.
+    pub fn start() -> Watching {
+        MEASURING.0.fetch_add(A_WATCHER, Ordering::Relaxed);
+        Watching(())
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        MEASURING.0.fetch_sub(A_WATCHER, Ordering::Relaxed);
     }
 }
 

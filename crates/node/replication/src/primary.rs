@@ -186,8 +186,8 @@ impl Primary {
         self.stop_with(|_| {});
     }
 
-    /// As [`Primary::stop`], and gives `tell` the followers that are behind: when it begins to wait, and when
-    /// it gives up.
+    /// As [`Primary::stop`], and passes the followers that are behind to `tell`: when it begins to wait, and
+    /// when it stops waiting for them.
     pub fn stop_with(self, mut tell: impl FnMut(StopNotice)) {
         let (clock, last) = (self.shared.clock.clone(), self.shared.db.snapshot().seqno());
         let until = clock.now().saturating_add(self.shared.settings.stop_time);

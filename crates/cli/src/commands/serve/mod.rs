@@ -285,8 +285,8 @@ mod tests {
         (0..).take_while(is_stored).last().expect("one was acknowledged")
     }
 
-    /// The writer goes on while the node stops. To stop the followers of the further databases takes a
-    /// while, in which it would write, were the node not drained before.
+    /// The writer goes on while the node stops. It takes a while to stop serving the followers of the
+    /// further databases: it would write then, had the node not ended its commands before.
     #[test]
     fn followers_get_the_writes_that_are_acknowledged_while_the_node_stops() {
         let dir = tempfile::tempdir().unwrap();

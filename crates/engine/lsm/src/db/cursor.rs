@@ -28,7 +28,7 @@ use crate::user_keys::KeyFormat;
 use crate::version::readers::pin_registry::RevocablePin;
 use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::{Cursor, KeyRange, Value};
-use esker_base::operation_cost::is_measuring;
+use esker_base::operation_cost::is_watching;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::OwnerProcess;
 use esker_table::PinnedValue;
@@ -156,7 +156,7 @@ struct Scan<'a> {
 impl Scan<'_> {
     #[inline]
     fn run<T>(&self, step: impl FnOnce() -> T) -> T {
-        if is_measuring() { self.run_watched(step) } else { step() }
+        if is_watching() { self.run_watched(step) } else { step() }
     }
 
     #[cold]

@@ -11,12 +11,12 @@
 //! call, or by the thread that answers requests.
 //!
 //! A timed call stands for those of its kind that were not timed since the one before. How many that
-//! are follows the rate of the calls: timed calls look at it themselves, so that no observer has to.
+//! are follows the rate of the calls: timed calls measure it themselves, so that no observer has to.
 
 use super::events::CallKind;
 use super::latency::{LatencyHistogram, LatencyRecorder};
 use super::table_reads::{STRIPES, own_stripe};
-use esker_base::operation_cost::{Measuring, measure_held};
+use esker_base::operation_cost::{Measuring, Watching, measure_held};
 use esker_base::{Clock, OperationCost};
 use parking_lot::Mutex;
 use std::sync::OnceLock;
@@ -33,12 +33,12 @@ const KEY_BYTES_MAX: usize = 64;
 const SAMPLES_A_SECOND: u64 = 10_000;
 /// At least one of so many calls of a kind is timed.
 const SAMPLED_MOST: u64 = 256;
-/// How many calls there are is looked at after so many timed ones of the kind, or with the first one
-/// after so long.
-const LOOKS_AFTER_CALLS: u64 = 4_096;
-const LOOKS_AFTER: Duration = Duration::from_secs(1);
+/// The rate of calls is measured after so many timed ones of the kind, or with the first one after so
+/// long.
+const MEASURED_AFTER_CALLS: u64 = 4_096;
+const MEASURED_AFTER: Duration = Duration::from_secs(1);
 /// A shorter time says little of the rate.
-const SHORTEST_LOOK: Duration = Duration::from_millis(2);
+const SHORTEST_MEASURE: Duration = Duration::from_millis(2);
 
 /// See the file's head.
 pub(crate) struct CallWatch {
@@ -56,10 +56,12 @@ pub(crate) struct CallWatch {
 
 #[derive(Default)]
 struct State {
-    /// There while it is on, so that costs are counted and cursors ask.
+    /// There while there is a limit, so that costs are counted.
     measuring: Option<Measuring>,
-    /// For each kind, when the number of its calls was looked at last, and what it was.
-    looked: [Option<(Duration, u64)>; CallKind::ALL.len()],
+    /// There while it is on, so that cursors ask.
+    watching: Option<Watching>,
+    /// For each kind, when its rate was measured last, and how many calls there were by then.
+    measured: [Option<(Duration, u64)>; CallKind::ALL.len()],
     /// The database is closed, so nothing turns it on again.
     is_over: bool,
 }
@@ -83,8 +85,8 @@ struct KindTimer {
     /// One of so many calls is timed: a power of two, less one. A kind of few calls is timed whole,
     /// however many there are of another.
     mask: AtomicU64,
-    /// When the number of calls is looked at next, in nanoseconds of the clock.
-    look_at: AtomicU64,
+    /// When the rate is measured next, in nanoseconds of the clock.
+    due_at: AtomicU64,
     timed: AtomicU64,
     times: LatencyRecorder,
 }
@@ -101,22 +103,22 @@ impl CallTimers {
         self.counts.iter().map(|stripe| stripe.0[kind as usize].load(Ordering::Relaxed)).sum()
     }
 
-    /// Notes a timed call that ended at `now`. Returns whether the number of calls is to be looked at.
+    /// Notes a timed call that ended at `now`. Returns whether the rate is to be measured.
     fn note(&self, kind: CallKind, took: Duration, calls: u64, now: Duration) -> bool {
         let timer = &self.kinds[kind as usize];
         timer.times.record(took, calls);
         let timed = timer.timed.fetch_add(1, Ordering::Relaxed) + 1;
-        timed.is_multiple_of(LOOKS_AFTER_CALLS)
-            || nanos(now) >= timer.look_at.load(Ordering::Relaxed)
+        timed.is_multiple_of(MEASURED_AFTER_CALLS)
+            || nanos(now) >= timer.due_at.load(Ordering::Relaxed)
     }
 
-    /// Looks at the number of calls of a kind, and decides how many of them are timed from now on.
-    fn look(&self, kind: CallKind, now: Duration, state: &mut State) {
+    /// Measures the rate of calls of a kind, and decides how many of them are timed from now on.
+    fn measure(&self, kind: CallKind, now: Duration, state: &mut State) {
         let (timer, calls) = (&self.kinds[kind as usize], self.calls(kind));
-        let looked = &mut state.looked[kind as usize];
-        if let Some((before, counted)) = *looked {
+        let measured = &mut state.measured[kind as usize];
+        if let Some((before, counted)) = *measured {
             let passed = now.saturating_sub(before);
-            if passed < SHORTEST_LOOK {
+            if passed < SHORTEST_MEASURE {
                 return;
             }
             let a_second = u128::from(calls - counted) * 1_000_000_000 / passed.as_nanos();
@@ -124,8 +126,8 @@ impl CallTimers {
             let each = each.min(u128::from(SAMPLED_MOST)).next_power_of_two();
             timer.mask.store(each as u64 - 1, Ordering::Relaxed);
         }
-        *looked = Some((now, calls));
-        timer.look_at.store(nanos(now + LOOKS_AFTER), Ordering::Relaxed);
+        *measured = Some((now, calls));
+        timer.due_at.store(nanos(now + MEASURED_AFTER), Ordering::Relaxed);
     }
 }
 
@@ -212,12 +214,14 @@ impl CallWatch {
     /// Turns it on or off, as there is a reason or none.
     fn switch(&self, state: &mut State) {
         let is_watched = self.watched_until.load(Ordering::Relaxed) > 0;
-        let has_reason = is_watched || self.slow_ns.load(Ordering::Relaxed) != NO_LIMIT;
-        let is_on = has_reason && !state.is_over;
-        match (is_on, &state.measuring) {
-            (true, None) => state.measuring = Some(Measuring::start()),
-            (false, _) => state.measuring = None,
-            (true, Some(_)) => {}
+        let has_limit = self.slow_ns.load(Ordering::Relaxed) != NO_LIMIT;
+        let is_on = (is_watched || has_limit) && !state.is_over;
+        if is_on != state.watching.is_some() {
+            state.watching = is_on.then(Watching::start);
+        }
+        let measures = is_on && has_limit;
+        if measures != state.measuring.is_some() {
+            state.measuring = measures.then(Measuring::start);
         }
         self.is_on.store(is_on, Ordering::Relaxed);
     }
@@ -242,10 +246,10 @@ impl CallWatch {
         let is_watched = self.watched_until.load(Ordering::Relaxed) > 0;
         if !is_watched {
             // How many calls there were before is nothing to it.
-            state.looked = Default::default();
+            state.measured = Default::default();
             timers.kinds.iter().for_each(|timer| timer.mask.store(0, Ordering::Relaxed));
         }
-        CallKind::ALL.into_iter().for_each(|kind| timers.look(kind, now, &mut state));
+        CallKind::ALL.into_iter().for_each(|kind| timers.measure(kind, now, &mut state));
         self.watched_until.fetch_max(nanos(now + time), Ordering::Relaxed);
         self.switch(&mut state);
     }
@@ -269,11 +273,11 @@ impl CallWatch {
         CallHistograms { get, multi_get, write, scan }
     }
 
-    /// Looks at the number of calls, unless another thread does.
+    /// Measures the rate of calls, unless another thread does.
     #[cold]
-    fn look(&self, timers: &CallTimers, kind: CallKind, now: Duration) {
+    fn measure(&self, timers: &CallTimers, kind: CallKind, now: Duration) {
         if let Some(mut state) = self.state.try_lock() {
-            timers.look(kind, now, &mut state);
+            timers.measure(kind, now, &mut state);
         }
     }
 
@@ -326,7 +330,7 @@ impl CallWatch {
         let took = ended.saturating_sub(started);
         if let Some((timers, calls)) = timers {
             if timers.note(kind, took, calls, ended) {
-                self.look(timers, kind, ended);
+                self.measure(timers, kind, ended);
             }
             if nanos(ended) > until {
                 self.end_watch(ended);
@@ -403,7 +407,14 @@ mod tests {
     }
 
     fn is_on(watch: &CallWatch) -> bool {
-        assert_eq!(watch.is_on(), watch.state.lock().measuring.is_some());
+        let state = watch.state.lock();
+        assert_eq!(watch.is_on(), state.watching.is_some());
+        let has_limit = watch.slow() != Duration::MAX;
+        assert_eq!(
+            state.measuring.is_some(),
+            watch.is_on() && has_limit,
+            "costs are of slow calls"
+        );
         watch.is_on()
     }
 
@@ -493,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_calls_a_sample_is_timed_without_a_second_look_of_an_observer() {
+    fn of_many_calls_a_sample_is_timed_without_a_second_call_of_an_observer() {
         let (clock, watch) = (Paced::default(), CallWatch::new(Duration::MAX));
         watch.watch(Duration::ZERO, 100 * A_SECOND);
         let first = timed(&watch, &clock, CallKind::Get, (4_096, 1_000_000));
