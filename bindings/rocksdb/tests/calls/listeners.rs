@@ -5,7 +5,7 @@ use super::c::*;
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 
-/// The ends of compactions that were told.
+/// How compactions have ended.
 static ENDED: Mutex<Vec<Result<(), String>>> = Mutex::new(Vec::new());
 
 extern "C" fn ended(_state: P, _db: P, job: P) {

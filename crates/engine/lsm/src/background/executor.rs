@@ -8,7 +8,7 @@ use super::segments::{grow, is_well_filled, prepare};
 use crate::compaction::debt::PendingMoves;
 use crate::compaction::execute::compaction_output::{CompactionOutput, Filtering, Installed};
 use crate::compaction::execute::job;
-use crate::compaction::execute::job::{CompactionJob, JobOutcome, drain_of_level_0, run_job};
+use crate::compaction::execute::job::{CompactionJob, JobOutcome, run_job};
 use crate::compaction::execute::l0_progress::ProgressGuard;
 use crate::compaction::execute::pacing::Pacing;
 use crate::compaction::in_progress::CompactionClaim;
@@ -23,6 +23,7 @@ use crate::scheduler::ForceInstallGuard;
 use crate::scheduler::state::{Flushed, Job, SchedulerState};
 use crate::stats::events::{EventKind, Span};
 use crate::version::LEVELS;
+use crate::write::drain_rates::Level0Drain;
 use crate::write::stall_inputs::StallInputs;
 use esker_base::{KeyspaceId, Result};
 use esker_memtable::MemTable;
@@ -217,6 +218,21 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
     Ok(Compacted::Installed)
 }
 
+/// What a compaction takes out of level 0: nothing, if its output stays there.
+fn drain_of_level_0(plan: &CompactionPlan) -> Level0Drain {
+    let mut drain = Level0Drain::default();
+    if plan.output_level == 0 {
+        return drain;
+    }
+    let inputs = plan.inputs.iter().filter(|input| input.level == 0);
+    for table in inputs.flat_map(|input| &input.tables) {
+        let of_values: u64 = table.meta.value_files.iter().map(|uses| uses.bytes).sum();
+        drain.written += table.meta.raw_bytes + of_values;
+        drain.tables += table.meta.bytes;
+    }
+    drain
+}
+
 fn keyspace_name(inner: &Engine, id: KeyspaceId) -> String {
     let version = &inner.tree.view.pin().version;
     version.keyspaces.get(&id).map_or_else(String::new, |keyspace| version.shown_name(keyspace))
@@ -376,7 +392,6 @@ mod tests {
     use crate::background::steps::step_lane;
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::options::space_policy::{Dedup, Ratio};
-    use crate::write::drain_rates::Level0Drain;
     use crate::{Db, Env};
     use esker_base::Clock;
     use esker_base::background::Stepped;

@@ -29,7 +29,6 @@ use crate::tree::Tree;
 use crate::version::{
     KeyspaceVersion, ValueFiles, aging::Expired, table_file_name, value_file_name,
 };
-use crate::write::drain_rates::Level0Drain;
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
 use std::collections::BTreeSet;
@@ -375,21 +374,6 @@ fn move_edit(plan: &CompactionPlan) -> VersionEdit {
 /// The edit that drops the inputs.
 fn drop_edit(plan: &CompactionPlan) -> VersionEdit {
     VersionEdit::of(plan.tables().map(|table| remove(plan.keyspace, table.meta.id)))
-}
-
-/// What a compaction takes out of level 0: nothing, if its output stays there.
-pub(crate) fn drain_of_level_0(plan: &CompactionPlan) -> Level0Drain {
-    let mut drain = Level0Drain::default();
-    if plan.output_level == 0 {
-        return drain;
-    }
-    let inputs = plan.inputs.iter().filter(|input| input.level == 0);
-    for table in inputs.flat_map(|input| &input.tables) {
-        let of_values: u64 = table.meta.value_files.iter().map(|uses| uses.bytes).sum();
-        drain.written += table.meta.raw_bytes + of_values;
-        drain.tables += table.meta.bytes;
-    }
-    drain
 }
 
 #[cfg(test)]
