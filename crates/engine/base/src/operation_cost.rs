@@ -81,7 +81,7 @@ fn count_in_thread(add: impl FnOnce(&mut OperationCost)) {
 /// Whether any thread measures.
 #[inline]
 fn is_measuring() -> bool {
-    MEASURING.0.load(Ordering::Relaxed) % A_WATCHER > 0
+    !MEASURING.0.load(Ordering::Relaxed).is_multiple_of(A_WATCHER)
 }
 
 /// Whether any thread measures, or calls are watched.
