@@ -34,6 +34,17 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// From now on the end of the terminal ends the program at once, for a command that has nothing to finish. The
+    /// library that reads keys may never return once there are none.
+    pub fn end_with_terminal() -> std::io::Result<()> {
+        use signal_hook::consts::SIGHUP;
+        if !is_ignored(SIGHUP) {
+            let always = Arc::new(AtomicBool::new(true));
+            signal_hook::flag::register_conditional_shutdown(SIGHUP, 128 + SIGHUP, always)?;
+        }
+        Ok(())
+    }
+
     /// From now on SIGINT stops the command that runs, and never the program.
     pub fn listen_in_shell() -> std::io::Result<Self> {
         let interrupt = SHELL.get_or_init(Interrupt::default).clone();

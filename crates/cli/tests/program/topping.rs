@@ -3,6 +3,10 @@
 use super::scratch::Scratch;
 use esker::{Db, Settings};
 use serde_json::Value as Json;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 fn open(scratch: &Scratch, answers: bool) -> Db {
     Db::open(scratch.path("db"), Settings::default().answers_requests(answers)).unwrap()
@@ -45,4 +49,50 @@ fn a_database_that_is_closed_or_does_not_exist_is_named() {
     assert!(!scratch.path("nodb").exists());
     scratch.run(&["top", "db"]).expect_failure(2, "standard output is no terminal");
     scratch.run(&["top", "db", "--interval", "0"]).expect_failure(2, "0.2 to 60 seconds");
+}
+
+/// The program `script` lends it a terminal, which goes when that is killed.
+#[test]
+#[cfg(target_os = "linux")]
+fn it_ends_with_its_terminal() {
+    let scratch = Scratch::new();
+    let _db = open(&scratch, true);
+    let top = format!("exec {} top db", env!("CARGO_BIN_EXE_esker"));
+    let script = Command::new("script")
+        .args(["-qfec", &top, "/dev/null"])
+        .current_dir(scratch.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut script) = script else {
+        return esker_base::skipped(
+            "it_ends_with_its_terminal",
+            "there is no `script`: apt-get install bsdutils",
+        );
+    };
+    let (mut out, mut seen) = (script.stdout.take().unwrap(), Vec::new());
+    // It has the screen.
+    while !String::from_utf8_lossy(&seen).contains("\u{1b}[?1049h") {
+        let mut part = [0; 4096];
+        let read = out.read(&mut part).unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&part[..read]);
+    }
+    let id = script.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let top: u32 = children.trim().parse().unwrap();
+    script.kill().unwrap();
+    script.wait().unwrap();
+    let is_there = || {
+        let status = std::fs::read_to_string(format!("/proc/{top}/status"));
+        status.is_ok_and(|status| !status.contains("State:\tZ"))
+    };
+    for _ in 0..6_000 {
+        if !is_there() {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    let _ = Command::new("kill").args(["-9", &top.to_string()]).status();
+    panic!("it goes on after a minute");
 }

@@ -21,6 +21,8 @@ pub struct Terminal {
 impl Terminal {
     /// Takes the terminal.
     pub fn start(view: View, interrupt: Interrupt) -> Outcome<Terminal> {
+        Interrupt::end_with_terminal()
+            .map_err(|error| Failure::io("listen for", "signals", error))?;
         let screen = ratatui::try_init().map_err(failure)?;
         let (screen, view) = (RefCell::new(screen), RefCell::new(view));
         Ok(Terminal { screen, view, interrupt, has_quit: Cell::new(false) })
