@@ -54,7 +54,7 @@ fn stores_of_several_sizes_are_measured_and_drawn_over_their_size() {
 }
 
 #[test]
-fn a_case_that_fails_is_named_and_the_run_goes_on() {
+fn a_case_that_fails_is_named_and_the_run_goes_on_and_fails_in_the_end() {
     let scratch = Scratch::new();
     let sizes = ["--memory", "16MiB", "--sizes", "1,2", "--cases", "100b-get"];
     let more = ["--dir", "work", "--out", "out"];
@@ -66,8 +66,8 @@ fn a_case_that_fails_is_named_and_the_run_goes_on() {
         .output()
         .unwrap();
     let message = String::from_utf8(done.stderr).unwrap();
-    assert!(done.status.success(), "{message}");
-    assert!(message.contains("100b-1x-load"), "{message}");
+    assert_eq!(done.status.code(), Some(2), "{message}");
+    assert!(message.contains("100b-1x-load") && message.contains("2 cases failed"), "{message}");
     let results = results(&scratch);
     let told = &results["settings"]["run"];
     for load in ["failed: 100b-1x-load, esker-wal", "failed: 100b-2x-load, esker-wal"] {
