@@ -2,6 +2,7 @@
 
 mod backing_up;
 mod bench;
+mod browsing;
 mod damage;
 mod demo;
 mod describing;

@@ -12,9 +12,9 @@ use std::time::Duration;
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(300);
 
 /// The program, ended with the test.
-struct Page {
+pub struct Page {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 impl Drop for Page {
@@ -25,7 +25,7 @@ impl Drop for Page {
 }
 
 impl Page {
-    fn start(scratch: &Scratch) -> Page {
+    pub fn start(scratch: &Scratch) -> Page {
         let arguments = ["--json", "ui", "db", "--listen", "127.0.0.1:0", "--interval", "0.2"];
         let child = scratch.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut page = Page { child, address: String::new() };

@@ -1,11 +1,11 @@
 //! `esker top`, of a database that this process has open.
 
 use super::scratch::Scratch;
+use esker::env::{Clock, SystemClock};
 use esker::{Db, Settings};
 use serde_json::Value as Json;
 use std::io::Read;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
 use std::time::Duration;
 
 fn open(scratch: &Scratch, answers: bool) -> Db {
@@ -87,11 +87,12 @@ fn it_ends_with_its_terminal() {
         let status = std::fs::read_to_string(format!("/proc/{top}/status"));
         status.is_ok_and(|status| !status.contains("State:\tZ"))
     };
+    let clock = SystemClock::new();
     for _ in 0..6_000 {
         if !is_there() {
             return;
         }
-        sleep(Duration::from_millis(10));
+        clock.sleep(Duration::from_millis(10));
     }
     let _ = Command::new("kill").args(["-9", &top.to_string()]).status();
     panic!("it goes on after a minute");
