@@ -21,7 +21,7 @@ const SCREENSHOTS: &str = "ESKER_SCREENSHOTS";
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// A browser that is told what to do through pipes, by the DevTools protocol.
+/// A browser that takes commands through pipes, by the DevTools protocol.
 struct Browser {
     child: Child,
     commands: File,
@@ -159,7 +159,8 @@ impl Browser {
         self.call("Page.navigate", json!({ "url": format!("http://{address}/") }));
     }
 
-    /// Writes a picture of the whole page, if somebody wants one. Then the curves have a while to grow.
+    /// Writes a picture of the whole page, if `ESKER_SCREENSHOTS` has a directory. Then the curves have a while to
+    /// grow.
     fn take_picture(&mut self, name: &str) {
         let Some(dir) = std::env::var_os(SCREENSHOTS) else { return };
         // Before it is drawn again: otherwise the bar's width is missing in the picture.
