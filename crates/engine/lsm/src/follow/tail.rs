@@ -17,12 +17,12 @@
 //! It is shown only if it includes all that the tables of the version hold: compactions keep no versions of
 //! keys for an earlier reader.
 //!
-//! If another directory has taken the place of the one that was opened, or another database the place of the one in
-//! it, the tail begins anew with that, provided that it is the same database or a copy of it.
+//! The tail begins anew if another process has opened the database for writing. So it does if another directory, or
+//! other files, have taken the place of what was opened. They must be of the same database or of a copy of it.
 
 use super::log_tail::{LogTail, ReadFrame, Unfit};
 use crate::log::wal_files;
-use crate::manifest::manifest_file::read_current;
+use crate::manifest::manifest_file::{Author, read_current};
 use crate::manifest::manifest_state::{LogRecord, ManifestState};
 use crate::manifest::manifest_tail::ManifestTail;
 use crate::manifest::original;
@@ -67,13 +67,13 @@ pub(crate) struct Tail {
     is_broken: bool,
     /// Edits that were read and not applied. None of them concerns what may be shown.
     unapplied: Vec<VersionEdit>,
-    /// Whether the logs were read to their end while no keyspace was created or dropped.
+    /// Whether the logs were read to their end, and no edit or manifest since asks to read them again.
     is_settled: bool,
     /// How far it has come from what an earlier call has read.
     advance: Advance,
 }
 
-/// How often the logs are read in a row because of changes of keyspaces.
+/// How often the logs are read in a row because of what changes meanwhile.
 const ROUNDS: usize = 8;
 
 /// How far a step came.
@@ -81,9 +81,10 @@ const ROUNDS: usize = 8;
 pub(crate) enum Advance {
     /// It goes on from what was read before.
     On,
-    /// Another process has opened the database for writing, or repaired it. What was read before does not count.
+    /// What was read before does not count.
     Anew,
-    /// The same, and ids of files may be those of other files than before.
+    /// The same, and ids of files may be those of other files than before: another process has opened the database
+    /// for writing, perhaps after files were put back from a copy, or has repaired it.
     OtherFiles,
 }
 
@@ -109,7 +110,7 @@ impl Tail {
         let name = read_current(&**storage)?;
         let (manifest, state) = ManifestTail::open(storage, &name)?;
         let flushed = state.version.flushed_through;
-        let family = original::original(&**storage)?.into_iter().chain([manifest.identity]);
+        let family = original::original(&**storage)?.into_iter().chain([manifest.author.database]);
         Ok(Tail {
             storage: storage.clone(),
             logs: logs.clone(),
@@ -139,7 +140,7 @@ impl Tail {
 
     /// The database's identity.
     pub(crate) fn identity(&self) -> u64 {
-        self.manifest.identity
+        self.manifest.author.database
     }
 
     /// Reads on. After an error, what was read may still be used, and the next call goes on.
@@ -195,7 +196,7 @@ impl Tail {
             self.read_manifest()?;
             self.read_logs()?;
             self.unapplied.extend(self.manifest.read()?);
-            let is_kept = read_current(&*self.storage)? == self.manifest.name;
+            let is_kept = self.manifest.replaced_by(&*self.storage)?.is_none();
             if is_kept && !self.unapplied.iter().any(|edit| self.is_outdated_by(edit)) {
                 self.is_settled = true;
                 break;
@@ -205,11 +206,11 @@ impl Tail {
     }
 
     fn read_manifest(&mut self) -> Result<()> {
-        let current = read_current(&*self.storage)?;
-        if current != self.manifest.name || self.is_broken {
-            return self.change_manifest(&current);
+        match self.manifest.replaced_by(&*self.storage)? {
+            Some(current) => self.change_manifest(&current),
+            None if self.is_broken => self.change_manifest(&self.manifest.name.clone()),
+            None => self.read_edits(),
         }
-        self.read_edits()
     }
 
     fn read_edits(&mut self) -> Result<()> {
@@ -232,13 +233,14 @@ impl Tail {
 
     fn change_manifest(&mut self, current: &str) -> Result<()> {
         let (manifest, state) = ManifestTail::open(&self.storage, current)?;
-        if manifest.identity != self.manifest.identity {
+        if manifest.author.database != self.identity() {
             return self.go_on_in(&self.storage.clone());
         }
-        if self.is_broken || !self.is_continued_by(&state) {
+        let is_of_one_process = self.is_of_one_process(manifest.author, &state);
+        if self.is_broken || !is_of_one_process || !self.is_continued_by(&state) {
             let begun = Tail::begin(&self.storage, &self.logs_of(&self.storage)?)?;
-            let gives_ids_again = begun.state.next_file < self.state.next_file;
-            let advance = if gives_ids_again { Advance::OtherFiles } else { Advance::Anew };
+            let is_of_one_process = self.is_of_one_process(begun.manifest.author, &begun.state);
+            let advance = if is_of_one_process { Advance::Anew } else { Advance::OtherFiles };
             self.begin_anew(begun, advance);
             return Ok(());
         }
@@ -257,11 +259,15 @@ impl Tail {
         self.state = state;
     }
 
-    /// Whether the process that wrote the manifest so far has written `state`, too. Another one may have recovered
-    /// less than what was read.
+    /// Whether the process that wrote the manifest so far has written `state`, too. Pre-release builds do not note it.
+    fn is_of_one_process(&self, author: Author, state: &ManifestState) -> bool {
+        let first_file = self.state.first_file;
+        let is_known = author.process != 0 && first_file.is_some();
+        is_known && author == self.manifest.author && first_file == state.first_file
+    }
+
+    /// Whether `state`, of the same process, goes on from what was read.
     fn is_continued_by(&self, state: &ManifestState) -> bool {
-        let of_one_process =
-            self.state.first_file.is_some() && self.state.first_file == state.first_file;
         let is_later = state.edits >= self.state.edits
             && state.version.flushed_through >= self.state.version.flushed_through;
         let flushed = state.version.flushed_through;
@@ -269,7 +275,7 @@ impl Tail {
             None => memtable.last_seqno() <= flushed,
             listed => listed == self.state.logs.get(&memtable.epoch()),
         };
-        of_one_process && is_later && self.memtables.iter().all(is_same_log)
+        is_later && self.memtables.iter().all(is_same_log)
     }
 
     /// Reads the logs that the manifest lists, as far as there are whole frames.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file   := header record*
-//! header := magic 8 | version u32 | key_id u32 | identity u64 | zeros 4 | crc32c u32
+//! header := magic 8 | version u32 | key_id u32 | identity u64 | process u32 | crc32c u32
 //! record := length u32 | crc32c u32 | edit          crc over: offset u64, length, edit
 //! ```
 //!
@@ -11,13 +11,16 @@
 //! relied on; one with a valid record after it is corruption. The first record is the snapshot: it
 //! was durable before `CURRENT` named the file, so it has no excuse. A clean close notes the file's length in
 //! `CURRENT`: from then on a file of another length is corruption, wherever it was cut.
+//!
+//! Names of manifests are given again if files are put back from a copy. So `process` is a random number: that of the
+//! process that has the database open for writing, or of a copy or a repair. What pre-release builds wrote has 0.
 
 use super::manifest_record::{RECORD_HEADER_BYTES, record_at, record_crc};
 use super::version_edit::{VersionChange, VersionEdit};
 use esker_base::checksum::crc32c;
 use esker_base::coding::{u32_at, u64_at};
-use esker_base::{Error, FileKind, Result, WriteHint};
-use esker_storage::{Storage, WritableFile};
+use esker_base::{Error, FileKind, Result, WriteHint, seed_from_os};
+use esker_storage::{ReadableFile, Storage, WritableFile};
 
 /// The file that names the current manifest.
 pub const CURRENT: &str = "CURRENT";
@@ -42,10 +45,27 @@ pub fn parse_manifest_file_name(name: &str) -> Option<u64> {
     (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
 }
 
+/// Who writes a manifest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Author {
+    /// The identity of the database.
+    pub database: u64,
+    /// See the file's head.
+    pub process: u32,
+}
+
+impl Author {
+    /// Draws the number of a process.
+    pub fn of(database: u64) -> Author {
+        Author { database, process: seed_from_os() as u32 }
+    }
+}
+
 /// A manifest open for appending.
 pub struct Manifest {
     file: Box<dyn WritableFile>,
     name: String,
+    author: Author,
     /// After a failed append or sync the file's tail is unknown: nothing more is appended.
     failed: Option<Error>,
 }
@@ -56,10 +76,10 @@ impl Manifest {
     pub fn create(
         storage: &dyn Storage,
         id: u64,
-        identity: u64,
+        author: Author,
         snapshot: &VersionEdit,
     ) -> Result<Manifest> {
-        PreparedManifest::write(storage, id, identity, snapshot)?.install(storage)
+        PreparedManifest::write(storage, id, author, snapshot)?.install(storage)
     }
 
     /// Appends `edit` and makes it durable. After a failure every later call fails: what is on the
@@ -93,6 +113,11 @@ impl Manifest {
         &self.name
     }
 
+    /// Who writes it.
+    pub fn author(&self) -> Author {
+        self.author
+    }
+
     /// The file's length in bytes.
     pub fn bytes(&self) -> u64 {
         self.file.len()
@@ -108,13 +133,13 @@ impl PreparedManifest {
     pub(crate) fn write(
         storage: &dyn Storage,
         id: u64,
-        identity: u64,
+        author: Author,
         snapshot: &VersionEdit,
     ) -> Result<PreparedManifest> {
         let name = manifest_file_name(id);
         let mut file = storage.create(&name, WriteHint::of(FileKind::Manifest))?;
         let written = file
-            .append(&encode_header(identity))
+            .append(&encode_header(author))
             .and_then(|()| append_record(&mut *file, snapshot))
             .and_then(|()| file.sync())
             .and_then(|()| storage.sync_names())
@@ -126,7 +151,7 @@ impl PreparedManifest {
             let _ = storage.remove(TEMPORARY);
             return Err(error);
         }
-        Ok(PreparedManifest(Manifest { file, name, failed: None }))
+        Ok(PreparedManifest(Manifest { file, name, author, failed: None }))
     }
 
     /// Points `CURRENT` at it. After an error `CURRENT` may name it.
@@ -138,11 +163,12 @@ impl PreparedManifest {
     }
 }
 
-fn encode_header(identity: u64) -> [u8; HEADER_BYTES] {
+fn encode_header(author: Author) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    header[16..24].copy_from_slice(&identity.to_le_bytes());
+    header[16..24].copy_from_slice(&author.database.to_le_bytes());
+    header[24..28].copy_from_slice(&author.process.to_le_bytes());
     let crc = crc32c(&header[..28]);
     header[28..].copy_from_slice(&crc.to_le_bytes());
     header
@@ -290,6 +316,13 @@ pub fn read_manifest(storage: &dyn Storage, name: &str) -> Result<(u64, Vec<Reco
     }
 }
 
+/// Who wrote the manifest in `file`.
+pub(crate) fn author(file: &dyn ReadableFile, path: &str) -> Result<Author> {
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact_at(0, &mut header)?;
+    parse_header(&header, path)
+}
+
 /// Whether a record is the last one of a manifest that was closed.
 fn is_closing(record: &Record) -> bool {
     record.edit.changes.contains(&VersionChange::Closed)
@@ -299,7 +332,7 @@ fn is_closing(record: &Record) -> bool {
 pub(crate) fn read_prefix(storage: &dyn Storage, name: &str) -> Result<Option<(u64, Vec<Record>)>> {
     let bytes = read_file(storage, name)?;
     match parse_header(&bytes, &file_path(storage, name)) {
-        Ok(identity) => Ok(Some((identity, parse_records(&bytes).0))),
+        Ok(author) => Ok(Some((author.database, parse_records(&bytes).0))),
         Err(error) if error.is_corruption() => Ok(None),
         Err(error) => Err(error),
     }
@@ -327,8 +360,8 @@ fn closed_bytes(storage: &dyn Storage, name: &str) -> Option<u64> {
     current.closed_bytes.filter(|_| current.manifest == name)
 }
 
-/// Checks a manifest's header, and gives the identity in it.
-fn parse_header(bytes: &[u8], path: &str) -> Result<u64> {
+/// Checks a manifest's header.
+fn parse_header(bytes: &[u8], path: &str) -> Result<Author> {
     let corruption = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
     if bytes.len() < HEADER_BYTES {
         return Err(corruption(0, "the manifest's header is truncated"));
@@ -350,12 +383,12 @@ fn parse_header(bytes: &[u8], path: &str) -> Result<u64> {
     if u32_at(bytes, 12) != 0 {
         return Err(corruption(12, "the manifest is encrypted, which this program can't read"));
     }
-    Ok(u64_at(bytes, 16))
+    Ok(Author { database: u64_at(bytes, 16), process: u32_at(bytes, 24) })
 }
 
 pub(super) fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
     let corruption = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
-    let identity = parse_header(bytes, path)?;
+    let identity = parse_header(bytes, path)?.database;
     let (records, offset, wrong) = parse_records(bytes);
     if let Some(what) = wrong {
         return Err(corruption(offset, &what));
@@ -405,7 +438,7 @@ pub(super) mod tests {
     }
     /// A manifest of three such edits.
     pub(in crate::manifest) fn file_of(edit: &VersionEdit) -> Vec<u8> {
-        let mut bytes = encode_header(42).to_vec();
+        let mut bytes = encode_header(Author { database: 42, process: 7 }).to_vec();
         for _ in 0..3 {
             let edit = edit.encode();
             let crc = record_crc(bytes.len() as u64, &edit);
@@ -453,7 +486,7 @@ pub(super) mod tests {
         // The tag of an account, the number of its bytes, and figures: fewer than now, or more.
         let accounts: [&[u8]; 2] = [&[13, 1, 5], &[&[13, 40][..], &[1; 40]].concat()];
         for edit in accounts {
-            let mut bytes = encode_header(42).to_vec();
+            let mut bytes = encode_header(Author { database: 42, process: 7 }).to_vec();
             bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&record_crc(HEADER_BYTES as u64, edit).to_le_bytes());
             bytes.extend_from_slice(edit);

@@ -4,7 +4,7 @@
 //! writer cannot append it, it starts another manifest, which `CURRENT` then names.
 
 use super::invariants;
-use super::manifest_file::{file_path, read_manifest};
+use super::manifest_file::{Author, author, file_path, read_current, read_manifest};
 use super::manifest_record::{RECORD_HEADER_BYTES, record_at};
 use super::manifest_state::ManifestState;
 use super::version_edit::VersionEdit;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// See the file's head.
 pub(crate) struct ManifestTail {
     pub(crate) name: String,
-    pub(crate) identity: u64,
+    pub(crate) author: Author,
     path: String,
     file: Arc<dyn ReadableFile>,
     /// Where the next record starts.
@@ -51,9 +51,19 @@ impl ManifestTail {
     /// The manifest `name`, and the state that it describes so far.
     pub(crate) fn open(storage: &Arc<dyn Storage>, name: &str) -> Result<(Self, ManifestState)> {
         let file = storage.open(name)?;
-        let Loaded { identity, state, last } = load(storage, name)?;
-        let (path, end) = (file_path(&**storage, name), end_of(&*file, last)?);
-        Ok((ManifestTail { name: name.to_owned(), identity, path, file, end }, state))
+        let path = file_path(&**storage, name);
+        let author = author(&*file, &path)?;
+        let Loaded { state, last, .. } = load(storage, name)?;
+        let end = end_of(&*file, last)?;
+        Ok((ManifestTail { name: name.to_owned(), author, path, file, end }, state))
+    }
+
+    /// The name of the current manifest, if it is not this one: another one may have the same name.
+    pub(crate) fn replaced_by(&self, storage: &dyn Storage) -> Result<Option<String>> {
+        let current = read_current(storage)?;
+        let is_this =
+            current == self.name && author(&*storage.open(&current)?, &self.path)? == self.author;
+        Ok((!is_this).then_some(current))
     }
 
     /// Reads the edits that were appended since, as far as they are whole.
@@ -93,6 +103,8 @@ mod tests {
     use esker_base::{FileKind, WriteHint};
     use esker_storage::MemoryStorage;
 
+    const AUTHOR: Author = Author { database: 42, process: 7 };
+
     fn edit(file: u64) -> VersionEdit {
         VersionEdit::of([VersionChange::NextFile(file)])
     }
@@ -101,10 +113,10 @@ mod tests {
     fn appended_edits_are_read_once_and_in_order() {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let snapshot = ManifestState::default().snapshot();
-        let mut manifest = Manifest::create(&*storage, 1, 42, &snapshot).unwrap();
+        let mut manifest = Manifest::create(&*storage, 1, AUTHOR, &snapshot).unwrap();
         manifest.append(&edit(2)).unwrap();
         let (mut tail, state) = ManifestTail::open(&storage, manifest.name()).unwrap();
-        assert_eq!((tail.identity, state.next_file), (42, 2));
+        assert_eq!((tail.author, state.next_file), (AUTHOR, 2));
         assert_eq!(tail.read().unwrap(), []);
         manifest.append(&edit(3)).unwrap();
         manifest.append(&edit(4)).unwrap();
@@ -112,12 +124,24 @@ mod tests {
         assert_eq!(tail.read().unwrap(), []);
     }
 
+    #[test]
+    fn a_manifest_of_the_same_name_by_another_process_replaces_one() {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        let snapshot = ManifestState::default().snapshot();
+        Manifest::create(&*storage, 1, AUTHOR, &snapshot).unwrap();
+        let (tail, _) = ManifestTail::open(&storage, &manifest_file_name(1)).unwrap();
+        assert_eq!(tail.replaced_by(&*storage).unwrap(), None);
+        storage.remove(&tail.name).unwrap();
+        Manifest::create(&*storage, 1, Author { process: 8, ..AUTHOR }, &snapshot).unwrap();
+        assert_eq!(tail.replaced_by(&*storage).unwrap(), Some(tail.name));
+    }
+
     /// At every length that a reader may see while the record is appended.
     #[test]
     fn a_record_that_is_not_whole_is_read_later() {
         let whole: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let snapshot = ManifestState::default().snapshot();
-        let mut manifest = Manifest::create(&*whole, 1, 42, &snapshot).unwrap();
+        let mut manifest = Manifest::create(&*whole, 1, AUTHOR, &snapshot).unwrap();
         let before = manifest.bytes() as usize;
         manifest.append(&edit(3)).unwrap();
         let name = manifest_file_name(1);

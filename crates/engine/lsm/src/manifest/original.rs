@@ -1,8 +1,8 @@
 //! The database that another one is a copy of.
 //!
 //! A copy has an identity of its own: a checkpoint, a restored backup, what follows a primary over a network. A
-//! file of text says of which database it is a copy, so that a local follower of the original goes on with the copy
-//! if it takes the place of the original. Nothing else depends on the file.
+//! file of text says of which database it is a copy. If the copy takes the place of the original, a local follower of
+//! the original goes on with it. Nothing else depends on the file.
 
 use esker_base::checksum::crc32c;
 use esker_base::{FileKind, Result, WriteHint};

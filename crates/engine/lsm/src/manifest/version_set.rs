@@ -2,7 +2,7 @@
 
 use super::feed_state::FeedState;
 use super::invariants;
-use super::manifest_file::Manifest;
+use super::manifest_file::{Author, Manifest};
 use super::manifest_state::ManifestState;
 use super::settings_code::settings_property;
 use super::undecided_drops::Undecided;
@@ -294,7 +294,9 @@ impl VersionSet {
         let mut state = open.state.clone();
         state.next_file = self.next_file.load(Ordering::Relaxed);
         // If this fails, `CURRENT` may name the new file all the same: the next attempt takes another id.
-        let manifest = Manifest::create(&*self.storage, id, self.identity(), &state.snapshot())?;
+        let author =
+            open.manifest.as_ref().map_or_else(|| Author::of(self.identity()), Manifest::author);
+        let manifest = Manifest::create(&*self.storage, id, author, &state.snapshot())?;
         self.undecided.settle();
         open.snapshot_bytes = manifest.bytes();
         let Some(old) = open.manifest.replace(manifest) else { return Ok(()) };

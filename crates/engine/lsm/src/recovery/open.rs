@@ -23,7 +23,7 @@ use crate::log::segment_provider::{PoolLogs, SegmentProvider};
 use crate::log::wal_files;
 use crate::log::wal_files::WalFiles;
 use crate::log::wal_reader::WalSource;
-use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name};
+use crate::manifest::manifest_file::{Author, Manifest, parse_manifest_file_name};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::original;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
@@ -299,6 +299,10 @@ pub(super) struct OpenResult {
     pub(super) is_replica: bool,
 }
 
+fn author(env: &Env, database: u64) -> Author {
+    Author { database, process: env.draw(b"manifest") as u32 }
+}
+
 fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
     let identity = env.draw(b"identity");
     check_logs_unclaimed(env)?;
@@ -308,7 +312,7 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<OpenResult> {
     let numbered = VersionChange::Numbered { edits: 1, first_file: 1 };
     let edit = VersionEdit::of([VersionChange::NextFile(2), numbered].into_iter().chain(default));
     state.apply(&edit, &env.storage).expect("the first edit fits an empty tree");
-    let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
+    let manifest = Manifest::create(&*env.storage, 1, author(env, identity), &state.snapshot())?;
     // Only now: a claim by a database that a crash left without a manifest would bar the next try.
     env.claim_logs(identity, false)?;
     let recovered = RecoveredState::nothing_after(0);
@@ -385,7 +389,7 @@ fn reopen(env: &Env, manifest_name: &str, share: &Share, recovery: Recovery) -> 
     state.first_file = Some(id);
     state.edits += 1;
     state.date_tables(&*env.clock);
-    let manifest = Manifest::create(&*env.storage, id, identity, &state.snapshot())?;
+    let manifest = Manifest::create(&*env.storage, id, author(env, identity), &state.snapshot())?;
     remove_replaced(&*env.storage, manifest_name);
     let set_aside = strays.dispose(env);
     if let Some(torn) = &mut recovered.torn {

@@ -2,7 +2,7 @@
 
 use super::replay;
 use crate::manifest::feed_changes::{FeedChange, KeyspaceEvent};
-use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name, read_manifest};
+use crate::manifest::manifest_file::{Author, Manifest, parse_manifest_file_name, read_manifest};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{LogEnd, VersionChange, VersionEdit};
 use crate::options::settings::KeyspaceSettings;
@@ -122,7 +122,7 @@ impl LogSegments {
         let id = state.next_file.max(after);
         state.next_file = id + 1;
         state.first_file = Some(id);
-        Manifest::create(&**target, id, identity, &state.snapshot())?;
+        Manifest::create(&**target, id, Author::of(identity), &state.snapshot())?;
         target.remove(name)?;
         target.sync_names()
     }

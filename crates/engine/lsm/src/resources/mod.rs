@@ -117,7 +117,7 @@ pub(crate) struct Share {
     id: u64,
     /// The database's part of the block cache.
     pub(crate) cache: Arc<BlockCache>,
-    /// Its other parts: of directories that have replaced the one that was opened.
+    /// Its other parts: of files that have replaced those that were opened.
     other_caches: Mutex<Vec<Arc<BlockCache>>>,
 }
 
@@ -345,7 +345,11 @@ impl Share {
     /// A part of the block cache for files whose ids the database has given to other files before.
     pub(crate) fn cache_of_other_files(&self) -> Arc<BlockCache> {
         let cache = Arc::new(self.cache.for_other_files());
-        self.other_caches.lock().push(cache.clone());
+        let mut others = self.other_caches.lock();
+        // No table of those that are held only here is open any more.
+        let unused = others.extract_if(.., |other| Arc::strong_count(other) == 1);
+        unused.for_each(|other| other.remove_own());
+        others.push(cache.clone());
         cache
     }
 

@@ -24,15 +24,42 @@ impl Place {
         Db::open_follower(self.path("db"), settings(), None).unwrap()
     }
 
+    /// Copies the files of the database to a directory `copy`.
+    fn copy_out(&self) {
+        std::fs::create_dir(self.path("copy")).unwrap();
+        copy_files(&self.path("db"), &self.path("copy"));
+    }
+
+    /// Removes the files of the database, and copies those of `copy` into its directory.
+    fn copy_back(&self) {
+        for entry in std::fs::read_dir(self.path("db")).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        copy_files(&self.path("copy"), &self.path("db"));
+    }
+
     /// Gives the directory `name` the place of the database, which gets the name `before`.
     fn put_in_place(&self, name: &str) {
         replace(&self.path("db"), &self.path("before"), &self.path(name));
     }
 }
 
+fn copy_files(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
 fn replace(place: &Path, before: &Path, by: &Path) {
     std::fs::rename(place, before).unwrap();
     std::fs::rename(by, place).unwrap();
+}
+
+fn manifests(dir: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.into_string().unwrap());
+    names.filter(|name| name.ends_with(".manifest")).collect()
 }
 
 fn put(db: &Db, key: &str, value: &str) {
@@ -135,11 +162,7 @@ fn files_that_were_put_back_from_an_earlier_copy_are_followed_from_anew() {
     let (place, writer) = Place::new();
     put(&writer, "a", "copied");
     writer.close().unwrap();
-    std::fs::create_dir(place.path("copy")).unwrap();
-    for entry in std::fs::read_dir(place.path("db")).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), place.path("copy").join(entry.file_name())).unwrap();
-    }
+    place.copy_out();
     let writer = Db::open(place.path("db"), settings()).unwrap();
     put(&writer, "a", "later");
     let follower = place.follow();
@@ -147,6 +170,55 @@ fn files_that_were_put_back_from_an_earlier_copy_are_followed_from_anew() {
     place.put_in_place("copy");
     assert!(follower.catch_up().unwrap().began_anew);
     assert_eq!(get(&follower, "a").as_deref(), Some("copied"));
+}
+
+/// The next process gives its manifest the name that the last one gave.
+#[test]
+fn files_that_were_put_back_into_the_directory_are_followed_from_anew() {
+    let (place, writer) = Place::new();
+    put(&writer, "a", "copied");
+    writer.close().unwrap();
+    place.copy_out();
+    let writer = Db::open(place.path("db"), settings()).unwrap();
+    put(&writer, "a", "a mistake");
+    put(&writer, "b", "a mistake");
+    let follower = place.follow();
+    let manifest = manifests(&place.path("db"));
+    writer.close().unwrap();
+    place.copy_back();
+    let writer = Db::open(place.path("db"), settings()).unwrap();
+    assert_eq!(manifests(&place.path("db")), manifest);
+    put(&writer, "c", "later");
+    assert!(follower.catch_up().unwrap().began_anew);
+    assert_eq!(get(&follower, "a").as_deref(), Some("copied"));
+    assert_eq!(Mirror::of(&follower), Mirror::of(&writer));
+    put(&writer, "d", "and more");
+    assert!(!follower.catch_up().unwrap().began_anew);
+    assert_eq!(Mirror::of(&follower), Mirror::of(&writer));
+}
+
+/// The process after that is further than the last one was, and has given ids of its files to other files.
+#[test]
+fn blocks_of_files_that_were_there_before_others_were_put_back_are_not_mixed_up() {
+    let (place, writer) = Place::new();
+    writer.close().unwrap();
+    place.copy_out();
+    let write = |value: &str, rounds: u32| {
+        let writer = Db::open(place.path("db"), settings()).unwrap();
+        for round in 0..rounds {
+            put(&writer, &format!("{round}"), &format!("{value} {round}"));
+            writer.flush().unwrap();
+        }
+        writer
+    };
+    let writer = write("old", 3);
+    let follower = place.follow();
+    assert_eq!(Mirror::of(&follower), Mirror::of(&writer));
+    writer.close().unwrap();
+    place.copy_back();
+    let writer = write("new", 6);
+    assert!(follower.catch_up().unwrap().began_anew);
+    assert_eq!(Mirror::of(&follower), Mirror::of(&writer));
 }
 
 #[test]

@@ -32,7 +32,7 @@ use crate::inspect::repair::{set_aside, values_first};
 use crate::inspect::salvage::{options_for, origin_for};
 use crate::inspect::sources::{Hidden, Merged, Source};
 use crate::manifest::invariants;
-use crate::manifest::manifest_file::PreparedManifest;
+use crate::manifest::manifest_file::{Author, PreparedManifest};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::DEFAULT_KEYSPACE;
@@ -160,7 +160,8 @@ impl Inspector {
         gathered.repaired.kept_logs = quarantine::keep(&*self.storage, &gathered.rejected)?;
         self.mend_pool()?;
         let snapshot = state.snapshot();
-        let manifest = PreparedManifest::write(&*self.storage, next_file, identity, &snapshot)?;
+        let author = Author::of(identity);
+        let manifest = PreparedManifest::write(&*self.storage, next_file, author, &snapshot)?;
         Ok((manifest, state.file_names().into_iter().collect()))
     }
 

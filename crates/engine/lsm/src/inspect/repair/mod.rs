@@ -38,7 +38,7 @@ use crate::inspect::salvage::{DroppedTable, Rewrite};
 use crate::inspect::{Inspector, path};
 use crate::log::torn_tail::TornTail;
 use crate::log::wal_files::{log_file_name, parse_log_file_name};
-use crate::manifest::manifest_file::{CURRENT, PreparedManifest, parse_manifest_file_name};
+use crate::manifest::manifest_file::{Author, CURRENT, PreparedManifest, parse_manifest_file_name};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::LogEnd;
 use crate::recovery::replay::Rejected;
@@ -298,7 +298,7 @@ impl Inspector {
             }
             self.mend_pool()?;
             aside.extend(dropped_value_files(&values_before, &state.version.values));
-            PreparedManifest::write(&*self.storage, id, identity, &state.snapshot())
+            PreparedManifest::write(&*self.storage, id, Author::of(identity), &state.snapshot())
         };
         let manifest = prepare().inspect_err(|_| self.remove_new_tables(first_file))?;
         // What follows the database over a network may have what is dropped here.

@@ -8,7 +8,7 @@ pub(crate) mod live_files;
 pub(crate) mod request;
 
 use crate::engine::Engine;
-use crate::manifest::manifest_file::{CURRENT, Manifest};
+use crate::manifest::manifest_file::{Author, CURRENT, Manifest};
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::original;
 use crate::manifest::version_edit::VersionChange;
@@ -124,7 +124,7 @@ fn write_manifest(inner: &Engine, state: &ManifestState, target: &dyn Storage) -
     // A manifest whose length `CURRENT` notes ends with a closing record.
     let mut snapshot = copy.snapshot();
     snapshot.changes.push(VersionChange::Closed);
-    Manifest::create(target, id, identity, &snapshot)?.seal(target)
+    Manifest::create(target, id, Author::of(identity), &snapshot)?.seal(target)
 }
 
 #[cfg(test)]
