@@ -54,7 +54,7 @@ impl Repository {
         let lineage = &db.lineage()?;
         let source = Source { db, lineage, through: Seqno::MAX };
         let mut files = || db.live_files();
-        let ends = self.ends_of_chain(consumer.next_seqno() - 1, Some(lineage))?;
+        let ends = self.ends_of_chain(consumer.next_seqno() - 1, lineage)?;
         let (last, ingest) = match self.ship_after(&ends, source, &mut report)? {
             Some(shipped) => shipped,
             None => {
@@ -76,12 +76,17 @@ impl Repository {
         format!("repository {}", self.storage.describe())
     }
 
-    /// Returns the sequence number up to which the repository has all writes, if it can go on from there.
+    /// Returns the sequence number after which shipments go on, if the log after it is there: that of the newest
+    /// shipment, or of the newest backup if there is no shipment.
     ///
     /// # Errors
     /// [`BackupError::Damaged`](crate::BackupError::Damaged) if a record or a shipment is damaged.
     pub fn shipped_through(&self) -> Result<Option<Seqno>> {
-        Ok(self.ends_of_chain(0, None)?.pop())
+        if let Some(last) = self.newest_shipped(0, &|_, _| true)? {
+            return Ok(Some(last));
+        }
+        let newest = self.backups()?.pop();
+        newest.map(|backup| self.flushed_through(&backup)).transpose()
     }
 
     /// Ships as [`Repository::ship`] does, from a database that another process writes.
@@ -103,7 +108,7 @@ impl Repository {
         Repository::expect_encrypted(reader.encryption(), &*self.storage)?;
         let mut report = ShipReport::default();
         let source = Source { db: reader, lineage, through };
-        let ends = self.ends_of_chain(0, Some(lineage))?;
+        let ends = self.ends_of_chain(0, lineage)?;
         let needs_base = match self.ship_after(&ends, source, &mut report)? {
             None => true,
             Some((last, ingest)) => {
@@ -159,37 +164,44 @@ impl Repository {
         }
     }
 
-    /// The seqnos after which shipments may go on, ascending: that of the newest shipment. If there is none, those of
-    /// backups, the oldest first, so that the points in time between them can be restored.
+    /// The seqnos after which shipments may go on, ascending: that of the newest shipment, and those of backups after
+    /// it. The first one after which there is a log leaves the fewest points in time that cannot be restored.
     ///
     /// The log after them is kept for the consumer, which has acknowledged `acknowledged`. They are of the history of the
-    /// database with this lineage, if one is given.
-    fn ends_of_chain(&self, acknowledged: Seqno, lineage: Option<&Lineage>) -> Result<Vec<Seqno>> {
-        let openings = lineage.map(|lineage| noted(&lineage.openings));
-        let is_of_it = |earlier: &Openings, through| {
-            openings.as_ref().is_none_or(|openings| has(openings, earlier, through))
-        };
-        for first in self.shipment_numbers()?.into_iter().rev() {
-            let (shipment, _) = self.shipment(first)?;
-            let last = shipment.last;
-            if !is_of_it(&shipment.openings, last) {
-                // Of a history whose end the database has lost.
-                continue;
-            }
-            if last >= acknowledged && self.has_backup_through(last)? {
-                return Ok(vec![last]);
-            }
-            break;
-        }
-        let mut ends = Vec::new();
+    /// database with this lineage.
+    fn ends_of_chain(&self, acknowledged: Seqno, lineage: &Lineage) -> Result<Vec<Seqno>> {
+        let openings = noted(&lineage.openings);
+        let is_of_it = |earlier: &Openings, through| has(&openings, earlier, through);
+        let shipped = self.newest_shipped(acknowledged, &is_of_it)?;
+        let after = shipped.map_or(acknowledged, |last| last + 1);
+        let mut ends: Vec<Seqno> = shipped.into_iter().collect();
         for backup in self.backups()? {
             let end = self.flushed_through(&backup)?;
-            if is_of_it(&backup.openings, end) && end >= acknowledged {
+            if is_of_it(&backup.openings, end) && end >= after {
                 ends.push(end);
             }
         }
         ends.sort_unstable();
         Ok(ends)
+    }
+
+    /// The end of the newest shipment of a history, if it is not before `acknowledged`, and the shipments can be
+    /// restored with a backup.
+    fn newest_shipped(
+        &self,
+        acknowledged: Seqno,
+        is_of_history: &dyn Fn(&Openings, Seqno) -> bool,
+    ) -> Result<Option<Seqno>> {
+        for first in self.shipment_numbers()?.into_iter().rev() {
+            let (shipment, _) = self.shipment(first)?;
+            let last = shipment.last;
+            // Others are of a history whose end the database has lost.
+            if is_of_history(&shipment.openings, last) {
+                let is_usable = last >= acknowledged && self.has_backup_through(last)?;
+                return Ok(is_usable.then_some(last));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether settings of keyspaces, such as the time to live, have changed since the newest backup. They are
@@ -229,7 +241,11 @@ impl Repository {
         source: Source<'_>,
         report: &mut ShipReport,
     ) -> Result<Option<(Seqno, bool)>> {
-        for end in ends {
+        for &end in ends {
+            // After a part of the log that was there, before a gap.
+            if end < report.seqno {
+                continue;
+            }
             match self.ship_from(source, end + 1, report) {
                 Err(Error::Changes(error)) if is_gap(&error) => {}
                 shipped => return shipped.map(Some),
@@ -274,6 +290,7 @@ impl Repository {
                 self.write_shipment(lineage, &batch, &events)?;
                 report.shipments += 1;
                 report.bytes += bytes as u64;
+                report.seqno = through;
                 last = through;
             }
             if is_end {

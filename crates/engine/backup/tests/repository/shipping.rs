@@ -3,7 +3,7 @@
 use crate::{Model, repository, small};
 use esker_backup::{PointInTime, Repository, ShipReport};
 use esker_base::{BackupError, Clock, Error, Result, Rng, SystemClock};
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, SyncPolicy};
+use esker_lsm::{Db, Env, KeyspaceSettings, LiveFiles, Log, Settings, SyncPolicy};
 use esker_storage::{FaultStorage, MemoryStorage, Storage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -194,6 +194,52 @@ fn a_backup_before_the_first_shipment_leaves_no_gap() {
         let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
         assert!(found == *world.at(seqno), "{seqno}");
     }
+}
+
+/// The logs after a shipment are gone: the backup that is made then takes its place.
+#[test]
+fn logs_that_are_gone_cost_one_backup_beside_the_writer() {
+    let mut world = World::new(11);
+    world.ship();
+    world.write();
+    assert_eq!(world.ship().shipments, 1);
+    let through = world.seqno;
+    world.db.drop_change_consumer(&world.repository.consumer()).unwrap();
+    while world.db.oldest_change().unwrap() <= through + 1 {
+        world.write();
+        world.db.flush().unwrap();
+    }
+    let beside = |world: &World| {
+        let lineage = world.db.lineage().unwrap();
+        let files = &mut || world.db.live_files();
+        world.repository.ship_beside(&world.db, &lineage, world.seqno, files).unwrap()
+    };
+    assert_eq!(world.repository.shipped_through().unwrap(), Some(through));
+    let report = beside(&world);
+    assert!(report.backup.is_some() && report.seqno == world.seqno, "{report:?}");
+    for _ in 0..3 {
+        world.write();
+        let report = beside(&world);
+        assert_eq!((report.backup, report.shipments, report.seqno), (None, 1, world.seqno));
+    }
+    let found = restored_to(&world.repository, PointInTime::Seqno(world.seqno)).unwrap();
+    assert!(found == *world.at(world.seqno));
+}
+
+/// Files were put back from a copy after the first backup, which has later writes than the second.
+#[test]
+fn logs_are_kept_from_the_end_of_the_newest_backup() {
+    let mut world = World::new(13);
+    (0..20).for_each(|_| world.write());
+    world.repository.back_up(&world.db).unwrap();
+    let put_back: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let db = Db::open_with(Env::over(put_back.clone()), synced()).unwrap();
+    db.default_keyspace().put("a", "1").unwrap();
+    db.close().unwrap();
+    let files = LiveFiles::of_checkpoint_in(put_back, world.db.identity()).unwrap();
+    world.repository.back_up_files(&files, &mut |_| true).unwrap();
+    assert_eq!(world.repository.shipped_through().unwrap(), Some(files.flushed_through()));
+    assert!(files.flushed_through() < world.seqno);
 }
 
 #[test]
