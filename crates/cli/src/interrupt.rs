@@ -1,5 +1,9 @@
 //! Ctrl-C, and a terminal that is closed, for commands that have something to finish first.
 
+use esker_base::{Background, Priority, Threads};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -34,14 +38,22 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// From now on the end of the terminal ends the program at once, for a command that has nothing to finish. The
-    /// library that reads keys may never return once there are none.
-    pub fn end_with_terminal() -> std::io::Result<()> {
+    /// From now on the end of the terminal ends the program at once, after `last`, for a command that has nothing to
+    /// finish. The library that reads keys may never return once there are none.
+    pub fn end_with_terminal(last: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         use signal_hook::consts::SIGHUP;
-        if !is_ignored(SIGHUP) {
-            let always = Arc::new(AtomicBool::new(true));
-            signal_hook::flag::register_conditional_shutdown(SIGHUP, 128 + SIGHUP, always)?;
+        if is_ignored(SIGHUP) {
+            return Ok(());
         }
+        let (mut signals, handler) = UnixStream::pair()?;
+        signal_hook::low_level::pipe::register(SIGHUP, handler)?;
+        let body = Box::new(move || {
+            let _ = signals.read(&mut [0]);
+            last();
+            exit(128 + SIGHUP);
+        });
+        // Never joined: it ends with the process.
+        drop(Threads.spawn("esker-hangup", Priority::Normal, body).map_err(std::io::Error::other)?);
         Ok(())
     }
 

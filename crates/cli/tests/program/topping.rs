@@ -5,7 +5,7 @@ use esker::env::{Clock, SystemClock};
 use esker::{Db, Settings};
 use serde_json::Value as Json;
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 fn open(scratch: &Scratch, answers: bool) -> Db {
@@ -51,49 +51,89 @@ fn a_database_that_is_closed_or_does_not_exist_is_named() {
     scratch.run(&["top", "db", "--interval", "0"]).expect_failure(2, "0.2 to 60 seconds");
 }
 
-/// The program `script` lends it a terminal, which goes when that is killed.
+/// `esker top` at a terminal that the program `script` lends it.
+#[cfg(target_os = "linux")]
+struct AtTerminal {
+    script: Child,
+    shown: ChildStdout,
+    top: u32,
+}
+
+#[cfg(target_os = "linux")]
+impl AtTerminal {
+    /// Waits until it has the screen. `None`, and the test is skipped, if there is no `script`.
+    fn start(scratch: &Scratch, test: &str) -> Option<AtTerminal> {
+        let top = format!("exec {} top db", env!("CARGO_BIN_EXE_esker"));
+        let script = Command::new("script")
+            .args(["-qfec", &top, "/dev/null"])
+            .current_dir(scratch.path(""))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut script) = script else {
+            esker_base::skipped(test, "there is no `script`: apt-get install bsdutils");
+            return None;
+        };
+        let mut shown = script.stdout.take().unwrap();
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains("\u{1b}[?1049h") {
+            let mut part = [0; 4096];
+            let read = shown.read(&mut part).unwrap();
+            assert!(read > 0, "{}", String::from_utf8_lossy(&seen));
+            seen.extend_from_slice(&part[..read]);
+        }
+        let id = script.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        let top = children.trim().parse().unwrap();
+        Some(AtTerminal { script, shown, top })
+    }
+
+    fn signal(&self, signal: &str) {
+        let kill = Command::new("kill").args([signal, &self.top.to_string()]).status();
+        assert!(kill.unwrap().success());
+    }
+
+    fn expect_end(&self) {
+        let is_there = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.top));
+            status.is_ok_and(|status| !status.contains("State:\tZ"))
+        };
+        let clock = SystemClock::new();
+        for _ in 0..6_000 {
+            if !is_there() {
+                return;
+            }
+            clock.sleep(Duration::from_millis(10));
+        }
+        self.signal("-9");
+        panic!("it goes on after a minute");
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn it_ends_with_its_terminal() {
     let scratch = Scratch::new();
     let _db = open(&scratch, true);
-    let top = format!("exec {} top db", env!("CARGO_BIN_EXE_esker"));
-    let script = Command::new("script")
-        .args(["-qfec", &top, "/dev/null"])
-        .current_dir(scratch.path(""))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let Ok(mut script) = script else {
-        return esker_base::skipped(
-            "it_ends_with_its_terminal",
-            "there is no `script`: apt-get install bsdutils",
-        );
-    };
-    let (mut out, mut seen) = (script.stdout.take().unwrap(), Vec::new());
-    // It has the screen.
-    while !String::from_utf8_lossy(&seen).contains("\u{1b}[?1049h") {
-        let mut part = [0; 4096];
-        let read = out.read(&mut part).unwrap();
-        assert!(read > 0, "{}", String::from_utf8_lossy(&seen));
-        seen.extend_from_slice(&part[..read]);
-    }
-    let id = script.id();
-    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
-    let top: u32 = children.trim().parse().unwrap();
-    script.kill().unwrap();
-    script.wait().unwrap();
-    let is_there = || {
-        let status = std::fs::read_to_string(format!("/proc/{top}/status"));
-        status.is_ok_and(|status| !status.contains("State:\tZ"))
-    };
-    let clock = SystemClock::new();
-    for _ in 0..6_000 {
-        if !is_there() {
-            return;
-        }
-        clock.sleep(Duration::from_millis(10));
-    }
-    let _ = Command::new("kill").args(["-9", &top.to_string()]).status();
-    panic!("it goes on after a minute");
+    let started = AtTerminal::start(&scratch, "it_ends_with_its_terminal");
+    let Some(mut terminal) = started else { return };
+    terminal.script.kill().unwrap();
+    terminal.script.wait().unwrap();
+    terminal.expect_end();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_hangup_leaves_a_terminal_that_goes_on_as_it_was() {
+    let scratch = Scratch::new();
+    let _db = open(&scratch, true);
+    let started = AtTerminal::start(&scratch, "a_hangup_leaves_a_terminal_that_goes_on_as_it_was");
+    let Some(mut terminal) = started else { return };
+    terminal.signal("-HUP");
+    terminal.expect_end();
+    let mut rest = Vec::new();
+    terminal.shown.read_to_end(&mut rest).unwrap();
+    terminal.script.wait().unwrap();
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(rest.contains("\u{1b}[?1049l"), "it is not restored: {rest:?}");
 }

@@ -186,26 +186,30 @@ impl Primary {
         self.stop_with(|_| {});
     }
 
-    /// As [`Primary::stop`], and passes the followers that are behind to `tell`: when it begins to wait, and
-    /// when it stops waiting for them.
+    /// As [`Primary::stop`], and passes the followers that are behind to `tell`: when it begins to wait, when the
+    /// connection of one ends, and when it stops waiting for them.
     pub fn stop_with(self, mut tell: impl FnMut(StopNotice)) {
         let (clock, last) = (self.shared.clock.clone(), self.shared.db.snapshot().seqno());
         let until = clock.now().saturating_add(self.shared.settings.stop_time);
-        let behind = || -> Vec<_> {
-            self.followers().into_iter().filter(|info| info.applied < last).collect()
-        };
-        let first = behind();
-        if first.is_empty() {
+        let is_behind = |info: &FollowerInfo| info.applied < last;
+        let mut waits_for: Vec<_> = self.followers().into_iter().filter(is_behind).collect();
+        if waits_for.is_empty() {
             return;
         }
-        tell(StopNotice::Waits(first));
+        tell(StopNotice::Waits(waits_for.clone()));
         loop {
-            let left = behind();
-            if left.is_empty() {
+            let connected = self.followers();
+            let is_gone = |info: &mut FollowerInfo| connected.iter().all(|it| it.name != info.name);
+            let gone: Vec<_> = waits_for.extract_if(.., is_gone).collect();
+            if !gone.is_empty() {
+                tell(StopNotice::Gone(gone));
+            }
+            waits_for = connected.into_iter().filter(is_behind).collect();
+            if waits_for.is_empty() {
                 return;
             }
             if clock.now() >= until {
-                return tell(StopNotice::GivesUp(left));
+                return tell(StopNotice::GivesUp(waits_for));
             }
             clock.sleep(LOOK);
         }
@@ -218,6 +222,8 @@ impl Primary {
 pub enum StopNotice {
     /// It waits for them.
     Waits(Vec<FollowerInfo>),
+    /// Their connections have ended: they get the rest when the primary is started again.
+    Gone(Vec<FollowerInfo>),
     /// It waits no longer: they get the rest when the primary is started again.
     GivesUp(Vec<FollowerInfo>),
 }

@@ -158,7 +158,11 @@ fn run(shared: &Shared, wire: &mut Wire, served: &Arc<Served>) -> Result<()> {
         let lineage = shared.db.lineage()?;
         let last = shared.db.snapshot().seqno();
         let present = lineage.origin();
-        if lineage.continues(&origin, next - 1) && next <= last + 1 {
+        let goes_on = lineage.continues(&origin, next - 1) && next <= last + 1;
+        // Until it has said that it has applied them, it is behind.
+        let applied = if goes_on { next - 1 } else { 0 };
+        served.lag.lock().see(last, applied, shared.clock.now());
+        if goes_on {
             let mut stream = Stream { shared, wire, served, consumer, next, applied: next - 1 };
             stream.note()?;
             match stream.run(present) {

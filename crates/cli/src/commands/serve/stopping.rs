@@ -5,13 +5,11 @@ use esker_replication::{FollowerInfo, StopNotice};
 
 /// A line of the followers of namespace `number`.
 pub fn line(number: usize, notice: &StopNotice) -> String {
+    let later = "; they get the rest once the node serves again";
     let (what, followers, rest) = match notice {
         StopNotice::Waits(followers) => ("waiting for followers", followers, ""),
-        StopNotice::GivesUp(followers) => (
-            "no longer waiting for followers",
-            followers,
-            "; they get the rest once the node serves again",
-        ),
+        StopNotice::Gone(followers) => ("followers that have left", followers, later),
+        StopNotice::GivesUp(followers) => ("no longer waiting for followers", followers, later),
         other => return format!("namespace {number}: {other:?}"),
     };
     let named: Vec<_> = followers.iter().map(named).collect();
@@ -43,6 +41,13 @@ mod tests {
         assert_eq!(
             line(2, &StopNotice::Waits(followers.clone())),
             format!("namespace 2: waiting for followers: {named}")
+        );
+        assert_eq!(
+            line(3, &StopNotice::Gone(followers.clone())),
+            format!(
+                "namespace 3: followers that have left: {named}; \
+                 they get the rest once the node serves again"
+            )
         );
         assert_eq!(
             line(1, &StopNotice::GivesUp(followers)),

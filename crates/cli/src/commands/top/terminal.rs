@@ -21,7 +21,8 @@ pub struct Terminal {
 impl Terminal {
     /// Takes the terminal.
     pub fn start(view: View, interrupt: Interrupt) -> Outcome<Terminal> {
-        Interrupt::end_with_terminal()
+        // It may be there after a hangup that a user has sent.
+        Interrupt::end_with_terminal(|| drop(ratatui::try_restore()))
             .map_err(|error| Failure::io("listen for", "signals", error))?;
         let screen = ratatui::try_init().map_err(failure)?;
         let (screen, view) = (RefCell::new(screen), RefCell::new(view));

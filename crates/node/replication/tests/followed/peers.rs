@@ -124,6 +124,50 @@ fn a_primary_that_is_stopped_names_the_followers_that_lag() {
     assert!(gives_up[0].behind_time >= waits[0].behind_time);
 }
 
+/// It has not applied what it was sent, and comes for the rest later.
+#[test]
+fn a_primary_that_is_stopped_names_a_follower_that_leaves_meanwhile() {
+    let place = Place::new();
+    let db = place.db();
+    let primary = Primary::start(db.clone(), PrimarySettings::new(any())).unwrap();
+    let (origin, through) = (db.lineage().unwrap().origin(), last(&db));
+    let mut socket = TcpStream::connect(primary.address()).unwrap();
+    let name = "slow".into();
+    let follow_it = Message::Follow { origin, next: through + 1, name, encrypts: false, id: 1 };
+    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    let mut decoder = Decoder::default();
+    db.default_keyspace().put("a", "1").unwrap();
+    while !matches!(next_message(&mut socket, &mut decoder), Some(Message::Log { .. })) {}
+    let mut socket = Some(socket);
+    let mut told = Vec::new();
+    primary.stop_with(|notice| {
+        told.push(notice);
+        drop(socket.take());
+    });
+    let [StopNotice::Waits(_), StopNotice::Gone(gone)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(gone[0].name, "slow");
+}
+
+/// It is behind from the moment on at which it has said what it has.
+#[test]
+fn a_follower_that_is_sent_all_files_is_behind_for_a_time() {
+    let place = Place::new();
+    let db = place.db();
+    db.default_keyspace().put("a", "1").unwrap();
+    let primary = serve(&db);
+    let mut socket = TcpStream::connect(primary.address()).unwrap();
+    let (origin, name) = (esker_lsm::Origin::new(0, 0), "new".into());
+    let follow_it = Message::Follow { origin, next: 1, name, encrypts: false, id: 1 };
+    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    // The first message of the files.
+    let mut decoder = Decoder::default();
+    next_message(&mut socket, &mut decoder).unwrap();
+    next_message(&mut socket, &mut decoder).unwrap();
+    let grows = (0..1_000_000).any(|_| !primary.followers()[0].behind_time.is_zero());
+    assert!(grows, "it is behind since no time");
+    assert_eq!(primary.followers()[0].behind, last(&db));
+}
+
 #[test]
 fn a_primary_without_a_follower_that_lags_says_nothing() {
     let place = Place::new();
