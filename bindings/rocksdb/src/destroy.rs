@@ -19,7 +19,7 @@ fn is_numbered(name: &str) -> bool {
 
 /// Whether a file in the directory of a database is Esker's, or a log of messages of this library.
 fn is_ours(name: &str) -> bool {
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 10] = [
         "CURRENT",
         "CURRENT.new",
         "LOCK",
@@ -28,6 +28,7 @@ fn is_ours(name: &str) -> bool {
         "HISTORY",
         "FOLLOWS",
         "ORIGINAL",
+        "ORIGINAL.new",
         "RESTORING",
     ];
     // A log of which something was lost: `lost-00000001.log`, `lost-2-00000001.log`.

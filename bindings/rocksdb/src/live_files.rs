@@ -159,7 +159,11 @@ c_api! {
         db: Handle<Database>,
         family: Handle<Arc<Family>>,
     ) -> Handle<Metadata> {
-        Handle::new(metadata_of(&db.get().open, family.get()))
+        let (open, family) = (&db.get().open, family.get());
+        match open.check_own(family) {
+            Ok(()) => Handle::new(metadata_of(open, family)),
+            Err(_) => Handle::null(),
+        }
     }
 
     fn rocksdb_column_family_metadata_destroy(metadata: Handle<Metadata>) {

@@ -215,9 +215,9 @@ functions! {
     fn rocksdb_options_set_fifo_compaction_options(P, P);
 }
 
-/// Sorts keys, or timestamps.
 /// Gets the state, the database and the job.
 pub type Told = extern "C" fn(P, P, P);
+/// Sorts keys, or timestamps.
 pub type Compare = extern "C" fn(P, B, usize, B, usize) -> c_int;
 /// Sorts keys that have a timestamp at their end or not.
 pub type CompareWithoutStamps = extern "C" fn(P, B, usize, c_uchar, B, usize, c_uchar) -> c_int;

@@ -232,11 +232,11 @@ const FACTS: [(&str, &str); 8] = [
     ),
     (
         "a card leaves it",
-        "[...document.querySelectorAll('.card')].every(card => card.getBoundingClientRect().right <= document.documentElement.clientWidth && card.scrollWidth <= card.clientWidth)",
+        "document.querySelectorAll('.card').length > 3 && [...document.querySelectorAll('.card')].every(card => card.getBoundingClientRect().right <= document.documentElement.clientWidth && card.scrollWidth <= card.clientWidth)",
     ),
     (
         "a table is cut off",
-        "[...document.querySelectorAll('.scroll')].every(part => part.scrollWidth <= part.clientWidth)",
+        "document.querySelectorAll('.scroll').length > 0 && [...document.querySelectorAll('.scroll')].every(part => part.scrollWidth <= part.clientWidth)",
     ),
     (
         "there is no rate of calls",

@@ -234,6 +234,22 @@ fn an_open_rotates_the_key_of_a_log_directory() {
     }
 }
 
+/// Local followers of the original read that.
+#[test]
+fn an_open_rotates_the_key_of_the_note_of_which_database_it_is_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (original, copy) = (dir.path().join("original"), dir.path().join("copy"));
+    let db = Db::open(&original, small().encryption(keys(&[1]))).unwrap();
+    db.checkpoint(&copy).unwrap();
+    let noted_with = |number: u8| {
+        let files = usage(&copy).files.remove(&Key::new([number; 32]).id());
+        files.is_some_and(|files| files.iter().any(|name| name == "ORIGINAL"))
+    };
+    assert!(noted_with(1));
+    Db::open(&copy, small().encryption(keys(&[2, 1]))).unwrap().close().unwrap();
+    assert!(noted_with(2) && !noted_with(1));
+}
+
 #[test]
 fn a_storage_that_is_encrypted_already_is_not_encrypted_twice() {
     let memory = MemoryStorage::new();

@@ -291,8 +291,7 @@ impl CallWatch {
         }
     }
 
-    /// Ends a watch that no call has ended. Called periodically: it makes the calls of all databases of
-    /// the process count their cost.
+    /// Ends a watch that no call has ended. Called periodically: calls cost more as long as they are watched.
     pub(crate) fn end_due_watch(&self, clock: &dyn Clock) {
         if self.watched_until.load(Ordering::Relaxed) > 0 {
             self.end_watch(clock.now());
