@@ -120,6 +120,7 @@ pub(crate) fn status_of(error: &Error) -> esker_status {
         Error::KeyTooLong { .. }
         | Error::ValueTooLarge { .. }
         | Error::ValueTooLong { .. }
+        | Error::LargeValue(_)
         | Error::OpenRangeTooLarge { .. }
         | Error::BatchTooLarge { .. }
         | Error::TooManyRangeDeletes { .. } => ESKER_TOO_LARGE,

@@ -67,6 +67,7 @@ fn class_of(error: &Error) -> &'static str {
         Error::KeyTooLong { .. }
         | Error::ValueTooLarge { .. }
         | Error::ValueTooLong { .. }
+        | Error::LargeValue(_)
         | Error::OpenRangeTooLarge { .. }
         | Error::BatchTooLarge { .. }
         | Error::TooManyRangeDeletes { .. } => "TooLargeError",

@@ -129,7 +129,7 @@ impl From<esker::Error> for Failure {
     fn from(error: esker::Error) -> Self {
         use esker::Error::{
             BadKeyspaceName, BatchTooLarge, Cancelled, EmptyKey, EmptyRange, InvalidSetting, Io,
-            KeyTooLong, TooManyRangeDeletes, UnknownKeyspace, ValueTooLarge,
+            KeyTooLong, LargeValue, TooManyRangeDeletes, UnknownKeyspace, ValueTooLarge,
         };
         let error = in_words(error);
         match error {
@@ -150,6 +150,7 @@ impl From<esker::Error> for Failure {
             | EmptyKey
             | KeyTooLong { .. }
             | ValueTooLarge { .. }
+            | LargeValue(_)
             | BatchTooLarge { .. }
             | TooManyRangeDeletes { .. }
             | EmptyRange

@@ -251,6 +251,12 @@ pub mod ingest {
     pub use esker_lsm::{BulkLoader, Ingested, SortedWriter};
 }
 
+/// Values that are larger than a log entry: see [`Db::put_reader`].
+pub mod large_value {
+    pub use esker_base::LargeValueError;
+    pub use esker_lsm::ValueReader;
+}
+
 /// Types of the fields of [`Settings`] and [`KeyspaceSettings`], and changes of them.
 pub mod options {
     pub use esker_lsm::{

@@ -119,6 +119,7 @@ fn add(total: &mut Outcome, one: &Outcome) {
     total.calls += one.calls;
     total.batches += one.batches;
     total.ingests += one.ingests;
+    total.large_values += one.large_values;
     total.failed_ingests_found += one.failed_ingests_found;
     total.crashes += one.crashes;
     total.closes += one.closes;

@@ -6,9 +6,13 @@ use crate::limits;
 use crate::output::{raw_stdout, show};
 use crate::place::Place;
 use crate::text::readable;
+use esker::large_value::ValueReader;
 use esker::merge::decode_i64;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Read, Write};
+
+/// So many bytes of a value are printed at once.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Print the value of a key
 ///
@@ -35,14 +39,13 @@ impl Get {
         let key = self.form.key().parse(self.key)?;
         limits::check_key(&key)?;
         let (db, keyspace) = self.place.open_for_reading()?;
+        if self.raw {
+            let value = db.get_reader(&keyspace, &key)?;
+            return print_raw(value.ok_or_else(|| self.form.key().absent(&key))?);
+        }
         let Some(value) = db.get(&keyspace, &key)? else {
             return Err(self.form.key().absent(&key));
         };
-        if self.raw {
-            let mut out = raw_stdout();
-            out.write_all(&value)?;
-            return Ok(out.flush()?);
-        }
         if self.i64 {
             let number = decode_i64(&value);
             let wrong = || Failure::Failed(format!("the value has {} bytes, not 8", value.len()));
@@ -54,5 +57,23 @@ impl Get {
             form => form.print(&value),
         };
         show(|| self.form.pair(&key, &value), || text() + "\n")
+    }
+}
+
+/// Prints a value without holding all of it.
+fn print_raw(mut value: ValueReader) -> Outcome {
+    let (mut out, mut piece) = (raw_stdout(), vec![0; PIECE_BYTES]);
+    loop {
+        let bytes = value.read(&mut piece).map_err(|error| {
+            let source = error.get_ref().and_then(|source| source.downcast_ref::<esker::Error>());
+            match source {
+                Some(source) => source.clone().into(),
+                None => Failure::io("read", "the value", error),
+            }
+        })?;
+        if bytes == 0 {
+            return Ok(out.flush()?);
+        }
+        out.write_all(&piece[..bytes])?;
     }
 }

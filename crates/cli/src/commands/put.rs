@@ -44,28 +44,42 @@ impl Put {
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
         let settings = self.database.settings(&self.place.home)?;
         let settings = with_default(settings, &self.place.keyspace, keyspace_settings);
-        if self.value == "-" && self.form.value() != Notation::Escaped {
+        let is_input = self.value == "-" && self.form.value() != Notation::Escaped;
+        if is_input {
             session::expect_none("its standard input")?;
         }
-        let value = limits::value(
-            self.value,
-            self.form.value(),
-            settings.max_entry_bytes(),
-            "a quarter of a log segment",
-        )?;
-        limits::check_pair(&settings, &key, &value)?;
+        limits::check_key(&key)?;
+        let (form, limit) = (self.form.value(), settings.max_entry_bytes());
+        let value = match (self.ttl, is_input) {
+            // It may be of any size.
+            (None, true) => None,
+            (None, false) => Some(form.parse(self.value)?),
+            (Some(_), _) => {
+                let value = limits::value(self.value, form, limit, "a quarter of a log segment")?;
+                limits::check_pair(&settings, &key, &value)?;
+                Some(value)
+            }
+        };
         let db = match self.create {
             true => self.place.home.open(settings)?,
             false => self.place.home.open_existing_or_advise(settings)?,
         };
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
-        let mut batch = db.batch();
-        match self.ttl {
-            Some(ttl) => batch.put_with_ttl(&keyspace, &key, &value, ttl),
-            None => batch.put(&keyspace, &key, &value),
+        match value {
+            Some(value) => {
+                let mut batch = db.batch();
+                match self.ttl {
+                    Some(ttl) => batch.put_with_ttl(&keyspace, &key, &value, ttl),
+                    None => batch.put(&keyspace, &key, &value),
+                }
+                batch.set_sync(true);
+                db.write(&batch)?;
+            }
+            None => {
+                db.put_reader(&keyspace, &key, std::io::stdin().lock())?;
+                db.sync()?;
+            }
         }
-        batch.set_sync(true);
-        db.write(&batch)?;
         self.place.home.close(db)?;
         show(|| json!({ "keyspace": self.place.keyspace, "puts": 1 }), String::new)
     }

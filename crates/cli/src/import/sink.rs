@@ -125,7 +125,11 @@ impl Batches<'_> {
                 self.clear();
                 Ok(Ok(()))
             }
-            Err(error @ (Error::ValueTooLarge { .. } | Error::BatchTooLarge { .. })) => {
+            Err(
+                error @ (Error::ValueTooLarge { .. }
+                | Error::LargeValue(_)
+                | Error::BatchTooLarge { .. }),
+            ) => {
                 self.clear();
                 Ok(Err(error.to_string()))
             }

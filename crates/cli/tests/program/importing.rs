@@ -98,12 +98,25 @@ fn keys_that_cannot_be_are_bad_lines() {
 }
 
 #[test]
-fn a_value_too_large_for_the_log_is_a_bad_line() {
+fn a_value_too_large_for_the_log_is_imported() {
+    let scratch = Scratch::new();
+    let long = "x".repeat(100_000);
+    let rows = format!("k\tv\n1\t{long}\n2\t{}\n", "y".repeat(10_000));
+    let file = scratch.file("rows.tsv", rows.as_bytes());
+    let small = ["--segment", "256K", "--memory", "16M"];
+    let import = ["import", "db", &file, "--key", "k", "--value", "v"];
+    scratch.run(&[&import[..], &small].concat()).expect_status(0);
+    scratch.run(&["scan", "db", "--keys-only"]).expect("1\n2\n");
+    scratch.run(&["get", "db", "1", "--raw"]).expect(&long);
+}
+
+#[test]
+fn a_value_too_large_for_the_log_is_a_bad_line_of_a_bulk_load() {
     let scratch = Scratch::new();
     let rows = format!("k\tv\n1\t{}\n2\t{}\n", "x".repeat(100_000), "y".repeat(10_000));
     let file = scratch.file("rows.tsv", rows.as_bytes());
     let small = ["--segment", "256K", "--memory", "16M", "--on-error", "skip"];
-    let import = ["import", "db", &file, "--key", "k", "--value", "v"];
+    let import = ["import", "db", &file, "--key", "k", "--value", "v", "--bulk"];
     let done = scratch.run(&[&import[..], &small].concat()).expect_status(0);
     assert!(done.err.contains("rows.tsv:2: ") && done.err.contains("a quarter of a log segment"));
     scratch.run(&["scan", "db", "--keys-only"]).expect("2\n");

@@ -66,7 +66,7 @@ fn input_that_is_refused_leaves_no_database_behind() {
     }
     let long = "v".repeat(100_000);
     let small = ["--segment", "256K", "--memory", "16M"];
-    let put = [&["put", "--create", "db", "k", "-"][..], &small].concat();
+    let put = [&["put", "--create", "db", "k", "-", "--ttl", "1h"][..], &small].concat();
     scratch.run_with(&put, long.as_bytes()).expect_failure(2, "a quarter of a log segment");
     assert_eq!(names(&scratch.path(".")), before);
 }

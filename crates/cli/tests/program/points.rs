@@ -71,13 +71,25 @@ fn keys_beyond_the_limits_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_value_beyond_a_quarter_of_a_segment_is_refused() {
+fn a_value_beyond_a_quarter_of_a_segment_that_expires_is_refused() {
     let scratch = Scratch::new();
     let value = vec![b'v'; 100_000];
-    let small = ["--segment", "256K", "--memory", "16M"];
+    let small = ["--segment", "256K", "--memory", "16M", "--ttl", "1h"];
     let arguments = [&["put", "--create", "db", "k", "-"][..], &small].concat();
     scratch.run_with(&arguments, &value).expect_failure(2, "a quarter of a log segment");
     scratch.run_with(&arguments, &value[..50_000]).expect("");
+}
+
+#[test]
+fn a_value_of_any_size_is_put_from_standard_input_and_printed() {
+    let scratch = Scratch::new();
+    let value = "value ".repeat(200_000);
+    let small = ["--segment", "256K", "--memory", "16M"];
+    let put = [&["put", "--create", "db", "k", "-"][..], &small].concat();
+    scratch.run_with(&put, value.as_bytes()).expect("");
+    scratch.run(&["get", "db", "k", "--raw"]).expect(&value);
+    scratch.run(&["get", "db", "k"]).expect(&(value + "\n"));
+    scratch.run(&["check", "db"]).expect_status(0);
 }
 
 #[test]

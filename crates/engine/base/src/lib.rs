@@ -36,7 +36,10 @@ pub use cursor::EntryCursor;
 pub use entropy::{Entropy, SystemEntropy};
 pub use entry::{EXPIRY_BYTES, Entry, Kind, split_expiry};
 pub use error::changes::ChangesError;
-pub use error::{BackupError, EncryptionError, Error, IndexError, LockWait, PreparedError, Result};
+pub use error::{
+    BackupError, EncryptionError, Error, IndexError, LargeValueError, LockWait, PreparedError,
+    Result,
+};
 pub use hash::hash64;
 pub use key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQNO, Seqno};
 pub use operation_cost::OperationCost;

@@ -17,7 +17,7 @@ pub struct ValuePlace {
     pub offset: u64,
     /// The bytes of the value in the file.
     pub bytes: u64,
-    /// How the value is compressed there: the number of a method, 0 if it is not.
+    /// How the value is stored there: 0 as it is, 1 and 2 with this compression, 3 in blocks.
     pub compression: u8,
     /// The length of the value.
     pub value_bytes: u64,
@@ -25,7 +25,20 @@ pub struct ValuePlace {
     pub checksum: u32,
 }
 
+/// Not compressed, in blocks that have a checksum each. Such a value has a file of its own.
+const IN_BLOCKS: u8 = 3;
+
 impl ValuePlace {
+    /// The place of a value that is stored in blocks.
+    pub fn in_blocks(file: u64, offset: u64, bytes: u64, value_bytes: u64, checksum: u32) -> Self {
+        ValuePlace { file, offset, bytes, compression: IN_BLOCKS, value_bytes, checksum }
+    }
+
+    /// Whether the value is stored in blocks.
+    pub fn is_in_blocks(&self) -> bool {
+        self.compression == IN_BLOCKS
+    }
+
     /// The place as the value of an entry.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(24);

@@ -156,11 +156,18 @@ impl Engine {
             false => batch,
         };
         if self.tree.installer.may_be_undecided() {
-            let name =
-                |id| view.version.keyspaces.get(&id).map_or_else(String::new, |it| it.name.clone());
-            self.tree.installer.expect_decided(batch.keyspaces(), name)?;
+            self.expect_decided(batch.keyspaces())?;
         }
         Ok(batch)
+    }
+
+    /// Fails if one of the keyspaces may have been dropped: see [`Error::DropUndecided`].
+    #[cold]
+    pub(crate) fn expect_decided(&self, of: impl Iterator<Item = KeyspaceId>) -> Result<()> {
+        let view = self.tree.view.load();
+        let name =
+            |id| view.version.keyspaces.get(&id).map_or_else(String::new, |it| it.name.clone());
+        self.tree.installer.expect_decided(of, name)
     }
 
     /// Returns `batch`, whose times to live begin now.

@@ -60,6 +60,7 @@ pub use db::index::rows::{IndexEntries, IndexRow, IndexRows};
 pub use db::indexed_batch::IndexedBatch;
 pub use db::keyspace::{Keyspace, KeyspaceInfo};
 pub use db::kv_adapter::Store;
+pub use db::large_values::ValueReader;
 #[cfg(feature = "metrics")]
 pub use db::metrics::MetricsPublisher;
 pub use db::range::Range;

@@ -35,9 +35,16 @@ pub const HAS_SEPARATED: u32 = 8;
 /// A required feature: index and filter are cut into parts. Tables without it have them whole.
 pub const HAS_PARTS: u32 = 16;
 
+/// A required feature: the table has values that are in value files in blocks. Tables without it have none.
+pub const HAS_VALUES_IN_BLOCKS: u32 = 32;
+
 /// Feature flags a reader must know to read the table at all.
-pub const KNOWN_FEATURES: u32 =
-    SAMPLES_AS_BITS | HAS_OPERANDS | HAS_EXPIRING | HAS_SEPARATED | HAS_PARTS;
+pub const KNOWN_FEATURES: u32 = SAMPLES_AS_BITS
+    | HAS_OPERANDS
+    | HAS_EXPIRING
+    | HAS_SEPARATED
+    | HAS_PARTS
+    | HAS_VALUES_IN_BLOCKS;
 
 /// Data blocks are closed before they would pass this: one block is about one page of the device,
 /// so a get reads and checks few bytes that it does not need.

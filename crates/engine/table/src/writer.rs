@@ -5,7 +5,7 @@ use crate::block_builder::BlockBuilder;
 use crate::compression::BlockCompressor;
 use crate::format::{
     BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING, HAS_OPERANDS, HAS_PARTS,
-    HAS_SEPARATED, SAMPLES_AS_BITS, VALUE_BYTES_MAX, put_trailer,
+    HAS_SEPARATED, HAS_VALUES_IN_BLOCKS, SAMPLES_AS_BITS, VALUE_BYTES_MAX, put_trailer,
 };
 use crate::parts::PartLimits;
 use crate::parts_builder::{Encoded, EncodedPart, PartsBuilder, encode_top};
@@ -213,9 +213,12 @@ impl<'f> TableWriter<'f> {
             }
             Kind::Separated => {
                 self.required_features |= HAS_SEPARATED;
-                ValuePlace::decode(value)
-                    .into_iter()
-                    .for_each(|place| self.properties.count_separated(&place));
+                if let Some(place) = ValuePlace::decode(value) {
+                    if place.is_in_blocks() {
+                        self.required_features |= HAS_VALUES_IN_BLOCKS;
+                    }
+                    self.properties.count_separated(&place);
+                }
             }
             Kind::Put | Kind::Delete | Kind::RangeDelete => {}
         }

@@ -37,6 +37,8 @@ pub struct Outcome {
     pub batches: u64,
     /// Ingests done.
     pub ingests: u64,
+    /// Of them, those with a value that is larger than a log entry may be.
+    pub large_values: u64,
     /// Ingests that had failed, and were there after a crash.
     pub failed_ingests_found: u64,
     /// Processes that ended without closing.

@@ -7,6 +7,7 @@ use crate::operations::{Change, SPACES};
 use crate::settings::LogMode;
 use esker_api::{KeyRange, WriteBatch};
 use esker_base::{EXPIRY_BYTES, Error, KeyspaceId, MAX_KEY_BYTES};
+use esker_lsm::{Dedup, KeyspaceSettings};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,15 +65,31 @@ impl Harness {
             return Ok(());
         }
         let pair = |&(key, stamp, bytes): &_| (content::key(key), content::value(stamp, bytes));
-        let pairs: Arc<Pairs> = Arc::new(entries.iter().map(pair).collect());
+        let mut pairs: Pairs = entries.iter().map(pair).collect();
+        // A batch with a value that is larger than a log entry may be is an ingest, too.
+        let is_large = entries.first().is_some_and(|(_, stamp, _)| stamp.is_multiple_of(3))
+            && keyspace.settings().is_ok_and(|settings| takes_large_values(&settings));
+        if let Some(value) = pairs.values_mut().next().filter(|_| is_large) {
+            let bytes = self.segment_bytes() / 4 + value.len();
+            *value = value.iter().chain(b"large").copied().cycle().take(bytes).collect();
+        }
+        let pairs = Arc::new(pairs);
         let calls = self.machine.calls();
         let before = self.model.seqno();
-        let ingested = self.db().ingest(&keyspace, pairs.iter());
+        let ingested = match is_large {
+            true => {
+                let mut batch = WriteBatch::new();
+                pairs.iter().for_each(|(key, value)| batch.put(&keyspace, key, value));
+                self.db().write(&batch)
+            }
+            false => self.db().ingest(&keyspace, pairs.iter()).map(|_| ()),
+        };
         let failed = vec![Write::FailedIngest(id, pairs.clone())];
         match ingested {
             _ if self.machine.is_over() => self.model.doubt(failed),
             Ok(_) => {
                 self.outcome.ingests += 1;
+                self.outcome.large_values += u64::from(is_large);
                 self.model.acknowledge(vec![Write::Ingest(id, pairs)]);
                 self.model.all_durable();
             }
@@ -164,7 +181,11 @@ impl Harness {
             0 => batch.delete_range(KeyspaceId::DEFAULT, ..b""),
             1 => batch.put(KeyspaceId::DEFAULT, vec![b'k'; MAX_KEY_BYTES + 1], b"value"),
             2 => batch.delete_range(KeyspaceId::DEFAULT, b"b"..b"a"),
-            3 => batch.put(KeyspaceId::DEFAULT, b"key", vec![0; segment_bytes / 4 + 1]),
+            // What is more than an entry of the log may have, in a batch that takes no large value.
+            3 => {
+                batch.put(KeyspaceId::DEFAULT, b"key", vec![0; segment_bytes / 4 + 1]);
+                batch.delete_range(KeyspaceId::DEFAULT, b"a"..b"b");
+            }
             _ => batch.put(KeyspaceId(u32::MAX), b"key", b"value"),
         }
         let refused = match (flaw, self.db().write(&batch)) {
@@ -172,7 +193,7 @@ impl Harness {
             (0, Err(error)) => matches!(error, Error::EmptyRange),
             (1, Err(error)) => matches!(error, Error::KeyTooLong { .. }),
             (2, Err(error)) => matches!(error, Error::EmptyRange),
-            (3, Err(error)) => matches!(error, Error::ValueTooLarge { .. }),
+            (3, Err(error)) => matches!(error, Error::LargeValue(_)),
             (_, Err(error)) => matches!(error, Error::UnknownKeyspace { .. }),
         };
         if refused {
@@ -180,6 +201,13 @@ impl Harness {
         }
         Err(Halt::Wrong(format!("a batch with flaw {flaw} is not refused for it")))
     }
+}
+
+/// Whether a keyspace takes values that are larger than a log entry may be.
+fn takes_large_values(settings: &KeyspaceSettings) -> bool {
+    let KeyspaceSettings { merge, compaction_filter, dedup, .. } = settings;
+    let has_goal = matches!(dedup, Dedup::SpaceGoal { .. });
+    merge.is_none() && compaction_filter.is_none() && !has_goal
 }
 
 fn largest_encoding(write: &Write) -> usize {

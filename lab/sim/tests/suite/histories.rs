@@ -18,6 +18,7 @@ fn every_history_keeps_its_promises() {
     println!("{total:#?}");
     let by_hand = total.compactions_done.of(CompactionReason::Manual);
     assert!(by_hand.down > SEEDS && by_hand.in_place > 0, "{total:?}");
+    assert!(total.large_values > SEEDS / 10, "{total:?}");
     assert!(total.ingests > SEEDS && total.failed_ingests_found > 0, "{total:?}");
     // The histories are worth running only if things happen in them.
     assert!(total.crashes > SEEDS && total.failed_logs > 0, "{total:?}");

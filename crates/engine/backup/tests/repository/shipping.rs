@@ -306,6 +306,28 @@ fn an_ingest_makes_a_backup_and_what_is_before_it_stays_possible() {
 }
 
 #[test]
+fn a_large_value_makes_a_backup_that_has_it_and_what_is_before_it_stays_possible() {
+    let mut world = World::new(4);
+    (0..10).for_each(|_| world.write());
+    world.ship();
+    (0..10).for_each(|_| world.write());
+    let before = world.seqno;
+    let value = "large ".repeat(100_000).into_bytes();
+    world.db.put_reader(&world.db.default_keyspace(), "x", &value[..]).unwrap();
+    world.now.entry("default".into()).or_default().insert("x".into(), value);
+    world.seqno += 1;
+    (0..10).for_each(|_| world.write());
+    assert!(world.ship().backup.is_some());
+    for seqno in [before, world.seqno] {
+        let found = restored_to(&world.repository, PointInTime::Seqno(seqno)).unwrap();
+        assert!(found == *world.at(seqno), "{seqno}");
+    }
+    let told = refusal(&world.repository, PointInTime::Seqno(before + 1));
+    assert!(told.contains(&format!("the ingest at {}", before + 1)), "{told}");
+    assert!(world.repository.verify(&mut |_| true).unwrap().problems.is_empty());
+}
+
+#[test]
 fn settings_that_were_changed_are_restored() {
     let mut world = World::new(6);
     (0..10).for_each(|_| world.write());

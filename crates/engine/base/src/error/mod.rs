@@ -5,6 +5,7 @@ pub mod changes;
 mod encryption;
 mod index;
 mod kinds;
+mod large_value;
 mod lock_wait;
 mod messages;
 mod prepared;
@@ -12,7 +13,7 @@ mod prepared;
 use messages::{advice, cycle, damaged, holder, lock_timeout, pool_damaged};
 use std::sync::Arc;
 pub use {backup::BackupError, encryption::EncryptionError, index::IndexError};
-pub use {lock_wait::LockWait, prepared::PreparedError};
+pub use {large_value::LargeValueError, lock_wait::LockWait, prepared::PreparedError};
 
 /// A result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -137,13 +138,12 @@ pub enum Error {
         bytes: usize,
     },
 
-    /// The value, with its key, is larger than a quarter of a log segment.
-    ///
-    /// Split the value, or open the database with larger segments.
+    /// The value, with its key, is larger than a quarter of a log segment, and the call takes no such value: a
+    /// transaction, a merge, an ingest, or a put with a time to live. Put it outside of one, or split it.
     #[error(
         "the key of {key_bytes} bytes and its value of {bytes} bytes take {entry_bytes} bytes, and at \
-         most {limit} fit (a quarter of a log segment); split the value, or open the database with \
-         larger segments"
+         most {limit} fit here (a quarter of a log segment); split the value, put it by a plain put or \
+         batch, or open the database with larger segments"
     )]
     ValueTooLarge {
         /// The length of the value, in bytes.
@@ -330,9 +330,7 @@ pub enum Error {
         dir: String,
     },
 
-    /// The process that has the database open could not carry out the request.
-    ///
-    /// Fix the cause and try again.
+    /// The process that has the database open could not carry out the request. Fix the cause and try again.
     #[error("the process that has {dir} open could not do it: {cause}")]
     RequestFailed {
         /// The database directory.
@@ -484,9 +482,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// A verifying client read an answer that no correct store can give.
-    ///
-    /// The store, or the client, has a bug.
+    /// A verifying client read an answer that no correct store can give: a bug in the store or the client.
     #[error("a read of key {key} was answered wrongly: {what}")]
     WrongAnswer {
         /// The key, with unprintable bytes escaped.
@@ -585,6 +581,10 @@ pub enum Error {
     /// A secondary index does not allow the call.
     #[error(transparent)]
     Index(Box<IndexError>),
+
+    /// A value that is larger than a log entry may be is not written.
+    #[error(transparent)]
+    LargeValue(Box<LargeValueError>),
 
     /// A backup cannot be made, or a database not restored from one.
     #[error(transparent)]

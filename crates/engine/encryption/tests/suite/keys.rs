@@ -188,6 +188,35 @@ fn compaction_rotates_the_keys_of_value_files() {
     assert_eq!(db.stats().compaction_bytes, written, "nothing is rewritten once all is new");
 }
 
+/// A value that is larger than an entry of the log, in a file of its own.
+#[test]
+fn compaction_rotates_the_key_of_a_large_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let value: Vec<u8> = (0..600_000_u32).flat_map(u32::to_le_bytes).collect();
+    let db = Db::open(dir, small().encryption(keys(&[1]))).unwrap();
+    assert!(value.len() > db.settings().max_entry_bytes());
+    db.default_keyspace().put_reader("v", &value[..]).unwrap();
+    write(&db, 0);
+    db.close().unwrap();
+    let has = |needle: &[u8]| {
+        let files = files(dir);
+        files.values().any(|bytes| bytes.windows(needle.len()).any(|found| found == needle))
+    };
+    assert!(!has(&value[1_000_000..1_000_032]), "it is not encrypted");
+    let settings = small().encryption(keys(&[2, 1]));
+    Db::open(dir, settings.clone()).unwrap().compact().unwrap();
+    Db::open(dir, settings).unwrap().close().unwrap();
+    let old = Key::new([1; 32]).id();
+    assert!(!usage(dir).files.contains_key(&old), "{:?}", usage(dir));
+    let db = Db::open(dir, small().encryption(keys(&[2]))).unwrap();
+    assert!(db.default_keyspace().get("v").unwrap().unwrap() == value[..]);
+    expect(&db, 0);
+    let levels = db.levels();
+    let values = levels.iter().find(|tree| tree.name == "default").unwrap().values;
+    assert_eq!((values.files, values.live_values), (1, 1), "it stays in a file");
+}
+
 /// Compactions of the background carry the places of values, and write tables with the new key.
 #[test]
 fn value_files_with_an_old_key_are_rewritten_though_all_tables_have_the_new_one() {

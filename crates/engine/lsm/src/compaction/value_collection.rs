@@ -77,6 +77,7 @@ pub(crate) fn joined<'a>(
     met.retain(|file, values| {
         files.get(*file).is_some_and(|listed| {
             listed.meta.bytes < SMALL_BYTES
+                && !listed.meta.in_blocks
                 && listed.live_values == *values
                 && listed.file.is_readable()
         })

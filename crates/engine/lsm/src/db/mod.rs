@@ -24,6 +24,8 @@ pub(crate) mod indexed_batch;
 
 mod ingest;
 
+pub(crate) mod large_values;
+
 mod changes;
 
 mod follow;
@@ -91,14 +93,14 @@ pub struct Db {
 }
 
 impl Db {
-    pub(crate) fn inner(&self) -> &Engine {
+    pub(crate) fn inner(&self) -> &Arc<Engine> {
         &self.handle.inner
     }
 
     /// The database, unless it is closed or this process is a forked child of the one that opened it.
     #[inline]
     pub(crate) fn usable(&self) -> Result<&Engine> {
-        let inner = self.inner();
+        let inner: &Engine = self.inner();
         inner.tree.check_usable().map(|()| inner)
     }
 

@@ -210,7 +210,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn put(
-        &self,
+        self: &Arc<Self>,
         keyspace: impl Into<KeyspaceRef>,
         key: &[u8],
         value: &[u8],
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     pub(crate) fn put_with_ttl(
-        &self,
+        self: &Arc<Self>,
         keyspace: impl Into<KeyspaceRef>,
         key: &[u8],
         value: &[u8],
@@ -233,7 +233,7 @@ impl Engine {
     }
 
     pub(crate) fn merge(
-        &self,
+        self: &Arc<Self>,
         keyspace: impl Into<KeyspaceRef>,
         key: &[u8],
         operand: &[u8],
@@ -260,14 +260,18 @@ impl Engine {
         merger.merge_all(&self.tree.keys.stored(key), base, operands)
     }
 
-    pub(crate) fn delete(&self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) -> Result<()> {
+    pub(crate) fn delete(
+        self: &Arc<Self>,
+        keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(keyspace, key);
         self.write(&batch)
     }
 
     pub(crate) fn delete_range(
-        &self,
+        self: &Arc<Self>,
         keyspace: impl Into<KeyspaceRef>,
         range: KeyRange,
     ) -> Result<()> {
@@ -277,7 +281,7 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn write(&self, batch: &WriteBatch) -> Result<()> {
+    pub(crate) fn write(self: &Arc<Self>, batch: &WriteBatch) -> Result<()> {
         if self.calls.is_on()
             && let Some(first) = batch.iter().next()
         {
@@ -288,12 +292,15 @@ impl Engine {
     }
 
     #[inline]
-    fn write_now(&self, batch: &WriteBatch) -> Result<()> {
+    fn write_now(self: &Arc<Self>, batch: &WriteBatch) -> Result<()> {
         self.check_writable()?;
         if batch.is_empty() {
             return Ok(());
         }
-        let accepted = self.accept(batch)?;
+        let accepted = match self.accept(batch) {
+            Err(refused @ Error::ValueTooLarge { .. }) => return self.write_large(batch, refused),
+            accepted => accepted?,
+        };
         let batch = &*accepted;
         self.stall.before_write(batch.encoded().len(), &*self.tree.clock);
         let epoch = self.indexes.epoch();

@@ -198,7 +198,9 @@ impl Db {
     /// * [`Error::KeyTooLong`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`],
     ///   [`Error::TooManyRangeDeletes`] if the batch exceeds a limit: see
     ///   [`Settings::max_entry_bytes`], [`Settings::max_batch_bytes`] and
-    ///   [`Settings::max_batch_entries`]. [`Error::EmptyKey`] and [`Error::OpenRangeTooLarge`]
+    ///   [`Settings::max_batch_entries`]. A put of a single key may have a larger value, up to 4 GiB:
+    ///   see [`Db::put_reader`]. [`Error::LargeValue`] if its keyspace, or the rest of the batch, does
+    ///   not allow that. [`Error::EmptyKey`] and [`Error::OpenRangeTooLarge`]
     ///   occur only in databases that a pre-release build created.
     /// * [`Error::EmptyRange`] if a range delete ends at or before its start.
     /// * [`Error::NoMergeOperator`], [`Error::MergeFailed`] for a merge: see [`Keyspace::merge`].

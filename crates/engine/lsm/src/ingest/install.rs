@@ -9,7 +9,7 @@ use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::manifest::version_set::FailedInstall;
 use crate::stats::cumulative::CumulativeStats;
 use crate::tree::unknown_keyspace;
-use crate::version::TableMeta;
+use crate::version::{TableMeta, ValueFileMeta};
 use crate::write::ingest_slot::IngestSlot;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 
@@ -17,6 +17,8 @@ use esker_base::{Error, KeyspaceId, Result, Seqno};
 pub(super) struct IngestPart {
     pub(super) keyspace: KeyspaceId,
     pub(super) tables: Vec<TableMeta>,
+    /// The files of large values that the tables refer to.
+    pub(super) values: Vec<ValueFileMeta>,
 }
 
 /// Where the tables are.
@@ -72,6 +74,10 @@ pub(super) fn install(
                 let is_free = placement::is_free(keyspace, place.level, &part.tables);
                 debug_assert!(place.level == 0 || is_free, "the place was held");
                 levels.push(place.level);
+                let keyspace = part.keyspace;
+                let add =
+                    |meta: &ValueFileMeta| VersionChange::AddValueFile { keyspace, meta: *meta };
+                changes.extend(part.values.iter().map(add));
                 changes.extend(part.tables.iter().map(|meta| VersionChange::AddTable {
                     keyspace: part.keyspace,
                     level: place.level,
@@ -106,9 +112,12 @@ pub(super) fn refuse_indexed(inner: &Engine, keyspace: KeyspaceId) -> Result<()>
 
 fn cost_of(parts: &[IngestPart]) -> CumulativeStats {
     let tables = || parts.iter().flat_map(|part| &part.tables);
+    let values = || parts.iter().flat_map(|part| &part.values);
     CumulativeStats {
-        user_bytes: tables().map(|table| table.raw_bytes).sum(),
-        flush_bytes: tables().map(|table| table.bytes).sum(),
+        user_bytes: tables().map(|table| table.raw_bytes).sum::<u64>()
+            + values().map(|file| file.value_bytes).sum::<u64>(),
+        flush_bytes: tables().map(|table| table.bytes).sum::<u64>()
+            + values().map(|file| file.bytes).sum::<u64>(),
         ..CumulativeStats::default()
     }
 }
@@ -330,7 +339,8 @@ mod tests {
         let inner = db.inner();
         let id = crate::version::TableId { file: 9, offset: 0 };
         let meta = TableMeta { bytes: 1, entries: 2, ..TableMeta::new(id, "a", "b") };
-        let part = IngestPart { keyspace: KeyspaceId(77), tables: vec![meta] };
+        let (keyspace, values) = (KeyspaceId(77), Vec::new());
+        let part = IngestPart { keyspace, tables: vec![meta], values };
         let failed = install(inner, &[part]).err().unwrap();
         assert!(matches!(failed.error, Error::UnknownKeyspace { .. }) && !failed.is_undecided);
         assert_eq!(inner.tree.view.load().ingesting, None);

@@ -22,6 +22,7 @@
 mod bulk_loader;
 mod files;
 mod install;
+pub(crate) mod large_values;
 mod placement;
 mod sort_buffer;
 mod sorted_writer;

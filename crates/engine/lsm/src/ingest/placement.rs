@@ -23,6 +23,8 @@ pub(crate) fn place(
 ) -> ArrivingTables {
     let span = span_of(tables);
     let (level, run) = match keyspace.settings.shape {
+        // Where flushes put deletes, too.
+        _ if tables.iter().any(|table| table.deletes > 0) => (0, fresh),
         Shape::Leveled { .. } => {
             let is_free = |level: &usize| {
                 is_free(keyspace, *level, tables) && !busy.crosses(keyspace.id, *level, &span)

@@ -1,13 +1,14 @@
 //! Takes entries in key order, and writes tables of them next to those of the database.
 
-use super::files::IngestFiles;
+use super::files::{Content, IngestFiles};
 use super::install;
 use super::install::IngestPart;
 use super::write_behind::WriteBehind;
 use crate::engine::Engine;
 use crate::output::filter_allocation;
+use crate::output::large_value::LargeValueFile;
 use crate::output::output_files::table_meta;
-use crate::version::TableMeta;
+use crate::version::{TableMeta, ValueFileMeta};
 use esker_api::{KeyspaceRef, WriteBatch};
 use esker_base::stored_key::EDGE_BYTES;
 use esker_base::{Entry, Error, KeyspaceId, Kind, MAX_KEY_BYTES, Result, Seqno};
@@ -87,6 +88,8 @@ pub struct SortedWriter {
     table_bytes: u64,
     open: Option<TableWriter<'static>>,
     tables: Vec<TableMeta>,
+    /// The files of the large values, which are durable.
+    values: Vec<ValueFileMeta>,
     unsynced: VecDeque<Box<dyn WritableFile>>,
     /// The files are read once and removed, so that nothing has to reach the device.
     is_scratch: bool,
@@ -127,6 +130,7 @@ impl SortedWriter {
             table_bytes: table_bytes.min(TABLE_BYTES_MAX),
             open: None,
             tables: Vec::new(),
+            values: Vec::new(),
             unsynced: VecDeque::new(),
             is_scratch: false,
             files: IngestFiles::new(inner.clone()),
@@ -181,13 +185,40 @@ impl SortedWriter {
 
     /// Adds an entry that was checked, and whose stored key is above all others.
     pub(super) fn add_stored(&mut self, stored: &[u8], value: &[u8]) -> Result<()> {
-        let added = self.append(stored, value);
+        self.add_version(stored, Kind::Put, value)
+    }
+
+    /// The same, for an entry of another kind.
+    pub(super) fn add_version(&mut self, stored: &[u8], kind: Kind, value: &[u8]) -> Result<()> {
+        let added = self.append(stored, kind, value);
         self.failure = added.as_ref().err().cloned();
         added?;
         self.last.clear();
         self.last.extend_from_slice(stored);
         self.entries += 1;
         self.bytes += (stored.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    /// Begins the file of a large value.
+    pub(super) fn begin_value(&mut self) -> Result<LargeValueFile<'static>> {
+        let (id, file) = self.files.create(Content::Value)?;
+        if self.behind.is_none() {
+            self.behind = WriteBehind::start(&*self.inner.indexes.background, &self.inner);
+        }
+        let file = match &self.behind {
+            Some(behind) => behind.file(file),
+            None => file,
+        };
+        LargeValueFile::begin(id, file)
+    }
+
+    /// Adds an entry with a large value, whose file is written. Its stored key is above all others.
+    pub(super) fn add_value(&mut self, stored: &[u8], value: LargeValueFile<'_>) -> Result<()> {
+        let (place, meta) = value.finish()?;
+        self.values.push(meta);
+        self.add_version(stored, Kind::Separated, &place.encode())?;
+        self.bytes += place.value_bytes;
         Ok(())
     }
 
@@ -201,14 +232,15 @@ impl SortedWriter {
         &self.tables
     }
 
-    fn append(&mut self, stored: &[u8], value: &[u8]) -> Result<()> {
+    fn append(&mut self, stored: &[u8], kind: Kind, value: &[u8]) -> Result<()> {
         if self.open.as_ref().is_some_and(|open| open.estimated_bytes() >= self.table_bytes) {
             self.end_table()?;
         }
         let writer = match &mut self.open {
             Some(writer) => writer,
             none => {
-                let (file_id, file) = self.files.create(self.is_scratch)?;
+                let content = if self.is_scratch { Content::Scratch } else { Content::Tables };
+                let (file_id, file) = self.files.create(content)?;
                 // A short ingest needs no thread. Bulk loads have several writers.
                 if self.behind.is_none() && !self.tables.is_empty() && !self.is_scratch {
                     self.behind = WriteBehind::start(&*self.inner.indexes.background, &self.inner);
@@ -222,7 +254,7 @@ impl SortedWriter {
                 none.insert(writer.with_ingested_after(self.after))
             }
         };
-        writer.add(stored, 0, Kind::Put, value)
+        writer.add(stored, 0, kind, value)
     }
 
     /// Ends the table whose last key is `last`.
@@ -339,20 +371,24 @@ pub(crate) fn ingest_all(inner: &Arc<Engine>, writers: Vec<SortedWriter>) -> Res
         match parts.last_mut() {
             Some(part) if part.keyspace == writer.keyspace => {
                 part.tables.extend_from_slice(&writer.tables);
+                part.values.extend_from_slice(&writer.values);
             }
-            _ => {
-                parts.push(IngestPart { keyspace: writer.keyspace, tables: writer.tables.clone() })
-            }
+            _ => parts.push(IngestPart {
+                keyspace: writer.keyspace,
+                tables: writer.tables.clone(),
+                values: writer.values.clone(),
+            }),
         }
     }
     if parts.is_empty() {
         return Ok(ingested);
     }
-    writers.iter_mut().try_for_each(|writer| writer.files.rename())?;
+    let has_values = writers.iter().any(|writer| writer.files.has_values());
+    writers.iter_mut().try_for_each(|writer| writer.files.rename(has_values))?;
     let installed = install::install(&inner, &parts);
     let are_removed = installed.as_ref().is_err_and(|failed| !failed.is_undecided);
     if !are_removed {
-        writers.iter_mut().for_each(|writer| writer.files.keep());
+        writers.iter_mut().for_each(|writer| writer.files.keep(installed.is_err()));
     }
     let installed = installed.map_err(|failed| failed.error)?;
     ingested.seqno = Some(installed.seqno);

@@ -1,7 +1,6 @@
 //! Checks all files of a database.
 
 use super::{Inspector, path, places};
-use crate::fold::values::Values;
 use crate::log::torn_tail::TornTail;
 use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::replay;
@@ -322,8 +321,8 @@ impl Inspector {
         while more.is_ok() && cursor.valid() {
             if cursor.kind() == Kind::Separated {
                 values += 1;
-                match state.version.values.read(cursor.value()) {
-                    Ok(_) => {}
+                match state.version.values.check(cursor.value()) {
+                    Ok(()) => {}
                     // It was compacted away, and its values with it.
                     Err(_) if is_beside && !self.is_still_there(id) => return values,
                     Err(error) => report(with_key(error, &state.keys.user(cursor.key()))),

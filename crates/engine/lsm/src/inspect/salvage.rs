@@ -6,7 +6,6 @@
 use super::Inspector;
 use super::sources::{Merged, Source};
 use super::{path, places};
-use crate::fold::values::Values;
 use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::settings_code::settings_property;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
@@ -172,8 +171,8 @@ pub(super) fn lost_value(
     if kind != Kind::Separated {
         return Ok(None);
     }
-    match state.version.values.read(stored) {
-        Ok(_) => Ok(None),
+    match state.version.values.check(stored) {
+        Ok(()) => Ok(None),
         Err(error) if error.is_corruption() => Ok(Some(error)),
         Err(error) => Err(error),
     }

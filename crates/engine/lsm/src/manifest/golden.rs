@@ -105,6 +105,22 @@ fn a_manifest_with_value_files_is_read_for_ever() {
 }
 
 #[test]
+fn a_manifest_with_a_large_value_is_read_for_ever() {
+    let (keyspace, bytes) = (KeyspaceId(3), 300_008);
+    let (value_bytes, in_blocks) = (bytes, true);
+    let file = ValueFileMeta::new(7, 24 + bytes + 16);
+    let meta = ValueFileMeta { values: 1, value_bytes, in_blocks, ..file };
+    let value_files = vec![ValueFileUse { file: 7, values: 1, bytes }];
+    let table = TableMeta { value_files, ..sample_table(8) };
+    let edit = VersionEdit::of([
+        VersionChange::AddValueFile { keyspace, meta },
+        VersionChange::AddTable { keyspace, level: 6, run: 8, meta: table },
+        VersionChange::NextFile(9),
+    ]);
+    reads("version_1_large_values", &edit, Writer::Present);
+}
+
+#[test]
 fn a_manifest_of_keyspaces_with_times_to_live_is_read_for_ever() {
     let keyspace = KeyspaceId(3);
     let set = VersionChange::Ttl { keyspace, millis: Some(604_800_000), zeroed_as: 70_000 };

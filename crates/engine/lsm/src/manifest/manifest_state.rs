@@ -15,7 +15,7 @@ use crate::version::{
 };
 use esker_base::{Clock, KeyspaceId};
 use esker_storage::Storage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +55,8 @@ pub struct ManifestState {
     pub account: CumulativeStats,
     /// What change feeds need.
     pub feed: FeedState,
+    /// Files of tables that the edits of a manifest that was read have removed. They may be there still after a crash.
+    pub(crate) removed_files: BTreeSet<u64>,
 }
 
 impl ManifestState {
@@ -205,7 +207,7 @@ impl ManifestState {
     }
 
     /// The table files that this state needs.
-    pub fn files(&self) -> std::collections::BTreeSet<u64> {
+    pub fn files(&self) -> BTreeSet<u64> {
         let keyspaces = self.version.keyspaces.values();
         keyspaces.flat_map(|keyspace| keyspace.tables()).map(|(_, _, t)| t.meta.id.file).collect()
     }

@@ -38,9 +38,10 @@ pub(crate) fn load(storage: &Arc<dyn Storage>, name: &str) -> Result<Loaded> {
     // What pre-release builds wrote does not say how keys are stored.
     let mut state = ManifestState { keys: KeyFormat::AsGiven, ..ManifestState::default() };
     for record in &records {
-        state
+        let removed = state
             .apply(&record.edit, storage)
             .map_err(|what| Error::corruption(&path, record.offset, what))?;
+        state.removed_files.extend(removed.iter().map(|table| table.meta.id.file));
     }
     invariants::check(&state.version).map_err(|what| Error::corruption(&path, 0, what))?;
     let last = records.last().map_or(0, |record| record.offset);

@@ -195,6 +195,8 @@ const CHANGE_SETTINGS: u8 = 30;
 /// As 3 or 21, for a table that refers to value files.
 const ADD_SEPARATED_TABLE: u8 = 31;
 const SEPARATION_THRESHOLD: u8 = 32;
+/// As 11, for a file of one large value. Older versions of the program could not read it.
+const ADD_LARGE_VALUE: u8 = 33;
 
 impl VersionChange {
     /// The changes that create a keyspace.
@@ -244,7 +246,7 @@ impl VersionEdit {
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
                 CREATE_KEYSPACE..=ADD_VALUE_FILE
                 | ACCOUNT..=feed_changes::LAST_TAG
-                | CHANGE_SETTINGS..=SEPARATION_THRESHOLD => {
+                | CHANGE_SETTINGS..=ADD_LARGE_VALUE => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -309,9 +311,9 @@ fn encode_change(change: &VersionChange, out: &mut Vec<u8>) {
             }
         }
         VersionChange::AddValueFile { keyspace, meta } => {
-            out.push(ADD_VALUE_FILE);
+            let ValueFileMeta { file, bytes, values, value_bytes, in_blocks } = *meta;
+            out.push(if in_blocks { ADD_LARGE_VALUE } else { ADD_VALUE_FILE });
             put_varint64(out, u64::from(keyspace.0));
-            let ValueFileMeta { file, bytes, values, value_bytes } = *meta;
             [file, bytes, values, value_bytes].into_iter().for_each(|it| put_varint64(out, it));
         }
         VersionChange::SeparationThreshold { keyspace, bytes } => {
@@ -448,13 +450,14 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
                 TableMeta { value_files: decode_uses(input)?, ..meta }
             },
         },
-        ADD_VALUE_FILE => VersionChange::AddValueFile {
+        tag @ (ADD_VALUE_FILE | ADD_LARGE_VALUE) => VersionChange::AddValueFile {
             keyspace: KeyspaceId(take_varint32(input)?),
             meta: ValueFileMeta {
                 file: take_varint64(input)?,
                 bytes: take_varint64(input)?,
                 values: take_varint64(input)?,
                 value_bytes: take_varint64(input)?,
+                in_blocks: tag == ADD_LARGE_VALUE,
             },
         },
         SEPARATION_THRESHOLD => VersionChange::SeparationThreshold {

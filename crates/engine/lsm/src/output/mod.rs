@@ -7,13 +7,14 @@
 //! priority, `write_limiter` limits the rate of writes in each `rate_limited_file`, and `job_context` is
 //! what a compaction needs from the engine.
 //!
-//! `value_output` writes value files.
+//! `value_output` writes value files, and `large_value` the file of a large value.
 //!
 //! A version that a snapshot can see is never dropped.
 
 pub(crate) mod filter_allocation;
 pub(crate) mod io_throttle;
 pub mod job_context;
+pub(crate) mod large_value;
 mod operand_output;
 pub mod output_files;
 pub mod range_del_aggregator;

@@ -9,13 +9,15 @@
 //! value file:  magic, version, file ID, checksum │ head, value │ head, value │ …
 //! ```
 
+use super::large_value::LargeValueFile;
 use crate::fold::values::Values;
-use crate::version::{ValueFileMeta, ValueFiles, value_checksum, value_file_header};
+use crate::version::{ValueFile, ValueFileMeta, ValueFiles, value_checksum, value_file_header};
 use esker_base::coding::put_varint64;
 use esker_base::{Kind, Result, ValuePlace};
 use esker_storage::WritableFile;
 use esker_table::{Compression, ValueCompressor};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A value file ends once it has so many bytes. A compaction that collects it reads as many at most.
 const FILE_BYTES: u64 = 64 << 20;
@@ -114,6 +116,9 @@ impl<'a> ValueOutput<'a> {
 
     fn collect(&mut self, stored: &[u8]) -> Result<Stored> {
         // Collection only saves space: what cannot be read keeps its place, and readers get the error.
+        if ValuePlace::decode(stored).is_some_and(|place| place.is_in_blocks()) {
+            return self.copy_in_blocks(stored);
+        }
         let Some(value) = self.read_to_collect(stored) else { return Ok(Stored::AsItIs) };
         match self.separates(value.len()) {
             true => self.separate(&value),
@@ -124,10 +129,30 @@ impl<'a> ValueOutput<'a> {
     /// The value at a place, if its file is collected and can be read. After a failed read, the
     /// compaction leaves the rest of the file alone.
     fn read_to_collect(&self, stored: &[u8]) -> Option<Vec<u8>> {
+        let (place, file) = self.collected_place(stored)?;
+        file.read(&place).inspect_err(|error| file.mark_unreadable(error)).ok()
+    }
+
+    /// A place, and its file if that is collected and no read of it has failed.
+    fn collected_place(&self, stored: &[u8]) -> Option<(ValuePlace, Arc<ValueFile>)> {
         let place = ValuePlace::decode(stored).filter(|it| self.collected.contains(&it.file))?;
         let file = &self.files.get(place.file)?.file;
-        let read = file.is_readable().then(|| file.read(&place))?;
-        read.inspect_err(|error| file.mark_unreadable(error)).ok()
+        file.is_readable().then(|| (place, file.clone()))
+    }
+
+    /// Writes a large value anew, whatever the threshold: no table and no other value file holds it.
+    fn copy_in_blocks(&mut self, stored: &[u8]) -> Result<Stored> {
+        let Some((place, file)) = self.collected_place(stored) else { return Ok(Stored::AsItIs) };
+        // Before a file is made that would be of no use.
+        if file.check(&place).inspect_err(|error| file.mark_unreadable(error)).is_err() {
+            return Ok(Stored::AsItIs);
+        }
+        let (id, to) = (self.create)()?;
+        let mut to = LargeValueFile::begin(id, to)?;
+        file.read_blocks(&place, &mut |block| to.add(block))?;
+        let (place, meta) = to.finish()?;
+        self.done.push(meta);
+        Ok(Stored::Other(Kind::Separated, place.encode()))
     }
 
     /// Writes a value, and returns its place.
@@ -213,7 +238,6 @@ impl<'a> OpenFile<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// A file that counts while it is open. It is to be synced before it is closed.

@@ -12,7 +12,7 @@ use super::expiring::living;
 pub(crate) use super::lookup::ReadTier;
 use super::lookup::{LookupKey, TableLookup};
 use super::merged_get::merged_get;
-use super::separated::TieredValues;
+use super::separated::{LargeValue, TieredValues};
 use crate::fold::expiry::BEHIND_EXPIRY;
 use crate::fold::values::Values;
 use crate::fold::{Verdict, verdict};
@@ -64,6 +64,7 @@ pub(crate) fn get(
             match get_from_tables(tree, tables_of, sought, deleted_below, patience)? {
                 InTables::Decided(found) => Ok(fill(tree, view, sought, found)),
                 InTables::Expiring(value) => Ok(value),
+                InTables::Large(large) => large.load(patience).map(Some),
                 InTables::Operand => merged_get(tree, view, tables, sought, patience),
             }
         }
@@ -231,6 +232,8 @@ pub(super) enum InTables {
     /// The value of its newest version, an expiring put, unless it has expired. It is not offered to the
     /// DRAMTable, which has no times.
     Expiring(Option<Value>),
+    /// Its newest version is a large value, which was not read. It is not offered to the DRAMTable.
+    Large(LargeValue),
     /// Its newest version is an operand.
     Operand,
 }
@@ -284,6 +287,9 @@ impl<'a> TableSearch<'a> {
         Ok(Some(match verdict(found.kind, is_covered) {
             Verdict::Value => InTables::Decided(Some((found.seqno, value_of(found.value)))),
             Verdict::Separated => {
+                if let Some(large) = LargeValue::of(self.values, found.value.bytes())? {
+                    return Ok(Some(InTables::Large(large)));
+                }
                 let values = TieredValues { values: self.values, patience };
                 let value = values.read(found.value.bytes())?;
                 InTables::Decided(Some((found.seqno, value.into())))

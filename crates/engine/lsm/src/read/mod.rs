@@ -21,3 +21,4 @@ pub(crate) mod multi_get;
 pub(crate) mod separated;
 mod skip;
 pub(crate) mod source;
+pub(crate) mod value_reader;

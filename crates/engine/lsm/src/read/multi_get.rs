@@ -88,6 +88,7 @@ fn get_group<'a>(
                 results[key.at] = found.and_then(|found| match found {
                     InTables::Decided(found) => Ok(fill(tree, view, key.sought, found)),
                     InTables::Expiring(value) => Ok(value),
+                    InTables::Large(large) => large.load(ReadTier::MayBlock).map(Some),
                     InTables::Operand => {
                         merged_get(tree, view, tables, key.sought, ReadTier::MayBlock)
                     }

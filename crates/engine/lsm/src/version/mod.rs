@@ -39,10 +39,13 @@ pub use table_handle::{
     TableFile, TableHandle, TableId, TableMeta, TableSummary, ingest_file_name,
     parse_ingest_file_name, parse_table_file_name, table_file_name,
 };
+pub(crate) use table_handle::{parse_unsettled_file_name, unsettled_file_name};
 pub use value_files::{
     ListedValueFile, ValueFile, ValueFileMeta, ValueFiles, parse_value_file_name, value_file_name,
 };
-pub(crate) use value_files::{ValueSums, describe_value_file, value_checksum, value_file_header};
+pub(crate) use value_files::{
+    ValueSums, blocks, describe_value_file, large_value_header, value_checksum, value_file_header,
+};
 
 /// The ID in the name of a file that holds tables or values.
 pub(crate) fn parse_data_file_name(name: &str) -> Option<u64> {

@@ -171,6 +171,18 @@ pub fn ingest_file_name(file: u64) -> String {
     format!("{file:08}.ingest")
 }
 
+/// The name of the empty file that is there while no edit names the table file with this id, although it may have its
+/// final name: an open removes both, and the files of large values that the tables refer to.
+pub(crate) fn unsettled_file_name(file: u64) -> String {
+    format!("{file:08}.unsettled")
+}
+
+/// The id in a name that [`unsettled_file_name`] made.
+pub(crate) fn parse_unsettled_file_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".unsettled")?;
+    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+}
+
 /// The id in a name that [`ingest_file_name`] made.
 pub fn parse_ingest_file_name(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".ingest")?;

@@ -211,10 +211,12 @@ fn bad_writes_are_refused_and_nothing_is_written() {
     let small_segments = db.put(&keyspace, &long, b"");
     assert!(matches!(small_segments, Err(Error::KeyTooLong { bytes: 65_537 })));
     let huge = vec![1; 100 << 10];
-    assert!(matches!(db.put(&keyspace, b"k", &huge), Err(Error::ValueTooLarge { .. })));
+    let day = std::time::Duration::from_secs(86_400);
+    let put = |key: &[u8], value: &[u8]| db.put_with_ttl(&keyspace, key, value, day);
+    assert!(matches!(put(b"k", &huge), Err(Error::ValueTooLarge { .. })));
     // A quarter of a segment, all in the key but for a byte.
-    let refused = db.put(&keyspace, &long[1..], b"v").unwrap_err().to_string();
-    assert!(refused.contains("the key of 65536 bytes and its value of 1 bytes"), "{refused}");
+    let refused = put(&long[1..], b"v").unwrap_err().to_string();
+    assert!(refused.contains("the key of 65536 bytes and its value of 9 bytes"), "{refused}");
     let mut batch = db.batch();
     for n in 0..100_000 {
         batch.put(&keyspace, key(n), b"v");

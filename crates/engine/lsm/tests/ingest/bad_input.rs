@@ -47,7 +47,7 @@ fn a_writer_goes_on_behind_an_entry_that_it_refused() {
 }
 
 #[test]
-fn entries_that_a_put_would_refuse_are_refused() {
+fn entries_that_a_transaction_would_refuse_are_refused() {
     let disk = disk();
     let db = open(&disk, logged());
     let keyspace = db.default_keyspace();
@@ -57,7 +57,7 @@ fn entries_that_a_put_would_refuse_are_refused() {
     let limit = 16 << 10;
     for bytes in limit - 40..limit + 4 {
         let value = vec![7; bytes];
-        let put = keyspace.put("key", &value);
+        let put = db.transact(|transaction| transaction.put(&keyspace, "key", &value));
         let ingested = keyspace.ingest([("key", &value)]);
         assert_eq!(put.is_ok(), ingested.is_ok(), "{bytes}");
         if let Err(error) = ingested {

@@ -3,7 +3,7 @@
 
 use crate::support::*;
 use esker_base::{Kind, MAX_SEQNO, RangeTombstone, ValuePlace, combined};
-use esker_table::format::{HAS_PARTS, HAS_SEPARATED};
+use esker_table::format::{HAS_PARTS, HAS_SEPARATED, HAS_VALUES_IN_BLOCKS};
 use esker_table::{BlockCache, Compression, Expiring, ReadPurpose, Table, TableOptions};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -201,6 +201,32 @@ fn only_tables_that_refer_to_value_files_say_so_in_their_footers() {
         write_to(&mut file, options(), &versions, &tombstones());
         assert_eq!(features(&file.0) & HAS_SEPARATED, expected);
     }
+}
+
+/// The same, and some of them large.
+fn with_large_values() -> Vec<Version> {
+    let mut versions = with_separated();
+    let separated = versions.iter_mut().filter(|version| version.2 == Kind::Separated);
+    for (n, version) in (0..).zip(separated).step_by(2) {
+        version.3 = ValuePlace::in_blocks(7 + n, 24, 300_008, 300_000, 9 * n as u32).encode();
+    }
+    versions
+}
+
+/// Older readers would take such a value for damage. So they must refuse the table by name before.
+#[test]
+fn only_tables_with_values_in_blocks_say_so_in_their_footers() {
+    for (versions, expected) in [(with_separated(), 0), (with_large_values(), HAS_VALUES_IN_BLOCKS)]
+    {
+        let mut file = Growing::default();
+        write_to(&mut file, options(), &versions, &tombstones());
+        assert_eq!(features(&file.0) & HAS_VALUES_IN_BLOCKS, expected);
+    }
+}
+
+#[test]
+fn version_1_with_large_values_reads_as_it_did() {
+    check_versions("large-values", Compression::None, 10, &with_large_values());
 }
 
 #[test]

@@ -78,6 +78,21 @@ fn entries_of_an_ingest_arrive() {
 }
 
 #[test]
+fn large_values_arrive() {
+    let place = Place::new();
+    let db = place.db();
+    let primary = serve(&db);
+    let follower = follow(&place.dir("copy"), primary.address());
+    assert!(follower.wait(PATIENCE, |stats| stats.is_connected && stats.bases == 1));
+    let keyspace = db.default_keyspace();
+    let limit = db.settings().max_entry_bytes() as u64;
+    keyspace.put("a", "1").unwrap();
+    keyspace.put_reader("large", std::io::repeat(7).take(limit + 1_000_000)).unwrap();
+    keyspace.put("b", "2").unwrap();
+    expect_same(&follower, &db);
+}
+
+#[test]
 fn nothing_else_changes_a_follower() {
     let place = Place::new();
     let db = place.db();
@@ -94,6 +109,7 @@ fn nothing_else_changes_a_follower() {
     is_refused(keyspace.put("b", "2"));
     is_refused(copy.keyspace("new", KeyspaceSettings::default()).map(drop));
     is_refused(copy.ingest(&keyspace, [("b", "2")]).map(drop));
+    is_refused(copy.put_reader(&keyspace, "b", std::io::repeat(1).take(100 << 20)).map(drop));
     is_refused(copy.transact(|tx| tx.put(&keyspace, "b", "2")));
     is_refused(keyspace.set_ttl(Some(Duration::from_secs(60))));
     is_refused(copy.set(&"default.compression=zstd".parse().unwrap()));

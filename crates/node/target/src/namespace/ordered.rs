@@ -145,7 +145,9 @@ impl Served {
             return;
         }
         match self.store.write(batch) {
-            Err(Error::BatchTooLarge { .. } | Error::ValueTooLarge { .. }) if waiting.len() > 1 => {
+            Err(
+                Error::BatchTooLarge { .. } | Error::ValueTooLarge { .. } | Error::LargeValue(_),
+            ) if waiting.len() > 1 => {
                 for (entry, reply) in batch.iter().zip(waiting.drain(..)) {
                     reply.send(self.answer_to_write(&self.store.put(entry.key, entry.value)));
                 }
@@ -228,7 +230,9 @@ fn list(store: &dyn Ordered, from: Option<Key>, bytes: usize) -> Result<Slice> {
 
 fn status_of(error: &Error) -> Status {
     match error {
-        Error::ValueTooLarge { .. } | Error::BatchTooLarge { .. } => Status::INVALID_VALUE_SIZE,
+        Error::ValueTooLarge { .. } | Error::BatchTooLarge { .. } | Error::LargeValue(_) => {
+            Status::INVALID_VALUE_SIZE
+        }
         Error::EmptyKey | Error::KeyTooLong { .. } => Status::INVALID_KEY_SIZE,
         // Whatever its cause: room that is made is of no use to it.
         Error::LogFailed { .. } => Status::INTERNAL_ERROR,

@@ -16,6 +16,10 @@
 //! manifest. `quarantine` renames any other file to `lost-NAME`, which nothing reads or removes. A file
 //! that cannot be read is renamed too: nothing needs it, so it must not stop the open.
 //!
+//! A table that an edit of the manifest has removed is obsolete, although it may have been ingested.
+//! An ingest of large values says by a file `NNNNNNNN.unsettled` that no edit names its tables yet. They were
+//! not acknowledged then, so they are removed.
+//!
 //! A value file holds nothing that a reader can find without the tables that refer to it. So it is
 //! removed, unless a table is set aside, which may be one of them.
 //!
@@ -33,12 +37,14 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::recovery::checkpoint::request;
 use crate::recovery::env::Env;
 use crate::recovery::replay::{RecoveredState, Rejected};
-use crate::version::{parse_ingest_file_name, parse_table_file_name, parse_value_file_name};
+use crate::version::{
+    parse_ingest_file_name, parse_table_file_name, parse_unsettled_file_name, parse_value_file_name,
+};
 use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{SalvagedTable, has_magic_at_end, tables_in};
 use file_names::name_before;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is to be done with an orphaned file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,14 +76,24 @@ impl Known<'_> {
     ) -> Result<BTreeMap<String, Fate>> {
         let (files, values) = (self.state.files(), &self.state.version.values);
         let (mut fates, mut value_files) = (BTreeMap::new(), Vec::new());
+        let unsettled: BTreeSet<u64> =
+            names.iter().filter_map(|name| parse_unsettled_file_name(name)).collect();
         for name in names {
             let is_removed = name == "CURRENT.new"
                 || parse_ingest_file_name(name).is_some()
+                || parse_unsettled_file_name(name).is_some()
                 || request::is_request_file(name);
             let fate = if is_removed {
                 Some(Fate::Remove)
             } else if let Some(id) = parse_table_file_name(name).filter(|id| !files.contains(id)) {
-                self.table(storage, name, id)?
+                self.table(storage, name, id)?.map(|fate| match fate {
+                    Fate::SetAside
+                        if unsettled.contains(&id) || self.state.removed_files.contains(&id) =>
+                    {
+                        Fate::Remove
+                    }
+                    fate => fate,
+                })
             } else if parse_value_file_name(name).is_some_and(|id| values.get(id).is_none()) {
                 value_files.push(name);
                 None
@@ -288,11 +304,20 @@ fn dispose(
     // Value files first. If this is interrupted, the next open removes those whose table it has renamed.
     let (values, others): (Vec<_>, Vec<_>) =
         strays.into_iter().partition(|(name, _)| parse_value_file_name(name).is_some());
-    for (name, fate) in values.into_iter().chain(others) {
-        if fate == Fate::Remove {
-            let _ = storage.remove(&name);
-        } else {
+    // What says that a table may be removed goes after it.
+    let (unsettled, others): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|(name, _)| parse_unsettled_file_name(name).is_some());
+    let mut dispose_of = |(name, fate): (String, Fate)| match fate {
+        Fate::Remove => storage.remove(&name).is_ok(),
+        _ => {
             moved.extend(set_aside(storage, &name));
+            true
+        }
+    };
+    let are_gone = values.into_iter().chain(others).fold(true, |all, it| dispose_of(it) && all);
+    if !unsettled.is_empty() && are_gone && storage.sync_names().is_ok() {
+        for it in unsettled {
+            dispose_of(it);
         }
     }
     // Before the manifest grows: see `orphan_logs::check_edits`.

@@ -1,9 +1,11 @@
 //! One value file: its reader, and why compaction leaves it alone.
 
+use super::blocks::{BlockSums, Blocks, CHECKSUM_BYTES, TRAILER_BYTES, describe, place_in_trailer};
 use super::format::{
-    HEAD_BYTES_MAX, HEADER_BYTES, ValueFileMeta, place_of, value_checksum, value_file_header,
-    value_file_name,
+    HEAD_BYTES_MAX, HEADER_BYTES, ValueFileMeta, large_value_header, place_of, value_checksum,
+    value_file_header, value_file_name,
 };
+use esker_base::coding::u32_at;
 use esker_base::{Error, Result, ValuePlace};
 use esker_storage::{ReadableFile, Storage};
 use esker_table::{Compression, decompress};
@@ -93,14 +95,25 @@ impl ValueFile {
 
     /// Reads the value at `place` of the file.
     pub(crate) fn read(&self, place: &ValuePlace) -> Result<Vec<u8>> {
-        self.read_value(place).inspect_err(|error| {
-            if error.is_corruption() {
-                self.damaged.store(true, Ordering::Relaxed);
-            }
-        })
+        self.read_value(place).inspect_err(|error| self.note_damage(error))
+    }
+
+    fn note_damage(&self, error: &Error) {
+        if error.is_corruption() {
+            self.damaged.store(true, Ordering::Relaxed);
+        }
     }
 
     fn read_value(&self, place: &ValuePlace) -> Result<Vec<u8>> {
+        if place.is_in_blocks() {
+            // A damaged place asks for no more memory than the file can fill.
+            let mut value = Vec::with_capacity(place.value_bytes.min(self.bytes) as usize);
+            self.read_blocks(place, &mut |block| {
+                value.extend_from_slice(block);
+                Ok(())
+            })?;
+            return Ok(value);
+        }
         let stored = self.read_stored(place)?;
         let value = match Compression::from_u8(place.compression) {
             Some(Compression::None) => Some(stored),
@@ -111,13 +124,82 @@ impl ValueFile {
         value.ok_or_else(|| self.damage_at(place.offset, "a value cannot be decompressed"))
     }
 
+    /// The blocks of the value at `place` of the file.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if no value can be there.
+    pub(crate) fn blocks(&self, place: &ValuePlace) -> Result<Blocks> {
+        Blocks::of(place)
+            .ok_or_else(|| self.damage_at(place.offset, "a place of no value in blocks"))
+    }
+
+    /// Reads a block of a value to `block`, and checks it. `sums` has the blocks before.
+    pub(crate) fn read_block(
+        &self,
+        (blocks, number): (&Blocks, u64),
+        sums: &mut BlockSums,
+        block: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.load_block(blocks.block(number), sums, block)
+            .inspect_err(|error| self.note_damage(error))
+    }
+
+    fn load_block(
+        &self,
+        (offset, bytes): (u64, usize),
+        sums: &mut BlockSums,
+        block: &mut Vec<u8>,
+    ) -> Result<()> {
+        let reader = self.reader_at(offset)?;
+        let end = offset + (bytes + CHECKSUM_BYTES) as u64;
+        if end > self.bytes && end > reader.len()? {
+            return Err(self.damage_at(offset, "the value file ends before a value does"));
+        }
+        block.resize(bytes + CHECKSUM_BYTES, 0);
+        reader.read_exact_at(offset, block)?;
+        let checksum = u32_at(block, bytes);
+        block.truncate(bytes);
+        match sums.add(offset, block) == checksum {
+            true => Ok(()),
+            false => Err(self.damage_at(offset, "a block of a value fails its checksum")),
+        }
+    }
+
+    /// Passes the blocks of the value at `place` to `each`, in order.
+    pub(crate) fn read_blocks(
+        &self,
+        place: &ValuePlace,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let blocks = self.blocks(place)?;
+        let (mut sums, mut block) = (BlockSums::of(self.id), Vec::new());
+        for number in 0..blocks.count() {
+            self.load_block(blocks.block(number), &mut sums, &mut block)?;
+            each(&block)?;
+        }
+        self.check_sums(place, &sums)
+    }
+
+    /// Checks that the blocks that were read are those of the value at `place`.
+    pub(crate) fn check_sums(&self, place: &ValuePlace, sums: &BlockSums) -> Result<()> {
+        match sums.sum() == place.checksum {
+            true => Ok(()),
+            false => Err(self.damage_at(place.offset, "a value fails its checksum")),
+        }
+    }
+
+    /// The reader of the file. If it is missing, the error names the offset.
+    fn reader_at(&self, offset: u64) -> Result<&Arc<dyn ReadableFile>> {
+        self.reader().map_err(|error| match error.is_corruption() {
+            true => self.damage_at(offset, "the value file is missing"),
+            false => error,
+        })
+    }
+
     /// Reads the bytes at `place` of the file, as they are stored, and checks them.
     fn read_stored(&self, place: &ValuePlace) -> Result<Vec<u8>> {
         let damaged = |what: &str| self.damage_at(place.offset, what);
-        let reader = self.reader().map_err(|error| match error.is_corruption() {
-            true => damaged("the value file is missing"),
-            false => error,
-        })?;
+        let reader = self.reader_at(place.offset)?;
         let bytes = usize::try_from(place.bytes).map_err(|_| damaged("a value is too long"))?;
         let end = place.offset.saturating_add(place.bytes);
         // The system is asked only if the manifest does not know: a call for each read would cost.
@@ -133,9 +215,12 @@ impl ValueFile {
         }
     }
 
-    /// Checks the bytes at `place` of the file.
+    /// Checks the bytes at `place` of the file. Of a large value, it holds a block at a time.
     pub(crate) fn check(&self, place: &ValuePlace) -> Result<()> {
-        self.read_stored(place).map(|_| ())
+        match place.is_in_blocks() {
+            true => self.read_blocks(place, &mut |_| Ok(())),
+            false => self.read_stored(place).map(|_| ()),
+        }
     }
 
     /// Checks the whole file: also what no table refers to.
@@ -149,6 +234,12 @@ impl ValueFile {
         }
         let mut header = [0; HEADER_BYTES];
         reader.read_exact_at(0, &mut header)?;
+        if header == large_value_header(self.id) {
+            return match value_in_blocks(&**reader, self.id, self.bytes)? {
+                Some(place) => self.check(&place),
+                None => Err(self.damage_at(self.bytes, "the last bytes of the file are damaged")),
+            };
+        }
         if header != value_file_header(self.id) {
             return Err(self.damage_at(0, "it does not begin as a value file"));
         }
@@ -177,6 +268,16 @@ impl Drop for ValueFile {
 pub(crate) fn describe_value_file(storage: &dyn Storage, id: u64) -> Result<ValueFileMeta> {
     let reader = storage.open(&value_file_name(id))?;
     let bytes = reader.len()?;
+    let mut header = [0; HEADER_BYTES];
+    if bytes > HEADER_BYTES as u64 {
+        reader.read_exact_at(0, &mut header)?;
+    }
+    if header == large_value_header(id) {
+        let place = value_in_blocks(&*reader, id, bytes)?;
+        // If it ends early, tables know what it had.
+        let unknown = ValueFileMeta { in_blocks: true, ..ValueFileMeta::new(id, bytes) };
+        return Ok(place.map_or(unknown, |place| describe(&place)));
+    }
     let mut meta = ValueFileMeta::new(id, bytes);
     let damaged_at = walk((id, bytes), &*reader, |place| {
         meta.values += 1;
@@ -186,6 +287,15 @@ pub(crate) fn describe_value_file(storage: &dyn Storage, id: u64) -> Result<Valu
     // Behind a damaged head, all bytes count: what is not live of them is obsolete.
     meta.value_bytes += damaged_at.map_or(0, |at| bytes - at);
     Ok(meta)
+}
+
+/// The place of the large value in a file of `bytes` bytes, as its last bytes say. `None` if they are damaged.
+fn value_in_blocks(reader: &dyn ReadableFile, id: u64, bytes: u64) -> Result<Option<ValuePlace>> {
+    let Some(at) = bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
+    let mut trailer = [0; TRAILER_BYTES];
+    reader.read_exact_at(at, &mut trailer)?;
+    let place = place_in_trailer(id, &trailer);
+    Ok(place.filter(|place| describe(place).bytes == bytes))
 }
 
 /// Passes the place of each value in the first `bytes` bytes of a file to `each`, as the heads say. Returns the offset

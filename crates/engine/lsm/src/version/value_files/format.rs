@@ -17,12 +17,14 @@ pub struct ValueFileMeta {
     pub values: u64,
     /// The bytes of its values.
     pub value_bytes: u64,
+    /// Whether it holds one large value, in blocks.
+    pub in_blocks: bool,
 }
 
 impl ValueFileMeta {
     /// The description of a file of `bytes` bytes without values.
     pub(crate) fn new(file: u64, bytes: u64) -> Self {
-        ValueFileMeta { file, bytes, values: 0, value_bytes: 0 }
+        ValueFileMeta { file, bytes, values: 0, value_bytes: 0, in_blocks: false }
     }
 }
 
@@ -40,8 +42,11 @@ pub fn parse_value_file_name(name: &str) -> Option<u64> {
 /// The first bytes of every value file.
 const MAGIC: [u8; 8] = *b"eskerVAL";
 
-/// The version of the format.
+/// The version of a file of values, one behind another.
 const VERSION: u32 = 1;
+
+/// The version of a file of one large value, in blocks.
+const VERSION_IN_BLOCKS: u32 = 2;
 
 /// The bytes before the first value.
 pub(super) const HEADER_BYTES: usize = 24;
@@ -51,9 +56,18 @@ pub(super) const HEAD_BYTES_MAX: usize = 4 + 1 + 10;
 
 /// The first bytes of the value file with this ID.
 pub(crate) fn value_file_header(file: u64) -> [u8; HEADER_BYTES] {
+    header_of(file, VERSION)
+}
+
+/// The first bytes of the file with this ID of a large value.
+pub(crate) fn large_value_header(file: u64) -> [u8; HEADER_BYTES] {
+    header_of(file, VERSION_IN_BLOCKS)
+}
+
+fn header_of(file: u64, version: u32) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[12..20].copy_from_slice(&file.to_le_bytes());
     let checksum = crc32c(&header[..20]);
     header[20..].copy_from_slice(&checksum.to_le_bytes());

@@ -5,6 +5,7 @@
 //! sum over the tables of a version. A file leaves the version in the edit that takes its last value,
 //! and is removed with its last reader. `docs/formats/values.md` describes the bytes.
 
+pub(crate) mod blocks;
 mod file;
 mod format;
 
@@ -15,7 +16,7 @@ use esker_table::ValueFileUse;
 pub use file::ValueFile;
 pub(crate) use file::describe_value_file;
 pub use format::{ValueFileMeta, parse_value_file_name, value_file_name};
-pub(crate) use format::{value_checksum, value_file_header};
+pub(crate) use format::{large_value_header, value_checksum, value_file_header};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -192,14 +193,34 @@ impl ValueFiles {
     }
 }
 
-impl Values for ValueFiles {
-    fn read(&self, stored: &[u8]) -> Result<Vec<u8>> {
+impl ValueFiles {
+    /// The place that an entry stores, and the file that it is in.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if it is no place, or of a file that is not there.
+    pub(crate) fn find(&self, stored: &[u8]) -> Result<(ValuePlace, &Arc<ValueFile>)> {
         let place = ValuePlace::decode(stored)
             .ok_or_else(|| Error::corruption("a table", 0, "a place of no value"))?;
         let Some((_, file)) = self.files.get(&place.file) else {
             let what = "a table refers to a value in it, and the manifest does not list it";
             return Err(Error::corruption(value_file_name(place.file), place.offset, what));
         };
+        Ok((place, file))
+    }
+
+    /// Checks the value at the place that an entry stores, without holding all of a large one.
+    ///
+    /// # Errors
+    /// The errors of [`Values::read`].
+    pub(crate) fn check(&self, stored: &[u8]) -> Result<()> {
+        let (place, file) = self.find(stored)?;
+        file.check(&place)
+    }
+}
+
+impl Values for ValueFiles {
+    fn read(&self, stored: &[u8]) -> Result<Vec<u8>> {
+        let (place, file) = self.find(stored)?;
         file.read(&place)
     }
 }

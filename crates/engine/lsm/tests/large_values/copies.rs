@@ -1,0 +1,177 @@
+//! What reads the files of a database next to its writer, or copies them.
+
+use crate::support::*;
+use esker_lsm::{ChangeEvent, Db, KeyspaceSettings, LiveFiles};
+use esker_storage::MemoryStorage;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+const BYTES: usize = 700_000;
+
+#[test]
+fn a_checkpoint_has_large_values() {
+    let world = World::new();
+    world.put("v", &large("v", BYTES));
+    let copy = Arc::new(MemoryStorage::new());
+    world.db.checkpoint_to(&*copy).unwrap();
+    world.put("v", b"small");
+    world.db.compact().unwrap();
+    let files = LiveFiles::of_checkpoint_in(copy.clone(), 1).unwrap();
+    files.tables().iter().for_each(|name| files.verify(name).unwrap());
+    let db = open(&copy);
+    let keyspace = db.open_keyspace("k").unwrap();
+    World { storage: copy, db, keyspace }.expect("v", &large("v", BYTES));
+}
+
+#[test]
+fn live_files_find_the_damage_of_a_large_value() {
+    let world = World::new();
+    world.put("v", &large("v", BYTES));
+    let name = world.value_files().remove(0);
+    let copy = Arc::new(MemoryStorage::new());
+    world.db.checkpoint_to(&*copy).unwrap();
+    let file = esker_storage::Storage::open(&*copy, &name).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    // A header and a trailer say nothing that a table needs.
+    let cases = [(9, false), (bytes.len() - 1, false), (24, true), (bytes.len() - 17, true)];
+    for (at, is_lost) in cases {
+        bytes[at] ^= 1;
+        let copy = Arc::new(MemoryStorage::new());
+        world.db.checkpoint_to(&*copy).unwrap();
+        replace(&copy, &name, &bytes);
+        let verified = LiveFiles::of_checkpoint_in(copy, 1).unwrap().verify(&name);
+        assert_eq!(verified.is_err_and(|error| error.is_corruption()), is_lost, "{at}");
+        bytes[at] ^= 1;
+    }
+}
+
+fn replace(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
+    use esker_storage::Storage;
+    storage.remove(name).unwrap();
+    let mut file = storage.create(name, esker_base::WriteHint::table(0)).unwrap();
+    file.append(bytes).unwrap();
+    file.sync().unwrap();
+}
+
+/// Calls something in the middle of a value.
+struct Between<F>(Option<F>);
+
+impl<F: FnOnce()> Read for Between<F> {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(call) = self.0.take() {
+            call();
+        }
+        Ok(0)
+    }
+}
+
+fn files(dir: &Path, end: &str) -> usize {
+    let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().ends_with(end)).count()
+}
+
+/// While the file of the value is there and nothing names it, and afterwards.
+#[test]
+fn a_reader_beside_the_writer_removes_no_file_and_finds_the_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), settings()).unwrap();
+    let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();
+    keyspace.put("v", b"before").unwrap();
+    let value = large("v", BYTES);
+    let read = |db: &Db| db.open_keyspace("k").unwrap().get("v").unwrap().unwrap().to_vec();
+    let beside = Between(Some(|| {
+        assert_eq!(files(dir.path(), ".ingest"), 1);
+        for reader in [
+            Db::open_read_only(dir.path(), settings()).unwrap(),
+            Db::open_follower(dir.path(), settings(), None).unwrap(),
+        ] {
+            assert_eq!(read(&reader), b"before");
+        }
+        assert_eq!(files(dir.path(), ".ingest"), 1);
+    }));
+    let rest = std::io::Cursor::new(value[BYTES / 2..].to_vec());
+    let half = std::io::Cursor::new(value[..BYTES / 2].to_vec());
+    keyspace.put_reader("v", half.chain(beside).chain(rest)).unwrap();
+    assert_eq!((files(dir.path(), ".ingest"), files(dir.path(), ".values")), (0, 1));
+    assert!(read(&Db::open_read_only(dir.path(), settings()).unwrap()) == value);
+    assert!(read(&db) == value);
+}
+
+#[test]
+fn a_follower_sees_a_large_value_and_keeps_it_until_it_catches_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), settings()).unwrap();
+    let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();
+    keyspace.put("v", b"before").unwrap();
+    let follower = Db::open_follower(dir.path(), settings(), None).unwrap();
+    let followed = follower.open_keyspace("k").unwrap();
+    keyspace.put("v", large("first", BYTES)).unwrap();
+    assert_eq!(follower.get(&followed, "v").unwrap().unwrap(), b"before");
+    follower.catch_up().unwrap();
+    let mut reader = follower.get_reader(&followed, "v").unwrap().unwrap();
+    keyspace.put("v", large("second", BYTES)).unwrap();
+    db.compact().unwrap();
+    assert!(follower.get(&followed, "v").unwrap().unwrap() == large("first", BYTES)[..]);
+    follower.catch_up().unwrap();
+    assert!(follower.get(&followed, "v").unwrap().unwrap() == large("second", BYTES)[..]);
+    let mut read = Vec::new();
+    reader.read_to_end(&mut read).unwrap();
+    assert!(read == large("first", BYTES));
+}
+
+/// Its value is in no log: a consumer is asked to read the keyspace, as after an ingest, whether it was registered
+/// before or after.
+#[test]
+fn a_change_feed_names_the_keyspace_of_a_large_value() {
+    let world = World::new();
+    let consumers = [world.db.change_consumer("before", 1 << 20).unwrap()];
+    world.put("a", b"1");
+    world.put("v", &large("v", BYTES));
+    let mut batch = world.db.batch();
+    batch.put(&world.keyspace, "w", large("w", BYTES));
+    batch.put(&world.keyspace, "small", b"small");
+    world.db.write(&batch).unwrap();
+    world.put("z", b"2");
+    drop(consumers);
+    let after = world.db.change_consumer("after", 1 << 20).unwrap();
+    world.put("after", &large("after", BYTES));
+    drop(after);
+    let kinds = |name: &str| -> Vec<String> {
+        let mut consumer = world.db.open_change_consumer(name).unwrap();
+        let kind = |event| match event {
+            ChangeEvent::Batch(batch) => Some(format!("batch of {}", batch.changes().count())),
+            ChangeEvent::Ingested { name, .. } => Some(format!("read {}", name.unwrap())),
+            _ => None,
+        };
+        std::iter::from_fn(|| consumer.try_next().unwrap()).filter_map(kind).collect()
+    };
+    assert_eq!(kinds("before"), ["batch of 1", "read k", "read k", "batch of 1", "read k"]);
+    assert_eq!(kinds("after"), ["read k"]);
+}
+
+#[test]
+fn an_open_removes_what_a_killed_writer_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), settings()).unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let beside = Between(Some(|| {
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name() != "LOCK" {
+                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+            }
+        }
+    }));
+    let value = std::io::Cursor::new(large("v", BYTES));
+    db.default_keyspace().put_reader("v", value.chain(beside)).unwrap();
+    assert_eq!(files(copy.path(), ".ingest"), 1);
+    let reader = Db::open_read_only(copy.path(), settings()).unwrap();
+    assert!(reader.default_keyspace().get("v").unwrap().is_none());
+    drop(reader);
+    assert_eq!(files(copy.path(), ".ingest"), 1, "a reader removes nothing");
+    let db = Db::open(copy.path(), settings()).unwrap();
+    assert!(db.default_keyspace().get("v").unwrap().is_none());
+    assert_eq!(files(copy.path(), ".ingest"), 0);
+}

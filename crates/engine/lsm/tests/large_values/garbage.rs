@@ -1,0 +1,111 @@
+//! What becomes of the file of a value that is not needed any more, and what compactions do with the others.
+
+use crate::support::*;
+use esker_lsm::KeyspaceSettings;
+
+/// What the version says, in values and their bytes as they are stored, and which files are there.
+fn state(world: &World) -> (u64, u64, u64, Vec<String>) {
+    let values = world.values();
+    (values.live_values, values.live_bytes, values.files, world.value_files())
+}
+
+const BYTES: usize = 300_000;
+/// With the checksums of two blocks.
+const STORED: u64 = BYTES as u64 + 8;
+
+#[test]
+fn a_value_that_is_overwritten_frees_its_file() {
+    let world = World::new();
+    world.put("v", &large("first", BYTES));
+    let first = world.value_files();
+    world.put("v", &large("second", BYTES));
+    assert_eq!(state(&world).0, 2, "no compaction has met both");
+    world.db.compact().unwrap();
+    let (live, bytes, files, names) = state(&world);
+    assert_eq!((live, bytes, files, names.len()), (1, STORED, 1, 1));
+    assert_ne!(names, first);
+    world.expect("v", &large("second", BYTES));
+    world.put("v", b"small");
+    world.db.compact().unwrap();
+    assert_eq!(state(&world), (0, 0, 0, Vec::new()));
+    assert_eq!(world.problems(), [""; 0]);
+}
+
+#[test]
+fn a_value_that_is_deleted_frees_its_file() {
+    let world = World::new();
+    for key in ["a", "b", "c"] {
+        world.put(key, &large(key, BYTES));
+    }
+    world.keyspace.delete("a").unwrap();
+    world.db.compact().unwrap();
+    assert_eq!(state(&world).0, 2);
+    world.keyspace.delete_range("b".."c").unwrap();
+    world.db.compact().unwrap();
+    assert_eq!((state(&world).0, state(&world).3.len()), (1, 1));
+    world.expect("c", &large("c", BYTES));
+    let World { storage, db, keyspace } = world;
+    db.drop_keyspace(&keyspace).unwrap();
+    assert_eq!(names(&*storage, ".values"), [""; 0]);
+    db.close().unwrap();
+    assert_eq!(problems(&storage), [""; 0]);
+}
+
+#[test]
+fn a_snapshot_keeps_the_file_of_a_value_that_is_overwritten() {
+    let world = World::new();
+    world.put("v", &large("first", BYTES));
+    let snapshot = world.db.snapshot();
+    world.put("v", b"small");
+    world.db.compact().unwrap();
+    assert_eq!(state(&world).0, 1);
+    let found = snapshot.get(&world.keyspace, "v").unwrap().unwrap();
+    assert!(found == large("first", BYTES)[..]);
+    drop(snapshot);
+    world.put("v", b"again");
+    world.db.compact().unwrap();
+    assert_eq!(state(&world).0, 0);
+}
+
+/// Neither moves such a value to a table or to a file with others, nor copies it.
+#[test]
+fn compactions_leave_live_values_where_they_are() {
+    for settings in [
+        KeyspaceSettings::default(),
+        KeyspaceSettings::default().separation_threshold(100),
+        KeyspaceSettings::default().separation_threshold(1 << 20),
+    ] {
+        let world = World::with(settings);
+        let keys: Vec<_> = (0..6).map(|n| format!("large{n}")).collect();
+        keys.iter().for_each(|key| world.put(key, &large(key, BYTES)));
+        let files = world.value_files();
+        for round in 0..3_u8 {
+            (0..20).for_each(|n| world.put(&format!("long{n}"), &[round; 400]));
+            world.db.compact().unwrap();
+        }
+        world.db.set(&"k.separation_threshold=none".parse().unwrap()).unwrap();
+        (0..20).for_each(|n| world.put(&format!("long{n}"), &[9; 400]));
+        world.db.compact().unwrap();
+        let now = world.value_files();
+        assert!(files.iter().all(|name| now.contains(name)), "{files:?} {now:?}");
+        keys.iter().for_each(|key| world.expect(key, &large(key, BYTES)));
+        let levels = world.db.levels();
+        let tree = levels.iter().find(|tree| tree.name == "k").unwrap();
+        let runs = tree.levels.iter().flat_map(|level| &level.runs);
+        assert!(runs.map(|run| run.bytes()).sum::<u64>() < BYTES as u64);
+        assert_eq!(world.problems(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_put_of_a_large_value_counts_as_written_by_the_user_and_by_a_flush() {
+    let world = World::new();
+    let account = || world.db.stats().account;
+    let before = account();
+    world.put("v", &large("v", BYTES));
+    let after = account();
+    let written = [after.flush_bytes - before.flush_bytes, after.user_bytes - before.user_bytes];
+    for bytes in written {
+        assert!((STORED..STORED + 10_000).contains(&bytes), "{written:?}");
+    }
+}
