@@ -324,7 +324,9 @@ fn a_large_value_makes_a_backup_that_has_it_and_what_is_before_it_stays_possible
     }
     let told = refusal(&world.repository, PointInTime::Seqno(before + 1));
     assert!(told.contains(&format!("the ingest at {}", before + 1)), "{told}");
-    assert!(world.repository.verify(&mut |_| true).unwrap().problems.is_empty());
+    let mut problems = Vec::new();
+    world.repository.verify(&mut |problem| problems.push(problem), &mut |_| true).unwrap();
+    assert!(problems.is_empty(), "{problems:?}");
 }
 
 #[test]

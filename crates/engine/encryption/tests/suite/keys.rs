@@ -195,7 +195,7 @@ fn compaction_rotates_the_key_of_a_large_value() {
     let dir = dir.path();
     let value: Vec<u8> = (0..600_000_u32).flat_map(u32::to_le_bytes).collect();
     let db = Db::open(dir, small().encryption(keys(&[1]))).unwrap();
-    assert!(value.len() > db.settings().max_entry_bytes());
+    assert!(value.len() > small().max_entry_bytes());
     db.default_keyspace().put_reader("v", &value[..]).unwrap();
     write(&db, 0);
     db.close().unwrap();

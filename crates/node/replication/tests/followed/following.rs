@@ -6,6 +6,7 @@ use crate::support::{
 use esker_base::{ChangesError, Error};
 use esker_lsm::{Db, KeyspaceSettings};
 use esker_replication::{Follower, Primary, PrimarySettings, ReplicationError};
+use std::io::Read;
 use std::time::Duration;
 
 #[test]
@@ -85,9 +86,9 @@ fn large_values_arrive() {
     let follower = follow(&place.dir("copy"), primary.address());
     assert!(follower.wait(PATIENCE, |stats| stats.is_connected && stats.bases == 1));
     let keyspace = db.default_keyspace();
-    let limit = db.settings().max_entry_bytes() as u64;
     keyspace.put("a", "1").unwrap();
-    keyspace.put_reader("large", std::io::repeat(7).take(limit + 1_000_000)).unwrap();
+    let bytes = crate::support::settings().max_entry_bytes() as u64 + 1_000_000;
+    keyspace.put_reader("large", std::io::repeat(7).take(bytes)).unwrap();
     keyspace.put("b", "2").unwrap();
     expect_same(&follower, &db);
 }
