@@ -161,7 +161,7 @@ fn expect_takes(inner: &Engine, keyspace: KeyspaceId, is_large: bool) -> Result<
     let version =
         view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.tree.unknown(keyspace))?;
     let settings = &version.settings;
-    let reason = if inner.indexes.of(keyspace).first().is_some() {
+    let reason = if !inner.indexes.of(keyspace).is_empty() {
         "its indexes need all values in the log"
     } else if !is_large {
         return Ok(());

@@ -314,8 +314,8 @@ fn dispose(
             true
         }
     };
-    let are_gone = values.into_iter().chain(others).fold(true, |all, it| dispose_of(it) && all);
-    if !unsettled.is_empty() && are_gone && storage.sync_names().is_ok() {
+    let kept = values.into_iter().chain(others).filter_map(|it| (!dispose_of(it)).then_some(()));
+    if kept.count() == 0 && !unsettled.is_empty() && storage.sync_names().is_ok() {
         for it in unsettled {
             dispose_of(it);
         }
