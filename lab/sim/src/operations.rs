@@ -170,8 +170,9 @@ pub enum Operation {
         /// Whether it asks to survive power loss.
         sync: bool,
     },
-    /// Ingests keys, each with the stamp and the length of its value.
-    Ingest(u8, Vec<(u16, u32, u16)>),
+    /// Ingests keys, each with the stamp and the length of its value. The flag: one of the values is larger than a
+    /// log entry may be, if the keyspace takes that.
+    Ingest(u8, Vec<(u16, u32, u16)>, bool),
     /// Writes that must be refused as they are malformed, number by number of what is wrong.
     Refused(u8),
     /// Reads keys, one by one and together.

@@ -146,10 +146,11 @@ fn an_empty_range_is_not_deleted() {
 }
 
 #[test]
-fn a_value_without_end_is_refused_before_there_is_a_database() {
+fn a_value_without_end_that_expires_is_refused_before_there_is_a_database() {
     let scratch = Scratch::new();
     let zero = std::fs::File::open("/dev/zero").unwrap();
-    let put = ["put", "--create", "db", "k", "-", "--segment", "256K", "--memory", "16M"];
+    let small = ["--segment", "256K", "--memory", "16M", "--ttl", "1h"];
+    let put = [&["put", "--create", "db", "k", "-"][..], &small].concat();
     let output = scratch.command(&put).stdin(zero).output().unwrap();
     Done::of(output).expect_failure(2, "standard input holds more than 65,");
     assert!(!scratch.path("db").exists());

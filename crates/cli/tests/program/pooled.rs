@@ -310,7 +310,8 @@ fn a_torn_tail_that_a_recovery_went_on_from_is_no_problem() {
 fn batches_and_refusals_go_by_the_pool_s_extents() {
     // Of a pool of a MiB, 16 KiB or 256 entries are a batch.
     let pooled = Pooled::new();
-    pooled.run(&["put", "--create", "db", "k", &"v".repeat(32 << 10)]).expect_status(2);
+    let put = ["put", "--create", "db", "k", &"v".repeat(32 << 10), "--ttl", "1h"];
+    pooled.run(&put).expect_status(2);
     assert!(!pooled.scratch.path("db").exists());
     let lines: String = (0..2_000).map(|number| format!("k{number:04}\tv\n")).collect();
     pooled.scratch.file("all.tsv", format!("esker:key\tesker:value\n{lines}").as_bytes());

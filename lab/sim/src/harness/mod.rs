@@ -185,7 +185,7 @@ impl Harness {
         self.machine.sleep(Duration::from_micros(50));
         match operation {
             Operation::Write { changes, sync } => self.write(changes, *sync),
-            Operation::Ingest(space, entries) => self.ingest(*space, entries),
+            Operation::Ingest(space, entries, is_large) => self.ingest(*space, entries, *is_large),
             Operation::Refused(flaw) => self.write_flawed(*flaw),
             Operation::Get(space, keys) => self.get(*space, keys),
             Operation::Scan(space, a, b) => self.scan(*space, *a, *b),

@@ -58,7 +58,12 @@ impl Harness {
     }
 
     /// Ingests entries: keys, stamps and lengths of values.
-    pub(super) fn ingest(&mut self, space: u8, entries: &[(u16, u32, u16)]) -> Check {
+    pub(super) fn ingest(
+        &mut self,
+        space: u8,
+        entries: &[(u16, u32, u16)],
+        is_large: bool,
+    ) -> Check {
         let Some((keyspace, id)) = self.keyspace(space)? else { return Ok(()) };
         // The model does not tell apart two that failed.
         if self.model.has_failed_ingest() || self.log_failed {
@@ -67,8 +72,8 @@ impl Harness {
         let pair = |&(key, stamp, bytes): &_| (content::key(key), content::value(stamp, bytes));
         let mut pairs: Pairs = entries.iter().map(pair).collect();
         // A batch with a value that is larger than a log entry may be is an ingest, too.
-        let is_large = entries.first().is_some_and(|(_, stamp, _)| stamp.is_multiple_of(3))
-            && keyspace.settings().is_ok_and(|settings| takes_large_values(&settings));
+        let is_large =
+            is_large && keyspace.settings().is_ok_and(|settings| takes_large_values(&settings));
         if let Some(value) = pairs.values_mut().next().filter(|_| is_large) {
             let bytes = self.segment_bytes() / 4 + value.len();
             *value = value.iter().chain(b"large").copied().cycle().take(bytes).collect();

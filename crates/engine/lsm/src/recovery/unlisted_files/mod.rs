@@ -314,8 +314,11 @@ fn dispose(
             true
         }
     };
-    let kept = values.into_iter().chain(others).filter_map(|it| (!dispose_of(it)).then_some(()));
-    if kept.count() == 0 && !unsettled.is_empty() && storage.sync_names().is_ok() {
+    let mut are_gone = true;
+    for it in values.into_iter().chain(others) {
+        are_gone &= dispose_of(it);
+    }
+    if are_gone && !unsettled.is_empty() && storage.sync_names().is_ok() {
         for it in unsettled {
             dispose_of(it);
         }
