@@ -354,6 +354,8 @@ impl History {
                 Operation::Reopen(recovery) => *recovery = Recovery::default(),
                 // How much time passes depends on settings.
                 Operation::Write { changes, .. } => changes.iter_mut().for_each(Change::stay),
+                // So does whether there is a large value, and its length.
+                Operation::Ingest(.., is_large) => *is_large = false,
                 _ => {}
             }
         }

@@ -49,8 +49,7 @@ impl Drawer {
                 (rng.below(self.keys) as u16, stamp, rng.below(self.value_bytes) as u16)
             });
             let entries: Vec<_> = entries.collect();
-            // Whether a keyspace takes one depends on its settings, and its length on those of the log.
-            let is_large = self.mishaps > 0 && !is_deep && stamp % 3 == 0;
+            let is_large = !is_deep && stamp % 3 == 0;
             let ingest = Operation::Ingest(space, entries, is_large);
             if self.mishaps > 0 && !is_deep && rng.one_in(3) {
                 all.extend([Operation::Flush, ingest_fault(&mut rng)]);
