@@ -148,7 +148,7 @@ fn a_primary_that_is_stopped_names_a_follower_that_leaves_meanwhile() {
     assert_eq!(gone[0].name, "slow");
 }
 
-/// It is behind from the moment on at which it has said what it has.
+/// It is behind as soon as it has said what it has.
 #[test]
 fn a_follower_that_is_sent_all_files_is_behind_for_a_time() {
     let place = Place::new();
