@@ -438,7 +438,7 @@ pub(super) mod tests {
     }
     /// A manifest of three such edits.
     pub(in crate::manifest) fn file_of(edit: &VersionEdit) -> Vec<u8> {
-        let mut bytes = encode_header(Author { database: 42, process: 7 }).to_vec();
+        let mut bytes = encode_header(Author { database: 42, process: 0 }).to_vec();
         for _ in 0..3 {
             let edit = edit.encode();
             let crc = record_crc(bytes.len() as u64, &edit);
@@ -486,7 +486,7 @@ pub(super) mod tests {
         // The tag of an account, the number of its bytes, and figures: fewer than now, or more.
         let accounts: [&[u8]; 2] = [&[13, 1, 5], &[&[13, 40][..], &[1; 40]].concat()];
         for edit in accounts {
-            let mut bytes = encode_header(Author { database: 42, process: 7 }).to_vec();
+            let mut bytes = encode_header(Author { database: 42, process: 0 }).to_vec();
             bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&record_crc(HEADER_BYTES as u64, edit).to_le_bytes());
             bytes.extend_from_slice(edit);
