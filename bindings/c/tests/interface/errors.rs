@@ -137,7 +137,7 @@ fn limits_are_named() {
     let (key, value) = (b"key", vec![0; 1 << 20]);
     let (key, at, bytes) = (key.as_ptr(), value.as_ptr(), value.len());
     let (mut was_put, null) = (false, std::ptr::null_mut());
-    let (db, to) = (Some(&db), Some(&users));
+    let (db, to) = (Some(&*db), Some(&*users));
     let outcome = call!(esker_put_if_absent, db, to, key, 3, at, bytes, &mut was_put, null);
     let (status, text) = failure(outcome);
     assert_eq!(status, ESKER_TOO_LARGE);
