@@ -124,7 +124,6 @@ impl ValuePosition {
             Source::Blocks { large, blocks, block, number, sums } => {
                 let wanted = self.at / BLOCK_BYTES as u64;
                 if block.is_empty() || *number != wanted {
-                    block.clear();
                     load(large, (blocks, wanted), sums, block)?;
                     *number = wanted;
                 }
@@ -134,28 +133,33 @@ impl ValuePosition {
     }
 }
 
+/// Reads a block to `block`, which is empty then if that failed: no other read takes it for its block.
 fn load(
     large: &LargeValue,
+    wanted: (&Blocks, u64),
+    in_order: &mut Option<(u64, BlockSums)>,
+    block: &mut Vec<u8>,
+) -> Result<()> {
+    let read = load_in_order(large, wanted, in_order, block);
+    read.inspect_err(|_| block.clear())
+}
+
+fn load_in_order(
+    LargeValue { place, file }: &LargeValue,
     (blocks, wanted): (&Blocks, u64),
     in_order: &mut Option<(u64, BlockSums)>,
     block: &mut Vec<u8>,
 ) -> Result<()> {
-    let LargeValue { place, file } = large;
     let Some((next, mut sums)) = in_order.filter(|(next, _)| *next == wanted) else {
         *in_order = None;
         return file.read_block((blocks, wanted), &mut BlockSums::of(place.file), block);
     };
-    let read = file.read_block((blocks, wanted), &mut sums, block);
-    let read = read.and_then(|()| match next + 1 == blocks.count() {
-        true => file.check_sums(place, &sums),
-        false => Ok(()),
-    });
-    match read {
-        Ok(()) => *in_order = Some((next + 1, sums)),
-        // A block that failed is not taken for a good one.
-        Err(_) => block.clear(),
+    file.read_block((blocks, wanted), &mut sums, block)?;
+    if next + 1 == blocks.count() {
+        file.check_sums(place, &sums)?;
     }
-    read
+    *in_order = Some((next + 1, sums));
+    Ok(())
 }
 
 /// The error of a read, for a caller that knows those of the system only. It has `error` as its source.

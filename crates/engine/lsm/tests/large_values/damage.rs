@@ -7,7 +7,7 @@ use esker_lsm::inspect::{Inspector, MissingLogPolicy};
 use esker_lsm::manifest::version_edit::VersionChange;
 use esker_lsm::{Db, Env};
 use esker_storage::{MemoryStorage, Storage};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 const BYTES: usize = 3 * BLOCK;
@@ -89,6 +89,27 @@ fn a_flipped_bit_fails_its_block_and_the_error_names_it() {
         assert!(reader.read(&mut [0]).is_err());
         drop(reader);
         expect_lost(world, &name, block(number) as u64);
+    }
+}
+
+/// What the read of a damaged block left is not taken for the block that was read before.
+#[test]
+fn a_reader_goes_back_from_a_damaged_block_to_the_one_before() {
+    let (world, _) = changed(|mut bytes| {
+        bytes[block(2) + 77] ^= 1;
+        Some(bytes)
+    });
+    let value = large("v", BYTES);
+    let mut reader = world.keyspace.get_reader("v").unwrap().unwrap();
+    for from in [0, BLOCK, 0] {
+        for _ in 0..2 {
+            reader.seek(SeekFrom::Start(from as u64)).unwrap();
+            let mut read = [0; 100];
+            reader.read_exact(&mut read).unwrap();
+            assert_eq!(read, value[from..from + 100], "{from}");
+            reader.seek(SeekFrom::Start(2 * BLOCK as u64)).unwrap();
+            assert!(reader.read(&mut read).is_err());
+        }
     }
 }
 
