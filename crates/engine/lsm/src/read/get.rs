@@ -192,7 +192,7 @@ fn expiring(tree: &Tree, stored: &[u8], patience: ReadTier) -> Result<InMemory> 
     Ok(InMemory::Decided(living(tree, stored, patience)?.map(Value::from)))
 }
 
-fn get_from_tables(
+pub(super) fn get_from_tables(
     tree: &Tree,
     (keyspace, values): (&KeyspaceVersion, &ValueFiles),
     sought: LookupKey<'_>,

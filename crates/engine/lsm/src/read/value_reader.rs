@@ -1,6 +1,6 @@
 //! Reads a value without holding it in memory.
 
-use super::get::{InMemory, InTables, TableSearch, get_from_memory};
+use super::get::{InMemory, InTables, get_from_memory, get_from_tables};
 use super::lookup::{LookupKey, ReadTier};
 use super::merged_get::merged_get;
 use super::separated::LargeValue;
@@ -29,25 +29,20 @@ pub(crate) fn find_value(
     let stored = tree.keys.stored(key);
     let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| tree.unknown(keyspace))?;
     let sought = LookupKey::new(view, keyspace, &stored, snapshot).of_aging(tables.expired());
-    let mut tier = ReadTier::MayBlock;
+    let tier = ReadTier::MayBlock;
     let here = |value: Option<Value>| Ok(value.map(FoundValue::Here));
     let deleted_below = match get_from_memory(tree, view, sought, tier)? {
         InMemory::Decided(value) => return here(value),
         InMemory::Operand => return here(merged_get(tree, view, tables, sought, tier)?),
         InMemory::Below(deleted_below) => deleted_below,
     };
-    let mut search = TableSearch::new(deleted_below, &view.version.values);
-    for run in tables.levels.iter().flat_map(|level| &level.runs) {
-        match search.visit(tree, run, sought, ReadTier::MayBlock, &mut tier)? {
-            None => {}
-            Some(InTables::Decided(found)) => return here(found.map(|(_, value)| value)),
-            Some(InTables::Expiring(value)) => return here(value),
-            Some(InTables::Large(large)) => return Ok(Some(FoundValue::Large(large))),
-            Some(InTables::Operand) => return here(merged_get(tree, view, tables, sought, tier)?),
-        }
+    let tables_of = (&**tables, &view.version.values);
+    match get_from_tables(tree, tables_of, sought, deleted_below, tier)? {
+        InTables::Decided(found) => here(found.map(|(_, value)| value)),
+        InTables::Expiring(value) => here(value),
+        InTables::Large(large) => Ok(Some(FoundValue::Large(large))),
+        InTables::Operand => here(merged_get(tree, view, tables, sought, tier)?),
     }
-    search.end(tree);
-    Ok(None)
 }
 
 /// A position in a value.
