@@ -1,6 +1,7 @@
 //! Peers that take what others need: connections, names, or the time of a primary.
 
 use crate::support::{PATIENCE, Place, any, expect_error, expect_same, follow, last, named, serve};
+use esker_lsm::Origin;
 use esker_replication::{
     Decoder, Follower, FollowerInfo, Message, Primary, PrimarySettings, ReplicationError,
     StopNotice, VERSION,
@@ -45,6 +46,15 @@ fn hello() -> Message {
     Message::Hello { version: VERSION, host: "nqn.a".into() }
 }
 
+/// A connection that says that it is the follower `name`, whose next write is `next`.
+fn following(primary: &Primary, name: &str, origin: Origin, next: u64) -> TcpStream {
+    let mut socket = TcpStream::connect(primary.address()).unwrap();
+    let name = name.into();
+    let follow_it = Message::Follow { origin, next, name, encrypts: false, id: 1 };
+    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    socket
+}
+
 /// It is greeted at once: it does not have to wait until those before it have been silent for too long.
 #[test]
 fn a_peer_is_greeted_beside_as_many_that_say_nothing() {
@@ -67,10 +77,7 @@ fn a_primary_that_is_stopped_waits_for_what_a_follower_has_not_applied() {
     let settings = PrimarySettings::new(any()).stop_time(PATIENCE);
     let primary = Primary::start(db.clone(), settings).unwrap();
     let (origin, through) = (db.lineage().unwrap().origin(), last(&db));
-    let mut socket = TcpStream::connect(primary.address()).unwrap();
-    let name = "a".into();
-    let follow_it = Message::Follow { origin, next: through + 1, name, encrypts: false, id: 1 };
-    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    let mut socket = following(&primary, "a", origin, through + 1);
     let mut decoder = Decoder::default();
     let mut goes_on = |socket: &mut TcpStream| {
         matches!(next_message(socket, &mut decoder), Some(Message::GoOn { .. }))
@@ -103,10 +110,7 @@ fn a_primary_that_is_stopped_names_the_followers_that_lag() {
     let settings = PrimarySettings::new(any()).stop_time(Duration::ZERO);
     let primary = Primary::start(db.clone(), settings).unwrap();
     let (origin, through) = (db.lineage().unwrap().origin(), last(&db));
-    let mut socket = TcpStream::connect(primary.address()).unwrap();
-    let name = "slow".into();
-    let follow_it = Message::Follow { origin, next: through + 1, name, encrypts: false, id: 1 };
-    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    let mut socket = following(&primary, "slow", origin, through + 1);
     let mut decoder = Decoder::default();
     (0..3_u8).for_each(|key| db.default_keyspace().put([key], "1").unwrap());
     // Then the primary has seen that it has not applied them.
@@ -131,10 +135,7 @@ fn a_primary_that_is_stopped_names_a_follower_that_leaves_meanwhile() {
     let db = place.db();
     let primary = Primary::start(db.clone(), PrimarySettings::new(any())).unwrap();
     let (origin, through) = (db.lineage().unwrap().origin(), last(&db));
-    let mut socket = TcpStream::connect(primary.address()).unwrap();
-    let name = "slow".into();
-    let follow_it = Message::Follow { origin, next: through + 1, name, encrypts: false, id: 1 };
-    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    let mut socket = following(&primary, "slow", origin, through + 1);
     let mut decoder = Decoder::default();
     db.default_keyspace().put("a", "1").unwrap();
     while !matches!(next_message(&mut socket, &mut decoder), Some(Message::Log { .. })) {}
@@ -155,10 +156,7 @@ fn a_follower_that_is_sent_all_files_is_behind_for_a_time() {
     let db = place.db();
     db.default_keyspace().put("a", "1").unwrap();
     let primary = serve(&db);
-    let mut socket = TcpStream::connect(primary.address()).unwrap();
-    let (origin, name) = (esker_lsm::Origin::new(0, 0), "new".into());
-    let follow_it = Message::Follow { origin, next: 1, name, encrypts: false, id: 1 };
-    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    let mut socket = following(&primary, "new", Origin::new(0, 0), 1);
     // The first message of the files.
     let mut decoder = Decoder::default();
     next_message(&mut socket, &mut decoder).unwrap();
@@ -226,12 +224,8 @@ fn a_peer_that_sends_without_end_does_not_keep_a_primary_from_stopping() {
     let db = place.db();
     db.default_keyspace().put("a", "1").unwrap();
     let primary = serve(&db);
-    let mut socket = TcpStream::connect(primary.address()).unwrap();
-    let origin = db.lineage().unwrap().origin();
-    let through = last(&db);
-    let follow_it =
-        Message::Follow { origin, next: through + 1, name: "a".into(), encrypts: false, id: 1 };
-    socket.write_all(&[hello().encode(), follow_it.encode()].concat()).unwrap();
+    let (origin, through) = (db.lineage().unwrap().origin(), last(&db));
+    let mut socket = following(&primary, "a", origin, through + 1);
     let applied = Message::Applied { through }.encode().repeat(1_000);
     let flood = std::thread::spawn(move || while socket.write_all(&applied).is_ok() {});
     let until = std::time::Instant::now() + PATIENCE;
