@@ -9,6 +9,13 @@ use esker_replication::{Follower, Primary, PrimarySettings, ReplicationError};
 use std::io::Read;
 use std::time::Duration;
 
+/// A follower that has got all files, and gets what is written from then on.
+fn with_all_files(place: &Place, primary: &Primary) -> Follower {
+    let follower = follow(&place.dir("copy"), primary.address());
+    assert!(follower.wait(PATIENCE, |stats| stats.is_connected && stats.bases == 1));
+    follower
+}
+
 #[test]
 fn a_follower_has_what_was_there_and_what_is_written() {
     let place = Place::new();
@@ -28,8 +35,7 @@ fn all_kinds_of_writes_arrive() {
     let place = Place::new();
     let db = place.db();
     let primary = serve(&db);
-    let follower = follow(&place.dir("copy"), primary.address());
-    assert!(follower.wait(PATIENCE, |stats| stats.is_connected && stats.bases == 1));
+    let follower = with_all_files(&place, &primary);
     let users = db.keyspace("users", KeyspaceSettings::default()).unwrap();
     let sums = db.keyspace("sums", KeyspaceSettings::default().merge("add_i64")).unwrap();
     let gone = db.keyspace("gone", KeyspaceSettings::default()).unwrap();
@@ -69,8 +75,7 @@ fn entries_of_an_ingest_arrive() {
     let place = Place::new();
     let db = place.db();
     let primary = serve(&db);
-    let follower = follow(&place.dir("copy"), primary.address());
-    assert!(follower.wait(PATIENCE, |stats| stats.is_connected && stats.bases == 1));
+    let follower = with_all_files(&place, &primary);
     let keyspace = db.default_keyspace();
     keyspace.put("a", "1").unwrap();
     db.ingest(&keyspace, (0..500_u32).map(|key| (key.to_be_bytes(), [1; 50]))).unwrap();
@@ -83,8 +88,7 @@ fn large_values_arrive() {
     let place = Place::new();
     let db = place.db();
     let primary = serve(&db);
-    let follower = follow(&place.dir("copy"), primary.address());
-    assert!(follower.wait(PATIENCE, |stats| stats.is_connected && stats.bases == 1));
+    let follower = with_all_files(&place, &primary);
     let keyspace = db.default_keyspace();
     keyspace.put("a", "1").unwrap();
     let bytes = crate::support::settings().max_entry_bytes() as u64 + 1_000_000;
