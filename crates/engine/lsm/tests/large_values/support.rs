@@ -84,7 +84,7 @@ impl World {
 }
 
 /// The problems of a database that is closed. It has no file that nothing names.
-pub fn problems(storage: &Arc<MemoryStorage>) -> Vec<String> {
+pub fn problems(storage: &Arc<impl Storage + 'static>) -> Vec<String> {
     let mut problems = Vec::new();
     let inspector = Inspector::of(storage.clone(), storage.clone());
     let checked = inspector.check(&mut |problem| problems.push(problem.to_string())).unwrap();
