@@ -1,5 +1,6 @@
 //! What reads the files of a database next to its writer, or copies them.
 
+use crate::replaced_file::replace;
 use crate::support::*;
 use esker_lsm::{ChangeEvent, Db, KeyspaceSettings, LiveFiles};
 use esker_storage::MemoryStorage;
@@ -40,19 +41,11 @@ fn live_files_find_the_damage_of_a_large_value() {
         bytes[at] ^= 1;
         let copy = Arc::new(MemoryStorage::new());
         world.db.checkpoint_to(&*copy).unwrap();
-        replace(&copy, &name, &bytes);
+        replace(&*copy, &name, &bytes);
         let verified = LiveFiles::of_checkpoint_in(copy, 1).unwrap().verify(&name);
         assert_eq!(verified.is_err_and(|error| error.is_corruption()), is_lost, "{at}");
         bytes[at] ^= 1;
     }
-}
-
-fn replace(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
-    use esker_storage::Storage;
-    storage.remove(name).unwrap();
-    let mut file = storage.create(name, esker_base::WriteHint::table(0)).unwrap();
-    file.append(bytes).unwrap();
-    file.sync().unwrap();
 }
 
 /// Calls something in the middle of a value.

@@ -5,6 +5,8 @@
 mod killed;
 #[path = "../support/pool_place.rs"]
 mod pool_place;
+#[path = "../support/replaced_file.rs"]
+mod replaced_file;
 
 mod batches;
 mod copies;

@@ -4,6 +4,8 @@
 mod killed;
 #[path = "../support/pool_place.rs"]
 mod pool_place;
+#[path = "../support/replaced_file.rs"]
+mod replaced_file;
 mod support;
 
 mod few_files;

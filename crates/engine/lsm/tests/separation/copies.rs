@@ -1,8 +1,9 @@
 //! Checkpoints, followers and other copies have the value files too.
 
+use crate::replaced_file::replace;
 use crate::support::{World, key, long, open, separating};
 use esker_lsm::{Db, LiveFiles, Settings};
-use esker_storage::{MemoryStorage, Storage};
+use esker_storage::MemoryStorage;
 use std::sync::Arc;
 
 #[test]
@@ -43,7 +44,7 @@ fn live_files_name_value_files_and_verify_them() {
         // What verifies has not opened the file before.
         let copy = Arc::new(MemoryStorage::new());
         world.db.checkpoint_to(&*copy).unwrap();
-        replace(&copy, values[0], &bytes);
+        replace(&*copy, values[0], &bytes);
         let files = LiveFiles::of_checkpoint_in(copy, 1).unwrap();
         match files.verify(values[0]) {
             Err(error) => {
@@ -54,14 +55,6 @@ fn live_files_name_value_files_and_verify_them() {
         }
         bytes[at] ^= 1;
     }
-}
-
-/// Puts other bytes into a file.
-fn replace(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
-    storage.remove(name).unwrap();
-    let mut file = storage.create(name, esker_base::WriteHint::table(0)).unwrap();
-    file.append(bytes).unwrap();
-    file.sync().unwrap();
 }
 
 #[test]

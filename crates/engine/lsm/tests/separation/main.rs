@@ -1,6 +1,9 @@
 //! Long values in value files: what readers see, what compaction carries, what is collected, and what
 //! becomes of a damaged file.
 
+#[path = "../support/replaced_file.rs"]
+mod replaced_file;
+
 mod collection;
 mod copies;
 mod crashes;

@@ -5,6 +5,7 @@ mod known;
 mod merges;
 mod unfinished;
 
+use crate::replaced_file::replace;
 use crate::support::{Pairs, pairs, read};
 use esker_api::KeyRange;
 use esker_base::background::Stepped;
@@ -25,13 +26,6 @@ fn settings() -> Settings {
 fn open(storage: &Arc<MemoryStorage>) -> esker_base::Result<Db> {
     let env = Env::over(storage.clone()).background(Arc::new(Stepped));
     Db::open_with(env, settings())
-}
-
-fn replace(storage: &dyn Storage, name: &str, bytes: &[u8]) {
-    storage.remove(name).unwrap();
-    let mut file = storage.create(name, WriteHint::of(FileKind::Meta)).unwrap();
-    file.append(bytes).unwrap();
-    file.sync().unwrap();
 }
 
 /// A copy of what is there now, as a process leaves it that is killed.
