@@ -30,11 +30,15 @@ impl Place {
         copy_files(&self.path("db"), &self.path("copy"));
     }
 
-    /// Removes the files of the database, and copies those of `copy` into its directory.
-    fn copy_back(&self) {
+    fn remove_files(&self) {
         for entry in std::fs::read_dir(self.path("db")).unwrap() {
             std::fs::remove_file(entry.unwrap().path()).unwrap();
         }
+    }
+
+    /// Removes the files of the database, and copies those of `copy` into its directory.
+    fn copy_back(&self) {
+        self.remove_files();
         copy_files(&self.path("copy"), &self.path("db"));
     }
 
@@ -144,9 +148,7 @@ fn a_restored_database_in_the_same_directory_is_followed_from_anew() {
     put(&writer, "a", "a mistake");
     let follower = place.follow();
     writer.close().unwrap();
-    for entry in std::fs::read_dir(place.path("db")).unwrap() {
-        std::fs::remove_file(entry.unwrap().path()).unwrap();
-    }
+    place.remove_files();
     follower.catch_up().unwrap_err();
     assert_eq!(get(&follower, "a").as_deref(), Some("a mistake"));
     for entry in std::fs::read_dir(place.path("copy")).unwrap() {
