@@ -2,6 +2,7 @@
 #include "esker.hpp"
 
 #include <iostream>
+#include <sstream>
 
 int main(int argc, char **argv) {
     const std::string dir = argc > 1 ? argv[1] : "data";
@@ -31,12 +32,34 @@ int main(int argc, char **argv) {
     visits.merge("page", "b");
     std::cout << *visits.get("page") << '\n';
 
+    // Several keys by one call; a value of any size; a commit in two phases; a repair.
+    users.put("ada", "analyst");
+    const auto roles = users.multi_get({"ada", "bob"});
+    std::cout << *roles[0] << ", and bob: " << roles[1].has_value() << '\n';
+    const auto films = db.keyspace("films");
+    std::istringstream film(std::string(2999997, '.') + "xyz");
+    const auto len = films.put("film", film);
+    films.put("short", "");
+    std::cout << films.count() << " keys\n";
+    auto reader = films.reader("film");
+    char end[8];
+    reader->seek(len - 3);
+    const auto read = reader->read(end, sizeof end);
+    std::cout << reader->size() << " bytes, to " << std::string(end, read) << '\n';
+    const auto prepared = db.begin();
+    prepared.put(users, "order", "kept");
+    prepared.prepare("order-7");
+    for (const auto &id : db.prepared()) std::cout << id << '\n';
+    db.commit_prepared("order-7");
+    std::cout << *users.get("order") << '\n';
+
     try {
         db.keyspace("a\nb");
     } catch (const esker::Error &error) {
         std::cout << (error.status() == ESKER_BAD_KEYSPACE_NAME) << '\n';
     }
     db.close();
+    std::cout << (esker::repair(dir).find("\"lost_tables\":[]") != std::string::npos) << '\n';
     // A cursor outlives its database safely.
     try {
         scan.next();

@@ -19,10 +19,10 @@
 // comment of the maker names. A freed handle must not be used. Handles may be freed in any order:
 // one that outlives its database is safe, and its calls return ESKER_CLOSED.
 //
-// THREADS. An esker_db, esker_keyspace, esker_snapshot, esker_error and settings that no thread
-// changes may be used by several threads at once. An esker_batch, esker_cursor and esker_transaction
-// may be used by one thread at once, and may move between threads. No handle may be freed while
-// another call uses it.
+// THREADS. An esker_db, esker_keyspace, esker_snapshot, esker_prepared, esker_error and settings that
+// no thread changes may be used by several threads at once. An esker_batch, esker_cursor,
+// esker_value_reader and esker_transaction may be used by one thread at once, and may move between
+// threads. No handle may be freed while another call uses it.
 //
 // PANICS AND FORKS. No panic of the library crosses this border: such a call returns ESKER_PANICKED.
 // A forked child gets ESKER_FORKED for the handles of its parent; it may free them.
@@ -157,6 +157,9 @@ typedef struct esker_keyspace esker_keyspace;
 // The settings of a keyspace, which it gets when it is created: see `esker_keyspace_settings_set`.
 typedef struct esker_keyspace_settings esker_keyspace_settings;
 
+// A list of prepared transactions, as they were when it was made. Threads may share it.
+typedef struct esker_prepared esker_prepared;
+
 // The settings of a database, which each open gets: see `esker_settings_set`.
 typedef struct esker_settings esker_settings;
 
@@ -166,6 +169,12 @@ typedef struct esker_snapshot esker_snapshot;
 
 // Reads and writes of all keyspaces that commit together or not at all. One thread at once may use it.
 typedef struct esker_transaction esker_transaction;
+
+// A position in a value that is read a part at a time. One thread at once may use it.
+//
+// What it reads never changes, also if the key is overwritten or deleted meanwhile: the file of the
+// value stays until the reader is freed. It holds 256 KiB of a large value.
+typedef struct esker_value_reader esker_value_reader;
 
 // Bytes that the library returned: a value, or a text. The caller frees them with `esker_bytes_free`.
 //
@@ -181,6 +190,11 @@ typedef struct esker_bytes {
     // What the library needs to free it.
     size_t owner_len;
 } esker_bytes;
+
+// Of `esker_put_reader`: puts the next bytes of a value into `buffer`, at most `capacity`, and returns
+// their number: 0 at the end, and less than 0 if it fails. `context` is what the caller gave. It must
+// return, and not by `longjmp` or an exception.
+typedef ptrdiff_t (*esker_read_fn)(void *context, uint8_t *buffer, size_t capacity);
 
 #ifdef __cplusplus
 extern "C" {
@@ -461,6 +475,40 @@ enum esker_status esker_contains(const struct esker_keyspace *keyspace,
                                  size_t key_len,
                                  struct esker_error **error);
 
+// Reads the values of `count` keys, all at one point in time, which is faster than as many calls. The
+// starts of the keys are in `keys`, their lengths in `key_lens`.
+//
+// `values_out` has `count` places, one for each key in the same order. A key that does not exist gets
+// NULL there, and the call returns `ESKER_OK` nevertheless. The caller frees each value with
+// `esker_bytes_free`. Errors: those of `esker_get`; no value is given then.
+enum esker_status esker_multi_get(const struct esker_keyspace *keyspace,
+                                  const uint8_t *const *keys,
+                                  const size_t *key_lens,
+                                  size_t count,
+                                  struct esker_bytes *values_out,
+                                  struct esker_error **error);
+
+// Counts the keys from `start` on, up to and without `end`. NULL with length 0 is no bound. Reads all of
+// them, so it takes as long as a scan.
+//
+// Errors: those of `esker_get`.
+enum esker_status esker_count(const struct esker_keyspace *keyspace,
+                              const uint8_t *start,
+                              size_t start_len,
+                              const uint8_t *end,
+                              size_t end_len,
+                              uint64_t *count_out,
+                              struct esker_error **error);
+
+// Estimates the number of keys, without a scan. Expect an error of a few percent. A write that is not
+// flushed yet counts as one key, also if it deletes or overwrites one.
+//
+// `ESKER_UNKNOWN_KEYSPACE`, `ESKER_CLOSED`, `ESKER_FORKED`; `ESKER_IO` or `ESKER_CORRUPTION` if a table
+// cannot be opened.
+enum esker_status esker_approximate_len(const struct esker_keyspace *keyspace,
+                                        uint64_t *len_out,
+                                        struct esker_error **error);
+
 // Sets `key` to `value`. A key has at most 64 KiB, and may be empty.
 //
 // `ESKER_TOO_LARGE` if key or value exceed their limits; `ESKER_READ_ONLY`, `ESKER_CLOSED`,
@@ -614,8 +662,74 @@ enum esker_status esker_snapshot_get(const struct esker_snapshot *snapshot,
                                      struct esker_bytes *value_out,
                                      struct esker_error **error);
 
+// Reads the values that `count` keys had at the snapshot, as `esker_multi_get` does.
+//
+// `ESKER_FOREIGN_HANDLE` if snapshot and keyspace are of two databases; otherwise as `esker_multi_get`.
+enum esker_status esker_snapshot_multi_get(const struct esker_snapshot *snapshot,
+                                           const struct esker_keyspace *keyspace,
+                                           const uint8_t *const *keys,
+                                           const size_t *key_lens,
+                                           size_t count,
+                                           struct esker_bytes *values_out,
+                                           struct esker_error **error);
+
 // Frees a snapshot. Cursors that read at it keep their own. NULL is allowed.
 void esker_snapshot_free(struct esker_snapshot *snapshot);
+
+// Sets `key` to all that `read` returns up to its end, at most 4 GiB. Sets `*len_out` to how many bytes
+// that is; `len_out` may be NULL.
+//
+// A value that is too large for the log is written to a file of its own, a part at a time, and becomes
+// visible at once. It survives power loss when this returns. `ESKER_IO` if `read` fails,
+// `ESKER_INVALID_ARGUMENT` if it returns more than `capacity`; `ESKER_TOO_LARGE` if the value is larger
+// than 4 GiB, or the keyspace takes no large values; otherwise the errors of `esker_put`. After an error
+// the key is as it was.
+enum esker_status esker_put_reader(const struct esker_keyspace *keyspace,
+                                   const uint8_t *key,
+                                   size_t key_len,
+                                   esker_read_fn read,
+                                   void *context,
+                                   uint64_t *len_out,
+                                   struct esker_error **error);
+
+// Makes a reader of the value of `key`, at its start. The caller frees it with
+// `esker_value_reader_free`. A large value is not read into memory. Errors: those of `esker_get`.
+enum esker_status esker_get_reader(const struct esker_keyspace *keyspace,
+                                   const uint8_t *key,
+                                   size_t key_len,
+                                   struct esker_value_reader **reader_out,
+                                   struct esker_error **error);
+
+// Makes a reader of the value that `key` had at the snapshot. It may outlive the snapshot. Errors: those
+// of `esker_snapshot_get`.
+enum esker_status esker_snapshot_get_reader(const struct esker_snapshot *snapshot,
+                                            const struct esker_keyspace *keyspace,
+                                            const uint8_t *key,
+                                            size_t key_len,
+                                            struct esker_value_reader **reader_out,
+                                            struct esker_error **error);
+
+// Returns the length of the value, in bytes. 0 if `reader` is NULL.
+uint64_t esker_value_reader_len(const struct esker_value_reader *reader);
+
+// Reads the next bytes of the value into `buffer`, and sets `*read_out` to their number: `capacity`, or
+// fewer at the end of the value. `buffer` may be NULL if `capacity` is 0.
+//
+// `ESKER_CORRUPTION` or `ESKER_IO` if they cannot be read, `ESKER_CLOSED`. After an error the position is
+// as it was.
+enum esker_status esker_value_reader_read(struct esker_value_reader *reader,
+                                          uint8_t *buffer,
+                                          size_t capacity,
+                                          size_t *read_out,
+                                          struct esker_error **error);
+
+// Moves the reader to the byte `offset` of the value. Behind the end there is nothing to read.
+enum esker_status esker_value_reader_seek(struct esker_value_reader *reader,
+                                          uint64_t offset,
+                                          struct esker_error **error);
+
+// Frees a reader. NULL is allowed.
+void esker_value_reader_free(struct esker_value_reader *reader);
 
 // Makes a cursor over the keys from `start` on, up to and without `end`. NULL with length 0 is no
 // bound. Both are copied. The caller frees the cursor with `esker_cursor_free`.
@@ -840,6 +954,32 @@ enum esker_status esker_rollback_prepared(const struct esker_db *db,
 // `ESKER_TRANSACTION_ENDED` then. NULL is allowed.
 void esker_transaction_free(struct esker_transaction *transaction);
 
+// Lists the transactions that `esker_prepare` has prepared and that are not decided, in order of their
+// ids. The caller frees the list with `esker_prepared_free`.
+//
+// `ESKER_CLOSED`, `ESKER_FORKED`; `ESKER_IO` or `ESKER_CORRUPTION` if they cannot be read. Works in a
+// database that is open for reading.
+enum esker_status esker_prepared_new(const struct esker_db *db,
+                                     struct esker_prepared **prepared_out,
+                                     struct esker_error **error);
+
+// Returns how many transactions the list has. 0 if `prepared` is NULL.
+size_t esker_prepared_len(const struct esker_prepared *prepared);
+
+// Lends the id of the transaction at `index`, which counts from 0. The bytes live as long as the list.
+//
+// Sets `*is_damaged_out` to whether a repair has lost a part of it, so that it can only be rolled back;
+// `is_damaged_out` may be NULL. `ESKER_NOT_FOUND` if the list has no such index.
+enum esker_status esker_prepared_entry(const struct esker_prepared *prepared,
+                                       size_t index,
+                                       const uint8_t **id_out,
+                                       size_t *id_len_out,
+                                       bool *is_damaged_out,
+                                       struct esker_error **error);
+
+// Frees a list of prepared transactions. NULL is allowed.
+void esker_prepared_free(struct esker_prepared *prepared);
+
 // Returns the most important statistics as text for people, one subject on a line. The text may change
 // between releases. The caller frees it.
 //
@@ -904,6 +1044,24 @@ enum esker_status esker_backup_restore(const char *repository,
 enum esker_status esker_backup_prune(const char *repository,
                                      size_t keep,
                                      struct esker_error **error);
+
+// Makes a database of what can be read in the directory `dir`, and drops the rest. No process may have
+// it open. `log_dir` is where its logs are, or NULL if they are in `dir`.
+//
+// Keeps intact tables, every readable block of damaged ones, and the writes of the log before the first
+// damaged one. Damaged files are renamed to NAME.damaged. Where data is lost, an older or a deleted
+// value of a key may return: if there is a copy of the database, use the copy. If log files are missing,
+// it fails, unless `gives_up_logs`: then the writes in them are lost. Gives a report as JSON to
+// `json_out`, which may be NULL; the caller frees it.
+//
+// `ESKER_NOT_A_DATABASE` if nothing is there to go by; `ESKER_LOCKED`, `ESKER_NEWER_FORMAT`,
+// `ESKER_ENCRYPTION`, `ESKER_IO`; `ESKER_CORRUPTION` if a log is missing. After an error, and if nothing
+// is damaged, everything is as it was.
+enum esker_status esker_repair(const char *dir,
+                               const char *log_dir,
+                               bool gives_up_logs,
+                               struct esker_bytes *json_out,
+                               struct esker_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

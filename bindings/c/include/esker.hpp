@@ -9,12 +9,14 @@
 #include "esker.h"
 
 #include <cstdint>
+#include <istream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace esker {
 
@@ -59,15 +61,29 @@ template <typename T, void (*Free)(T *)> using Handle = std::unique_ptr<T, Freed
 class Bytes {
 public:
     Bytes() = default;
+    explicit Bytes(const esker_bytes &bytes) : bytes_(bytes) {}
     Bytes(const Bytes &) = delete;
     Bytes &operator=(const Bytes &) = delete;
     ~Bytes() { esker_bytes_free(&bytes_); }
     esker_bytes *out() { return &bytes_; }
+    bool is_nothing() const { return bytes_.data == nullptr; }
     std::string string() const { return {reinterpret_cast<const char *>(bytes_.data), bytes_.len}; }
 
 private:
     esker_bytes bytes_{};
 };
+
+// The next bytes of a stream, for esker_put_reader. No exception may cross the library.
+inline std::ptrdiff_t read_stream(void *stream, std::uint8_t *buffer, std::size_t capacity) {
+    try {
+        std::istream &from = *static_cast<std::istream *>(stream);
+        if (from.eof()) return 0;
+        from.read(reinterpret_cast<char *>(buffer), static_cast<std::streamsize>(capacity));
+        return from.bad() || (from.fail() && !from.eof()) ? -1 : from.gcount();
+    } catch (...) {
+        return -1;
+    }
+}
 
 } // namespace detail
 
@@ -135,6 +151,26 @@ private:
     detail::Handle<esker_snapshot, esker_snapshot_free> snapshot_;
 };
 
+// A value that is read a part at a time.
+class ValueReader {
+public:
+    explicit ValueReader(esker_value_reader *reader) : reader_(reader) {}
+    std::uint64_t size() const { return esker_value_reader_len(reader_.get()); }
+    // Reads the next bytes, and returns their number: `capacity`, or fewer at the end.
+    std::size_t read(char *buffer, std::size_t capacity) {
+        std::size_t count = 0;
+        detail::call(esker_value_reader_read, reader_.get(),
+                     reinterpret_cast<std::uint8_t *>(buffer), capacity, &count);
+        return count;
+    }
+    void seek(std::uint64_t offset) {
+        detail::call(esker_value_reader_seek, reader_.get(), offset);
+    }
+
+private:
+    detail::Handle<esker_value_reader, esker_value_reader_free> reader_;
+};
+
 // A keyspace of an open database.
 class Keyspace {
 public:
@@ -153,6 +189,49 @@ public:
                           value.out()))
             return std::nullopt;
         return value.string();
+    }
+    // The values of several keys, all at one point in time.
+    std::vector<std::optional<std::string>>
+    multi_get(const std::vector<std::string_view> &keys) const {
+        std::vector<const std::uint8_t *> starts;
+        std::vector<std::size_t> lengths;
+        for (std::string_view key : keys) {
+            starts.push_back(detail::data(key));
+            lengths.push_back(key.size());
+        }
+        std::vector<esker_bytes> found(keys.size());
+        detail::call(esker_multi_get, get(), starts.data(), lengths.data(), keys.size(),
+                     found.data());
+        // From here on they are freed, whatever is thrown.
+        const std::vector<detail::Bytes> owned(found.begin(), found.end());
+        std::vector<std::optional<std::string>> values;
+        for (const detail::Bytes &bytes : owned)
+            values.push_back(bytes.is_nothing() ? std::nullopt : std::optional(bytes.string()));
+        return values;
+    }
+    // Counts the keys, by a scan. approximate_size() estimates their number without one.
+    std::uint64_t count() const {
+        std::uint64_t count = 0;
+        detail::call(esker_count, get(), nullptr, 0, nullptr, 0, &count);
+        return count;
+    }
+    std::uint64_t approximate_size() const {
+        std::uint64_t size = 0;
+        detail::call(esker_approximate_len, get(), &size);
+        return size;
+    }
+    // Sets `key` to all that `from` has, of any size, and returns how many bytes that is.
+    std::uint64_t put(std::string_view key, std::istream &from) const {
+        std::uint64_t len = 0;
+        detail::call(esker_put_reader, get(), detail::data(key), key.size(), detail::read_stream,
+                     static_cast<void *>(&from), &len);
+        return len;
+    }
+    std::optional<ValueReader> reader(std::string_view key) const {
+        esker_value_reader *reader = nullptr;
+        if (!detail::call(esker_get_reader, get(), detail::data(key), key.size(), &reader))
+            return std::nullopt;
+        return ValueReader(reader);
     }
     bool contains(std::string_view key) const {
         return detail::call(esker_contains, get(), detail::data(key), key.size());
@@ -241,6 +320,10 @@ public:
         return Cursor(cursor);
     }
     void commit() const { detail::call(esker_commit, transaction_.get()); }
+    // The first phase of a two-phase commit: see Db::prepared().
+    void prepare(std::string_view id) const {
+        detail::call(esker_prepare, transaction_.get(), detail::data(id), id.size());
+    }
     void rollback() const { detail::call(esker_rollback, transaction_.get()); }
 
 private:
@@ -320,6 +403,28 @@ public:
         return Transaction(transaction);
     }
 
+    // The ids of the transactions that are prepared and not decided.
+    std::vector<std::string> prepared() const {
+        esker_prepared *made = nullptr;
+        detail::call(esker_prepared_new, get(), &made);
+        const detail::Handle<esker_prepared, esker_prepared_free> list(made);
+        std::vector<std::string> ids;
+        for (std::size_t index = 0; index < esker_prepared_len(list.get()); ++index) {
+            const std::uint8_t *id = nullptr;
+            std::size_t len = 0;
+            detail::call(esker_prepared_entry, list.get(), index, &id, &len,
+                         static_cast<bool *>(nullptr));
+            ids.emplace_back(reinterpret_cast<const char *>(id), len);
+        }
+        return ids;
+    }
+    void commit_prepared(std::string_view id) const {
+        detail::call(esker_commit_prepared, get(), detail::data(id), id.size());
+    }
+    void rollback_prepared(std::string_view id) const {
+        detail::call(esker_rollback_prepared, get(), detail::data(id), id.size());
+    }
+
     // Runs `work` in a transaction and commits it; again after a conflict, at most `attempts` times.
     template <typename Work>
     void transact(Work work, std::uint32_t flags = 0, int attempts = 100) const {
@@ -350,6 +455,13 @@ private:
 
     detail::Handle<esker_db, close_quietly> db_;
 };
+
+// Makes a database of what can be read in `dir`, and returns a report as JSON: see esker_repair.
+inline std::string repair(const std::string &dir, bool gives_up_logs = false) {
+    detail::Bytes report;
+    detail::call(esker_repair, dir.c_str(), nullptr, gives_up_logs, report.out());
+    return report.string();
+}
 
 } // namespace esker
 

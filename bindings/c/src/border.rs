@@ -145,6 +145,43 @@ pub(crate) unsafe fn bytes_or_none<'a>(
     }
 }
 
+/// The `count` keys whose starts and lengths are in two arrays.
+///
+/// # Safety
+/// Each array is NULL or has `count` items, and each key is that of [`bytes`].
+pub(crate) unsafe fn keys<'a>(
+    starts: *const *const u8,
+    lengths: *const usize,
+    count: usize,
+) -> Result<Vec<&'a [u8]>, Failure> {
+    // SAFETY: the caller says so.
+    let (starts, lengths) =
+        unsafe { (array(starts, count, "keys")?, array(lengths, count, "key_lens")?) };
+    // SAFETY: the caller says so.
+    starts.iter().zip(lengths).map(|(start, length)| unsafe { bytes(*start, *length) }).collect()
+}
+
+/// The `count` items at `items`.
+///
+/// # Safety
+/// `items` is NULL or has `count` items that nothing changes while they are used.
+unsafe fn array<'a, T>(items: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
+    match (count, items.is_null()) {
+        (0, _) => Ok(&[]),
+        (_, true) => Err(Failure::invalid(format!("{what} is NULL"))),
+        // SAFETY: the caller says so.
+        (_, false) => Ok(unsafe { std::slice::from_raw_parts(items, checked::<T>(count)?) }),
+    }
+}
+
+/// `count`, if as many items fit memory.
+fn checked<T>(count: usize) -> Result<usize, Failure> {
+    match count.checked_mul(size_of::<T>()) {
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(count),
+        _ => Err(Failure::invalid(format!("a count of {count} is more than memory can have"))),
+    }
+}
+
 /// The text `text`, which ends with a zero. `what` is for the message.
 ///
 /// # Safety
@@ -212,6 +249,28 @@ pub(crate) unsafe fn slot<'a, T>(
     unsafe {
         out.write(nothing);
         Ok(Slot(&mut *out))
+    }
+}
+
+/// The `count` places from `out` on, in which is `nothing` until results are put there.
+///
+/// # Safety
+/// `out` is NULL or each place may be written to.
+pub(crate) unsafe fn slots<'a, T>(
+    out: *mut T,
+    count: usize,
+    nothing: impl Fn() -> T,
+    what: &str,
+) -> Result<&'a mut [T], Failure> {
+    let count = checked::<T>(count)?;
+    match (count, out.is_null()) {
+        (0, _) => Ok(&mut []),
+        (_, true) => Err(Failure::invalid(format!("the pointer for {what} is NULL"))),
+        // SAFETY: the caller says so, and what is written is initialised from then on.
+        (_, false) => unsafe {
+            (0..count).for_each(|at| out.add(at).write(nothing()));
+            Ok(std::slice::from_raw_parts_mut(out, count))
+        },
     }
 }
 

@@ -1,7 +1,10 @@
 //! Keyspaces: their handles, reads and writes.
 
 use crate::batch::range_of;
-use crate::border::{Failure, Slot, bytes, bytes_or_none, given, handle_slot, quietly, slot, text};
+use crate::border::{
+    Failure, Slot, bytes, bytes_or_none, given, handle_slot, keys as keys_of, quietly, slot, slots,
+    text,
+};
 use crate::bytes::esker_bytes;
 use crate::error::esker_error;
 use crate::open::{Closed, esker_db};
@@ -29,6 +32,13 @@ pub(crate) fn put_value(out: Slot<'_, esker_bytes>, value: Option<Value>) -> Res
     let value = value.ok_or_else(Failure::not_found)?;
     out.put(esker_bytes::of_value(value));
     Ok(())
+}
+
+/// Puts the values that a call found for its keys into their places.
+pub(crate) fn put_values(places: &mut [esker_bytes], values: Vec<Option<Value>>) {
+    for (place, value) in places.iter_mut().zip(values) {
+        *place = value.map_or(esker_bytes::NOTHING, esker_bytes::of_value);
+    }
 }
 
 /// Opens the keyspace `name`, or creates it if it is missing. The caller frees the handle with
@@ -205,6 +215,69 @@ pub unsafe extern "C" fn esker_contains(
             true => Ok(()),
             false => Err(Failure::not_found()),
         }
+    })
+}
+
+/// Reads the values of `count` keys, all at one point in time, which is faster than as many calls. The
+/// starts of the keys are in `keys`, their lengths in `key_lens`.
+///
+/// `values_out` has `count` places, one for each key in the same order. A key that does not exist gets
+/// NULL there, and the call returns `ESKER_OK` nevertheless. The caller frees each value with
+/// `esker_bytes_free`. Errors: those of `esker_get`; no value is given then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_multi_get(
+    keyspace: Option<&esker_keyspace>,
+    keys: *const *const u8,
+    key_lens: *const usize,
+    count: usize,
+    values_out: *mut esker_bytes,
+    error: *mut *mut esker_error,
+) -> esker_status {
+    border!(error, {
+        let places = slots(values_out, count, || esker_bytes::NOTHING, "the values")?;
+        let keyspace = &given(keyspace, "keyspace")?.keyspace;
+        put_values(places, keyspace.multi_get(keys_of(keys, key_lens, count)?)?);
+        Ok(())
+    })
+}
+
+/// Counts the keys from `start` on, up to and without `end`. NULL with length 0 is no bound. Reads all of
+/// them, so it takes as long as a scan.
+///
+/// Errors: those of `esker_get`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_count(
+    keyspace: Option<&esker_keyspace>,
+    start: *const u8,
+    start_len: usize,
+    end: *const u8,
+    end_len: usize,
+    count_out: *mut u64,
+    error: *mut *mut esker_error,
+) -> esker_status {
+    border!(error, {
+        let out = slot(count_out, 0, "the count")?;
+        let (start, end) = (bytes_or_none(start, start_len)?, bytes_or_none(end, end_len)?);
+        out.put(given(keyspace, "keyspace")?.keyspace.count(range_of(start, end))?);
+        Ok(())
+    })
+}
+
+/// Estimates the number of keys, without a scan. Expect an error of a few percent. A write that is not
+/// flushed yet counts as one key, also if it deletes or overwrites one.
+///
+/// `ESKER_UNKNOWN_KEYSPACE`, `ESKER_CLOSED`, `ESKER_FORKED`; `ESKER_IO` or `ESKER_CORRUPTION` if a table
+/// cannot be opened.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_approximate_len(
+    keyspace: Option<&esker_keyspace>,
+    len_out: *mut u64,
+    error: *mut *mut esker_error,
+) -> esker_status {
+    border!(error, {
+        let out = slot(len_out, 0, "the number of keys")?;
+        out.put(given(keyspace, "keyspace")?.keyspace.approximate_len()?);
+        Ok(())
     })
 }
 

@@ -1,9 +1,9 @@
 //! Snapshots.
 
-use crate::border::{bytes, given, handle_slot, quietly, slot};
+use crate::border::{bytes, given, handle_slot, keys as keys_of, quietly, slot, slots};
 use crate::bytes::esker_bytes;
 use crate::error::esker_error;
-use crate::keyspace::{esker_keyspace, put_value};
+use crate::keyspace::{esker_keyspace, put_value, put_values};
 use crate::open::esker_db;
 use crate::status::esker_status;
 use esker::Snapshot;
@@ -48,6 +48,28 @@ pub unsafe extern "C" fn esker_snapshot_get(
         let out = slot(value_out, esker_bytes::NOTHING, "the value")?;
         let (snapshot, keyspace) = (given(snapshot, "snapshot")?, given(keyspace, "keyspace")?);
         put_value(out, snapshot.snapshot.get(&keyspace.keyspace, bytes(key, key_len)?)?)
+    })
+}
+
+/// Reads the values that `count` keys had at the snapshot, as `esker_multi_get` does.
+///
+/// `ESKER_FOREIGN_HANDLE` if snapshot and keyspace are of two databases; otherwise as `esker_multi_get`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_snapshot_multi_get(
+    snapshot: Option<&esker_snapshot>,
+    keyspace: Option<&esker_keyspace>,
+    keys: *const *const u8,
+    key_lens: *const usize,
+    count: usize,
+    values_out: *mut esker_bytes,
+    error: *mut *mut esker_error,
+) -> esker_status {
+    border!(error, {
+        let places = slots(values_out, count, || esker_bytes::NOTHING, "the values")?;
+        let (snapshot, keyspace) = (given(snapshot, "snapshot")?, given(keyspace, "keyspace")?);
+        let keys = keys_of(keys, key_lens, count)?;
+        put_values(places, snapshot.snapshot.multi_get(&keyspace.keyspace, keys)?);
+        Ok(())
     })
 }
 

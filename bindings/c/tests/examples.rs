@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 const SANITIZE: &str = "-fsanitize=address,undefined";
 
-const C: [(&str, &str); 4] = [
+const C: [(&str, &str); 5] = [
     (
         "quick_start",
         "ada: analyst\nbob: not found\na database has no setting \"background_write_rat\"; did you \
@@ -20,10 +20,12 @@ const C: [(&str, &str); 4] = [
     ("batch", "2 writes\nanalyst/ada: there\n"),
     ("scan_backwards", "grace\ngordon\n"),
     ("transaction", "ada: 70\nbob: 30\n"),
+    ("stream", "18000000 bytes\n2000000 lines\nthe last is 01999999\n"),
 ];
 
 const TOUR: &str = "analyst\n01\ngordon: engineer\ngrace: admiral\ngrace\ngordon\nlinus: maintainer\n\
-                    ab\n1\nthe database is closed\n";
+                    ab\nanalyst, and bob: 0\n2 keys\n3000000 bytes, to xyz\norder-7\nkept\n\
+                    1\n1\nthe database is closed\n";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()

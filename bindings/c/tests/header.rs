@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources with public items, in the order of the header.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 17] = [
     "version",
     "status",
     "error",
@@ -15,10 +15,13 @@ const SOURCES: [&str; 14] = [
     "keyspace",
     "batch",
     "snapshot",
+    "reader",
     "cursor",
     "transaction",
+    "prepared",
     "stats",
     "backup",
+    "repair",
 ];
 
 const REWRITE: &str = "REWRITE_HEADER=1 cargo test -p esker-c --test header";

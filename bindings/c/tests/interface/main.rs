@@ -8,6 +8,8 @@ mod errors;
 mod nulls;
 mod order;
 mod places;
+mod readers;
+mod repairs;
 mod settings;
 mod threads;
 mod transactions;

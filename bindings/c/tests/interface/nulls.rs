@@ -9,6 +9,9 @@ use esker_c::database::*;
 use esker_c::error::*;
 use esker_c::keyspace::*;
 use esker_c::open::*;
+use esker_c::prepared::*;
+use esker_c::reader::*;
+use esker_c::repair::*;
 use esker_c::settings::*;
 use esker_c::snapshot::*;
 use esker_c::stats::*;
@@ -56,6 +59,13 @@ fn each_function_refuses_null() {
         esker_get: None, null(), 0, null_mut();
         esker_get_into: None, null(), 0, null_mut(), 0, null_mut();
         esker_contains: None, null(), 0;
+        esker_multi_get: None, null(), null(), 1, null_mut();
+        esker_count: None, null(), 0, null(), 0, null_mut();
+        esker_approximate_len: None, null_mut();
+        esker_put_reader: None, null(), 0, None, null_mut(), null_mut();
+        esker_get_reader: None, null(), 0, null_mut();
+        esker_value_reader_read: None, null_mut(), 0, null_mut();
+        esker_value_reader_seek: None, 0;
         esker_put: None, null(), 0, null(), 0;
         esker_put_with_ttl: None, null(), 0, null(), 0, 1;
         esker_put_if_absent: None, None, null(), 0, null(), 0, null_mut(), null_mut();
@@ -71,6 +81,8 @@ fn each_function_refuses_null() {
         esker_batch_set_sync: None, true;
         esker_snapshot_new: None, null_mut();
         esker_snapshot_get: None, None, null(), 0, null_mut();
+        esker_snapshot_multi_get: None, None, null(), null(), 1, null_mut();
+        esker_snapshot_get_reader: None, None, null(), 0, null_mut();
         esker_cursor_range: None, None, null(), 0, null(), 0, null_mut();
         esker_cursor_prefix: None, None, null(), 0, null_mut();
         esker_transaction_cursor_range: None, None, null(), 0, null(), 0, null_mut();
@@ -96,6 +108,9 @@ fn each_function_refuses_null() {
         esker_prepare: None, null(), 0;
         esker_commit_prepared: None, null(), 0;
         esker_rollback_prepared: None, null(), 0;
+        esker_prepared_new: None, null_mut();
+        esker_prepared_entry: None, 0, null_mut(), null_mut(), null_mut();
+        esker_repair: null(), null(), false, null_mut();
         esker_stats_text: None, null_mut();
         esker_stats_json: None, null_mut();
         esker_stats_prometheus: None, null(), null_mut();
@@ -118,6 +133,10 @@ fn what_is_freed_may_be_null() {
     esker_transaction_free(None);
     esker_error_free(None);
     esker_bytes_free(None);
+    esker_value_reader_free(None);
+    esker_prepared_free(None);
+    assert_eq!(esker_value_reader_len(None), 0);
+    assert_eq!(esker_prepared_len(None), 0);
     call!(esker_close, None).unwrap();
     assert_eq!(esker_batch_len(None), 0);
     assert_eq!(esker_error_status(None), ESKER_OK);
@@ -141,6 +160,14 @@ fn each_argument_by_itself_is_checked() {
         (call!(esker_put, Some(&users), key.as_ptr(), usize::MAX, null(), 0), "more than memory"),
         (call!(esker_checkpoint, Some(&db), c"".as_ptr()), "dir is empty"),
         (call!(esker_keyspace_open, Some(&db), c"\xff".as_ptr(), &mut null_mut()), "UTF-8"),
+        (call!(esker_multi_get, Some(&users), null(), &1, 1, &mut nothing()), "keys is NULL"),
+        (call!(esker_multi_get, Some(&users), &null(), null(), 1, &mut nothing()), "key_lens is"),
+        (
+            call!(esker_multi_get, Some(&users), &null(), &1, 1, &mut nothing()),
+            "to 1 bytes is NULL",
+        ),
+        (call!(esker_multi_get, Some(&users), null(), null(), 1, null_mut()), "values is NULL"),
+        (call!(esker_multi_get, Some(&users), null(), null(), usize::MAX, null_mut()), "more than"),
         (call!(esker_begin, Some(&db), 6, 0, &mut null_mut()), "flags are 0x6"),
         (call!(esker_begin, Some(&db), 8, 0, &mut null_mut()), "flags are 0x8"),
     ] {

@@ -5,6 +5,7 @@ use crate::support::*;
 use esker_c::cursor::*;
 use esker_c::keyspace::*;
 use esker_c::open::*;
+use esker_c::prepared::*;
 use esker_c::settings::*;
 use esker_c::transaction::*;
 use std::ptr::null;
@@ -159,6 +160,25 @@ fn merges_and_expiries_of_a_transaction_commit_with_it() {
     assert_eq!(get(&log, "t").unwrap(), b"t");
 }
 
+/// The ids of the prepared transactions.
+fn prepared(db: &esker_db) -> Outcome<Vec<String>> {
+    let list = make!(esker_prepared_new, Some(db))?;
+    let len = esker_prepared_len(Some(&list));
+    let id = |index: usize| {
+        let (mut id, mut id_len, mut is_damaged) = (null(), 7, true);
+        let place = (&mut id, &mut id_len);
+        call!(esker_prepared_entry, Some(&list), index, place.0, place.1, &mut is_damaged)?;
+        assert!(!is_damaged);
+        // SAFETY: the list lends as many bytes.
+        let id = unsafe { std::slice::from_raw_parts(id, id_len) };
+        Ok(String::from_utf8(id.to_vec()).unwrap())
+    };
+    let ids = (0..len).map(id).collect();
+    assert_eq!(status(id(len)), ESKER_NOT_FOUND);
+    esker_prepared_free(Some(list));
+    ids
+}
+
 #[test]
 fn a_prepared_transaction_is_decided_later() {
     let dir = tempfile::tempdir().unwrap();
@@ -174,12 +194,15 @@ fn a_prepared_transaction_is_decided_later() {
         let outcome = call!(esker_prepare, Some(&other), id.as_ptr(), id.len());
         assert_eq!(failure(outcome).0, ESKER_PREPARED);
     }
+    assert_eq!(prepared(&db).unwrap(), ["one", "two"]);
     call!(esker_close, Some(db)).unwrap();
     db = open(dir.path());
+    assert_eq!(prepared(&db).unwrap(), ["one", "two"]);
     call!(esker_commit_prepared, Some(&db), b"one".as_ptr(), 3).unwrap();
     call!(esker_rollback_prepared, Some(&db), b"two".as_ptr(), 3).unwrap();
     let outcome = call!(esker_commit_prepared, Some(&db), b"two".as_ptr(), 3);
     assert_eq!(failure(outcome).0, ESKER_PREPARED);
+    assert!(prepared(&db).unwrap().is_empty());
     let users = keyspace(&db, "users");
     assert_eq!(get(&users, "one").unwrap(), b"prepared");
     assert_eq!(status(get(&users, "two")), ESKER_NOT_FOUND);

@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use esker_c::batch::*;
+use esker_c::bytes::esker_bytes;
 use esker_c::database::*;
 use esker_c::keyspace::*;
 use esker_c::open::*;
@@ -172,6 +173,100 @@ fn a_snapshot_sees_what_was_there() {
     assert_eq!(at("ada").unwrap(), b"analyst");
     call!(esker_close, Some(db)).unwrap();
     assert_eq!(failure(at("ada")).0, ESKER_CLOSED);
+}
+
+/// The values of several keys; `None` for those that do not exist.
+fn values_of(
+    keys: &[&str],
+    call: impl FnOnce(*const *const u8, *const usize, usize, *mut esker_bytes) -> Outcome,
+) -> Outcome<Vec<Option<Vec<u8>>>> {
+    let starts: Vec<_> = keys.iter().map(|key| key.as_ptr()).collect();
+    let lengths: Vec<_> = keys.iter().map(|key| key.len()).collect();
+    let mut values: Vec<_> = keys
+        .iter()
+        .map(|_| esker_bytes { data: std::ptr::dangling(), len: 7, ..nothing() })
+        .collect();
+    let outcome = call(starts.as_ptr(), lengths.as_ptr(), keys.len(), values.as_mut_ptr());
+    let is_failure = outcome.is_err();
+    let value = |bytes: esker_bytes| match bytes.data.is_null() {
+        true => None,
+        false => Some(taken(Ok(()), bytes).unwrap()),
+    };
+    let values: Vec<_> = values.into_iter().map(value).collect();
+    assert!(!is_failure || values.iter().all(Option::is_none), "no value comes with a failure");
+    outcome.map(|()| values)
+}
+
+#[test]
+fn several_keys_are_read_by_one_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    for (key, value) in [("ada", vec![1; 10]), ("", vec![2; 9_000]), ("bob", Vec::new())] {
+        put(&users, key, value).unwrap();
+    }
+    let snapshot = make!(esker_snapshot_new, Some(&db)).unwrap();
+    put(&users, "ada", "later").unwrap();
+    let keys = ["bob", "none", "ada", "", "ada"];
+    let present = || {
+        values_of(&keys, |starts, lengths, count, values| {
+            call!(esker_multi_get, Some(&users), starts, lengths, count, values)
+        })
+    };
+    let before = || {
+        values_of(&keys, |starts, lengths, count, values| {
+            let both = (Some(&*snapshot), Some(&*users));
+            call!(esker_snapshot_multi_get, both.0, both.1, starts, lengths, count, values)
+        })
+    };
+    for flush in [false, true] {
+        if flush {
+            call!(esker_flush, Some(&db)).unwrap();
+        }
+        let expected = |ada: &[u8]| {
+            [Some(vec![]), None, Some(ada.into()), Some(vec![2; 9_000]), Some(ada.into())]
+        };
+        assert_eq!(present().unwrap(), expected(b"later"));
+        assert_eq!(before().unwrap(), expected(&[1; 10]));
+    }
+    let null = (std::ptr::null(), std::ptr::null(), std::ptr::null_mut());
+    call!(esker_multi_get, Some(&users), null.0, null.1, 0, null.2).unwrap();
+    call!(esker_close, Some(db)).unwrap();
+    assert_eq!(failure(present()).0, ESKER_CLOSED);
+    assert_eq!(failure(before()).0, ESKER_CLOSED);
+}
+
+#[test]
+fn keys_are_counted_and_estimated() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let users = keyspace(&db, "users");
+    for number in 0..100 {
+        put(&users, format!("{number:03}"), "value").unwrap();
+    }
+    let count = |start: &str, end: &str| {
+        let bound = |key: &str| match key.is_empty() {
+            true => (std::ptr::null(), 0),
+            false => (key.as_ptr(), key.len()),
+        };
+        let ((start, start_len), (end, end_len)) = (bound(start), bound(end));
+        let (mut count, keyspace) = (7, Some(&*users));
+        call!(esker_count, keyspace, start, start_len, end, end_len, &mut count).map(|()| count)
+    };
+    let mut estimate = 7;
+    call!(esker_approximate_len, Some(&users), &mut estimate).unwrap();
+    assert_eq!(estimate, 100);
+    call!(esker_flush, Some(&db)).unwrap();
+    call!(esker_approximate_len, Some(&users), &mut estimate).unwrap();
+    assert!((90..=110).contains(&estimate), "{estimate}");
+    assert_eq!(count("", "").unwrap(), 100);
+    assert_eq!(count("010", "").unwrap(), 90);
+    assert_eq!(count("", "010").unwrap(), 10);
+    assert_eq!(count("0105", "015").unwrap(), 4);
+    call!(esker_close, Some(db)).unwrap();
+    assert_eq!(failure(count("", "")).0, ESKER_CLOSED);
+    let outcome = call!(esker_approximate_len, Some(&users), &mut estimate);
+    assert_eq!((failure(outcome).0, estimate), (ESKER_CLOSED, 0));
 }
 
 #[test]
