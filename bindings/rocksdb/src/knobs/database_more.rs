@@ -127,7 +127,7 @@ knobs! {
     works compression: i32 = 1,
         set rocksdb_options_set_compression,
         get rocksdb_options_get_compression;
-    accepted bottommost_compression: i32 = 0,
+    accepted bottommost_compression: i32 = 255,
         set rocksdb_options_set_bottommost_compression,
         get rocksdb_options_get_bottommost_compression;
     works compaction_style: i32 = 0,

@@ -318,6 +318,14 @@ fn the_log_has_the_options_of_each_family() {
     let headings: Vec<_> = log.lines().filter(|line| line.starts_with("Options for")).collect();
     let expected = ["Options for column family [default]:", "Options for column family [added]:"];
     assert_eq!(headings, expected);
+    let count = |line: &str| log.lines().filter(|it| *it == line).count();
+    // Those of a column family are not repeated for the database, nor those of the database for each.
+    for of_family in ["num_levels: 7", "compression: Snappy", "bottommost_compression: Disabled"] {
+        assert_eq!(count(&format!("Options.{of_family}")), 2, "{of_family}");
+    }
+    for of_database in ["create_if_missing: 1", "use_fsync: 0", "wal_compression: NoCompression"] {
+        assert_eq!(count(&format!("Options.{of_database}")), 1, "{of_database}");
+    }
     rocksdb_column_family_handle_destroy(family);
 }
 
