@@ -60,8 +60,9 @@ fn wire_of(open: &Open, changes: &ChangeBatch) -> Wire {
             Operation::Delete { key } => wire.push(family, Record::Delete(key)),
             Operation::Merge { key, operand } => wire.push(family, Record::Merge(key, operand)),
             Operation::DeleteRange { start, end } => {
-                let end = end.as_deref().unwrap_or_default();
-                wire.push(family, Record::DeleteRange(start, end));
+                let direction = opened.map(|family| family.direction).unwrap_or_default();
+                let (start, end) = direction.deleted(start, end.as_deref());
+                wire.push(family, Record::DeleteRange(&start, &end));
             }
             _ => {}
         }

@@ -1,16 +1,45 @@
-//! Comparators. Esker sorts keys by their bytes. A comparator sorts samples of keys, and a database is not opened
-//! if that is in another order.
+//! Comparators. Esker sorts keys by their bytes, or in reverse. A comparator sorts samples of keys, and a
+//! database is not opened if that is in another order.
 
 use crate::border::callback::{Destructor, State, start};
 use crate::border::{Handle, Result, Status, c_api};
+use crate::direction::Direction;
 use crate::merge::{Name, name_of};
 use crate::stamps::order::{Order, STAMP_BYTES};
 use std::cmp::Ordering;
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::sync::{Arc, OnceLock};
 
-/// The name of RocksDB's order of bytes.
+/// The names of RocksDB's order of bytes, and of its reverse.
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
+const REVERSE_BYTEWISE: &str = "rocksdb.ReverseBytewiseComparator";
+
+/// How a column family sorts its keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyOrder {
+    /// By their bytes, or in reverse.
+    Plain(Direction),
+    /// By their bytes, or in reverse, and by their timestamps.
+    Stamped(Order),
+}
+
+impl KeyOrder {
+    /// The order of keys with timestamps, if they have some.
+    pub fn stamped(self) -> Option<Order> {
+        match self {
+            KeyOrder::Plain(_) => None,
+            KeyOrder::Stamped(order) => Some(order),
+        }
+    }
+
+    /// The direction in which stored keys are read. Those with timestamps are stored in their order.
+    pub fn direction(self) -> Direction {
+        match self {
+            KeyOrder::Plain(direction) => direction,
+            KeyOrder::Stamped(_) => Direction::default(),
+        }
+    }
+}
 
 type Compare =
     Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int>;
@@ -46,36 +75,46 @@ struct Stamped {
 }
 
 impl Comparator {
-    /// The order of keys with timestamps; `None` if keys have none, and are sorted by their bytes.
+    /// The order of keys.
     ///
     /// # Errors
-    /// If the order is another one. Names the comparator.
-    pub fn order(&self) -> Result<Option<Order>> {
+    /// If it is one that Esker does not have. Names the comparator.
+    pub fn order(&self) -> Result<KeyOrder> {
         let order = match &self.stamped {
-            None => self.is_bytewise().then_some(None),
-            Some(stamped) => stamped.order.get_or_init(|| stamped.ask(&self.state)).map(Some),
+            None => self.direction().map(KeyOrder::Plain),
+            Some(stamped) => {
+                stamped.order.get_or_init(|| stamped.ask(&self.state)).map(KeyOrder::Stamped)
+            }
         };
         order.ok_or_else(|| {
             Status::unsupported(format!(
-                "comparator {:?}: Esker sorts keys by their bytes only, and timestamps are numbers of 64 \
-                 bits; encode keys so that their bytes have the order",
+                "comparator {:?}: Esker sorts keys by their bytes or in reverse only, and timestamps are \
+                 numbers of 64 bits; encode keys so that their bytes have the order",
                 name_of(&self.state, self.name)
             ))
         })
     }
 
-    /// Whether keys without timestamps are sorted by their bytes: so says the name, or each sample.
-    fn is_bytewise(&self) -> bool {
-        let sorts = |compare: unsafe extern "C" fn(_, _, _, _, _) -> c_int| {
+    /// How keys without timestamps are sorted: so says the name, or each sample.
+    fn direction(&self) -> Option<Direction> {
+        let directions = [false, true].map(|is_reverse| Direction { is_reverse });
+        let name = name_of(&self.state, self.name);
+        let names = [BYTEWISE, REVERSE_BYTEWISE];
+        if let Some(known) = names.iter().position(|known| *known == name) {
+            return Some(directions[known]);
+        }
+        let compare = self.compare?;
+        let sorts = |direction: &Direction| {
             samples().all(|(one, other)| {
                 // SAFETY: the C program gave the function for keys, and the bytes live during the call.
                 let found = unsafe {
                     compare(self.state.get(), start(&one), one.len(), start(&other), other.len())
                 };
-                found.cmp(&0) == (*one).cmp(&*other)
+                let order = (*one).cmp(&*other);
+                found.cmp(&0) == if direction.is_reverse { order.reverse() } else { order }
             })
         };
-        name_of(&self.state, self.name) == BYTEWISE || self.compare.is_some_and(sorts)
+        directions.into_iter().find(sorts)
     }
 }
 

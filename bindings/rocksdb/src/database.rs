@@ -2,12 +2,14 @@
 
 use crate::border::{Result, Status};
 use crate::cache::Cache;
+use crate::comparator::KeyOrder;
+use crate::direction::Direction;
 use crate::filter::Filter;
 use crate::logger::Logger;
 use crate::merge::Operator;
 use crate::options::Options;
 use crate::prefix::Prefix;
-use crate::slots::{Slots, slot_of};
+use crate::slots::{Place, Slots, direction_of, slot_of};
 use crate::stamps::{self, Stamps};
 use crate::statistics::Statistics;
 use esker::backup::LiveFiles;
@@ -74,6 +76,8 @@ pub struct Family {
     pub merge: Option<Arc<Operator>>,
     /// The compaction filter.
     pub filter: Option<Arc<Filter>>,
+    /// The way in which its stored keys are read.
+    pub direction: Direction,
     /// The timestamps of its keys, if they have any.
     pub stamps: Option<Stamps>,
 }
@@ -87,8 +91,12 @@ impl Family {
         slots: &Slots,
     ) -> Result<Self> {
         let settings = keyspace.settings()?;
-        let order = options.comparator.as_ref().map_or(Ok(None), |order| order.order())?;
-        let stamps = Stamps::of(&keyspace, order)?;
+        let order = options.key_order()?;
+        let direction = order.direction();
+        let stamps = Stamps::of(&keyspace, order.stamped())?;
+        if direction_of(&settings) != direction {
+            return Err(stamps::of_another_comparator(&keyspace));
+        }
         if stamps.is_some() && (ttl.is_some() || options.filter.is_some()) {
             return Err(Status::unsupported(format!(
                 "column family {:?} has timestamps, and so no time to live and no compaction filter; trim \
@@ -98,7 +106,9 @@ impl Family {
         }
         match slot_of(&settings) {
             _ if stamps.is_some() => {}
-            Some(slot) => slots.fill(slot, options.merge.clone(), options.filter.clone()),
+            Some(Place { number, .. }) => {
+                slots.fill(number, options.merge.clone(), options.filter.clone())
+            }
             None if options.merge.is_some() => {
                 return Err(Status::unsupported(format!(
                     "column family {:?} cannot have a merge operator: it was created by another \
@@ -118,7 +128,15 @@ impl Family {
         }
         let (prefix, merge, filter) =
             (options.prefix.clone(), options.merge.clone(), options.filter.clone());
-        Ok(Family { keyspace, ttl, prefix, merge, filter, stamps })
+        Ok(Family { keyspace, ttl, prefix, merge, filter, direction, stamps })
+    }
+
+    /// How it sorts its keys.
+    pub fn order(&self) -> KeyOrder {
+        match &self.stamps {
+            Some(stamps) => KeyOrder::Stamped(stamps.order),
+            None => KeyOrder::Plain(self.direction),
+        }
     }
 
     /// The keyspace, for a call without timestamps.
@@ -283,8 +301,8 @@ impl Open {
 pub struct Pinned(pub Value);
 
 impl Open {
-    /// Opens the families that a writer has created since, but those whose keys have timestamps, and reads
-    /// anew which timestamps may be read.
+    /// Opens the families that a writer has created since, but those that have a comparator, and reads anew
+    /// which timestamps may be read.
     ///
     /// # Errors
     /// If one cannot be opened.
@@ -297,7 +315,9 @@ impl Open {
             let is_known = families.contains_key(&info.id.0);
             drop(families);
             let keyspace = self.db.open_keyspace(&info.name)?;
-            if !is_known && !stamps::is_stamped(&info.settings) {
+            let is_plain = !stamps::is_stamped(&info.settings)
+                && direction_of(&info.settings) == Direction::default();
+            if !is_known && is_plain {
                 let plain = Options::default();
                 self.add(Arc::new(Family::new(keyspace, &plain, None, &self.slots)?));
             }

@@ -4,13 +4,13 @@ use crate::batch::indexed::SharedWrites;
 use crate::border::{Array, ErrorOut};
 use crate::border::{Bytes, Handle, Out, Result, Status, c_api};
 use crate::database::{Database, Family, Open};
+use crate::direction::Step;
 use crate::overlay::Overlay;
 use crate::prefix::Prefix;
 use crate::reads::{ReadOptions, Slice, stamp_of};
 use crate::stamps::Versions;
 use esker::{Cursor, DbCursor, KeyRange};
 use std::ffi::{c_char, c_uchar};
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// RocksDB's `rocksdb_iterator_t`.
@@ -123,11 +123,8 @@ impl Iter {
 
     /// The keys that its bounds allow.
     fn range(&self) -> KeyRange {
-        let bound = |key: &Option<Vec<u8>>| key.clone();
-        KeyRange {
-            start: bound(&self.options.lower).map_or(Bound::Unbounded, Bound::Included),
-            end: bound(&self.options.upper).map_or(Bound::Unbounded, Bound::Excluded),
-        }
+        let (lower, upper) = (self.options.lower.as_deref(), self.options.upper.as_deref());
+        self.family.direction.range(lower, upper)
     }
 
     /// The column family.
@@ -193,12 +190,14 @@ impl Iter {
         }
     }
 
+    /// Moves to a neighbour.
+    fn step(&mut self, step: Step<'_>) {
+        let direction = self.family.direction;
+        self.go(|cursor| direction.step(cursor, step));
+    }
+
     /// Moves to a place that does not depend on where it is. `target` is the key that it looks for.
-    fn seek(
-        &mut self,
-        target: Option<&[u8]>,
-        step: impl FnOnce(&mut dyn Cursor) -> esker::Result<()>,
-    ) {
+    fn seek(&mut self, target: Option<&[u8]>, step: Step<'_>) {
         if self.is_tailing() {
             // It sees what was written since it was created.
             if let Err(status) = self.begin() {
@@ -211,7 +210,7 @@ impl Iter {
         }
         let prefix = self.kept_prefix().zip(target);
         self.prefix = prefix.and_then(|(kept, key)| kept.of(key)).map(<[u8]>::to_vec);
-        self.go(step);
+        self.step(step);
         if target.is_none() && self.is_valid {
             // The prefix of the first entry.
             let key = self.key().unwrap_or_default().to_vec();
@@ -227,7 +226,7 @@ impl Iter {
     /// Moves to the next entry. At the end, it looks for entries that were written since.
     fn next_of_tail(&mut self) {
         let Some(last) = self.key().map(<[u8]>::to_vec) else { return };
-        self.go(|cursor| cursor.next());
+        self.step(Step::Next);
         if self.is_valid || self.status.is_some() {
             return;
         }
@@ -235,10 +234,11 @@ impl Iter {
             self.status = Some(status);
             return;
         }
+        let direction = self.family.direction;
         self.go(|cursor| {
-            cursor.seek(&last)?;
+            direction.step(cursor, Step::From(&last))?;
             match cursor.current() {
-                Some((key, _)) if key == last => cursor.next(),
+                Some((key, _)) if key == last => direction.step(cursor, Step::Next),
                 _ => Ok(()),
             }
         });
@@ -321,36 +321,36 @@ c_api! {
         iter.change(|iter| {
             // To its lower bound, of whose prefix the entry has to be.
             let bound = iter.options.lower.clone();
-            iter.seek(bound.as_deref(), |cursor| cursor.seek_first());
+            iter.seek(bound.as_deref(), Step::First);
         });
     }
 
     fn rocksdb_iter_seek_to_last(iter: Handle<Iter>) {
         iter.change(|iter| {
             let bound = iter.options.upper.clone();
-            iter.seek(bound.as_deref(), |cursor| cursor.seek_last());
+            iter.seek(bound.as_deref(), Step::Last);
         });
     }
 
     fn rocksdb_iter_seek(iter: Handle<Iter>, key: Bytes, length: usize) {
         let key = key.of(length);
-        iter.change(|iter| iter.seek(Some(key), |cursor| cursor.seek(key)));
+        iter.change(|iter| iter.seek(Some(key), Step::From(key)));
     }
 
     fn rocksdb_iter_seek_for_prev(iter: Handle<Iter>, key: Bytes, length: usize) {
         let key = key.of(length);
-        iter.change(|iter| iter.seek(Some(key), |cursor| cursor.seek_back(key)));
+        iter.change(|iter| iter.seek(Some(key), Step::To(key)));
     }
 
     fn rocksdb_iter_next(iter: Handle<Iter>) {
         iter.change(|iter| match iter.is_tailing() {
             true => iter.next_of_tail(),
-            false => iter.go(|cursor| cursor.next()),
+            false => iter.step(Step::Next),
         });
     }
 
     fn rocksdb_iter_prev(iter: Handle<Iter>) {
-        iter.change(|iter| iter.go(|cursor| cursor.prev()));
+        iter.change(|iter| iter.step(Step::Prev));
     }
 
     fn rocksdb_iter_key(iter: Handle<Iter>, length: Out<usize>) -> *const c_char {

@@ -23,6 +23,7 @@ mod column_families;
 mod comparator;
 mod database;
 mod destroy;
+mod direction;
 mod environment;
 mod exceptions;
 mod filter;

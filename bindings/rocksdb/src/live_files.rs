@@ -40,11 +40,20 @@ fn file_name(table: &TableMeta) -> String {
     format!("{:08}.tables", table.id.file)
 }
 
+/// A table with the bounds that a program sees, in the order of the column family.
+fn seen(family: &Family, mut table: TableMeta) -> TableMeta {
+    if family.direction.is_reverse {
+        std::mem::swap(&mut table.smallest, &mut table.largest);
+    }
+    table
+}
+
 fn files_of(open: &Open) -> Vec<LiveFile> {
     let text = |text: &str| CString::new(text.replace('\0', "")).unwrap_or_default();
     let of = |family: &Arc<Family>| {
         let tables = tables_of(open, family).into_iter();
-        let file = tables.map(|(level, table)| LiveFile {
+        let file = tables.map(|(level, table)| (level, seen(family, table)));
+        let file = file.map(|(level, table)| LiveFile {
             family: text(family.name()),
             name: text(&format!("/{}", file_name(&table))),
             directory: text(&open.path),
@@ -61,7 +70,11 @@ fn metadata_of(open: &Open, family: &Family) -> Metadata {
     let level = |level| Level {
         level,
         directory: open.path.clone(),
-        tables: tables.iter().filter(|(of, _)| *of == level).map(|(_, it)| it.clone()).collect(),
+        tables: tables
+            .iter()
+            .filter(|(of, _)| *of == level)
+            .map(|(_, it)| seen(family, it.clone()))
+            .collect(),
     };
     Metadata { family: family.name().to_owned(), levels: (0..7).map(level).collect() }
 }

@@ -1,14 +1,16 @@
 //! Opening and closing of databases.
 
 use crate::border::{Array, Code, Handle, Out, Result, Status, Text, c_api};
+use crate::comparator::KeyOrder;
 use crate::database::{Database, Family, LockTimeouts, Open};
+use crate::direction::Direction;
 use crate::identity;
 use crate::info_log;
 use crate::knobs::Knobs;
 use crate::options::Options;
 use crate::options_file;
 use crate::settings::{keyspace_settings, settings};
-use crate::slots::{Slots, free_slot, slot_of, with_slot};
+use crate::slots::{Place, Slots, free_slot, slot_of, with_slot};
 use crate::stamps;
 use crate::transaction::timeout_of;
 use esker::env::Env;
@@ -238,7 +240,9 @@ fn open_families(
 fn check_slots(families: &[Arc<Family>]) -> Result<()> {
     let mut slots: HashMap<usize, &Family> = HashMap::new();
     for family in families {
-        let Some(slot) = slot_of(&family.keyspace.settings()?) else { continue };
+        let Some(Place { number: slot, .. }) = slot_of(&family.keyspace.settings()?) else {
+            continue;
+        };
         let Some(other) = slots.insert(slot, family) else { continue };
         if [family, other].iter().any(|it| it.merge.is_some() || it.filter.is_some()) {
             return Err(Status::new(
@@ -271,13 +275,19 @@ pub fn create(db: &Db, name: &str, options: &Options) -> Result<()> {
 /// The settings of a new column family, which has the slot if its keys have no timestamps.
 fn new_keyspace(options: &Options, slot: Option<usize>) -> Result<KeyspaceSettings> {
     let settings = keyspace_settings(options);
-    let order = options.comparator.as_ref().map_or(Ok(None), |order| order.order())?;
-    Ok(match (order, slot) {
-        (Some(order), _) => stamps::with_order(settings, order),
+    Ok(match (options.key_order()?, slot) {
+        (KeyOrder::Stamped(order), _) => stamps::with_order(settings, order),
         // Windows have no merges.
-        (None, _) if options.is_fifo() => settings,
-        (None, Some(slot)) => with_slot(settings, slot, options.filter.is_some()),
-        (None, None) => settings,
+        (KeyOrder::Plain(_), _) if options.is_fifo() => settings,
+        (KeyOrder::Plain(direction), Some(number)) => {
+            with_slot(settings, Place { number, direction }, options.filter.is_some())
+        }
+        (KeyOrder::Plain(Direction { is_reverse: false }), None) => settings,
+        (KeyOrder::Plain(Direction { is_reverse: true }), None) => {
+            return Err(Status::unsupported(
+                "a reverse comparator: the database has too many column families; use another database",
+            ));
+        }
     })
 }
 

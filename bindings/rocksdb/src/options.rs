@@ -2,7 +2,8 @@
 
 use crate::border::{Out, Result, Status, Text};
 use crate::cache::Cache;
-use crate::comparator::Comparator;
+use crate::comparator::{Comparator, KeyOrder};
+use crate::direction::Direction;
 use crate::environment::Environment;
 use crate::filter::Filter;
 use crate::knobs::{HasKnobs, Knobs};
@@ -128,19 +129,28 @@ impl Options {
     /// # Errors
     /// Says which option, and what to do.
     pub fn check_family(&self) -> Result<()> {
-        let order = self.comparator.as_ref().map_or(Ok(None), |order| order.order())?;
+        let is_plain = self.key_order()? == KeyOrder::Plain(Direction::default());
         let has_callback = self.merge.is_some() || self.filter.is_some();
         first_refused(&[
             (
-                self.is_fifo() && (has_callback || order.is_some()),
-                "compaction_style 2 (FIFO) with a merge operator, a compaction filter or timestamps: Esker does not \
-                 rewrite such tables; use level style",
+                self.is_fifo() && (has_callback || !is_plain),
+                "compaction_style 2 (FIFO) with a merge operator, a compaction filter, timestamps or a reverse \
+                 comparator: Esker does not rewrite such tables; use level style",
             ),
             (
                 self.knobs.is_on("disallow_memtable_writes"),
                 "disallow_memtable_writes: Esker does not refuse writes; turn it off",
             ),
         ])
+    }
+
+    /// How a column family sorts its keys.
+    ///
+    /// # Errors
+    /// If it is in an order that Esker does not have.
+    pub fn key_order(&self) -> Result<KeyOrder> {
+        let bytewise = KeyOrder::Plain(Direction::default());
+        self.comparator.as_ref().map_or(Ok(bytewise), |comparator| comparator.order())
     }
 
     /// Whether whole tables are dropped, the oldest first.

@@ -204,10 +204,8 @@ impl Ranges {
         let starts = crate::border::pointers::slices(&self.starts.0, &self.starts.1, count);
         let ends = crate::border::pointers::slices(&self.ends.0, &self.ends.1, count);
         for (at, (start, end)) in starts.zip(ends).enumerate() {
-            let range = KeyRange::of::<[u8]>((
-                std::ops::Bound::Included(&family.stored_start(start)[..]),
-                std::ops::Bound::Excluded(&family.stored_start(end)[..]),
-            ));
+            let (start, end) = (family.stored_start(start), family.stored_start(end));
+            let range = family.direction.range(Some(&start), Some(&end));
             let on_disk = size(open, family, &range);
             let in_memory = if with_memtables { memtable_size(family, range) } else { 0 };
             self.sizes.set_at(at, on_disk + in_memory);

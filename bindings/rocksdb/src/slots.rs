@@ -3,8 +3,10 @@
 //! RocksDB is given them with each open, and with each new column family. Esker's keyspaces name theirs
 //! when they are created, and an open gets all operators. So each open gets operators called
 //! `rocksdb:merge:N` and filters called `rocksdb:filter:N`, one for each slot, which call what the column
-//! family with the slot was opened with.
+//! family with the slot was opened with. The operator of a column family that is sorted in reverse is
+//! `rocksdb:merge:reverse:N`.
 
+use crate::direction::Direction;
 use crate::filter::Filter;
 use crate::merge::Operator;
 use esker::filter::{CompactionFilter, FilterDecision, FilterError};
@@ -32,9 +34,13 @@ impl Slots {
     pub fn add_to(self: &Arc<Self>, settings: Settings) -> Settings {
         (0..SLOTS).fold(settings, |settings, number| {
             let slot = || One { number, slots: self.clone() };
-            settings
-                .merge_operator(SlotOperator { name: operator_name(number), slot: slot() })
-                .compaction_filter(SlotFilter { name: filter_name(number), slot: slot() })
+            let operators = [false, true].map(|is_reverse| {
+                let place = Place { number, direction: Direction { is_reverse } };
+                SlotOperator { name: operator_name(place), slot: slot() }
+            });
+            let settings =
+                operators.into_iter().fold(settings, |it, operator| it.merge_operator(operator));
+            settings.compaction_filter(SlotFilter { name: filter_name(number), slot: slot() })
         })
     }
 
@@ -58,29 +64,53 @@ impl Slots {
     }
 }
 
-fn operator_name(number: usize) -> String {
-    format!("rocksdb:merge:{number}")
+/// What a keyspace says of its column family by the name of its merge operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The slot.
+    pub number: usize,
+    /// How the family sorts its keys.
+    pub direction: Direction,
+}
+
+const PREFIX: &str = "rocksdb:merge:";
+const REVERSE: &str = "reverse:";
+
+fn operator_name(place: Place) -> String {
+    let Place { number, direction } = place;
+    let reverse = if direction.is_reverse { REVERSE } else { "" };
+    format!("{PREFIX}{reverse}{number}")
 }
 
 fn filter_name(number: usize) -> String {
     format!("rocksdb:filter:{number}")
 }
 
-/// The slot of a keyspace with these settings, if it was created by this library.
-pub fn slot_of(settings: &KeyspaceSettings) -> Option<usize> {
-    settings.merge?.as_str().strip_prefix("rocksdb:merge:")?.parse().ok()
+/// The slot and the direction of a keyspace with these settings, if it was created by this library.
+pub fn slot_of(settings: &KeyspaceSettings) -> Option<Place> {
+    let name = settings.merge?;
+    let name = name.as_str().strip_prefix(PREFIX)?;
+    let number = name.strip_prefix(REVERSE);
+    let direction = Direction { is_reverse: number.is_some() };
+    Some(Place { number: number.unwrap_or(name).parse().ok()?, direction })
+}
+
+/// How the keys of a keyspace with these settings are sorted.
+pub fn direction_of(settings: &KeyspaceSettings) -> Direction {
+    slot_of(settings).map_or_else(Direction::default, |place| place.direction)
 }
 
 /// The first slot that none of `keyspaces` has.
 pub fn free_slot(keyspaces: &[KeyspaceInfo]) -> Option<usize> {
-    let taken: Vec<_> = keyspaces.iter().filter_map(|it| slot_of(&it.settings)).collect();
+    let taken = keyspaces.iter().filter_map(|it| slot_of(&it.settings));
+    let taken: Vec<_> = taken.map(|place| place.number).collect();
     (0..SLOTS).find(|slot| !taken.contains(slot))
 }
 
 /// Returns settings of a new keyspace that has this slot.
-pub fn with_slot(settings: KeyspaceSettings, slot: usize, has_filter: bool) -> KeyspaceSettings {
+pub fn with_slot(settings: KeyspaceSettings, slot: Place, has_filter: bool) -> KeyspaceSettings {
     let settings = settings.merge(&operator_name(slot)[..]);
-    if has_filter { settings.compaction_filter(&filter_name(slot)[..]) } else { settings }
+    if has_filter { settings.compaction_filter(&filter_name(slot.number)[..]) } else { settings }
 }
 
 struct One {
@@ -145,9 +175,12 @@ mod tests {
 
     #[test]
     fn a_keyspace_knows_its_slot() {
-        let settings = with_slot(KeyspaceSettings::default(), 127, true);
-        settings.validate().unwrap();
-        assert_eq!(slot_of(&settings), Some(127));
+        for is_reverse in [false, true] {
+            let place = Place { number: 127, direction: Direction { is_reverse } };
+            let settings = with_slot(KeyspaceSettings::default(), place, true);
+            settings.validate().unwrap();
+            assert_eq!(slot_of(&settings), Some(place));
+        }
         assert_eq!(slot_of(&KeyspaceSettings::default()), None);
         assert_eq!(slot_of(&KeyspaceSettings::default().merge("add_i64")), None);
     }
@@ -156,7 +189,7 @@ mod tests {
     fn a_slot_calls_what_it_was_given() {
         let slots = Arc::new(Slots::default());
         let slot = One { number: 2, slots: slots.clone() };
-        let operator = SlotOperator { name: operator_name(2), slot };
+        let operator = SlotOperator { name: filter_name(2), slot };
         assert!(operator.check(b"k", b"").is_err());
         slots.fill(2, Some(Arc::new(Operator::add_u64())), None);
         let one = 1_u64.to_le_bytes();

@@ -5,7 +5,9 @@
 use crate::batch::wire::{Record, Wire};
 use crate::batch::write_of;
 use crate::border::{Array, Bytes, Code, Handle, Out, Result, Status, Text, c_api};
+use crate::comparator::KeyOrder;
 use crate::database::{Database, Family, Open};
+use crate::direction::Direction;
 use crate::knobs::Knobs;
 use crate::options::Options;
 use crate::stamps::{Order, STAMP_BYTES, stored_value};
@@ -17,11 +19,13 @@ use std::sync::Arc;
 const MARK: &[u8; 8] = b"eskerRSF";
 /// The start of a file whose keys end with timestamps.
 const STAMPED_MARK: &[u8; 8] = b"eskerRST";
+/// The start of a file that is sorted in reverse, whose keys have no timestamps.
+const REVERSE_MARK: &[u8; 8] = b"eskerRSR";
 
 /// RocksDB's `rocksdb_sstfilewriter_t`.
 pub struct Writer {
     refused: Option<Status>,
-    order: Option<Order>,
+    order: KeyOrder,
     path: String,
     wire: Wire,
     last_key: Option<Vec<u8>>,
@@ -37,24 +41,22 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 impl Writer {
     fn new(options: Handle<Options>) -> Self {
-        let order = options.optional().and_then(|options| options.comparator.as_ref());
-        let (order, refused) = match order.map_or(Ok(None), |order| order.order()) {
-            Ok(order) => (order, None),
-            Err(status) => (None, Some(status)),
+        let bytewise = KeyOrder::Plain(Direction::default());
+        let (order, refused) = match options.optional().map(Options::key_order) {
+            Some(Ok(order)) => (order, None),
+            Some(Err(status)) => (bytewise, Some(status)),
+            None => (bytewise, None),
         };
         let (path, wire, last_key, bytes) = (String::new(), Wire::default(), None, 0);
         Writer { refused, order, path, wire, last_key, bytes }
-    }
-
-    fn mark(&self) -> &'static [u8; 8] {
-        if self.order.is_some() { STAMPED_MARK } else { MARK }
     }
 
     fn open(&mut self, path: &str) -> Result<()> {
         if let Some(status) = &self.refused {
             return Err(status.clone());
         }
-        std::fs::write(path, self.mark()).map_err(|error| Status::io("create", path, &error))?;
+        std::fs::write(path, mark_of(self.order))
+            .map_err(|error| Status::io("create", path, &error))?;
         self.path = path.to_owned();
         (self.wire, self.last_key, self.bytes) = (Wire::default(), None, 0);
         Ok(())
@@ -73,7 +75,7 @@ impl Writer {
     }
 
     fn check_plain(&self) -> Result<()> {
-        match self.order {
+        match self.order.stamped() {
             None => Ok(()),
             Some(_) => Err(Status::invalid("Timestamp size mismatch: the keys have timestamps")),
         }
@@ -86,7 +88,7 @@ impl Writer {
     /// one.
     pub fn push_stamped(&mut self, stamp: &[u8], record: Record<'_>) -> Result<()> {
         let wrong = || Status::invalid("Timestamp size mismatch: the keys have no timestamps");
-        let order = self.order.ok_or_else(wrong)?;
+        let order = self.order.stamped().ok_or_else(wrong)?;
         let sorted = order.version(record.key().unwrap_or_default(), order.stamp(stamp)?);
         self.push_sorted(&sorted, record.with_stamp(stamp, &mut Vec::new()))
     }
@@ -94,7 +96,8 @@ impl Writer {
     /// Adds a record, whose key `key` sorts as.
     fn push_sorted(&mut self, key: &[u8], record: Record<'_>) -> Result<()> {
         self.check_open()?;
-        if self.last_key.as_ref().is_some_and(|last| key <= &last[..]) {
+        let direction = self.order.direction();
+        if self.last_key.as_ref().is_some_and(|last| !direction.precedes(last, key)) {
             return Err(Status::invalid("Keys must be added in strict ascending order."));
         }
         self.last_key = Some(key.to_vec());
@@ -105,7 +108,7 @@ impl Writer {
     fn delete_range(&mut self, start: &[u8], end: &[u8]) -> Result<()> {
         self.check_open()?;
         self.check_plain()?;
-        if start > end {
+        if self.order.direction().precedes(end, start) {
             return Err(Status::invalid("end key comes before start key"));
         }
         self.wire.push(0, Record::DeleteRange(start, end));
@@ -119,7 +122,7 @@ impl Writer {
         }
         let records = self.wire.bytes();
         let sum = checksum(records).to_le_bytes();
-        let file = [self.mark(), records, &sum].concat();
+        let file = [mark_of(self.order), records, &sum].concat();
         self.bytes = file.len() as u64;
         let failed = |error| Status::io("write", &self.path, &error);
         let mut out = std::fs::File::create(&self.path).map_err(failed)?;
@@ -130,8 +133,16 @@ impl Writer {
     }
 }
 
-/// The records of a file, whose keys end with timestamps or not.
-fn read(path: &str, is_stamped: bool) -> Result<Wire> {
+fn mark_of(order: KeyOrder) -> &'static [u8; 8] {
+    match order {
+        KeyOrder::Stamped(_) => STAMPED_MARK,
+        KeyOrder::Plain(Direction { is_reverse: true }) => REVERSE_MARK,
+        KeyOrder::Plain(Direction { is_reverse: false }) => MARK,
+    }
+}
+
+/// The records of a file that was written for this order.
+fn read(path: &str, order: KeyOrder) -> Result<Wire> {
     let bytes = std::fs::read(path).map_err(|error| Status::io("read", path, &error))?;
     let foreign = || {
         Status::invalid(format!(
@@ -139,11 +150,12 @@ fn read(path: &str, is_stamped: bool) -> Result<Wire> {
              RocksDB are not read"
         ))
     };
-    let (mark, other) = if is_stamped { (STAMPED_MARK, MARK) } else { (MARK, STAMPED_MARK) };
-    if bytes.starts_with(other) {
+    let mark = mark_of(order);
+    let is_other = |other: &&[u8; 8]| *other != mark && bytes.starts_with(*other);
+    if [MARK, STAMPED_MARK, REVERSE_MARK].iter().any(is_other) {
         return Err(Status::invalid(format!(
-            "{path} was written with another comparator than that of the column family: one of both has \
-             timestamps"
+            "{path} was written with another comparator than that of the column family: only one of both \
+             has timestamps, or sorts in reverse"
         )));
     }
     let rest = bytes.strip_prefix(mark).ok_or_else(foreign)?;
@@ -169,7 +181,7 @@ fn version_of(order: Order, record: Record<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
 
 /// Adds the entries of a file. Puts alone become tables; other files are written as a batch.
 fn ingest(open: &Open, family: &Family, path: &str) -> Result<()> {
-    let wire = read(path, family.stamps.is_some())?;
+    let wire = read(path, family.order())?;
     let records: Vec<_> = wire.records().map(|it| it.map(|(_, it)| it)).collect::<Result<_>>()?;
     if let Some(stamps) = &family.stamps {
         // A delete is a version, too.
@@ -185,7 +197,11 @@ fn ingest(open: &Open, family: &Family, path: &str) -> Result<()> {
         })
         .collect();
     if let (Some(puts), None) = (puts, family.ttl) {
-        open.db.ingest(&family.keyspace, puts)?;
+        let puts = puts.into_iter();
+        match family.direction.is_reverse {
+            true => open.db.ingest(&family.keyspace, puts.rev())?,
+            false => open.db.ingest(&family.keyspace, puts)?,
+        };
         return Ok(());
     }
     let mut batch = WriteBatch::new();

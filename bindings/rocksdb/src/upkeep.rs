@@ -84,6 +84,9 @@ impl Open {
         use std::ops::Bound::{Included, Unbounded};
         let bound = |key: Option<&[u8]>| key.map_or(Unbounded, |key| Included(key.to_vec()));
         let range = match &family.stamps {
+            None if family.direction.is_reverse => {
+                KeyRange { start: bound(end), end: bound(start) }
+            }
             None => KeyRange { start: bound(start), end: bound(end) },
             Some(stamps) => {
                 let end = end.map(|key| stamps.order.version(key, 0));

@@ -6,7 +6,7 @@ use crate::knobs::Knobs;
 use crate::stamps;
 use esker::api::Kind;
 use esker::transaction::Isolation;
-use esker::{KeyRange, TransactionOptions, WriteBatch};
+use esker::{TransactionOptions, WriteBatch};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ impl Write<'_> {
                 }
                 batch.merge(keyspace, key, operand);
             }
-            (Write::DeleteRange(start, end), _) if start < end => {
-                batch.delete_range(keyspace, KeyRange::deleted(start, end));
+            (Write::DeleteRange(start, end), _) if family.direction.precedes(start, end) => {
+                batch.delete_range(keyspace, family.direction.range(Some(start), Some(end)));
             }
             (Write::DeleteRange(start, end), _) if start == end => {}
             (Write::DeleteRange(..), _) => {

@@ -63,6 +63,15 @@ impl esker::merge::MergeOperator for NoMerges {
     }
 }
 
+/// Why a column family is not opened.
+pub fn of_another_comparator(keyspace: &Keyspace) -> Status {
+    Status::invalid(format!(
+        "column family {:?} was created with another comparator; open it with the one that it was created \
+         with, or copy it",
+        keyspace.name()
+    ))
+}
+
 /// The timestamps of an open column family.
 pub struct Stamps {
     /// The order of its keys.
@@ -81,11 +90,7 @@ impl Stamps {
         let name = settings.merge.as_ref().map(|name| name.as_str());
         let stored = name.filter(|name| OPERATORS.contains(name));
         if stored != order.map(operator) {
-            return Err(Status::invalid(format!(
-                "column family {:?} was created with another comparator; open it with the one that it was \
-                 created with, or copy it",
-                keyspace.name()
-            )));
+            return Err(of_another_comparator(keyspace));
         }
         let Some(order) = order else { return Ok(None) };
         let low = Mutex::new(history::stored_low(keyspace)?);
