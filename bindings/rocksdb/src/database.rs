@@ -16,7 +16,8 @@ use esker::backup::LiveFiles;
 use esker::{Db, Keyspace, KeyspaceId, Value};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 /// RocksDB's `rocksdb_t`, `rocksdb_transactiondb_t` and `rocksdb_optimistictransactiondb_t`.
@@ -53,6 +54,10 @@ pub struct Open {
     pub cache: Option<Arc<Cache>>,
     /// Held while a column family is created: two must not take the same slot.
     creation: Mutex<()>,
+    /// Whether a family has timestamps.
+    has_stamps: AtomicBool,
+    /// Held by writes if a family has timestamps; alone by what trims the versions of a family.
+    writes: RwLock<()>,
 }
 
 /// How long calls wait for locks in a database of pessimistic transactions.
@@ -199,6 +204,7 @@ impl Open {
         let families: BTreeMap<_, _> =
             families.into_iter().map(|family| (family.id(), family)).collect();
         let default = families.get(&KeyspaceId::DEFAULT.0).cloned();
+        let has_stamps = families.values().any(|family| family.stamps.is_some());
         let missing = || Status::invalid("Default column family not specified");
         Ok(Open {
             db,
@@ -213,7 +219,20 @@ impl Open {
             kept_files: Mutex::default(),
             cache: None,
             creation: Mutex::default(),
+            has_stamps: AtomicBool::new(has_stamps),
+            writes: RwLock::default(),
         })
+    }
+
+    /// For the time of a write: no versions are trimmed meanwhile. `None` if no family has timestamps.
+    pub fn writing(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let has_stamps = self.has_stamps.load(Ordering::Acquire);
+        has_stamps.then(|| self.writes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// For the time in which versions are trimmed: no write is in progress.
+    pub fn without_writes(&self) -> RwLockWriteGuard<'_, ()> {
+        self.writes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What distinguishes it from other open databases.
@@ -233,6 +252,7 @@ impl Open {
 
     /// Adds a family.
     pub fn add(&self, family: Arc<Family>) {
+        self.has_stamps.fetch_or(family.stamps.is_some(), Ordering::Release);
         let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
         families.insert(family.id(), family);
     }

@@ -186,7 +186,9 @@ fn ingest(open: &Open, family: &Family, path: &str) -> Result<()> {
     if let Some(stamps) = &family.stamps {
         // A delete is a version, too.
         let versions = records.into_iter().map(|record| version_of(stamps.order, record));
-        open.db.ingest(&family.keyspace, versions.collect::<Result<Vec<_>>>()?)?;
+        let versions = versions.collect::<Result<Vec<_>>>()?;
+        let _writing = open.writing();
+        open.db.ingest(&family.keyspace, versions)?;
         return Ok(());
     }
     let puts: Option<Vec<_>> = records

@@ -98,7 +98,10 @@ impl Open {
         batch.set_sync(sync);
         let written = match self.lock_timeouts {
             Some(timeouts) => self.write_locked(batch, timeouts.of_writes, sync),
-            None => self.db.write(batch).map_err(Status::from),
+            None => {
+                let _writing = self.writing();
+                self.db.write(batch).map_err(Status::from)
+            }
         };
         if let Some((statistics, begun)) = self.statistics().zip(begun) {
             statistics.count_write(batch, begun);
@@ -137,6 +140,7 @@ impl Open {
                 _ => return Err(damaged()),
             }
         }
+        let _writing = self.writing();
         transaction.commit()?;
         if sync { self.db.sync().map_err(Status::from) } else { Ok(()) }
     }

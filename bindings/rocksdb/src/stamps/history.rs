@@ -3,13 +3,17 @@
 use super::{Stamps, content, parts};
 use crate::border::{Code, Result, Status};
 use crate::database::{Family, Open};
-use esker::{Cursor, Keyspace, WriteBatch};
+use esker::{Cursor, KeyRange, Keyspace, WriteBatch};
+use std::ops::Bound;
 
 /// The stored key of the lowest timestamp that may be read. No version has it.
 const LOW: &[u8] = b"";
 
 /// So many bytes of keys are deleted in one batch.
 const BATCH_BYTES: usize = 1 << 20;
+
+/// So many versions are looked at while writes wait, and those of one key.
+const VERSIONS: usize = 4096;
 
 /// The lowest timestamp of a keyspace that may be read.
 pub(super) fn stored_low(keyspace: &Keyspace) -> Result<Option<u64>> {
@@ -86,8 +90,28 @@ impl Stamps {
     /// Those of Esker's reads and writes.
     pub fn trim(&self, open: &Open, family: &Family) -> Result<()> {
         let Some(low) = self.lowest() else { return Ok(()) };
-        let mut cursor = family.keyspace.cursor(self.order.range(None, None))?;
+        let mut rest = self.order.range(None, None);
+        while let Some(next) = self.trim_some(open, family, low, rest.clone())? {
+            rest.start = Bound::Included(next);
+        }
+        Ok(())
+    }
+
+    /// Does so for the first keys of `range`. Returns what the versions of the next key begin with, if there
+    /// is one.
+    ///
+    /// No write is in progress meanwhile: one to a version that is to be deleted would be lost.
+    fn trim_some(
+        &self,
+        open: &Open,
+        family: &Family,
+        low: u64,
+        range: KeyRange,
+    ) -> Result<Option<Vec<u8>>> {
+        let _alone = open.without_writes();
+        let mut cursor = family.keyspace.cursor(range)?;
         let mut deletes = Deletes::new(open, family);
+        let mut versions = 0;
         let mut last: Vec<u8> = Vec::new();
         let mut has_base = false;
         // A version that says deleted goes after the older ones that it hides.
@@ -95,10 +119,15 @@ impl Stamps {
         cursor.seek_first()?;
         while let Some((stored, value)) = cursor.current() {
             if let Some((prefix, stamp)) = parts(stored) {
+                versions += 1;
                 if prefix != last {
                     last = prefix.to_vec();
                     has_base = false;
                     hiding.take().map_or(Ok(()), |stored| deletes.add(&stored))?;
+                    if versions > VERSIONS {
+                        deletes.write()?;
+                        return Ok(Some(last));
+                    }
                 }
                 if has_base {
                     deletes.add(stored)?;
@@ -112,7 +141,8 @@ impl Stamps {
             cursor.next()?;
         }
         hiding.map_or(Ok(()), |stored| deletes.add(&stored))?;
-        deletes.write()
+        deletes.write()?;
+        Ok(None)
     }
 }
 

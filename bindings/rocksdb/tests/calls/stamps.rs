@@ -492,3 +492,36 @@ fn other_orders_with_timestamps_are_refused() {
         rocksdb_options_destroy(options);
     }
 }
+
+/// A write of a version that a compaction is about to delete is there afterwards, whichever is first.
+#[test]
+fn a_write_while_versions_are_trimmed_is_kept() {
+    const KEYS: u32 = 6_000;
+    const LOW: u64 = 10;
+    // The library may be called by several threads, and `Stamped` has pointers to it alone.
+    struct Shared(Stamped);
+    // SAFETY: a database may be used by several threads, as `c.h` says.
+    unsafe impl Sync for Shared {}
+    impl Shared {
+        fn compact(&self) {
+            self.0.compact(LOW);
+        }
+
+        fn put(&self, key: u32) {
+            self.0.put(&key.to_be_bytes(), &5_u64.to_le_bytes(), b"new").unwrap();
+        }
+    }
+    let stamped = Stamped::new(false);
+    for key in 0..KEYS {
+        stamped.put(&key.to_be_bytes(), &4_u64.to_le_bytes(), b"old").unwrap();
+        stamped.delete(&key.to_be_bytes(), 5);
+    }
+    let shared = Shared(stamped);
+    std::thread::scope(|scope| {
+        scope.spawn(|| shared.compact());
+        // From the last key on: the compaction comes to it last.
+        scope.spawn(|| (0..KEYS).rev().for_each(|key| shared.put(key)));
+    });
+    let lost = (0..KEYS).filter(|key| shared.0.get(&key.to_be_bytes(), LOW).unwrap().is_none());
+    assert_eq!(lost.count(), 0);
+}
