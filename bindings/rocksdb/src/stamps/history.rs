@@ -12,7 +12,7 @@ const LOW: &[u8] = b"";
 /// So many bytes of keys are deleted in one batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// So many versions are looked at while writes wait, and those of one key.
+/// So many versions are inspected while writes wait, and those of one key.
 const VERSIONS: usize = 4096;
 
 /// The lowest timestamp of a keyspace that may be read.
