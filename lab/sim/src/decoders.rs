@@ -116,6 +116,11 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
+/// A value file, and places of values in it; a valid file of a large value with damage.
+pub fn values(bytes: &[u8]) {
+    esker_lsm::fuzz_value_file(bytes);
+}
+
 /// The file below an encrypted one: read as a table, as a file of records in a row, and as a log. Then `bytes` as the
 /// records behind an intact header, which only those who have the key can make.
 pub fn encrypted(bytes: &[u8]) {

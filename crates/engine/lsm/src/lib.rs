@@ -95,6 +95,8 @@ pub use options::space_policy::{Dedup, Ratio};
 #[doc(hidden)]
 pub use options::table_limits::TableLimits;
 pub use options::write_rate::BackgroundWriteRate;
+#[doc(hidden)]
+pub use read::fuzz_values::fuzz_value_file;
 pub use recovery::checkpoint::live_files::LiveFiles;
 pub use recovery::checkpoint::request::{
     Requested, request_change, request_checkpoint, request_log, request_status,

@@ -2,7 +2,7 @@
 //!
 //! A cheap, repeatable stand-in for the fuzz targets, which search for hours.
 
-use esker_base::{KeyspaceId, Rng};
+use esker_base::{KeyspaceId, Rng, ValuePlace};
 use esker_lsm::{KeyspaceSettings, Settings};
 use esker_memtable::{FrameMode, HeapMemory, MemTable, SegmentHeader};
 use esker_sim::damage::damage;
@@ -149,6 +149,27 @@ fn damaged_encrypted_files_are_read_safely() {
             let mut bytes = sample.clone();
             damage(&mut bytes, &mut Rng::new(seed));
             decoders::encrypted(&bytes);
+        }
+    }
+}
+
+#[test]
+fn value_files_and_places_of_any_bytes_are_read_safely() {
+    let mut rng = Rng::new(1);
+    for round in 0..ROUNDS / 20 {
+        let mut bytes = vec![0; rng.below(40) as usize];
+        rng.fill(&mut bytes);
+        // Every bit set in the length of a large value, which a trailer says.
+        bytes.iter_mut().take(if round % 4 == 0 { 8 } else { 0 }).for_each(|byte| *byte = 0xFF);
+        decoders::values(&bytes);
+    }
+}
+
+#[test]
+fn places_of_large_values_of_any_length_are_read_safely() {
+    for value_bytes in [0, 1, 250, 1 << 18, 4 << 30, (4 << 30) + 1, 1 << 63, u64::MAX] {
+        for bytes in [0, value_bytes, value_bytes.saturating_add(4), u64::MAX] {
+            decoders::values(&ValuePlace::in_blocks(7, 24, bytes, value_bytes, 5).encode());
         }
     }
 }

@@ -10,15 +10,15 @@
 
 use super::sorted_writer::{SortedWriter, ingest_all};
 use crate::engine::Engine;
+use crate::options::settings::KeyspaceSettings;
 use crate::output::large_value::LargeValueFile;
+use crate::version::KeyspaceVersion;
+use crate::version::blocks::VALUE_BYTES_MAX;
 use esker_api::WriteBatch;
 use esker_base::{Entry, Error, KeyspaceId, Kind, LargeValueError, MAX_KEY_BYTES, Result};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
-
-/// The most bytes of a value.
-pub(crate) const VALUE_BYTES_MAX: u64 = 4 << 30;
 
 /// The beginning of a value.
 pub(crate) enum Head {
@@ -160,23 +160,31 @@ fn expect_takes(inner: &Engine, keyspace: KeyspaceId, is_large: bool) -> Result<
     let view = inner.tree.view.load();
     let version =
         view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.tree.unknown(keyspace))?;
-    let settings = &version.settings;
-    let reason = if !inner.indexes.of(keyspace).is_empty() {
-        "its indexes need all values in the log"
-    } else if !is_large {
-        return Ok(());
-    } else if settings.merge.is_some() {
-        "its merge operator would hold the value in memory"
-    } else if settings.compaction_filter.is_some() {
-        "its compaction filter would hold the value in memory"
-    } else if settings.has_space_goal() {
-        "its space-amplification limit counts tables only"
-    } else {
-        return Ok(());
+    let has_indexes = !inner.indexes.of(keyspace).is_empty();
+    let reason = match is_large {
+        _ if has_indexes => Some("its indexes need all values in the log"),
+        true => refused_by(&version.settings),
+        false => None,
     };
-    let keyspace = version.name.clone();
+    reason.map_or(Ok(()), |reason| Err(refused(inner, version, reason)))
+}
+
+/// Why no large value can be put to a keyspace with these settings.
+pub(super) fn refused_by(settings: &KeyspaceSettings) -> Option<&'static str> {
+    if settings.merge.is_some() {
+        Some("its merge operator would hold the value in memory")
+    } else if settings.compaction_filter.is_some() {
+        Some("its compaction filter would hold the value in memory")
+    } else if settings.has_space_goal() {
+        Some("its space-amplification limit counts tables only")
+    } else {
+        None
+    }
+}
+
+pub(super) fn refused(inner: &Engine, keyspace: &KeyspaceVersion, reason: &'static str) -> Error {
     let limit = inner.tree.settings.max_entry_bytes();
-    Err(LargeValueError::Refused { keyspace, reason, limit }.into())
+    LargeValueError::Refused { keyspace: keyspace.name.clone(), reason, limit }.into()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub(crate) mod block_merge;
 pub(crate) mod conflict_check;
 pub(crate) mod db_iter;
 pub(crate) mod expiring;
+pub(crate) mod fuzz_values;
 pub(crate) mod get;
 pub mod level_iter;
 pub(crate) mod lookup;

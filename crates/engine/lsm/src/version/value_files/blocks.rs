@@ -15,6 +15,9 @@ use esker_base::coding::{u32_at, u64_at};
 /// The bytes of the value in each block. The last block has what is left.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
+/// The most bytes of a value. So sums of offsets and lengths stay far from overflow.
+pub(crate) const VALUE_BYTES_MAX: u64 = 4 << 30;
+
 /// The checksum behind each block.
 pub(super) const CHECKSUM_BYTES: usize = 4;
 
@@ -32,6 +35,7 @@ impl Blocks {
     pub(crate) fn of(place: &ValuePlace) -> Option<Blocks> {
         let is_possible = place.is_in_blocks()
             && place.offset == HEADER_BYTES as u64
+            && place.value_bytes <= VALUE_BYTES_MAX
             && place.bytes == stored_bytes(place.value_bytes);
         is_possible.then_some(Blocks { place: *place })
     }
@@ -52,8 +56,7 @@ impl Blocks {
 
 /// The bytes in the file of a value with so many.
 fn stored_bytes(value_bytes: u64) -> u64 {
-    let blocks = value_bytes.div_ceil(BLOCK_BYTES as u64);
-    value_bytes.saturating_add(blocks * CHECKSUM_BYTES as u64)
+    value_bytes + value_bytes.div_ceil(BLOCK_BYTES as u64) * CHECKSUM_BYTES as u64
 }
 
 /// The checksum of a value in blocks: of where it belongs, and of the checksums of its blocks, so far.
@@ -102,6 +105,9 @@ pub(crate) fn trailer(place: &ValuePlace) -> [u8; TRAILER_BYTES] {
 /// The place of the value of the file `file`, of which these are the last bytes. `None` if they are damaged.
 pub(super) fn place_in_trailer(file: u64, bytes: &[u8; TRAILER_BYTES]) -> Option<ValuePlace> {
     let (value_bytes, sum) = (u64_at(bytes, 0), u32_at(bytes, 8));
+    if value_bytes > VALUE_BYTES_MAX {
+        return None;
+    }
     let place = BlockSums { file, sum }.place(value_bytes);
     (trailer(&place) == *bytes).then_some(place)
 }

@@ -1,6 +1,8 @@
 //! One value file: its reader, and why compaction leaves it alone.
 
-use super::blocks::{BlockSums, Blocks, CHECKSUM_BYTES, TRAILER_BYTES, describe, place_in_trailer};
+use super::blocks::{
+    BLOCK_BYTES, BlockSums, Blocks, CHECKSUM_BYTES, TRAILER_BYTES, describe, place_in_trailer,
+};
 use super::format::{
     HEAD_BYTES_MAX, HEADER_BYTES, ValueFileMeta, large_value_header, place_of, value_checksum,
     value_file_header, value_file_name,
@@ -107,7 +109,8 @@ impl ValueFile {
     fn read_value(&self, place: &ValuePlace) -> Result<Vec<u8>> {
         if place.is_in_blocks() {
             // A damaged place asks for no more memory than the file can fill.
-            let mut value = Vec::with_capacity(place.value_bytes.min(self.bytes) as usize);
+            let most = self.reader_at(place.offset)?.len()?;
+            let mut value = Vec::with_capacity(place.value_bytes.min(most) as usize);
             self.read_blocks(place, &mut |block| {
                 value.extend_from_slice(block);
                 Ok(())
@@ -202,8 +205,10 @@ impl ValueFile {
         let reader = self.reader_at(place.offset)?;
         let bytes = usize::try_from(place.bytes).map_err(|_| damaged("a value is too long"))?;
         let end = place.offset.saturating_add(place.bytes);
-        // The system is asked only if the manifest does not know: a call for each read would cost.
-        if end > self.bytes && end > reader.len()? {
+        // The system is asked only if the manifest does not know, or much memory is at stake: a call for each read
+        // would cost.
+        let is_long = place.bytes > BLOCK_BYTES as u64;
+        if (is_long || end > self.bytes) && end > reader.len()? {
             return Err(damaged("the value file ends before a value does"));
         }
         let mut stored = vec![0; bytes];
