@@ -152,7 +152,8 @@ pub mod env {
 pub mod changes {
     pub use esker_base::ChangesError;
     pub use esker_lsm::{
-        Change, ChangeBatch, ChangeConsumer, ChangeConsumerInfo, ChangeEvent, Changes, Operation,
+        Change, ChangeBatch, ChangeConsumer, ChangeConsumerInfo, ChangeEvent, Changes,
+        IngestedKeyspace, Operation,
     };
 }
 

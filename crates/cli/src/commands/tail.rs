@@ -7,7 +7,9 @@ use crate::interrupt::Interrupt;
 use crate::output::{json_line, raw_stdout, show, tell};
 use crate::place::Home;
 use crate::units::{bytes, parse_bytes};
-use esker::changes::{Change, ChangeConsumerInfo, ChangeEvent, Changes, Operation};
+use esker::changes::{
+    Change, ChangeConsumerInfo, ChangeEvent, Changes, IngestedKeyspace, Operation,
+};
 use esker::env::{Clock, SystemClock};
 use serde_json::{Map, Value as Json, json};
 use std::io::Write;
@@ -144,14 +146,14 @@ impl Tail {
                     continue;
                 }
             }
-            out.write_all(self.line(&event)?.as_bytes())?;
+            out.write_all(self.lines(&event)?.as_bytes())?;
             now.has_any = true;
         }
         out.flush()?;
         Ok(now)
     }
 
-    fn line(&self, event: &ChangeEvent) -> Outcome<String> {
+    fn lines(&self, event: &ChangeEvent) -> Outcome<String> {
         json_line(&match event {
             ChangeEvent::Batch(batch) => json!({
                 "seqno": batch.last_seqno(),
@@ -164,9 +166,15 @@ impl Tail {
             ChangeEvent::KeyspaceDropped { at, keyspace, name } => json!({
                 "after": at, "event": "keyspace-dropped", "keyspace": &**name, "keyspace_id": keyspace.0,
             }),
-            ChangeEvent::Ingested { seqno, keyspace, name } => json!({
-                "seqno": seqno, "event": "ingested", "keyspace": name.as_deref(), "keyspace_id": keyspace.0,
-            }),
+            ChangeEvent::Ingested { seqno, keyspaces } => {
+                let line = |it: &IngestedKeyspace| {
+                    json_line(&json!({
+                        "seqno": seqno, "event": "ingested",
+                        "keyspace": it.name.as_deref(), "keyspace_id": it.keyspace.0,
+                    }))
+                };
+                return keyspaces.iter().map(line).collect();
+            }
             ChangeEvent::KeyspacesUnknown { through } => json!({
                 "event": "keyspaces-unknown", "through": through,
             }),

@@ -70,7 +70,7 @@ pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
 pub use esker_txn::PreparedTransaction;
 pub use feed::LogPiece;
-pub use feed::batch::{Change, ChangeBatch, ChangeEvent, Operation};
+pub use feed::batch::{Change, ChangeBatch, ChangeEvent, IngestedKeyspace, Operation};
 pub use feed::changes::Changes;
 pub use feed::consumer::{ChangeConsumer, ChangeConsumerInfo};
 #[doc(hidden)]

@@ -115,6 +115,17 @@ fn change_keyspace(inner: &Engine, name: &str, change: KeyspaceChange) -> Result
                 return Ok(VersionEdit::default());
             }
             let id = found.id;
+            let large = state.version.values.of(id).filter(|file| file.meta.in_blocks).count();
+            let is_new = settings.has_space_goal() && !found.settings.has_space_goal();
+            if is_new && large > 0 {
+                let (setting, value) = ("dedup", settings.dedup.to_string());
+                let (name, end) = (&found.name, if large == 1 { "" } else { "s" });
+                let reason = format!(
+                    "the keyspace `{name}` has {large} large value{end}, each in a file of its own, and the \
+                     limit counts tables only; delete them and compact the keyspace, or put them in another"
+                );
+                return Err(Error::InvalidSetting { setting, value, reason });
+            }
             let threshold = settings.separation_threshold;
             let has_other = threshold != found.settings.separation_threshold;
             let separation = VersionChange::SeparationThreshold { keyspace: id, bytes: threshold };

@@ -1,5 +1,6 @@
 //! What a change feed yields: committed batches, and what else changes a database.
 
+use crate::log::ingest_mark::IngestMark;
 use crate::options::settings::KeyspaceSettings;
 use crate::reserved::is_reserved;
 use crate::user_keys::KeyFormat;
@@ -41,14 +42,12 @@ pub enum ChangeEvent {
         name: Arc<str>,
     },
     /// Tables were ingested, or would have been if the ingest had not failed. Their entries are not in the log: read
-    /// the keyspace.
+    /// the keyspaces.
     Ingested {
         /// The sequence number that the entries have.
         seqno: Seqno,
-        /// The id of the keyspace.
-        keyspace: KeyspaceId,
-        /// The name of the keyspace, if it is known.
-        name: Option<Arc<str>>,
+        /// The keyspaces. After an ingest into more than a hundred, all that the feed knows.
+        keyspaces: Vec<IngestedKeyspace>,
     },
     /// Keyspaces may have been created and dropped between the start of the feed and this write, of
     /// which no record is left. Always the first event: [`Db::keyspaces`](crate::Db::keyspaces) lists those of now.
@@ -72,6 +71,15 @@ impl ChangeEvent {
             ChangeEvent::KeyspacesUnknown { .. } => 0,
         }
     }
+}
+
+/// A keyspace that entries were ingested into.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IngestedKeyspace {
+    /// The ID.
+    pub keyspace: KeyspaceId,
+    /// The name, if it is known.
+    pub name: Option<Arc<str>>,
 }
 
 /// A committed batch: all of its changes are visible at once.
@@ -111,12 +119,20 @@ impl ChangeBatch {
         })
     }
 
-    /// The keyspace of the ingest whose mark the batch is: see `write::ingest_slot`.
-    pub(crate) fn ingested(&self) -> Option<KeyspaceId> {
-        let (_, entry) = self.entries().next().filter(|_| self.count == 1)?;
-        // Users delete no empty range.
-        let is_mark = entry.kind == Kind::RangeDelete && entry.key >= entry.value;
-        is_mark.then_some(entry.keyspace)
+    /// The keyspaces of the ingest whose mark the batch is.
+    pub(crate) fn ingested(&self) -> Option<Vec<IngestedKeyspace>> {
+        let (_, entry) = self.entries().next()?;
+        let with_name = |keyspace: KeyspaceId| {
+            let name = self.names.get(&keyspace).cloned();
+            IngestedKeyspace { keyspace, name }
+        };
+        Some(match IngestMark::of(&entry, self.count)? {
+            IngestMark::Into(keyspaces) => keyspaces.into_iter().map(with_name).collect(),
+            IngestMark::IntoMany => {
+                let known = self.names.iter().filter(|(_, name)| !is_reserved(name));
+                known.map(|(keyspace, _)| with_name(*keyspace)).collect()
+            }
+        })
     }
 
     fn entries(&self) -> impl Iterator<Item = (Seqno, Entry<'_>)> {

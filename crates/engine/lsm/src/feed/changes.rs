@@ -136,11 +136,7 @@ impl Changes {
         self.next = batch.last_seqno() + 1;
         Ok(Some(match batch.ingested() {
             None => ChangeEvent::Batch(batch),
-            Some(keyspace) => ChangeEvent::Ingested {
-                seqno: batch.last_seqno(),
-                keyspace,
-                name: self.names.get(&keyspace).cloned(),
-            },
+            Some(keyspaces) => ChangeEvent::Ingested { seqno: batch.last_seqno(), keyspaces },
         }))
     }
 

@@ -5,11 +5,12 @@
 //! read up to its recorded end; all of it was visible and durable before it was kept.
 
 use crate::engine::Engine;
+use crate::log::ingest_mark::IngestMark;
 use crate::log::wal_files::log_file_name;
 use crate::log::wal_reader::WalHandle;
 use crate::manifest::feed_changes::KeptLog;
 use crate::manifest::version_edit::LogEnd;
-use esker_base::{ChangesError, Entry, Error, Kind, Result, Seqno};
+use esker_base::{ChangesError, Entry, Error, Result, Seqno};
 use esker_memtable::{LogPosition, MemTable, SegmentHeader, frame_at, peek_frame};
 use esker_storage::ReadableFile;
 use std::sync::Arc;
@@ -82,10 +83,9 @@ impl Chunk {
             next = Some(frame.next_seqno());
             if frame.next_seqno() > from {
                 first = first.or(Some(frame.first_seqno));
-                let entry = Entry::decode(&mut entries).filter(|_| frame.count == 1);
-                let is_mark =
-                    |entry: Entry<'_>| entry.kind == Kind::RangeDelete && entry.key >= entry.value;
-                ingests.extend(entry.is_some_and(is_mark).then_some(frame.first_seqno));
+                let entry = Entry::decode(&mut entries);
+                let mark = entry.and_then(|entry| IngestMark::of(&entry, frame.count));
+                ingests.extend(mark.map(|_| frame.first_seqno));
             }
             self.at += frame.bytes as usize;
             if first.is_none() {

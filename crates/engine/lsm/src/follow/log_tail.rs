@@ -3,10 +3,11 @@
 //! A frame that is not valid yet may be one that the writer is just writing, so it is read again later. A
 //! file that was used again for another log has frames with another mark, which are not valid here.
 
+use crate::log::ingest_mark::IngestMark;
 use crate::log::wal_reader::WalHandle;
 use crate::manifest::manifest_state::LogRecord;
 use crate::manifest::version_edit::LogEnd;
-use esker_base::{Entry, Error, Kind, Result, Seqno};
+use esker_base::{Entry, Error, Result, Seqno};
 use esker_memtable::{
     FRAME_HEADER_BYTES, FrameInfo, FrameMode, GROUPS, HeapMemory, MemTable, Reservation, Room,
     SegmentHeader, SegmentWriter, frame_at, peek_frame,
@@ -84,11 +85,8 @@ impl LogTail {
             let found = info.first_seqno;
             return Err(damage(format!("a frame starts at seqno {found}, not at {next}")));
         }
-        // Users delete no empty range.
-        let is_mark =
-            |entry: Entry<'_>| entry.kind == Kind::RangeDelete && entry.key >= entry.value;
-        let first = Entry::decode(&mut &entries[..]).filter(|_| info.count == 1);
-        let is_ingest = first.is_some_and(is_mark);
+        let first = Entry::decode(&mut &entries[..]);
+        let is_ingest = first.is_some_and(|it| IngestMark::of(&it, info.count).is_some());
         let continues = info.continues.then_some(batch_from);
         let writer = writer.as_mut().expect("a log is read up to its end once");
         let reserved = reserve(memtable, writer, entries.len(), info.count, continues);

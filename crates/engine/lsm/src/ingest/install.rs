@@ -1,5 +1,6 @@
 //! Installs the tables of an ingest at a seqno of their own. See the room's head.
 
+use super::large_values::{refused, refused_by};
 use super::placement;
 use crate::background::executor::update_debt;
 use crate::compaction::in_progress::ArrivingTables;
@@ -52,7 +53,8 @@ pub(super) fn install(
     }
     // Writers wait from here on.
     let unlimited = inner.gate.limiter.lift_for_flushes();
-    let barrier = Barrier::begin(inner, parts[0].keyspace).map_err(decided)?;
+    let keyspaces: Vec<_> = parts.iter().map(|part| part.keyspace).collect();
+    let barrier = Barrier::begin(inner, &keyspaces).map_err(decided)?;
     let seqno = barrier.seqno();
     inner.await_flushed(seqno - 1).map_err(decided)?;
     drop(unlimited);
@@ -71,6 +73,11 @@ pub(super) fn install(
             for (part, place) in parts.iter().zip(&held.places) {
                 let keyspace = state.version.keyspaces.get(&part.keyspace);
                 let keyspace = keyspace.ok_or_else(|| unknown_keyspace(part.keyspace))?;
+                // The settings may have changed since the value was begun.
+                let has_large = part.values.iter().any(|file| file.in_blocks);
+                if let Some(reason) = refused_by(&keyspace.settings).filter(|_| has_large) {
+                    return Err(refused(inner, keyspace, reason));
+                }
                 let is_free = placement::is_free(keyspace, place.level, &part.tables);
                 debug_assert!(place.level == 0 || is_free, "the place was held");
                 levels.push(place.level);
@@ -130,9 +137,9 @@ struct Barrier<'a> {
 }
 
 impl<'a> Barrier<'a> {
-    fn begin(inner: &'a Engine, keyspace: KeyspaceId) -> Result<Self> {
+    fn begin(inner: &'a Engine, keyspaces: &[KeyspaceId]) -> Result<Self> {
         let announce = |seqno| inner.tree.view.change(|view| view.ingesting = seqno);
-        let slot = inner.commit.begin_ingest(keyspace, inner, announce)?;
+        let slot = inner.commit.begin_ingest(keyspaces, inner, announce)?;
         update_debt(inner);
         inner.schedule.wake();
         Ok(Barrier { inner, seqno: slot.seqno(), slot: Some(slot) })

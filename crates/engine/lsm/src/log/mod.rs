@@ -2,10 +2,11 @@
 //!
 //! `segment_provider` creates, recycles and retires segments: `wal_files` in a directory,
 //! `pmem_wal` in a pool of persistent memory. `wal_reader` reads them at an open; `torn_tail`
-//! reports a log that ends with an invalid frame.
+//! reports a log that ends with an invalid frame. `ingest_mark` is what a log has of an ingest.
 //!
 //! A log is removed only after all of its writes are in tables that the manifest lists.
 
+pub(crate) mod ingest_mark;
 pub(crate) mod pmem_wal;
 pub(crate) mod segment_provider;
 pub(crate) mod torn_tail;

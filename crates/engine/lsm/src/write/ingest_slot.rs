@@ -1,16 +1,14 @@
 //! The seqno of an ingest among those of writes.
 //!
-//! The log has a mark for it: an entry that deletes an empty range, and so nothing. With it, seqnos
-//! in the log have no gap, whether the ingest succeeds or not. The mark is the first entry of a
-//! segment, so all earlier writes are in MemTables that can be flushed before the ingest is
-//! installed, and all later ones are in newer MemTables.
+//! The log has a [mark](ingest_mark) for it. With it, seqnos in the log have no gap, whether the ingest
+//! succeeds or not. The mark is the first entry of a segment, so all earlier writes are in MemTables that
+//! can be flushed before the ingest is installed, and all later ones are in newer MemTables.
 //!
 //! Until the slot is [released](IngestSlot::release), no later write is visible.
 
 use super::{CommitPipeline, MemTableSwitch, Place, Reserved};
-use esker_api::WriteBatch;
+use crate::log::ingest_mark;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
-use std::ops::Bound;
 
 /// A seqno that was given out for an ingest, and is not visible yet.
 pub(crate) struct IngestSlot<'a> {
@@ -20,18 +18,18 @@ pub(crate) struct IngestSlot<'a> {
 }
 
 impl CommitPipeline {
-    /// Begins a segment with the mark of an ingest into `keyspace`, and returns the slot of its seqno. The
+    /// Begins a segment with the mark of an ingest into `keyspaces`, and returns the slot of its seqno. The
     /// mark is as durable as a write.
     ///
     /// `announce` is called under the lock with the seqno, before any reader can find the segment. If that
     /// has to be tried again, or fails, it is called with `None` before a later write is visible.
     pub(crate) fn begin_ingest(
         &self,
-        keyspace: KeyspaceId,
+        keyspaces: &[KeyspaceId],
         rotation: &impl MemTableSwitch,
         announce: impl Fn(Option<Seqno>),
     ) -> Result<IngestSlot<'_>> {
-        let mark = mark_of(keyspace);
+        let mark = ingest_mark::batch_of(keyspaces);
         let Reserved { memtable, reservation, ticket, last_seqno, wakes } = loop {
             let mut tail = self.lock_active();
             if self.group.has_failed() {
@@ -68,14 +66,6 @@ impl CommitPipeline {
         self.make_durable(last_seqno, self.durability).inspect_err(|_| announce(None))?;
         Ok(slot)
     }
-}
-
-/// A batch of one entry that changes nothing.
-fn mark_of(keyspace: KeyspaceId) -> WriteBatch {
-    let mut mark = WriteBatch::new();
-    let empty = (Bound::Included(&[0][..]), Bound::Excluded(&[0][..]));
-    mark.delete_range(keyspace, empty);
-    mark
 }
 
 impl IngestSlot<'_> {

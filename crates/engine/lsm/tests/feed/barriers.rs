@@ -1,7 +1,7 @@
 //! What does not come through the log.
 
 use crate::support::*;
-use esker_lsm::{ChangeEvent, KeyspaceSettings};
+use esker_lsm::{ChangeEvent, IngestedKeyspace, KeyspaceSettings};
 
 fn events(db: &esker_lsm::Db, from: u64) -> Vec<ChangeEvent> {
     let mut changes = db.changes(from).unwrap();
@@ -16,12 +16,59 @@ fn an_ingest_is_a_barrier() {
     db.ingest(&users, [("b", "2")]).unwrap();
     users.put("c", "3").unwrap();
     let events = events(&db, 2);
-    let [ChangeEvent::Ingested { seqno: 2, name: Some(name), .. }, ChangeEvent::Batch(_)] =
-        &events[..]
-    else {
+    let [ChangeEvent::Ingested { seqno: 2, keyspaces }, ChangeEvent::Batch(_)] = &events[..] else {
         panic!("{events:?}")
     };
-    assert_eq!(&**name, "users");
+    assert_eq!(names_of(keyspaces), ["users"]);
+}
+
+fn names_of(keyspaces: &[IngestedKeyspace]) -> Vec<&str> {
+    keyspaces.iter().map(|it| it.name.as_deref().unwrap()).collect()
+}
+
+/// Ingests an entry into each of `count` keyspaces at once, and returns which of them the event names, in order.
+fn named_of(count: usize) -> (Vec<String>, Vec<String>) {
+    let disk = disk();
+    let db = open(&disk);
+    let consumer = db.change_consumer("c", 1 << 20).unwrap();
+    let names: Vec<_> = (100..100 + count).map(|n| format!("k{n}")).collect();
+    let writers = names.iter().map(|name| {
+        let keyspace = db.keyspace(name, Default::default()).unwrap();
+        let mut writer = db.sorted_writer(&keyspace).unwrap();
+        writer.put("key", name).unwrap();
+        writer
+    });
+    let ingested = db.ingest_writers(writers).unwrap();
+    drop(consumer);
+    db.close().unwrap();
+    let db = open(&disk);
+    let mut consumer = db.open_change_consumer("c").unwrap();
+    let mut events = std::iter::from_fn(|| consumer.try_next().unwrap());
+    let event = events.find_map(|event| match event {
+        ChangeEvent::Ingested { seqno, keyspaces } => Some((seqno, keyspaces)),
+        _ => None,
+    });
+    let (seqno, keyspaces) = event.expect("there was an ingest");
+    assert_eq!(Some(seqno), ingested.seqno);
+    let mut named: Vec<_> = names_of(&keyspaces).into_iter().map(str::to_owned).collect();
+    named.sort_unstable();
+    (named, names)
+}
+
+#[test]
+fn an_ingest_into_several_keyspaces_names_all_of_them() {
+    for count in [2, 5, 100] {
+        let (named, names) = named_of(count);
+        assert_eq!(named, names);
+    }
+}
+
+/// With those that it did not change: reading them again does no harm.
+#[test]
+fn an_ingest_into_more_keyspaces_than_a_mark_names_names_all_that_there_are() {
+    let (named, mut names) = named_of(101);
+    names.insert(0, "default".to_owned());
+    assert_eq!(named, names);
 }
 
 #[test]

@@ -31,6 +31,19 @@ fn refused(settings: KeyspaceSettings, reason: &str) {
 }
 
 #[test]
+fn a_keyspace_that_has_some_takes_no_space_amplification_limit() {
+    let world = World::with(KeyspaceSettings::default().shape(Shape::Tiered { runs: 4 }));
+    world.put("v", &large("v", 300_000));
+    let set = |change: &str| world.db.set(&change.parse().unwrap());
+    let error = set("k.dedup=space-goal:1.5").unwrap_err().to_string();
+    assert!(error.contains("`k` has 1 large value, each in a file of its own"), "{error}");
+    set("k.compression=none").unwrap();
+    world.keyspace.delete("v").unwrap();
+    world.db.compact().unwrap();
+    set("k.dedup=space-goal:1.5").unwrap();
+}
+
+#[test]
 fn a_keyspace_with_a_merge_operator_takes_none() {
     refused(KeyspaceSettings::default().merge("append"), "merge operator");
 }
