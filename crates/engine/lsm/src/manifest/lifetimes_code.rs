@@ -35,9 +35,13 @@ pub(super) fn encode_lifetimes(
 pub(super) fn decode_lifetimes(input: &mut &[u8]) -> Option<(KeyspaceId, Lives, Born)> {
     let keyspace = KeyspaceId(take_varint32(input)?);
     let mut lives = Lives::default();
+    let mut above = None;
     for _ in 0..take_varint64(input)? {
-        let level = take_varint32(input)? as usize;
-        *lives.get_mut(level)? = LifetimeEstimator::decode(input)?;
+        let level = Some(take_varint32(input)? as usize).filter(|level| above < Some(*level))?;
+        // A level of which nothing is known is left out.
+        let known = LifetimeEstimator::decode(input)?;
+        *lives.get_mut(level)? = Some(known).filter(|known| !known.is_empty())?;
+        above = Some(level);
     }
     let mut born = Vec::new();
     for _ in 0..take_varint64(input)? {

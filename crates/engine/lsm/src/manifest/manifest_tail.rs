@@ -54,7 +54,9 @@ impl ManifestTail {
         let file = storage.open(name)?;
         let path = file_path(&**storage, name);
         let author = author(&*file, &path)?;
-        let Loaded { state, last, .. } = load(storage, name)?;
+        let Loaded { mut state, last, .. } = load(storage, name)?;
+        // Only an open that removes files asks for them.
+        state.removed_files.clear();
         let end = end_of(&*file, last)?;
         Ok((ManifestTail { name: name.to_owned(), author, path, file, end }, state))
     }

@@ -368,6 +368,8 @@ fn reopen(env: &Env, manifest_name: &str, share: &Share, recovery: Recovery) -> 
     }
     // Before anything is written: they may show that the manifest is damaged.
     let strays = Strays::find(env, manifest_name, identity, &state, &recovered)?;
+    // Each edit copies the state, and nothing else asks for them.
+    state.removed_files.clear();
     let mut rejected = std::mem::take(&mut recovered.rejected);
     // Recovery renames a log if it accepts nothing of it. It copies the other logs, which takes space.
     let renamed = rejected.extract_if(.., |log| strays.sets_aside(&log.name));

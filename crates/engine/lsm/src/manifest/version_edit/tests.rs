@@ -148,11 +148,24 @@ fn unknown_changes_are_refused() {
 
 #[test]
 fn lifetimes_of_levels_that_are_not_there_are_refused() {
-    // Of a keyspace: one level's lives, nobody's; one table of a level.
+    // Of a keyspace: one death at a level; one table of a level.
     for level in [6, 7] {
         let is_level = level == 6;
-        let lives = VersionEdit::decode(&[LIFETIMES, 3, 1, level, 0, 0, 0]);
+        let lives = VersionEdit::decode(&[LIFETIMES, 3, 1, level, 0, 1, 6, 5, 1, 0]);
         let born = VersionEdit::decode(&[LIFETIMES, 3, 0, 1, 12, 0, 9, level]);
         assert_eq!([lives.is_ok(), born.is_ok()], [is_level; 2], "{level}");
     }
+}
+
+/// As they are written: levels of which something is known, in order.
+#[test]
+fn lifetimes_that_would_be_written_in_another_way_are_refused() {
+    let decoded = |lives: &[u8]| {
+        let edit = [&[LIFETIMES, 3], lives, &[0]].concat();
+        VersionEdit::decode(&edit).is_ok()
+    };
+    assert!(decoded(&[2, 4, 0, 1, 6, 5, 1, 6, 0, 1, 6, 5, 1]));
+    assert!(!decoded(&[2, 6, 0, 1, 6, 5, 1, 4, 0, 1, 6, 5, 1]), "order");
+    assert!(!decoded(&[2, 4, 0, 1, 6, 5, 1, 4, 0, 1, 6, 5, 1]), "one level twice");
+    assert!(!decoded(&[1, 4, 100, 0]), "no deaths");
 }
