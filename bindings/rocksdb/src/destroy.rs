@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Whether a name is one of Esker's: a number of 8 digits or more, and what kind of file it is.
 fn is_numbered(name: &str) -> bool {
-    const KINDS: [&str; 5] = [".log", ".manifest", ".tables", ".values", ".ingest"];
+    const KINDS: [&str; 6] = [".log", ".manifest", ".tables", ".values", ".ingest", ".unsettled"];
     let digits = KINDS.iter().find_map(|kind| name.strip_suffix(kind));
     digits.is_some_and(|it| it.len() >= 8 && it.bytes().all(|digit| digit.is_ascii_digit()))
 }

@@ -118,13 +118,15 @@ impl Drop for IngestFiles {
             return;
         }
         let storage = &tree.storage;
+        let mut are_gone = true;
         for (at, &(id, content)) in self.ids.iter().enumerate() {
             let is_renamed = at < self.renamed;
             let name = if is_renamed { content.final_name(id) } else { ingest_file_name(id) };
             // A file that cannot be removed now is removed, or set aside, at the next open.
-            let _ = storage.remove(&name);
+            are_gone &= storage.remove(&name).is_ok();
         }
-        if self.is_unsettled && storage.sync_names().is_ok() {
+        // A file that stays needs what says that it may be removed.
+        if self.is_unsettled && are_gone && storage.sync_names().is_ok() {
             self.settle();
         }
     }

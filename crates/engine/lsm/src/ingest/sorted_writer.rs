@@ -216,9 +216,24 @@ impl SortedWriter {
     /// Adds an entry with a large value, whose file is written. Its stored key is above all others.
     pub(super) fn add_value(&mut self, stored: &[u8], value: LargeValueFile<'_>) -> Result<()> {
         let (place, meta) = value.finish()?;
+        if self.entries == 0 {
+            self.renew_start()?;
+        }
         self.values.push(meta);
         self.add_version(stored, Kind::Separated, &place.encode())?;
         self.bytes += place.value_bytes;
+        Ok(())
+    }
+
+    /// Says that the writer begins now. The value may have taken hours, and what was written meanwhile is older:
+    /// a repair that knows only tables has to see that, too.
+    fn renew_start(&mut self) -> Result<()> {
+        let inner = &self.inner;
+        let view = inner.tree.view.load();
+        let keyspace = view.version.keyspaces.get(&self.keyspace);
+        let keyspace = keyspace.ok_or_else(|| inner.tree.unknown(self.keyspace))?;
+        self.origin = inner.tree.installer.origin(keyspace);
+        self.after = inner.commit.lock_active().last_seqno();
         Ok(())
     }
 

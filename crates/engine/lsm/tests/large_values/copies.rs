@@ -48,18 +48,6 @@ fn live_files_find_the_damage_of_a_large_value() {
     }
 }
 
-/// Calls something in the middle of a value.
-struct Between<F>(Option<F>);
-
-impl<F: FnOnce()> Read for Between<F> {
-    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-        if let Some(call) = self.0.take() {
-            call();
-        }
-        Ok(0)
-    }
-}
-
 fn files(dir: &Path, end: &str) -> usize {
     let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     names.filter(|name| name.to_str().unwrap().ends_with(end)).count()
@@ -125,6 +113,7 @@ fn a_change_feed_names_the_keyspace_of_a_large_value() {
     let mut batch = world.db.batch();
     batch.put(&world.keyspace, "w", large("w", BYTES));
     batch.put(&world.keyspace, "small", b"small");
+    batch.put(&world.db.default_keyspace(), "small", b"small");
     world.db.write(&batch).unwrap();
     world.put("z", b"2");
     drop(consumers);
@@ -135,12 +124,18 @@ fn a_change_feed_names_the_keyspace_of_a_large_value() {
         let mut consumer = world.db.open_change_consumer(name).unwrap();
         let kind = |event| match event {
             ChangeEvent::Batch(batch) => Some(format!("batch of {}", batch.changes().count())),
-            ChangeEvent::Ingested { name, .. } => Some(format!("read {}", name.unwrap())),
+            ChangeEvent::Ingested { keyspaces, .. } => {
+                let names = keyspaces.iter().map(|it| it.name.as_deref().unwrap());
+                Some(format!("read {}", names.collect::<Vec<_>>().join(" and ")))
+            }
             _ => None,
         };
         std::iter::from_fn(|| consumer.try_next().unwrap()).filter_map(kind).collect()
     };
-    assert_eq!(kinds("before"), ["batch of 1", "read k", "read k", "batch of 1", "read k"]);
+    assert_eq!(
+        kinds("before"),
+        ["batch of 1", "read k", "read default and k", "batch of 1", "read k"]
+    );
     assert_eq!(kinds("after"), ["read k"]);
 }
 
@@ -167,4 +162,43 @@ fn an_open_removes_what_a_killed_writer_left() {
     let db = Db::open(copy.path(), settings()).unwrap();
     assert!(db.default_keyspace().get("v").unwrap().is_none());
     assert_eq!(files(copy.path(), ".ingest"), 0);
+}
+
+/// Copies the files with this ending from `from` that `to` does not have, and returns how many.
+fn copy_missing(from: &Path, to: &Path, end: &str) -> usize {
+    let entries = std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap());
+    let missing = entries.filter(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        name.ends_with(end) && !to.join(name).exists()
+    });
+    missing
+        .inspect(|entry| drop(std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap()))
+        .count()
+}
+
+/// Value files may be large, and what is set aside stays. So only those are that a table which is set aside needs.
+#[test]
+fn an_open_sets_aside_only_the_value_files_that_it_may_need() {
+    let [dir, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for dir in [&dir, &other] {
+        Db::open(dir.path(), settings()).unwrap().close().unwrap();
+    }
+    // Its files get IDs that the first has not given out.
+    for _ in 0..5 {
+        Db::open(other.path(), settings()).unwrap().close().unwrap();
+    }
+    let db = Db::open(other.path(), settings()).unwrap();
+    db.default_keyspace().ingest([("a", "ingested")]).unwrap();
+    assert_eq!(copy_missing(other.path(), dir.path(), ".tables"), 1);
+    db.default_keyspace().put_reader("v", &large("v", BYTES)[..]).unwrap();
+    assert_eq!(copy_missing(other.path(), dir.path(), ".values"), 1);
+    let opened = || Db::open(dir.path(), settings()).unwrap().close().unwrap();
+    opened();
+    assert_eq!([files(dir.path(), ".tables"), files(dir.path(), ".values")], [1, 0]);
+    // Now with the table that refers to the value.
+    let ends = [".values", ".tables"];
+    let aside = || ends.map(|end| files(dir.path(), end));
+    assert_eq!(ends.map(|end| copy_missing(other.path(), dir.path(), end)), [1, 2]);
+    opened();
+    assert_eq!(aside(), [1, 3], "all are set aside");
 }

@@ -36,6 +36,14 @@ fn changed(change: impl FnOnce(Vec<u8>) -> Option<Vec<u8>>) -> (World, String) {
     (World { storage, db, keyspace }, name)
 }
 
+fn remove_manifests(storage: &MemoryStorage) {
+    for name in storage.list().unwrap() {
+        if name.contains("manifest") || name == "CURRENT" {
+            storage.remove(&name).unwrap();
+        }
+    }
+}
+
 fn repaired(storage: &Arc<MemoryStorage>) -> World {
     let inspector = Inspector::of(storage.clone(), storage.clone());
     inspector.repair(MissingLogPolicy::Refuse).unwrap();
@@ -166,11 +174,7 @@ fn a_rebuilt_manifest_has_large_values_and_counts_them() {
         });
         let World { storage, db, .. } = world;
         db.close().unwrap();
-        for name in storage.list().unwrap() {
-            if name.contains("manifest") || name == "CURRENT" {
-                storage.remove(&name).unwrap();
-            }
-        }
+        remove_manifests(&storage);
         let world = repaired(&storage);
         world.expect("v", &large("v", BYTES));
         world.expect("other", &large("other", BYTES));
@@ -181,6 +185,23 @@ fn a_rebuilt_manifest_has_large_values_and_counts_them() {
         world.expect("other", &large("other", BYTES));
         assert_eq!(world.problems(), [""; 0]);
     }
+}
+
+/// Tables alone say which of two values is newer, and the upload began before the other was put.
+#[test]
+fn a_rebuilt_manifest_has_a_large_value_above_what_was_put_during_its_upload() {
+    let world = World::new();
+    let value = large("v", BYTES);
+    let during = Between(Some(|| {
+        world.put("v", b"during the upload");
+        world.db.flush().unwrap();
+    }));
+    world.keyspace.put_reader("v", value.chain(during)).unwrap();
+    let World { storage, db, .. } = world;
+    db.close().unwrap();
+    remove_manifests(&storage);
+    let world = repaired(&storage);
+    world.expect("v", &value);
 }
 
 /// The value was acknowledged. So its file is no obsolete one, although nothing names it.

@@ -25,6 +25,18 @@ pub fn large(of: &str, bytes: usize) -> Vec<u8> {
     words.take(bytes).collect()
 }
 
+/// The end of a value, before which it calls something.
+pub struct Between<F>(pub Option<F>);
+
+impl<F: FnOnce()> Read for Between<F> {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(call) = self.0.take() {
+            call();
+        }
+        Ok(0)
+    }
+}
+
 pub struct World {
     pub storage: Arc<MemoryStorage>,
     pub db: Db,

@@ -2,7 +2,7 @@
 
 use crate::log::wal_files::parse_log_file_name;
 use crate::manifest::manifest_file::parse_manifest_file_name;
-use crate::version::{parse_data_file_name, parse_ingest_file_name};
+use crate::version::{parse_data_file_name, parse_ingest_file_name, parse_unsettled_file_name};
 
 /// What the names of files start with that hold rejected content.
 const LOST: &str = "lost-";
@@ -24,11 +24,12 @@ pub(crate) fn name_before(lost: &str) -> Option<&str> {
 pub(crate) const DAMAGED: &str = ".damaged";
 
 /// The file id in the name of a table, a log or a manifest, set aside or not, or of a file that is to
-/// be ingested.
+/// be ingested. The mark of an ingest counts: it would speak of another file that got its ID.
 pub(crate) fn file_id_in(name: &str) -> Option<u64> {
     let name = name_before(name).or_else(|| name.strip_suffix(DAMAGED)).unwrap_or(name);
     parse_data_file_name(name)
         .or_else(|| parse_ingest_file_name(name))
+        .or_else(|| parse_unsettled_file_name(name))
         .or_else(|| parse_log_file_name(name).map(u64::from))
         .or_else(|| parse_manifest_file_name(name))
 }

@@ -21,7 +21,7 @@
 //! not acknowledged then, so they are removed.
 //!
 //! A value file holds nothing that a reader can find without the tables that refer to it. So it is
-//! removed, unless a table is set aside, which may be one of them.
+//! removed, unless a table refers to it that is set aside, or one is whose references are unknown.
 //!
 //! `orphan_logs` and `location_check` decide about logs. `file_names` has the names of renamed files.
 
@@ -57,6 +57,28 @@ pub(crate) enum Fate {
     ShowsLoss(String),
 }
 
+/// The value files that tables refer to which are set aside.
+#[derive(Default)]
+struct NeededValues {
+    files: BTreeSet<u64>,
+    /// A table is set aside whose references cannot be read.
+    may_be_any: bool,
+}
+
+impl NeededValues {
+    fn add(&mut self, uses: Option<BTreeSet<u64>>) {
+        self.may_be_any |= uses.is_none();
+        self.files.extend(uses.into_iter().flatten());
+    }
+
+    fn fate_of(&self, file: u64) -> Fate {
+        match self.may_be_any || self.files.contains(&file) {
+            true => Fate::SetAside,
+            false => Fate::Remove,
+        }
+    }
+}
+
 /// What orphaned files are compared with.
 pub(crate) struct Known<'a> {
     pub(crate) identity: u64,
@@ -76,6 +98,7 @@ impl Known<'_> {
     ) -> Result<BTreeMap<String, Fate>> {
         let (files, values) = (self.state.files(), &self.state.version.values);
         let (mut fates, mut value_files) = (BTreeMap::new(), Vec::new());
+        let mut needed = NeededValues::default();
         let unsettled: BTreeSet<u64> =
             names.iter().filter_map(|name| parse_unsettled_file_name(name)).collect();
         for name in names {
@@ -86,16 +109,19 @@ impl Known<'_> {
             let fate = if is_removed {
                 Some(Fate::Remove)
             } else if let Some(id) = parse_table_file_name(name).filter(|id| !files.contains(id)) {
-                self.table(storage, name, id)?.map(|fate| match fate {
-                    Fate::SetAside
-                        if unsettled.contains(&id) || self.state.removed_files.contains(&id) =>
-                    {
-                        Fate::Remove
+                let is_obsolete = unsettled.contains(&id) || self.state.removed_files.contains(&id);
+                self.table(storage, name, id)?.map(|(fate, uses)| match fate {
+                    Fate::SetAside if is_obsolete => Fate::Remove,
+                    Fate::SetAside => {
+                        needed.add(uses);
+                        Fate::SetAside
                     }
                     fate => fate,
                 })
-            } else if parse_value_file_name(name).is_some_and(|id| values.get(id).is_none()) {
-                value_files.push(name);
+            } else if let Some(id) =
+                parse_value_file_name(name).filter(|id| values.get(*id).is_none())
+            {
+                value_files.push((name, id));
                 None
             } else if parse_manifest_file_name(name).is_some() && name != self.manifest {
                 Some(self.other_manifest(storage, name)?)
@@ -104,17 +130,18 @@ impl Known<'_> {
             };
             fates.extend(fate.map(|fate| (name.clone(), fate)));
         }
-        // A table that is set aside may refer to them.
-        let fate = match fates.values().any(|fate| *fate == Fate::SetAside) {
-            true => Fate::SetAside,
-            false => Fate::Remove,
-        };
-        fates.extend(value_files.into_iter().map(|name| (name.clone(), fate.clone())));
+        fates.extend(value_files.into_iter().map(|(name, id)| (name.clone(), needed.fate_of(id))));
         Ok(fates)
     }
 
-    /// `None` if the file is gone.
-    fn table(&self, storage: &dyn Storage, name: &str, id: u64) -> Result<Option<Fate>> {
+    /// What becomes of a file of tables, and which value files its tables refer to, if that is known. `None` if the file
+    /// is gone.
+    fn table(
+        &self,
+        storage: &dyn Storage,
+        name: &str,
+        id: u64,
+    ) -> Result<Option<(Fate, Option<BTreeSet<u64>>)>> {
         let file = match storage.open(name) {
             Err(_) if !storage.exists(name)? => return Ok(None),
             opened => opened?,
@@ -122,34 +149,37 @@ impl Known<'_> {
         let tables = match tables_in(&file, id) {
             Ok(Some(tables)) => tables,
             // A file that ends without a footer was never synced whole, so no edit ever named it.
-            Ok(None) if !has_magic_at_end(&file).unwrap_or(true) => return Ok(Some(Fate::Remove)),
+            Ok(None) if !has_magic_at_end(&file).unwrap_or(true) => {
+                return Ok(Some((Fate::Remove, None)));
+            }
             // Nothing needs the file, so an error that reads of it give must not stop the open.
-            Ok(None) | Err(_) => return Ok(Some(Fate::SetAside)),
+            Ok(None) | Err(_) => return Ok(Some((Fate::SetAside, None))),
         };
-        let mut fate = Fate::Remove;
+        let (mut fate, mut uses) = (Fate::Remove, Some(BTreeSet::new()));
         for (offset, bytes) in tables {
-            let Ok(table) = SalvagedTable::open(file.clone(), id, offset, bytes) else {
-                fate = Fate::SetAside;
+            let table = SalvagedTable::open(file.clone(), id, offset, bytes).ok();
+            let Some(properties) = table.as_ref().and_then(|table| table.properties()) else {
+                (fate, uses) = (Fate::SetAside, None);
                 continue;
             };
-            let Some(properties) = table.properties() else {
-                fate = Fate::SetAside;
-                continue;
-            };
+            if let Some(uses) = &mut uses {
+                uses.extend(properties.value_files.iter().map(|of| of.file));
+            }
             let origin = properties.origin.as_deref();
             let origin = origin.filter(|origin| origin.database == self.identity);
             if let Some(origin) = origin.filter(|origin| origin.edits > self.state.edits) {
-                return Ok(Some(Fate::ShowsLoss(format!(
+                let shown = format!(
                     "{name} was begun after edit {}, and the last edit here is {}: edits are missing",
                     origin.edits, self.state.edits
-                ))));
+                );
+                return Ok(Some((Fate::ShowsLoss(shown), uses)));
             }
             // What was ingested is in no log.
             if properties.largest_seqno > self.last_seqno || properties.ingested_after.is_some() {
                 fate = Fate::SetAside;
             }
         }
-        Ok(Some(fate))
+        Ok(Some((fate, uses)))
     }
 
     fn other_manifest(&self, storage: &dyn Storage, name: &str) -> Result<Fate> {
