@@ -1,7 +1,13 @@
 //! What becomes of the file of a value that is not needed any more, and what compactions do with the others.
 
 use crate::support::*;
-use esker_lsm::KeyspaceSettings;
+use esker_base::Clock;
+use esker_base::background::Stepped;
+use esker_lsm::{Db, Env, KeyspaceSettings};
+use esker_storage::MemoryStorage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What the version says, in values and their bytes as they are stored, and which files are there.
 fn state(world: &World) -> (u64, u64, u64, Vec<String>) {
@@ -29,6 +35,85 @@ fn a_value_that_is_overwritten_frees_its_file() {
     world.db.compact().unwrap();
     assert_eq!(state(&world), (0, 0, 0, Vec::new()));
     assert_eq!(world.problems(), [""; 0]);
+}
+
+/// A clock that goes on by a minute whenever it is asked: nothing is written for long.
+#[derive(Default)]
+struct Minutes(AtomicU64);
+
+impl Clock for Minutes {
+    fn now(&self) -> Duration {
+        Duration::from_secs(60 * self.0.fetch_add(1, Ordering::Relaxed))
+    }
+    fn sleep(&self, _: Duration) {}
+}
+
+fn idle_world() -> World {
+    let storage = Arc::new(MemoryStorage::new());
+    let env = Env::over(storage.clone()).background(Arc::new(Stepped));
+    let db = Db::open_with(env.clock(Arc::new(Minutes::default())), settings()).unwrap();
+    let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();
+    World { storage, db, keyspace }
+}
+
+/// Does what an idle database does.
+fn idle(world: &World) {
+    while world.db.run_background_job() {}
+}
+
+/// Levels are compacted by the bytes of their tables, which are tiny here.
+#[test]
+fn background_work_frees_the_files_of_values_that_are_overwritten_or_deleted() {
+    let world = idle_world();
+    // Beside small rows, which a compaction that frees a value rewrites.
+    (0..1000).for_each(|n| world.put(&format!("row{n}"), &[7; 50]));
+    world.db.flush().unwrap();
+    for round in 0..8 {
+        world.put("v", &large(&round.to_string(), BYTES));
+        idle(&world);
+        assert_eq!(world.value_files().len(), 1, "after {round}");
+    }
+    world.put("w", &large("w", BYTES));
+    world.keyspace.delete("v").unwrap();
+    world.db.flush().unwrap();
+    idle(&world);
+    assert_eq!(world.value_files().len(), 1);
+    world.expect("w", &large("w", BYTES));
+    world.keyspace.delete_range("v".."x").unwrap();
+    world.db.flush().unwrap();
+    idle(&world);
+    assert_eq!(world.value_files(), [""; 0]);
+    assert_eq!(world.problems(), [""; 0]);
+}
+
+/// Only what every reader sees may go, and it goes once it may.
+#[test]
+fn background_work_waits_for_snapshots_of_values_that_are_overwritten() {
+    let world = idle_world();
+    world.put("v", &large("first", BYTES));
+    let snapshot = world.db.snapshot();
+    world.put("v", &large("second", BYTES));
+    idle(&world);
+    assert_eq!(world.value_files().len(), 2);
+    let found = snapshot.get(&world.keyspace, "v").unwrap().unwrap();
+    assert!(found == large("first", BYTES)[..]);
+    drop(snapshot);
+    idle(&world);
+    assert_eq!(world.value_files().len(), 1);
+}
+
+/// New keys between those of a table hide nothing: they go down the levels once.
+#[test]
+fn background_work_comes_to_an_end_between_values_that_are_not_overwritten() {
+    let world = idle_world();
+    for key in ["a", "z", "m", "f", "s"] {
+        world.put(key, &large(key, BYTES));
+        idle(&world);
+    }
+    let before = world.db.stats().account.compaction_bytes;
+    idle(&world);
+    assert_eq!(world.db.stats().account.compaction_bytes, before);
+    assert_eq!(world.value_files().len(), 5);
 }
 
 #[test]

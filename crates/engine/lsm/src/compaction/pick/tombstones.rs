@@ -1,4 +1,4 @@
-//! Picks compactions that free the space hidden by deletes, when nothing else is due.
+//! Picks compactions that free the space hidden by deletes and by large values, when nothing else is due.
 //!
 //! Levels are compacted by size, and deletes are small: above much data they could stay
 //! permanently. This picker compares the data that the deletes of some tables may hide, down to the
@@ -9,12 +9,14 @@
 //! Deletes that a snapshot does not see are left alone while that snapshot exists.
 //!
 //! The freed space is estimated from counts: a delete hides one version of average size. Deletes
-//! that hide nothing cost one pass down the levels.
+//! that hide nothing cost one pass down the levels. The files of large values count as freed, too, if newer
+//! tables may hide them ([`hidden_values`](super::hidden_values)), although no compaction writes them.
 //!
 //! Deletes older than the settings allow are compacted the same way, whatever they free and whether
 //! or not other work is due. An output keeps the age of its oldest delete, so these deletes move on
 //! at once until they are dropped.
 
+use super::hidden_values::{hidden_by, large_values};
 use super::leveled::{LevelTargets, into_base, level_0_detour, move_down};
 use super::tiered;
 use crate::compaction::detour::Detour;
@@ -159,6 +161,8 @@ struct Sums {
     repeats: u64,
     /// Bytes of older tables that range tombstones delete which every reader sees.
     ranged_bytes: u64,
+    /// Bytes of large values that entries hide which every reader sees.
+    hidden_bytes: u64,
 }
 
 impl Sums {
@@ -176,11 +180,16 @@ impl Sums {
             let all_see = snapshots.first().is_none_or(|&first| meta.max_seqno <= first);
             sums.deletes += if all_see { meta.deletes } else { 0 };
             sums.repeats += if is_split(meta, snapshots) { 0 } else { table.repeats() };
+            if all_see {
+                sums.hidden_bytes += hidden_by(keyspace, level, table);
+            }
             if all_see && meta.range_tombstones > 0 {
-                sums.ranged_bytes += ranged_bytes(keyspace, table);
+                let [ranged, hidden] = ranged_bytes(keyspace, table);
+                sums.ranged_bytes += ranged;
+                sums.hidden_bytes += hidden;
             }
         }
-        if sums.deletes + sums.repeats + sums.ranged_bytes == 0 {
+        if sums.deletes + sums.repeats + sums.ranged_bytes + sums.hidden_bytes == 0 {
             return None;
         }
         let span = KeyBounds::of(tables)?;
@@ -194,7 +203,7 @@ impl Sums {
         self.entries += table.meta.entries;
     }
 
-    /// About how many bytes may go.
+    /// About how many bytes of tables may go.
     fn freed(&self) -> f64 {
         let versions = self.entries.saturating_sub(self.deletes);
         if versions == 0 {
@@ -210,24 +219,31 @@ impl Sums {
     fn pays(&self) -> bool {
         const WRITTEN_FOR_A_BYTE: f64 = 2.0;
         let freed = self.freed();
-        freed > 0.0 && freed * WRITTEN_FOR_A_BYTE >= self.bytes as f64 - freed
+        let (all_freed, written) = (freed + self.hidden_bytes as f64, self.bytes as f64 - freed);
+        all_freed > 0.0 && all_freed * WRITTEN_FOR_A_BYTE >= written
     }
 }
 
-/// How many bytes the range tombstones of `table` delete in tables of deeper levels: whole blocks.
-fn ranged_bytes(keyspace: &KeyspaceVersion, table: &TableHandle) -> u64 {
+/// How many bytes the range tombstones of `table` delete in tables of deeper levels, in whole blocks, and about how many
+/// bytes of large values.
+fn ranged_bytes(keyspace: &KeyspaceVersion, table: &TableHandle) -> [u64; 2] {
     /// The schedule waits for it. Of more fragments, some are inspected for all.
     const LOOKED_AT: usize = 256;
-    let Some(tombstones) = table.contents().and_then(|it| it.tombstones) else { return 0 };
+    let Some(tombstones) = table.contents().and_then(|it| it.tombstones) else { return [0; 2] };
     let fragments = tombstones.fragments();
     let every = fragments.len().div_ceil(LOOKED_AT).max(1);
-    let mut bytes = 0;
+    let (mut bytes, mut hidden) = (0, 0);
     for fragment in fragments.iter().step_by(every) {
         let (start, end) = (&fragment.start[..], &fragment.end[..]);
         let runs = keyspace.levels.iter().flat_map(|level| &level.runs);
         let tables = runs.flat_map(|run| run.overlapping(start, end));
         let older = tables.filter(|older| older.meta.max_seqno < fragment.seqnos[0]);
-        bytes += older.map(|older| older.bytes_within(start, end)).sum::<u64>();
+        for older in older {
+            let within = older.bytes_within(start, end);
+            bytes += within;
+            let share = within as f64 / older.meta.bytes.max(1) as f64;
+            hidden += (large_values(&older.meta).1 as f64 * share) as u64;
+        }
     }
-    bytes * every as u64
+    [bytes, hidden].map(|bytes| bytes * every as u64)
 }
