@@ -4,7 +4,7 @@ use crate::{expect, keys, small, write};
 use esker_base::{EncryptionError, Error, Result};
 use esker_encryption::{Key, KeyUsage, keys_in_use};
 use esker_lsm::inspect::{Inspector, MissingLogPolicy};
-use esker_lsm::{Db, Log, Settings};
+use esker_lsm::{Db, Log, Origin, Replica, Settings};
 use esker_storage::{Encryption, MemoryStorage, PosixStorage, Storage};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -261,6 +261,25 @@ fn an_open_rotates_the_key_of_a_log_directory() {
         Db::open(&db, settings.clone()).unwrap().compact().unwrap();
         expect(&Db::open(&db, settings).unwrap(), 1);
     }
+}
+
+/// What follows another database over a network is no database of its own.
+#[test]
+fn an_open_rotates_the_key_of_the_note_of_which_database_it_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (original, copy) = (dir.path().join("original"), dir.path().join("copy"));
+    let db = Db::open(&original, small().encryption(keys(&[1]))).unwrap();
+    db.checkpoint(&copy).unwrap();
+    let storage = crate::over(PosixStorage::open(&copy).unwrap());
+    Origin { database: 7, opening: 5 }.write(&storage).unwrap();
+    drop(storage);
+    let noted_with = |number: u8| {
+        let files = usage(&copy).files.remove(&Key::new([number; 32]).id());
+        files.is_some_and(|files| files.iter().any(|name| name == "FOLLOWS"))
+    };
+    assert!(noted_with(1));
+    Replica::open(&copy, small().encryption(keys(&[2, 1]))).unwrap();
+    assert!(noted_with(2) && !noted_with(1));
 }
 
 /// Local followers of the original read that.

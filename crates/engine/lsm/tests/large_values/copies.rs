@@ -171,9 +171,9 @@ fn copy_missing(from: &Path, to: &Path, end: &str) -> usize {
         let name = entry.file_name().into_string().unwrap();
         name.ends_with(end) && !to.join(name).exists()
     });
-    missing
-        .inspect(|entry| drop(std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap()))
-        .count()
+    let copied =
+        |entry: std::fs::DirEntry| std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    missing.map(copied).collect::<Vec<_>>().len()
 }
 
 /// Value files may be large, and what is set aside stays. So only those are that a table which is set aside needs.

@@ -193,6 +193,7 @@ fn a_rebuilt_manifest_has_a_large_value_above_what_was_put_during_its_upload() {
     let world = World::new();
     let value = large("v", BYTES);
     let during = Between(Some(|| {
+        world.put("other", b"value");
         world.put("v", b"during the upload");
         world.db.flush().unwrap();
     }));
