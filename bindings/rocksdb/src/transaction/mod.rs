@@ -239,12 +239,9 @@ impl Transaction {
             return Err(Status::invalid("Cannot prepare a transaction that has not been named."));
         }
         self.check_expiration()?;
-        self.running()?;
-        let State::Running(Some(transaction)) = std::mem::replace(&mut self.state, State::Ended)
-        else {
-            return Err(ended());
-        };
-        transaction.prepare(&self.name)?;
+        let name = self.name.clone();
+        // After an error it goes on, and may be prepared again, committed or rolled back.
+        self.running()?.prepare_or_keep(name)?;
         self.state = State::Prepared;
         Ok(())
     }

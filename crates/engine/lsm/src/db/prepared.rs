@@ -57,6 +57,16 @@ impl Transaction {
     /// After an error the transaction is rolled back, with one exception: after
     /// [`Error::LogFailed`], the next open may find it prepared.
     pub fn prepare(mut self, id: impl AsRef<[u8]>) -> Result<()> {
+        self.prepare_or_keep(id)
+    }
+
+    /// Prepares the transaction as [`Transaction::prepare`] does, but keeps it after an error, with its
+    /// writes and locks: it can be prepared again, committed or rolled back. Once it is prepared, it has
+    /// ended.
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::prepare`]. After [`Error::Conflict`] it can only be rolled back.
+    pub fn prepare_or_keep(&mut self, id: impl AsRef<[u8]>) -> Result<()> {
         let records = self.inner.store().records_or_create()?;
         self.inner.prepare(id.as_ref(), records)
     }

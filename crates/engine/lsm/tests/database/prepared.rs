@@ -419,6 +419,44 @@ fn it_is_durable_without_a_log() {
     assert_eq!((get(&db, "a").unwrap(), get(&db, "b")), ("1".to_owned(), None));
 }
 
+/// The caller may try again, commit or roll back.
+#[test]
+fn a_prepare_that_fails_may_keep_the_transaction() {
+    for ends in ["prepare", "commit", "rollback"] {
+        let disk = disk();
+        let settings = settings().log(Log::None);
+        let db = Db::open_with(Env::over(Arc::new(disk.clone())), settings).unwrap();
+        prepare(&db, "first", "b", "1");
+        let mut tx = db.transaction_with(impatient()).unwrap();
+        put(&db, &mut tx, "a", "1").unwrap();
+        (0..100).for_each(|calls| disk.fail_after(calls, FaultKind::Io));
+        assert!(matches!(tx.prepare_or_keep("id"), Err(Error::Io { .. })), "{ends}");
+        assert!(matches!(
+            tx.prepare_or_keep(""),
+            Err(Error::Prepared(PreparedError::BadId { .. }))
+        ));
+        let mut other = db.transaction_with(impatient()).unwrap();
+        assert!(matches!(put(&db, &mut other, "a", ""), Err(Error::LockTimeout { .. })));
+        assert_eq!(tx.get(&db.default_keyspace(), "a").unwrap().as_deref(), Some(&b"1"[..]));
+        // Each failure is used up by a call.
+        let again = || (0..200).find_map(|_| db.flush().ok());
+        again().unwrap();
+        match ends {
+            "prepare" => {
+                tx.prepare_or_keep("id").unwrap();
+                assert!(matches!(tx.prepare_or_keep("id"), Err(Error::TransactionEnded { .. })));
+                assert_eq!(ids(&db), ["first", "id"]);
+                db.commit_prepared("id").unwrap();
+            }
+            "commit" => tx.commit().unwrap(),
+            _ => tx.rollback(),
+        }
+        let expected = (ends != "rollback").then(|| "1".to_owned());
+        assert_eq!(get(&db, "a"), expected, "{ends}");
+        assert_locked(&db, "a", false);
+    }
+}
+
 #[test]
 fn users_cannot_name_the_keyspace_of_the_records() {
     let db = open(&disk());

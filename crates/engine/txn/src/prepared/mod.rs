@@ -50,15 +50,13 @@ impl<S: Keyspaces> StoreTransaction<S> {
     ///
     /// # Errors
     /// [`Error::Prepared`] if it cannot have the id; the errors of a commit, as far as the store finds
-    /// them before. The transaction is rolled back.
+    /// them before. The transaction has not ended then, and keeps its writes and its locks.
     pub fn prepare(&mut self, id: &[u8], records: KeyspaceId) -> Result<()> {
         self.check_live()?;
         let manager = self.held.table().clone();
-        let reservation = check_id(id).and_then(|()| manager.prepared().reserve(id));
-        let prepared =
-            reservation.and_then(|ok| Ok((ok, self.write_record(&manager, id, records)?)));
-        self.end(if prepared.is_ok() { "prepared" } else { "aborted when its prepare failed" });
-        let (reservation, prepared) = prepared?;
+        let reservation = check_id(id).and_then(|()| manager.prepared().reserve(id))?;
+        let prepared = self.write_record(&manager, id, records)?;
+        self.end("prepared");
         reservation.fill(Box::new(prepared));
         Ok(())
     }
