@@ -14,6 +14,7 @@ use crate::version::unreadable::UnreadableTable;
 use esker_base::{Error, Result};
 use esker_memtable::DramTableStats;
 use esker_storage::{Encryption, ReadPath};
+use std::sync::Arc;
 
 impl Db {
     /// Returns the error that stops or limits background work now, or `None`.
@@ -149,6 +150,40 @@ impl Db {
     /// ```
     pub fn events(&self, after: u64) -> Vec<Event> {
         self.inner().tree.events.after(after)
+    }
+
+    /// Calls `listener` for each event from now on: those of [`Db::events`]. It replaces an earlier listener.
+    ///
+    /// The thread that flushed, compacted or stalled calls it, before it goes on. So it must return soon, and
+    /// must neither write nor wait for background work. Calls may overlap. A panic in it is discarded.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate esker_lsm as esker;
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::stats::EventKind;
+    /// use esker::{Db, Settings};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let db = Db::open(dir.path(), Settings::default())?;
+    /// let flushed = Arc::new(AtomicU64::new(0));
+    /// let total = flushed.clone();
+    /// db.listen(move |event| {
+    ///     if let EventKind::Flush { bytes, .. } = event.kind {
+    ///         total.fetch_add(bytes, Ordering::Relaxed);
+    ///     }
+    /// });
+    /// db.default_keyspace().put("key", "value")?;
+    /// db.flush()?;
+    /// assert!(flushed.load(Ordering::Relaxed) > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn listen(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
+        self.inner().tree.events.listen(Arc::new(listener));
     }
 
     /// Returns how reads of many blocks at once are done: by `io_uring`, by threads, or by the threads

@@ -6,9 +6,11 @@
 
 use super::compaction_counts::CompactionReason;
 use esker_base::{Clock, OperationCost};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// So many of the latest events are kept, and so many slow calls.
@@ -235,9 +237,14 @@ pub struct JobTimes {
     pub stalls: TimeHistogram,
 }
 
-/// The latest events.
+/// The latest events, and who is called for each.
 #[derive(Default)]
-pub(crate) struct EventLog(Mutex<Noted>);
+pub(crate) struct EventLog {
+    noted: Mutex<Noted>,
+    listener: RwLock<Option<Arc<Listener>>>,
+}
+
+type Listener = dyn Fn(&Event) + Send + Sync;
 
 #[derive(Default)]
 struct Noted {
@@ -260,7 +267,7 @@ impl Noted {
 
 impl EventLog {
     pub(crate) fn note(&self, clock: &dyn Clock, kind: EventKind) {
-        let mut noted = self.0.lock();
+        let mut noted = self.noted.lock();
         if let EventKind::BackgroundError { job, .. } = &kind
             && noted.fails_already(job)
         {
@@ -284,11 +291,23 @@ impl EventLog {
         list.push_back(event.clone());
         drop(noted);
         trace(&event);
+        let listener = self.listener.read().clone();
+        if let Some(listener) = listener {
+            // The job must end, whatever becomes of its listener.
+            let _ = catch_unwind(AssertUnwindSafe(|| listener(&event)));
+        }
+    }
+
+    /// Calls `listener` for each event from now on, in place of an earlier one.
+    pub(crate) fn listen(&self, listener: Arc<Listener>) {
+        let earlier = self.listener.write().replace(listener);
+        // What it holds may call the database when it is dropped.
+        drop(earlier);
     }
 
     /// The events after the one with this number that are kept.
     pub(crate) fn after(&self, number: u64) -> Vec<Event> {
-        let noted = self.0.lock();
+        let noted = self.noted.lock();
         let all = noted.latest.iter().chain(&noted.slow);
         let mut events: Vec<_> = all.filter(|event| event.number > number).cloned().collect();
         drop(noted);
@@ -297,7 +316,7 @@ impl EventLog {
     }
 
     pub(crate) fn times(&self) -> JobTimes {
-        self.0.lock().times
+        self.noted.lock().times
     }
 }
 
@@ -464,6 +483,23 @@ mod tests {
         }
         let kinds: Vec<_> = log.after(0).into_iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [flush.clone(), sync, stall(2), flush]);
+    }
+
+    #[test]
+    fn a_listener_gets_each_event_until_it_is_replaced() {
+        let log = EventLog::default();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let to = heard.clone();
+        log.note(&Calendar, stall(1));
+        log.listen(Arc::new(move |event: &Event| to.lock().push(event.number)));
+        (2..=4).for_each(|millis| log.note(&Calendar, stall(millis)));
+        log.listen(Arc::new(|_: &Event| panic!("of the listener")));
+        log.note(&Calendar, stall(5));
+        log.listen(Arc::new(|_: &Event| {}));
+        log.note(&Calendar, stall(6));
+        assert_eq!(*heard.lock(), [2, 3, 4]);
+        assert_eq!(Arc::strong_count(&heard), 1, "a listener that is replaced is dropped");
+        assert_eq!(log.after(0).len(), 6);
     }
 
     #[test]
