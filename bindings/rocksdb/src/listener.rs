@@ -1,7 +1,7 @@
-//! Listeners: callbacks for the flushes and compactions that a program asks for.
+//! Listeners: callbacks for flushes and compactions.
 //!
-//! Esker's background work calls none of them. A callback gets a job without numbers: the functions that
-//! read these return zero.
+//! The thread of a job in the background calls both, the begin and the end, when the job has ended. A callback
+//! gets a job without numbers: the functions that read these return zero.
 
 use crate::border::callback::{Destructor, State};
 use crate::border::{Handle, Out, Result, c_api};
@@ -37,10 +37,10 @@ impl Listener {
         }
     }
 
-    /// A flush begins, or has ended. `db` is the program's pointer to the database.
-    pub fn flush(&self, has_ended: bool, db: *const c_void, family: &str) {
-        let told = if has_ended { self.flush_completed } else { self.flush_begin };
-        self.call(told, db, family, Ok(()));
+    /// A flush has ended. `db` is the program's pointer to the database.
+    pub fn flushed(&self, db: *const c_void, family: &str) {
+        self.call(self.flush_begin, db, family, Ok(()));
+        self.call(self.flush_completed, db, family, Ok(()));
     }
 
     /// A compaction begins.
@@ -55,7 +55,7 @@ impl Listener {
 }
 
 c_api! {
-    /// Flushes and compactions that the program asks for call the first four callbacks.
+    /// Flushes and compactions call the first four callbacks.
     fn rocksdb_eventlistener_create(
         state: *mut c_void,
         destructor: Destructor,

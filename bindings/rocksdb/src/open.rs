@@ -291,6 +291,13 @@ fn new_keyspace(options: &Options, slot: Option<usize>) -> Result<KeyspaceSettin
     })
 }
 
+/// The handle of an open database, whose listeners are called from now on.
+fn given(database: Database) -> Handle<Database> {
+    let handle = Handle::new(database);
+    handle.get().hear();
+    handle
+}
+
 /// The arrays that name the families to open.
 #[derive(Clone, Copy)]
 pub struct Families {
@@ -346,7 +353,7 @@ impl Families {
         for (at, family) in families.into_iter().enumerate() {
             self.handles.set_at(at, Handle::new(family));
         }
-        Ok(Handle::new(database))
+        Ok(given(database))
     }
 }
 
@@ -360,7 +367,7 @@ fn open_default(
     let options = options.get();
     let wanted = [Wanted { ttl: ttl_of(ttl), ..Wanted::default_family(options) }];
     let (database, _) = open(path.get()?, options, &wanted, mode, lock_timeouts)?;
-    Ok(Handle::new(database))
+    Ok(given(database))
 }
 
 /// How long calls wait for locks, in a database of pessimistic transactions.
@@ -508,6 +515,8 @@ c_api! {
             db.open.detach();
             // Other handles may be there still: they fail from now on. An error has nowhere to go.
             let _ = db.open.db.clone().close();
+            // The program's pointer ends here.
+            db.open.db.listen(|_| {});
         }
     }
 

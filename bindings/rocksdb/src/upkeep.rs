@@ -7,10 +7,31 @@ use crate::listener::Listener;
 use crate::options::Options;
 use crate::stamps::STAMP_BYTES;
 use esker::inspect::{Inspector, MissingLogPolicy};
+use esker::stats::EventKind;
 use esker::{Error, KeyRange};
+use std::cell::Cell;
 use std::ffi::{c_int, c_uchar, c_void};
 use std::path::Path;
 use std::sync::Arc;
+
+thread_local! {
+    /// Whether this thread compacts because the program asked for it: listeners get that as one job.
+    static COMPACTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The program's pointer to a database, which only the program uses.
+struct Pointer(*const c_void);
+
+// SAFETY: the library passes it on, and reads nothing there.
+unsafe impl Send for Pointer {}
+// SAFETY: as above.
+unsafe impl Sync for Pointer {}
+
+impl Pointer {
+    fn get(&self) -> *const c_void {
+        self.0
+    }
+}
 
 impl Database {
     /// The pointer that listeners get.
@@ -18,13 +39,30 @@ impl Database {
         std::ptr::from_ref(self).cast()
     }
 
+    /// Calls the listeners for jobs from now on. `self` is where the program will find it.
+    pub fn hear(&self) {
+        let listeners = self.open.options.listeners.clone();
+        if listeners.is_empty() {
+            return;
+        }
+        let db = Pointer(self.pointer());
+        let all = self.open.default.name().to_owned();
+        self.open.db.listen(move |event| match &event.kind {
+            EventKind::Flush { .. } => {
+                listeners.iter().for_each(|listener| listener.flushed(db.get(), &all));
+            }
+            EventKind::Compaction { keyspace, .. } if !COMPACTS.get() => {
+                listeners.iter().for_each(|listener| {
+                    listener.compaction_begins(db.get(), keyspace);
+                    listener.compaction_ended(db.get(), keyspace, &Ok(()));
+                });
+            }
+            _ => {}
+        });
+    }
+
     fn flush(&self) -> Result<()> {
-        let listeners = &self.open.options.listeners;
-        let name = self.open.default.name();
-        listeners.iter().for_each(|listener| listener.flush(false, self.pointer(), name));
-        let flushed = self.open.db.flush();
-        listeners.iter().for_each(|listener| listener.flush(true, self.pointer(), name));
-        Ok(flushed?)
+        Ok(self.open.db.flush()?)
     }
 
     /// Makes the log durable, if asked to. Without that, it is in the hands of the system already.
@@ -40,10 +78,12 @@ impl Database {
         }
         let (listeners, name) = (&self.open.options.listeners, family.name());
         listeners.iter().for_each(|listener| listener.compaction_begins(self.pointer(), name));
-        let compacted = self
-            .open
-            .trim(family, options)
-            .and_then(|()| self.open.db.compact_keyspace(&family.keyspace).map_err(Status::from));
+        let compacted = self.open.trim(family, options).and_then(|()| {
+            COMPACTS.set(true);
+            let compacted = self.open.db.compact_keyspace(&family.keyspace);
+            COMPACTS.set(false);
+            compacted.map_err(Status::from)
+        });
         let end = |listener: &Arc<Listener>| {
             listener.compaction_ended(self.pointer(), name, &compacted);
         };

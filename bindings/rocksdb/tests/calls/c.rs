@@ -203,12 +203,19 @@ functions! {
     fn rocksdb_wal_iter_get_batch(P, *mut u64) -> P;
     fn rocksdb_wal_iter_destroy(P);
     fn rocksdb_flush(P, P, *mut *mut c_char);
+    fn rocksdb_set_options(P, c_int, *const B, *const B, *mut *mut c_char);
+    fn rocksdb_set_options_cf(P, P, c_int, *const B, *const B, *mut *mut c_char);
     fn rocksdb_property_int_cf(P, P, B, *mut u64) -> c_int;
     fn rocksdb_eventlistener_create(
         P, P, Option<Told>, Option<Told>, Option<Told>, Option<Told>, P, P, P, P, P, P
     ) -> P;
     fn rocksdb_options_add_eventlistener(P, P);
     fn rocksdb_compactionjobinfo_status(P, *mut *mut c_char);
+    fn rocksdb_compactionjobinfo_cf_name(P, *mut usize) -> B;
+    fn rocksdb_flushjobinfo_cf_name(P, *mut usize) -> B;
+    fn rocksdb_wait_for_compact_options_create() -> P;
+    fn rocksdb_wait_for_compact_options_destroy(P);
+    fn rocksdb_wait_for_compact(P, P, *mut *mut c_char);
     fn rocksdb_fifo_compaction_options_create() -> P;
     fn rocksdb_fifo_compaction_options_destroy(P);
     fn rocksdb_fifo_compaction_options_set_max_table_files_size(P, u64);
