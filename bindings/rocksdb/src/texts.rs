@@ -134,22 +134,24 @@ fn check_changes(count: c_int, names: &Array<Text>, values: &Array<Text>) -> Res
 c_api! {
     /// Checks the names and the values, and changes nothing.
     try fn rocksdb_set_options | rocksdb_set_db_options(
-        _db: Handle<Database>,
+        db: Handle<Database>,
         count: c_int,
         names: Array<Text>,
         values: Array<Text>,
     ) {
+        db.get();
         check_changes(count, &names, &values)
     }
 
     /// Checks the names and the values, and changes nothing.
     try fn rocksdb_set_options_cf(
-        _db: Handle<Database>,
-        _family: Handle<Arc<Family>>,
+        db: Handle<Database>,
+        family: Handle<Arc<Family>>,
         count: c_int,
         names: Array<Text>,
         values: Array<Text>,
     ) {
+        db.get().open.check_own(family.get())?;
         check_changes(count, &names, &values)
     }
 

@@ -101,22 +101,64 @@ fn library() -> Option<PathBuf> {
     places.find(|path| path.is_file())
 }
 
-#[test]
-fn the_shared_library_has_every_function() {
+/// The functions of the shared library, by their names. `None` if it is not there.
+fn addresses() -> Option<Vec<(&'static str, *mut c_void)>> {
     const RTLD_NOW: c_int = 2;
     let Some(path) = library() else {
-        return skipped("the shared library", "`cargo build -p esker-rocksdb` builds it");
+        skipped("the shared library", "`cargo build -p esker-rocksdb` builds it");
+        return None;
     };
     let path = CString::new(path.to_str().unwrap()).unwrap();
     // SAFETY: the path is a text that a zero ends. The library runs nothing when it is loaded.
     let library = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
     assert!(!library.is_null(), "{path:?} cannot be loaded");
-    let is_missing = |name: &&str| {
-        let name = CString::new(*name).unwrap();
+    let address = |name: &str| {
+        let name = CString::new(name).unwrap();
         // SAFETY: the library is open, and the name is a text that a zero ends.
-        unsafe { dlsym(library, name.as_ptr()) }.is_null()
+        unsafe { dlsym(library, name.as_ptr()) }
     };
-    let all = functions();
-    let missing: Vec<_> = all.iter().map(|function| function.name).filter(is_missing).collect();
+    Some(functions().iter().map(|function| (function.name, address(function.name))).collect())
+}
+
+#[test]
+fn the_shared_library_has_every_function() {
+    let Some(all) = addresses() else { return };
+    let missing: Vec<_> = all.iter().filter(|(_, address)| address.is_null()).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// The name of the variable with which the test below is run in a process of its own.
+const IS_CHILD: &str = "ESKER_CALLS_WITH_NULL";
+
+/// Null where a handle, bytes, a text, an array or a place for a result should be ends no process.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn every_function_takes_null() {
+    type N = usize;
+    /// More integers and pointers than any function has. A caller in C removes the arguments, so it may
+    /// give too many. Numbers with a fraction are in other registers.
+    type Any =
+        extern "C" fn(N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N) -> N;
+
+    if std::env::var_os(IS_CHILD).is_some() {
+        for (name, address) in addresses().unwrap_or_default() {
+            println!("calls {name}");
+            // SAFETY: it is a function of C, whose arguments all may be zero: that is what is tested.
+            let function: Any = unsafe { std::mem::transmute(address) };
+            function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+        }
+        return;
+    }
+    if addresses().is_none() {
+        return;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["every_function_takes_null", "--exact", "--nocapture"])
+        .env(IS_CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    let last = said.lines().rfind(|line| line.starts_with("calls ")).unwrap_or_default();
+    assert!(child.status.success(), "{last}: {}", child.status);
+    assert_eq!(said.matches("calls rocksdb_").count(), functions().len());
 }

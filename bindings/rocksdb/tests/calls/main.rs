@@ -96,6 +96,16 @@ fn a_null_handle_is_an_error_and_not_a_crash() {
     assert!(error.starts_with("Invalid argument: "), "{error}");
     assert!(with_error(|error| rocksdb_open(null_mut(), c"/x".as_ptr(), error)).is_err());
     assert!(rocksdb_create_iterator(null_mut(), null_mut()).is_null());
+    let (names, values) = ([c"ttl".as_ptr()], [c"7".as_ptr()]);
+    let set = |db, error| rocksdb_set_options(db, 1, names.as_ptr(), values.as_ptr(), error);
+    assert!(with_error(|error| set(null_mut(), error)).is_err());
+    let store = Store::new(|_| {});
+    with_error(|error| set(store.db, error)).unwrap();
+    let of_family = |error| {
+        let (names, values) = (names.as_ptr(), values.as_ptr());
+        rocksdb_set_options_cf(store.db, null_mut(), 1, names, values, error)
+    };
+    assert!(with_error(of_family).is_err());
     rocksdb_writeoptions_destroy(options);
 }
 
