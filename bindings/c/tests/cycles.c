@@ -91,10 +91,10 @@ int main(int count, char **arguments) {
   long cycles = atol(arguments[2]);
   open_database(&handles);
   expect(esker_put(handles.users, key("c"), 1, key("gamma"), 5, &error), error);
-  int is_flat = cycle("iterators", iterate, &handles, cycles);
-  is_flat &= cycle("transactions", transact, &handles, cycles);
+  int is_flat = cycle("iterators", iterate, &handles, cycles, NULL);
+  is_flat &= cycle("transactions", transact, &handles, cycles, NULL);
   close_database(&handles);
   /* An open takes as long as a thousand of the others. */
-  is_flat &= cycle("opens", open_and_close, NULL, cycles / 100 < 10 ? 10 : cycles / 100);
+  is_flat &= cycle("opens", open_and_close, NULL, cycles / 100 < 10 ? 10 : cycles / 100, NULL);
   return is_flat ? 0 : 1;
 }

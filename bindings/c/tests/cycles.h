@@ -26,14 +26,16 @@ static int open_files(void) {
 }
 
 /* Prints the resident memory after each tenth. Returns whether the last two fifths have grown by no
-   more than the slack: before, caches and memtables fill. */
-static int cycle(const char *name, void (*run)(void *), void *with, long count) {
+   more than the slack: before, caches fill. Where `held` is not NULL, it says how many KiB of MemTables the
+   database has then; they fill until a flush, and do not count. */
+static int cycle(const char *name, void (*run)(void *), void *with, long count,
+                 long (*held)(void *)) {
   long before = 0, last = 0;
   int files = open_files();
   printf("%s, %ld times, KiB:", name, count);
   for (int tenth = 0; tenth < 10; tenth++) {
     for (long at = 0; at < count / 10; at++) run(with);
-    last = resident();
+    last = resident() - (held == NULL ? 0 : held(with));
     if (tenth == 5) before = last;
     printf(" %ld", last);
     fflush(stdout);
