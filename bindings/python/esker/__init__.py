@@ -26,6 +26,7 @@ from ._esker import (
     repair,
     restore,
 )
+from ._reader import ValueReader
 from .errors import *  # noqa: F403
 
 open = Db
@@ -37,6 +38,7 @@ __all__ = [
     "Keyspace",
     "Snapshot",
     "Transaction",
+    "ValueReader",
     "backups",
     "open",
     "prune_backups",

@@ -5,8 +5,10 @@ from os import PathLike
 from types import GenericAlias, TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, final, overload
 
-from _typeshed import ReadableBuffer as Buffer
+from _typeshed import ReadableBuffer as Buffer, SupportsRead
 from typing_extensions import disjoint_base
+
+from ._reader import ValueReader
 
 __all__ = [
     "Batch",
@@ -14,6 +16,7 @@ __all__ = [
     "Items",
     "Keyspace",
     "PlyvelDb",
+    "RawReader",
     "Snapshot",
     "Transaction",
     "backups",
@@ -55,6 +58,14 @@ class Items(Generic[_Yielded]):
     def _check_open(self) -> None: ...
     def _columns(self, rows: int) -> tuple[int, int, Any, Any]: ...
 
+@final
+class RawReader:
+    @property
+    def size(self) -> int: ...
+    def read(self, size: int | None = None) -> bytes: ...
+    def seek(self, offset: int) -> None: ...
+    def tell(self) -> int: ...
+
 @disjoint_base
 class Keyspace:
     @property
@@ -77,6 +88,8 @@ class Keyspace:
     def put(
         self, key: Buffer, value: Buffer, *, ttl: _Seconds | None = None, sync: bool = False
     ) -> None: ...
+    def put_reader(self, key: Buffer, file: SupportsRead[Buffer]) -> int: ...
+    def get_reader(self, key: Buffer) -> ValueReader | None: ...
     def put_if_absent(self, key: Buffer, value: Buffer) -> bytes | None: ...
     def merge(self, key: Buffer, operand: Buffer) -> None: ...
     def delete(self, key: Buffer, *, sync: bool = False) -> None: ...
@@ -278,6 +291,9 @@ class Snapshot(_Reads):
     def get_many(
         self, keys: Iterable[Buffer], *, keyspace: Keyspace | None = None
     ) -> list[bytes | None]: ...
+    def get_reader(
+        self, key: Buffer, *, keyspace: Keyspace | None = None
+    ) -> ValueReader | None: ...
     def close(self) -> None: ...
 
 @final

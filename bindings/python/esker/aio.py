@@ -28,6 +28,7 @@ from functools import partial
 from typing import Any, Callable, Coroutine
 
 from . import _esker
+from ._reader import ValueReader
 from ._transact import Attempts
 from .errors import ClosedError, TransientError, WouldBlockError
 
@@ -209,6 +210,15 @@ class Keyspace(_Reads):
     async def put(self, key: Any, value: Any, **options: Any) -> None:
         """Sets `key` to `value`."""
         await self._run(self._inner.put, key, value, **options)
+
+    async def put_reader(self, key: Any, file: Any) -> int:
+        """Sets `key` to all that `file` has. Its `read` is called on a thread of the database."""
+        return int(await self._run(self._inner.put_reader, key, file))
+
+    async def get_reader(self, key: Any) -> ValueReader | None:
+        """Returns the value of `key` as a file, or `None`. Its calls block: use `run` for them."""
+        reader: ValueReader | None = await self._run(self._inner.get_reader, key)
+        return reader
 
     async def put_if_absent(self, key: Any, value: Any) -> Any:
         """Sets `key` to `value` unless it exists; then returns the present value."""

@@ -6,6 +6,7 @@ use crate::handle::Keyspace;
 use crate::input::{Bounds, Input, Seconds, is_empty, keys_of};
 use crate::items::{From, Items, What};
 use crate::output::{list, or_default, or_key_error};
+use crate::reader::{RawReader, put_from};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use crate::transaction_state::options;
@@ -136,6 +137,38 @@ impl Keyspace {
                 batch.put_with_ttl(&self.keyspace, &*key, &*value, ttl);
             }),
         }
+    }
+
+    /// Sets `key` to all that `file` has from its position on, at most 4 GiB, and returns how many bytes
+    /// that is. `file` is open for reading bytes, or another object with such a method `read`.
+    ///
+    /// The value is not held in memory: a large one is written a part at a time, becomes visible at
+    /// once, and survives power loss when the call returns. After an exception the key is as it was.
+    ///
+    /// >>> import io
+    /// >>> db.put_reader(b"film", io.BytesIO(bytes(3_000_000)))
+    /// 3000000
+    fn put_reader(&self, py: Python<'_>, key: Input<'_>, file: Bound<'_, PyAny>) -> PyResult<u64> {
+        let key = &*key;
+        put_from(py, file, |reader| self.keyspace.put_reader(key, reader))
+    }
+
+    /// Returns the value of `key` as a file that is open for reading, an `esker.ValueReader`, or `None`.
+    ///
+    /// A large value is read a part at a time. What the file has never changes, also if the key is
+    /// overwritten meanwhile. Close it, or leave its `with` block, when it is no longer needed.
+    ///
+    /// >>> db[b"song"] = b"la la la"
+    /// >>> with db.get_reader(b"song") as song:
+    /// ...     song.seek(3), song.read(2), song.read()
+    /// (3, b'la', b' la')
+    fn get_reader<'py>(
+        &self,
+        py: Python<'py>,
+        key: Input<'_>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = &*key;
+        RawReader::over(py, py.detach(|| self.keyspace.get_reader(key)).or_raise()?)
     }
 
     /// Sets `key` to `value` if the key does not exist, and returns `None`. Otherwise returns the

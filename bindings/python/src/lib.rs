@@ -8,6 +8,7 @@
 //! * `handle` has the keyspace, and `keyspace` its methods: so no two files need each other.
 //! * `open` has the state that handles share: whether the database is closed.
 //! * `scan` reads entries ahead, in `chunk`s; `items` is the iterator over it.
+//! * `reader` reads files of Python, and values as files.
 //! * `input` is what Python passes, `output` and `errors` what it gets.
 //!
 //! A call that may wait (for the device, a lock or a flush) releases the global interpreter lock. A get
@@ -29,6 +30,7 @@ mod keyspace;
 mod open;
 mod output;
 mod plyvel;
+mod reader;
 mod scan;
 mod snapshot;
 mod transaction;
@@ -52,6 +54,8 @@ mod _esker {
     use super::items::Items;
     #[pymodule_export]
     use super::plyvel::PlyvelDb;
+    #[pymodule_export]
+    use super::reader::RawReader;
     #[pymodule_export]
     use super::snapshot::Snapshot;
     #[pymodule_export]

@@ -5,6 +5,7 @@ use crate::handle::Keyspace;
 use crate::input::{Bounds, Input, keys_of};
 use crate::items::{From, Items, What};
 use crate::output::{list, or_default, or_key_error};
+use crate::reader::RawReader;
 use esker::Value;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -97,6 +98,20 @@ impl Snapshot {
         let (snapshot, keyspace) =
             (self.at()?, &Keyspace::chosen(&keyspace, &self.keyspace).keyspace);
         list(py, py.detach(|| snapshot.multi_get(keyspace, keys)).or_raise()?)
+    }
+
+    /// Returns the value of `key` as a file that is open for reading, or `None`: see
+    /// `Keyspace.get_reader`. The file may outlive the snapshot.
+    #[pyo3(signature = (key, *, keyspace = None))]
+    fn get_reader<'py>(
+        &self,
+        py: Python<'py>,
+        key: Input<'_>,
+        keyspace: Option<Bound<'py, Keyspace>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (snapshot, key) = (self.at()?, &*key);
+        let keyspace = &Keyspace::chosen(&keyspace, &self.keyspace).keyspace;
+        RawReader::over(py, py.detach(|| snapshot.get_reader(keyspace, key)).or_raise()?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: Input<'_>) -> PyResult<Bound<'py, PyBytes>> {

@@ -17,6 +17,7 @@ def reads(path: Path) -> None:
         assert_type(db.get(b"a", 7), bytes | int)
         assert_type(db.get_view(b"a"), memoryview | None)
         assert_type(db.get_many([b"a", bytearray()]), list[bytes | None])
+        assert_type(db.get_reader(b"a"), esker.ValueReader | None)
         assert_type(list(db), list[bytes])
         assert_type(list(db.items(prefix=b"a")), list[tuple[bytes, bytes]])
         assert_type(db.values().prev(), bytes)
@@ -27,6 +28,8 @@ def reads(path: Path) -> None:
 
 def writes(db: esker.Db) -> None:
     db.put(b"a", memoryview(b"1"), ttl=3.5, sync=True)
+    with open("film", "rb") as film:
+        assert_type(db.put_reader(b"film", film), int)
     with db.batch() as batch:
         batch[b"a"] = b"1"
     with db.transaction(isolation="serializable") as tx:
