@@ -271,7 +271,7 @@ fn an_open_rotates_the_key_of_the_note_of_which_database_it_follows() {
     let db = Db::open(&original, small().encryption(keys(&[1]))).unwrap();
     db.checkpoint(&copy).unwrap();
     let storage = crate::over(PosixStorage::open(&copy).unwrap());
-    Origin { database: 7, opening: 5 }.write(&storage).unwrap();
+    Origin::new(7, 5).write(&storage).unwrap();
     drop(storage);
     let noted_with = |number: u8| {
         let files = usage(&copy).files.remove(&Key::new([number; 32]).id());

@@ -216,7 +216,7 @@ impl SortedWriter {
     /// Adds an entry with a large value, whose file is written. Its stored key is above all others.
     pub(super) fn add_value(&mut self, stored: &[u8], value: LargeValueFile<'_>) -> Result<()> {
         let (place, meta) = value.finish()?;
-        if self.entries == u64::MAX {
+        if self.entries == 0 {
             self.renew_start()?;
         }
         self.values.push(meta);
