@@ -404,6 +404,10 @@ fn decode_change(input: &mut &[u8]) -> Option<VersionChange> {
             let mut settings = decode_settings(input)?;
             let retention_seqno = take_optional(input)?;
             match tag {
+                // They have no operator and no filter.
+                CREATE_MERGING_KEYSPACE | CREATE_FILTERED_KEYSPACE if is_reserved(&name) => {
+                    return None;
+                }
                 CREATE_MERGING_KEYSPACE => settings.merge = Some(take_name(input)??),
                 CREATE_FILTERED_KEYSPACE => {
                     settings.merge = take_name(input)?;

@@ -169,3 +169,19 @@ fn lifetimes_that_would_be_written_in_another_way_are_refused() {
     assert!(!decoded(&[2, 4, 0, 1, 6, 5, 1, 4, 0, 1, 6, 5, 1]), "one level twice");
     assert!(!decoded(&[1, 4, 100, 0]), "no deaths");
 }
+
+#[test]
+fn a_keyspace_of_the_engine_with_an_operator_is_refused() {
+    let merging = |name: &str| {
+        let settings = KeyspaceSettings::default().merge("append");
+        let name = name.to_owned();
+        let id = KeyspaceId(3);
+        let create = VersionChange::CreateKeyspace { id, name, settings, retention_seqno: None };
+        VersionEdit::of([create]).encode()
+    };
+    let mut bytes = merging("index");
+    assert!(VersionEdit::decode(&bytes).is_ok());
+    // The first byte of its name.
+    bytes[3] = 1;
+    assert!(VersionEdit::decode(&bytes).is_err());
+}
