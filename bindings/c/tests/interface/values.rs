@@ -263,6 +263,7 @@ fn keys_are_counted_and_estimated() {
     assert_eq!(count("010", "").unwrap(), 90);
     assert_eq!(count("", "010").unwrap(), 10);
     assert_eq!(count("0105", "015").unwrap(), 4);
+    assert_eq!((count("020", "010").unwrap(), count("010", "010").unwrap()), (0, 0));
     call!(esker_close, Some(db)).unwrap();
     assert_eq!(failure(count("", "")).0, ESKER_CLOSED);
     let outcome = call!(esker_approximate_len, Some(&users), &mut estimate);
