@@ -13,6 +13,7 @@ use crate::tree::unknown_keyspace;
 use crate::version::{TableMeta, ValueFileMeta};
 use crate::write::ingest_slot::IngestSlot;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
+use std::collections::BTreeSet;
 
 /// What one keyspace gets: tables in key order, which do not overlap. Not empty.
 pub(super) struct IngestPart {
@@ -53,7 +54,8 @@ pub(super) fn install(
     }
     // Writers wait from here on.
     let unlimited = inner.gate.limiter.lift_for_flushes();
-    let keyspaces: Vec<_> = parts.iter().map(|part| part.keyspace).collect();
+    let keyspaces: BTreeSet<_> = parts.iter().map(|part| part.keyspace).collect();
+    let keyspaces: Vec<_> = keyspaces.into_iter().collect();
     let barrier = Barrier::begin(inner, &keyspaces).map_err(decided)?;
     let seqno = barrier.seqno();
     inner.await_flushed(seqno - 1).map_err(decided)?;

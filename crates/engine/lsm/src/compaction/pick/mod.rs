@@ -1,9 +1,10 @@
 //! Picks the next compaction of a keyspace, without I/O and without a lock.
 //!
 //! [`pick`] asks `droppable_tables` first, then the policy of the keyspace's shape: `leveled`,
-//! `tiered`, `per_level`, `windowed` or `space::space_limit`, then `value_collection`. Only if no keyspace has a due compaction,
-//! [`pick_aged`] and [`pick_idle`] ask `tombstones` for one that frees what deletes hide, and
-//! `expired` for one that frees what has expired. `hidden_values` counts large values for `tombstones`. `manual` is for callers who wait. `intra_level` and `l0_delay` serve several policies.
+//! `tiered`, `per_level`, `windowed` or `space::space_limit`, then `value_collection`. Only if no keyspace
+//! has a due compaction, [`pick_aged`] and [`pick_idle`] ask `tombstones` for one that frees what deletes
+//! hide, and `expired` for one that frees what has expired. `hidden_values` counts large values for
+//! `tombstones`. `manual` is for callers who wait. `intra_level` and `l0_delay` serve several policies.
 //!
 //! A plan keeps newer data above older: see [`plan`](super::plan). It takes no table that a running
 //! compaction has claimed. The same version, claims and surroundings give the same plan; results that

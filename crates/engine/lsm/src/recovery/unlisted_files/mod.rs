@@ -337,20 +337,29 @@ fn dispose(
     // What says that a table may be removed goes after it.
     let (unsettled, others): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|(name, _)| parse_unsettled_file_name(name).is_some());
-    let mut dispose_of = |(name, fate): (String, Fate)| match fate {
-        Fate::Remove => storage.remove(&name).is_ok(),
-        _ => {
-            moved.extend(set_aside(storage, &name));
-            true
-        }
+    let mut dispose_of = |name: &str, fate: &Fate| match fate {
+        Fate::Remove => storage.remove(name).is_ok(),
+        _ => match set_aside(storage, name) {
+            Ok(aside) => {
+                moved.push(aside);
+                true
+            }
+            Err(_) => false,
+        },
     };
     let mut are_gone = true;
-    for it in values.into_iter().chain(others) {
-        are_gone &= dispose_of(it);
+    for (name, fate) in &values {
+        are_gone &= dispose_of(name, fate);
+    }
+    // Without its table, the next open would remove a value file that stayed.
+    let values_are_aside = are_gone;
+    for (name, fate) in &others {
+        let waits = parse_table_file_name(name).is_some() && *fate != Fate::Remove;
+        are_gone &= (values_are_aside || !waits) && dispose_of(name, fate);
     }
     if are_gone && !unsettled.is_empty() && storage.sync_names().is_ok() {
-        for it in unsettled {
-            dispose_of(it);
+        for (name, fate) in &unsettled {
+            dispose_of(name, fate);
         }
     }
     // Before the manifest grows: see `orphan_logs::check_edits`.
