@@ -196,23 +196,25 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
         inner.schedule.retry_tables(inner.tree.clock.now());
     }
     drop(version);
-    inner.tree.note_event(EventKind::Compaction {
+    let event = EventKind::Compaction {
         keyspace: keyspace_name(inner, plan.keyspace),
         reason: plan.reason,
         output_level: plan.output_level,
         read_bytes: output.outcome.read_bytes,
         written_bytes: output.outcome.written_bytes,
         took: inner.tree.clock.now().saturating_sub(started),
-    });
+    };
     // While an installation is deferred, snapshots are taken that would see what a filter did.
     let may_wait = is_below_base && !output.is_filtered();
     if may_wait && deferral::is_early(inner, plan, &output) {
         inner.tree.counters.deferrals.add(1);
+        inner.tree.note_event(event);
         return Ok(Compacted::Later(output));
     }
     if install(inner, &output, Some(progress))? == Installed::No {
         return Ok(Compacted::NotInstalled);
     }
+    inner.tree.note_event(event);
     let took = inner.tree.clock.now().saturating_sub(started);
     inner.stall.drained_level_0(drain_of_level_0(plan), took);
     Ok(Compacted::Installed)

@@ -154,8 +154,13 @@ impl Db {
 
     /// Calls `listener` for each event from now on: those of [`Db::events`]. It replaces an earlier listener.
     ///
-    /// The thread that flushed, compacted or stalled calls it, before it goes on. So it must return soon, and
-    /// must neither write nor wait for background work. Calls may overlap. A panic in it is discarded.
+    /// The thread that has done or met what the event describes calls it, before it goes on: a background job,
+    /// a writer that stalled, a caller of a slow read, of [`Db::set`] or of a checkpoint. So it must return
+    /// soon, and must neither write nor wait for background work. Calls may overlap. Events of a thread that is
+    /// in the listener do not call it again. A panic in it is discarded.
+    ///
+    /// Let it hold no [`Db`]: a handle keeps the database open, and the database holds the listener until it is
+    /// closed.
     ///
     /// # Examples
     ///
@@ -183,7 +188,7 @@ impl Db {
     /// # }
     /// ```
     pub fn listen(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
-        self.inner().tree.events.listen(Arc::new(listener));
+        self.inner().tree.events.listener.set(Arc::new(listener));
     }
 
     /// Returns how reads of many blocks at once are done: by `io_uring`, by threads, or by the threads

@@ -69,6 +69,7 @@ impl EngineHandle {
         sound &= !inner.schedule.jobs.lock().panicked;
         let finished = if sound { inner.finish_close() } else { Err(Error::Closed) };
         inner.release();
+        inner.tree.events.listener.clear();
         finished
     }
 }

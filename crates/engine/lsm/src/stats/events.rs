@@ -5,12 +5,11 @@
 //! read or write. Slow calls have a list of their own, because they may be many.
 
 use super::compaction_counts::CompactionReason;
+use super::listener::Listener;
 use esker_base::{Clock, OperationCost};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// So many of the latest events are kept, and so many slow calls.
@@ -237,14 +236,12 @@ pub struct JobTimes {
     pub stalls: TimeHistogram,
 }
 
-/// The latest events, and who is called for each.
+/// The latest events, and what is called for each.
 #[derive(Default)]
 pub(crate) struct EventLog {
     noted: Mutex<Noted>,
-    listener: RwLock<Option<Arc<Listener>>>,
+    pub(crate) listener: Listener,
 }
-
-type Listener = dyn Fn(&Event) + Send + Sync;
 
 #[derive(Default)]
 struct Noted {
@@ -291,18 +288,7 @@ impl EventLog {
         list.push_back(event.clone());
         drop(noted);
         trace(&event);
-        let listener = self.listener.read().clone();
-        if let Some(listener) = listener {
-            // The job must end, whatever becomes of its listener.
-            let _ = catch_unwind(AssertUnwindSafe(|| listener(&event)));
-        }
-    }
-
-    /// Calls `listener` for each event from now on, in place of an earlier one.
-    pub(crate) fn listen(&self, listener: Arc<Listener>) {
-        let earlier = self.listener.write().replace(listener);
-        // What it holds may call the database when it is dropped.
-        drop(earlier);
+        self.listener.call(&event);
     }
 
     /// The events after the one with this number that are kept.
@@ -415,10 +401,10 @@ impl Span {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    struct Calendar;
+    pub(crate) struct Calendar;
 
     impl Clock for Calendar {
         fn now(&self) -> Duration {
@@ -427,7 +413,7 @@ mod tests {
         fn sleep(&self, _: Duration) {}
     }
 
-    fn stall(millis: u64) -> EventKind {
+    pub(crate) fn stall(millis: u64) -> EventKind {
         EventKind::Stall { took: Duration::from_millis(millis) }
     }
 
@@ -483,23 +469,6 @@ mod tests {
         }
         let kinds: Vec<_> = log.after(0).into_iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [flush.clone(), sync, stall(2), flush]);
-    }
-
-    #[test]
-    fn a_listener_gets_each_event_until_it_is_replaced() {
-        let log = EventLog::default();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let to = heard.clone();
-        log.note(&Calendar, stall(1));
-        log.listen(Arc::new(move |event: &Event| to.lock().push(event.number)));
-        (2..=4).for_each(|millis| log.note(&Calendar, stall(millis)));
-        log.listen(Arc::new(|_: &Event| panic!("of the listener")));
-        log.note(&Calendar, stall(5));
-        log.listen(Arc::new(|_: &Event| {}));
-        log.note(&Calendar, stall(6));
-        assert_eq!(*heard.lock(), [2, 3, 4]);
-        assert_eq!(Arc::strong_count(&heard), 1, "a listener that is replaced is dropped");
-        assert_eq!(log.after(0).len(), 6);
     }
 
     #[test]

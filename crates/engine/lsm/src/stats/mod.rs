@@ -2,8 +2,9 @@
 //!
 //! [`Stats`] is what a caller gets: figures of now, and counts since the open. `cumulative` and
 //! `write_histories` count over the whole life of a database; the manifest keeps them. The other files
-//! each measure one thing; `events` keeps what happened last. No decision of the engine depends on a count, except on `write_histories`
-//! (the age of deletes) and `disk_usage` (space limits).
+//! each measure one thing; `events` keeps what happened last, and `listener` is what is called for it. No
+//! decision of the engine depends on a count, except on `write_histories` (the age of deletes) and
+//! `disk_usage` (space limits).
 
 pub(crate) mod call_watch;
 pub(crate) mod compaction_counts;
@@ -14,6 +15,7 @@ pub mod events;
 pub(crate) mod filter_stats;
 pub(crate) mod follower;
 mod latency;
+mod listener;
 pub(crate) mod live_status;
 pub mod metric_table;
 pub(crate) mod reclaim_accuracy;
