@@ -65,7 +65,8 @@ impl Transaction {
     /// ended.
     ///
     /// # Errors
-    /// The errors of [`Transaction::prepare`]. After [`Error::Conflict`] it can only be rolled back.
+    /// The errors of [`Transaction::prepare`]. After [`Error::Conflict`] it can only be rolled back. After
+    /// [`Error::LogFailed`] the next open may find it prepared: decide it then, whatever is done with it now.
     pub fn prepare_or_keep(&mut self, id: impl AsRef<[u8]>) -> Result<()> {
         let records = self.inner.store().records_or_create()?;
         self.inner.prepare(id.as_ref(), records)
