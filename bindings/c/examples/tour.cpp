@@ -33,9 +33,11 @@ int main(int argc, char **argv) {
     std::cout << *visits.get("page") << '\n';
 
     // Several keys by one call; a value of any size; a commit in two phases; a repair.
-    users.put("ada", "analyst");
+    users.put("ada", "countess");
     const auto roles = users.multi_get({"ada", "bob"});
     std::cout << *roles[0] << ", and bob: " << roles[1].has_value() << '\n';
+    std::cout << "before: " << *users.multi_get({"ada"}, &before)[0] << ", of "
+              << users.reader("ada", before)->size() << " bytes\n";
     const auto films = db.keyspace("films");
     std::istringstream film(std::string(2999997, '.') + "xyz");
     const auto len = films.put("film", film);

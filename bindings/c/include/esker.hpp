@@ -61,7 +61,6 @@ template <typename T, void (*Free)(T *)> using Handle = std::unique_ptr<T, Freed
 class Bytes {
 public:
     Bytes() = default;
-    explicit Bytes(const esker_bytes &bytes) : bytes_(bytes) {}
     Bytes(const Bytes &) = delete;
     Bytes &operator=(const Bytes &) = delete;
     ~Bytes() { esker_bytes_free(&bytes_); }
@@ -190,9 +189,9 @@ public:
             return std::nullopt;
         return value.string();
     }
-    // The values of several keys, all at one point in time.
+    // The values of several keys, all at one point in time: now, or that of the snapshot.
     std::vector<std::optional<std::string>>
-    multi_get(const std::vector<std::string_view> &keys) const {
+    multi_get(const std::vector<std::string_view> &keys, const Snapshot *snapshot = nullptr) const {
         std::vector<const std::uint8_t *> starts;
         std::vector<std::size_t> lengths;
         for (std::string_view key : keys) {
@@ -200,10 +199,16 @@ public:
             lengths.push_back(key.size());
         }
         std::vector<esker_bytes> found(keys.size());
-        detail::call(esker_multi_get, get(), starts.data(), lengths.data(), keys.size(),
-                     found.data());
-        // From here on they are freed, whatever is thrown.
-        const std::vector<detail::Bytes> owned(found.begin(), found.end());
+        // Frees what the call gives. Nothing is allocated in between.
+        std::vector<detail::Bytes> owned(keys.size());
+        if (snapshot == nullptr)
+            detail::call(esker_multi_get, get(), starts.data(), lengths.data(), keys.size(),
+                         found.data());
+        else
+            detail::call(esker_snapshot_multi_get, snapshot->get(), get(), starts.data(),
+                         lengths.data(), keys.size(), found.data());
+        for (std::size_t i = 0; i < found.size(); i++)
+            *owned[i].out() = found[i];
         std::vector<std::optional<std::string>> values;
         for (const detail::Bytes &bytes : owned)
             values.push_back(bytes.is_nothing() ? std::nullopt : std::optional(bytes.string()));
@@ -230,6 +235,13 @@ public:
     std::optional<ValueReader> reader(std::string_view key) const {
         esker_value_reader *reader = nullptr;
         if (!detail::call(esker_get_reader, get(), detail::data(key), key.size(), &reader))
+            return std::nullopt;
+        return ValueReader(reader);
+    }
+    std::optional<ValueReader> reader(std::string_view key, const Snapshot &snapshot) const {
+        esker_value_reader *reader = nullptr;
+        if (!detail::call(esker_snapshot_get_reader, snapshot.get(), get(), detail::data(key),
+                          key.size(), &reader))
             return std::nullopt;
         return ValueReader(reader);
     }

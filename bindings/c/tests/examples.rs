@@ -24,7 +24,7 @@ const C: [(&str, &str); 5] = [
 ];
 
 const TOUR: &str = "analyst\n01\ngordon: engineer\ngrace: admiral\ngrace\ngordon\nlinus: maintainer\n\
-                    ab\nanalyst, and bob: 0\n2 keys\n3000000 bytes, to xyz\norder-7\nkept\n\
+                    ab\ncountess, and bob: 0\nbefore: analyst, of 7 bytes\n2 keys\n3000000 bytes, to xyz\norder-7\nkept\n\
                     1\n1\nthe database is closed\n";
 
 fn folder() -> PathBuf {
