@@ -9,6 +9,10 @@ from ._esker import RawReader
 from .errors import ClosedError
 
 
+# A reader holds one such part of a large value.
+PART_BYTES = 256 << 10
+
+
 class ValueReader(io.BufferedIOBase):
     """A value as a file that is open for reading bytes: see `Keyspace.get_reader`.
 
@@ -38,11 +42,11 @@ class ValueReader(io.BufferedIOBase):
         return self._raw.size
 
     def readable(self) -> bool:
-        """Whether it is open: then it can be read."""
+        """Returns True: it can be read."""
         return self._raw is not None
 
     def seekable(self) -> bool:
-        """Whether it is open: then any position can be read."""
+        """Returns True: any position can be read."""
         return self._raw is not None
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -56,7 +60,9 @@ class ValueReader(io.BufferedIOBase):
     def peek(self, size: int = 0, /) -> bytes:
         """Returns some of the next bytes, without a change of the position."""
         at = self._raw.tell()
-        ahead = self._raw.read(max(size, io.DEFAULT_BUFFER_SIZE))
+        # What is behind the part in memory would be read again with each call.
+        in_memory = PART_BYTES - at % PART_BYTES
+        ahead = self._raw.read(min(max(size, io.DEFAULT_BUFFER_SIZE), in_memory))
         self._raw.seek(at)
         return ahead
 
@@ -76,7 +82,7 @@ class ValueReader(io.BufferedIOBase):
         return at
 
     def close(self) -> None:
-        """Frees what the reader holds. Further calls raise `ClosedError`."""
+        """Frees what the reader holds. Further reads raise `ClosedError`."""
         self._held = None
         super().close()
 

@@ -329,6 +329,12 @@ class Snapshot(_Reads):
         """Returns the value of `key`, or `default`."""
         return await self._run(self._inner.get, key, default, **_plain(options))
 
+    async def get_reader(self, key: Any, **options: Any) -> ValueReader | None:
+        """Returns the value of `key` as a file, whose own calls wait, or `None`."""
+        get = self._inner.get_reader
+        reader: ValueReader | None = await self._run(get, key, **_plain(options))
+        return reader
+
     def close(self) -> None:
         """Lets the snapshot go."""
         self._inner.close()

@@ -53,6 +53,19 @@ def test_a_reader_is_a_file(db, tmp_path):
         assert film.read() == source.read_bytes()
 
 
+def test_a_look_ahead_stays_in_the_part_in_memory(db):
+    db.put_reader(b"film", io.BytesIO(value(3_000_000)))
+    film = db.get_reader(b"film")
+    part = 256 << 10
+    film.seek(part - 10)
+    assert film.peek() == value(3_000_000)[part - 10 : part]
+    film.seek(part)
+    assert len(film.peek(9)) >= 9
+    # All lines, and then the end, where the whole value is checked.
+    film.seek(0)
+    assert b"".join(film) == value(3_000_000)
+
+
 def test_a_reader_keeps_its_value(db):
     db.put_reader(b"film", io.BytesIO(value(3_000_000)))
     with db.snapshot() as before:
@@ -157,5 +170,9 @@ def test_asyncio(tmp_path):
             film = await db.get_reader(b"film")
             assert film.read() == value(3_000_000)
             assert await db.get_reader(b"none") is None
+            async with db.snapshot() as before:
+                await db.put(b"film", b"new")
+                film = await before.get_reader(b"film")
+                assert film.read() == value(3_000_000)
 
     asyncio.run(main())
