@@ -40,6 +40,7 @@ int main(int argc, char **argv) {
               << users.reader("ada", before)->size() << " bytes\n";
     const auto films = db.keyspace("films");
     std::istringstream film(std::string(2999997, '.') + "xyz");
+    film.exceptions(std::ios::failbit | std::ios::badbit);
     const auto len = films.put("film", film);
     films.put("short", "");
     std::cout << films.count() << " keys\n";

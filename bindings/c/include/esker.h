@@ -929,7 +929,8 @@ enum esker_status esker_rollback(const struct esker_transaction *transaction,
 // durable and locked then, and not visible. `esker_commit_prepared` or `esker_rollback_prepared`
 // decide, in this process or in a later one. The transaction has ended then, also after an error.
 //
-// `ESKER_PREPARED` if the id is not valid or in use; otherwise the errors of `esker_commit`.
+// `ESKER_PREPARED` if the id is not valid or in use; otherwise the errors of `esker_commit`. After
+// `ESKER_LOG_FAILED`, the next open may find it prepared, with its locks.
 enum esker_status esker_prepare(const struct esker_transaction *transaction,
                                 const uint8_t *id,
                                 size_t id_len,

@@ -75,10 +75,11 @@ private:
 // The next bytes of a stream, for esker_put_reader. No exception may cross the library.
 inline std::ptrdiff_t read_stream(void *stream, std::uint8_t *buffer, std::size_t capacity) {
     try {
-        std::istream &from = *static_cast<std::istream *>(stream);
-        if (from.eof()) return 0;
-        from.read(reinterpret_cast<char *>(buffer), static_cast<std::streamsize>(capacity));
-        return from.bad() || (from.fail() && !from.eof()) ? -1 : from.gcount();
+        // Below the stream, whose state at the end may be an exception that the program asked for.
+        std::streambuf *from = static_cast<std::istream *>(stream)->rdbuf();
+        if (from == nullptr) return -1;
+        return from->sgetn(reinterpret_cast<char *>(buffer),
+                           static_cast<std::streamsize>(capacity));
     } catch (...) {
         return -1;
     }

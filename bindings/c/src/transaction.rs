@@ -316,7 +316,8 @@ pub unsafe extern "C" fn esker_rollback(
 /// durable and locked then, and not visible. `esker_commit_prepared` or `esker_rollback_prepared`
 /// decide, in this process or in a later one. The transaction has ended then, also after an error.
 ///
-/// `ESKER_PREPARED` if the id is not valid or in use; otherwise the errors of `esker_commit`.
+/// `ESKER_PREPARED` if the id is not valid or in use; otherwise the errors of `esker_commit`. After
+/// `ESKER_LOG_FAILED`, the next open may find it prepared, with its locks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_prepare(
     transaction: Option<&esker_transaction>,
