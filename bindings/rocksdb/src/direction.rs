@@ -49,7 +49,7 @@ impl Direction {
         let without = |key: &[u8]| key.strip_suffix(&[0]).unwrap_or(key).to_vec();
         let longest = || vec![0xff; KEY_BYTES_MAX];
         match self.is_reverse {
-            false => (start.to_vec(), end.unwrap_or_default().to_vec()),
+            false => (start.to_vec(), end.map_or_else(longest, <[u8]>::to_vec)),
             true => (end.map_or_else(longest, without), without(start)),
         }
     }

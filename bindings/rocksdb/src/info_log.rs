@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 /// The options of column families, by how their names begin; all others are options of databases. The
 /// database's lines do not repeat them, as RocksDB's do not: programs count the lines.
-const OF_FAMILIES: [&str; 51] = [
+const OF_FAMILIES: [&str; 54] = [
     "arena_block_size",
     "blob_compaction_readahead_size",
     "blob_compression_type",
+    "blob_direct_write_partitions",
     "blob_file_",
     "blob_gc_",
     "block_protection_bytes_per_key",
@@ -26,6 +27,7 @@ const OF_FAMILIES: [&str; 51] = [
     "default_write_temperature",
     "disable_auto_compactions",
     "disallow_memtable_writes",
+    "enable_blob_direct_write",
     "enable_blob_files",
     "enable_blob_gc",
     "experimental_mempurge_threshold",
@@ -52,6 +54,7 @@ const OF_FAMILIES: [&str; 51] = [
     "preclude_last_level_data_seconds",
     "prepopulate_blob_cache",
     "preserve_internal_time_seconds",
+    "read_triggered_compaction_threshold",
     "report_bg_io_stats",
     "sample_for_compression",
     "soft_pending_compaction_bytes_limit",

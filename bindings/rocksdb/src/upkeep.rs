@@ -125,7 +125,8 @@ impl Open {
         let bound = |key: Option<&[u8]>| key.map_or(Unbounded, |key| Included(key.to_vec()));
         let range = match &family.stamps {
             None if family.direction.is_reverse => {
-                KeyRange { start: bound(end), end: bound(start) }
+                self.delete_keys_down(family, start, end)?;
+                return Ok(self.db.compact_keyspace(&family.keyspace)?);
             }
             None => KeyRange { start: bound(start), end: bound(end) },
             Some(stamps) => {
@@ -135,6 +136,22 @@ impl Open {
         };
         self.db.delete_range(&family.keyspace, range)?;
         Ok(self.db.compact_keyspace(&family.keyspace)?)
+    }
+
+    /// Deletes the keys of a family in reverse order from `start` down to `end`, which is deleted, too. As the
+    /// program would: so readers of updates can give back what it was.
+    fn delete_keys_down(
+        &self,
+        family: &Family,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut batch = self.db.batch();
+        if start.is_none() || start != end {
+            batch.delete_range(&family.keyspace, family.direction.range(start, end));
+        }
+        batch.delete(&family.keyspace, end.unwrap_or_default());
+        Ok(self.db.write(&batch)?)
     }
 }
 

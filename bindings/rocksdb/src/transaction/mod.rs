@@ -256,9 +256,9 @@ impl Transaction {
                 transaction.map_or(Ok(()), |transaction| transaction.commit())?;
             }
             State::Prepared => {
-                // After an error it is prepared still, and may be committed or rolled back.
                 self.state = State::Prepared;
-                self.open.db.commit_prepared(&self.name)?;
+                let committed = self.open.db.commit_prepared(&self.name);
+                self.decided(committed)?;
             }
             State::Ended => return Err(ended()),
         }
@@ -269,11 +269,23 @@ impl Transaction {
     /// Discards all writes. The transaction may go on with others.
     pub fn rollback(&mut self) -> Result<()> {
         if let State::Prepared = self.state {
-            self.open.db.rollback_prepared(&self.name)?;
+            let rolled_back = self.open.db.rollback_prepared(&self.name);
+            self.decided(rolled_back)?;
         }
         self.end();
         self.state = State::Running(None);
         Ok(())
+    }
+
+    /// What comes of the decision about a prepared transaction. After an error it may be committed or rolled
+    /// back, unless it is not prepared any more: where only the sync failed, it has ended.
+    fn decided(&mut self, outcome: esker::Result<()>) -> Result<()> {
+        let Err(error) = outcome else { return Ok(()) };
+        let prepared = self.open.db.prepared();
+        if prepared.is_ok_and(|all| all.iter().all(|it| it.id[..] != self.name[..])) {
+            self.end();
+        }
+        Err(error.into())
     }
 
     /// Releases all that it holds but the snapshot, which the program may read until the transaction is

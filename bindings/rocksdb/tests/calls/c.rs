@@ -202,6 +202,7 @@ functions! {
     fn rocksdb_wal_iter_next(P);
     fn rocksdb_wal_iter_get_batch(P, *mut u64) -> P;
     fn rocksdb_wal_iter_destroy(P);
+    fn rocksdb_delete_file_in_range(P, B, usize, B, usize, *mut *mut c_char);
     fn rocksdb_flush(P, P, *mut *mut c_char);
     fn rocksdb_set_options(P, c_int, *const B, *const B, *mut *mut c_char);
     fn rocksdb_set_options_cf(P, P, c_int, *const B, *const B, *mut *mut c_char);

@@ -237,3 +237,17 @@ fn merges_and_prefixes_work_in_reverse() {
         assert_eq!(store.keys(iterator), [b"c1"]);
     });
 }
+
+#[test]
+fn both_ends_of_a_range_are_deleted_with_its_files() {
+    let store = sorted(reverse);
+    for key in [b"a", b"b", b"c", b"d"] {
+        store.put(key, b"v");
+    }
+    let (db, from, to) = (store.db, start(b"d"), start(b"b"));
+    with_error(|error| rocksdb_delete_file_in_range(db, from, 1, to, 1, error)).unwrap();
+    with_iterator(&store, |iterator| agrees(iterator, &[b"a".to_vec()]));
+    let inverted = |error| rocksdb_delete_file_in_range(db, start(b"a"), 1, start(b"b"), 1, error);
+    assert!(with_error(inverted).is_err());
+    with_iterator(&store, |iterator| agrees(iterator, &[b"a".to_vec()]));
+}
