@@ -161,13 +161,18 @@ impl Engine {
     ) -> Result<u64> {
         self.check_writable()?;
         let id = self.tree.resolve(keyspace)?;
-        match large_values::read_head(self, key, reader)? {
-            Head::Whole(value) => self.put(keyspace, key, &value).map(|()| value.len() as u64),
-            Head::Part(head) => self.watched(CallKind::Write, id, key, || {
-                self.expect_decided([id].into_iter())?;
-                large_values::put(self, id, key, head, reader)
-            }),
-        }
+        let mut nothing = std::io::empty();
+        let (head, rest): (_, &mut dyn Read) = match large_values::read_head(self, key, reader)? {
+            Head::Whole(value) => {
+                return self.put(keyspace, key, &value).map(|()| value.len() as u64);
+            }
+            Head::Part(head) => (head, reader),
+            Head::WithLongKey(head) => (head, &mut nothing),
+        };
+        self.watched(CallKind::Write, id, key, || {
+            self.expect_decided([id].into_iter())?;
+            large_values::put(self, id, key, head, rest)
+        })
     }
 
     /// Writes a batch that [`Engine::accept`] refused with `refused` because of the size of an entry.

@@ -24,8 +24,10 @@ use std::sync::Arc;
 pub(crate) enum Head {
     /// All of it: it fits a log entry.
     Whole(Vec<u8>),
-    /// As much as a log entry may have, and more follows or its key is long.
+    /// As much as a log entry may have, and more may follow.
     Part(Vec<u8>),
+    /// All of it: a log entry would take it, but for its key.
+    WithLongKey(Vec<u8>),
 }
 
 /// Reads as much of the value of `key` as a log entry may have.
@@ -40,8 +42,13 @@ pub(crate) fn read_head(inner: &Engine, key: &[u8], reader: &mut dyn Read) -> Re
     let mut head = Vec::new();
     read_up_to(reader, &mut head, limit)?;
     let entry = Entry { keyspace: KeyspaceId::DEFAULT, kind: Kind::Put, key, value: &head };
-    let may_fit = head.len() < limit && entry.encoded_bytes() <= limit;
-    Ok(if may_fit { Head::Whole(head) } else { Head::Part(head) })
+    let fits = entry.encoded_bytes() <= limit;
+    // A reader that was at its end is not asked again: it may belong to a program in C, or be a terminal.
+    Ok(match head.len() < limit {
+        true if fits => Head::Whole(head),
+        true => Head::WithLongKey(head),
+        false => Head::Part(head),
+    })
 }
 
 /// Puts `key` with `head` and what `reader` has up to its end, and returns how many bytes that is.

@@ -110,3 +110,25 @@ fn the_longest_and_the_edge_keys_take_large_values() {
         assert!(world.keyspace.get(key).unwrap().unwrap() == value[..], "{n}");
     }
 }
+
+/// It may be a terminal, or free what it has.
+#[test]
+fn a_reader_that_was_at_its_end_is_not_asked_again() {
+    struct Once(bool);
+    impl Read for Once {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            assert!(!std::mem::replace(&mut self.0, true), "it was at its end");
+            Ok(0)
+        }
+    }
+    let world = World::new();
+    // Each fits a log entry, and both do not.
+    let (key, value) = ("k".repeat(10_000), large("v", 10_000));
+    for bytes in [10, 10_000, BLOCK, BLOCK + 10] {
+        let value = large("v", bytes);
+        let put = world.keyspace.put_reader(&key, value.chain(Once(false))).unwrap();
+        assert_eq!(put, bytes as u64);
+    }
+    world.put(&key, &value);
+    world.expect(&key, &value);
+}
