@@ -38,7 +38,7 @@ pub(super) fn decode_lifetimes(input: &mut &[u8]) -> Option<(KeyspaceId, Lives, 
     let mut above = None;
     for _ in 0..take_varint64(input)? {
         let level = Some(take_varint32(input)? as usize).filter(|level| above < Some(*level))?;
-        // A level of which nothing is known is left out.
+        // Programs write no level without a death.
         let known = LifetimeEstimator::decode(input)?;
         *lives.get_mut(level)? = Some(known).filter(|known| !known.is_empty())?;
         above = Some(level);
