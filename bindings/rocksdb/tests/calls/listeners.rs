@@ -41,26 +41,24 @@ extern "C" fn compacted(_state: P, db: P, job: P) {
     note("compacted", db, rocksdb_compactionjobinfo_cf_name(job, &mut length), length);
 }
 
-#[test]
-fn jobs_in_the_background_are_heard() {
+/// A store whose listener is called when a flush or a compaction begins and ends.
+fn with_listener(flush: [Option<Told>; 2], compaction: [Option<Told>; 2]) -> Store {
     let none = null_mut();
-    let store = Store::new(|options| {
+    let ([begins, flushed], [compacts, compacted]) = (flush, compaction);
+    Store::new(|options| {
         let listener = rocksdb_eventlistener_create(
-            none,
-            none,
-            Some(flush_begins),
-            Some(flushed),
-            Some(compaction_begins),
-            Some(compacted),
-            none,
-            none,
-            none,
-            none,
-            none,
-            none,
+            none, none, begins, flushed, compacts, compacted, none, none, none, none, none, none,
         );
         rocksdb_options_add_eventlistener(options, listener);
-    });
+    })
+}
+
+#[test]
+fn jobs_in_the_background_are_heard() {
+    let store = with_listener(
+        [Some(flush_begins), Some(flushed)],
+        [Some(compaction_begins), Some(compacted)],
+    );
     let (flush, wait) = (rocksdb_flushoptions_create(), rocksdb_wait_for_compact_options_create());
     let count = |what| HEARD.lock().unwrap().iter().filter(|heard| heard.0 == what).count();
     for round in 1..=10 {
@@ -83,24 +81,7 @@ fn jobs_in_the_background_are_heard() {
 
 #[test]
 fn the_status_of_a_compaction_says_how_it_ended() {
-    let none = null_mut();
-    let store = Store::new(|options| {
-        let listener = rocksdb_eventlistener_create(
-            none,
-            none,
-            None,
-            None,
-            None,
-            Some(ended),
-            none,
-            none,
-            none,
-            none,
-            none,
-            none,
-        );
-        rocksdb_options_add_eventlistener(options, listener);
-    });
+    let store = with_listener([None; 2], [None, Some(ended)]);
     let compaction = rocksdb_compactoptions_create();
     let compact = || rocksdb_compact_range_opt(store.db, compaction, null(), 0, null(), 0);
     compact();
