@@ -383,3 +383,42 @@ pub(crate) fn lost_files(storage: &dyn Storage) -> Result<Vec<(String, u64)>> {
     let names = storage.list()?.into_iter().filter(|name| name_before(name).is_some());
     names.map(|name| storage.open(&name)?.len().map(|bytes| (name, bytes))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::{FileKind, WriteHint};
+    use esker_storage::{FileSystemWrapper, MemoryStorage};
+
+    /// Renames no value file.
+    struct Refusing(MemoryStorage);
+
+    impl FileSystemWrapper for Refusing {
+        fn below(&self) -> &dyn Storage {
+            &self.0
+        }
+        fn rename(&self, from: &str, to: &str) -> Result<()> {
+            match parse_value_file_name(from) {
+                Some(_) => Err(Error::Closed),
+                None => self.0.rename(from, to),
+            }
+        }
+    }
+
+    /// The next open would find no table that needs it, and remove it.
+    #[test]
+    fn a_table_is_not_set_aside_if_its_value_file_cannot_be() {
+        let files = ["00000007.tables", "00000008.values", "00000009.log"];
+        let refusing = Refusing(MemoryStorage::new());
+        let storage: &dyn Storage = &refusing;
+        for name in files {
+            storage.create(name, WriteHint::of(FileKind::Meta)).unwrap();
+        }
+        let strays = files.map(|name| (name.to_owned(), Fate::SetAside));
+        let moved = dispose(storage, strays.into(), quarantine::set_aside);
+        assert_eq!(moved, ["lost-00000009.log"]);
+        let mut left = storage.list().unwrap();
+        left.sort();
+        assert_eq!(left, ["00000007.tables", "00000008.values", "lost-00000009.log"]);
+    }
+}
