@@ -96,6 +96,7 @@ mod tests {
     use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
     use crate::recovery::env::Env;
     use crate::resources::lanes::JobClass;
+    use crate::stats::events::EventKind;
     use crate::version::LEVELS;
     use crate::version::TableId;
     use crate::write::stall_inputs::StallInputs;
@@ -107,7 +108,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::io;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     /// Files whose place is said to be written, or not. New tables and what is added to manifests may fail.
     #[derive(Clone)]
@@ -291,6 +292,23 @@ mod tests {
         assert!(outputs.is_subset(&world.tables_in_force()));
         assert_eq!(world.told.tables(), world.tables_in_force().len());
         world.check();
+    }
+
+    #[test]
+    fn a_merge_is_an_event_when_it_comes_into_force() {
+        let world = World::with_deferred();
+        let (deferred, heard) = (world.deferred(), Arc::new(AtomicUsize::new(0)));
+        let count = heard.clone();
+        world.db.listen(move |event| {
+            let is_merge = matches!(event.kind, EventKind::Compaction { .. });
+            count.fetch_add(usize::from(is_merge), Ordering::Relaxed);
+        });
+        world.told.settle();
+        for installed in 1..=deferred {
+            assert!(step_lane(world.db.inner(), JobClass::Compaction));
+            let left = (world.deferred(), heard.load(Ordering::Relaxed));
+            assert_eq!(left, (deferred - installed, installed));
+        }
     }
 
     #[test]

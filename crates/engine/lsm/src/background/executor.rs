@@ -183,7 +183,7 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
     let pacing = pacing(inner, &do_writers_wait);
     let outcome =
         run_job(&inner.tree, &pacing, &inner.schedule, &inner.under_way, (plan, filtering))?;
-    let (output, is_below_base, progress) = match outcome {
+    let (mut output, is_below_base, progress) = match outcome {
         JobOutcome::Done => return Ok(Compacted::Installed),
         JobOutcome::Unreadable => {
             inner.schedule.retry_tables(inner.tree.clock.now());
@@ -196,25 +196,23 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
         inner.schedule.retry_tables(inner.tree.clock.now());
     }
     drop(version);
-    let event = EventKind::Compaction {
+    output.event = Some(EventKind::Compaction {
         keyspace: keyspace_name(inner, plan.keyspace),
         reason: plan.reason,
         output_level: plan.output_level,
         read_bytes: output.outcome.read_bytes,
         written_bytes: output.outcome.written_bytes,
         took: inner.tree.clock.now().saturating_sub(started),
-    };
+    });
     // While an installation is deferred, snapshots are taken that would see what a filter did.
     let may_wait = is_below_base && !output.is_filtered();
     if may_wait && deferral::is_early(inner, plan, &output) {
         inner.tree.counters.deferrals.add(1);
-        inner.tree.note_event(event);
         return Ok(Compacted::Later(output));
     }
     if install(inner, &output, Some(progress))? == Installed::No {
         return Ok(Compacted::NotInstalled);
     }
-    inner.tree.note_event(event);
     let took = inner.tree.clock.now().saturating_sub(started);
     inner.stall.drained_level_0(drain_of_level_0(plan), took);
     Ok(Compacted::Installed)
@@ -240,7 +238,7 @@ fn keyspace_name(inner: &Engine, id: KeyspaceId) -> String {
     version.keyspaces.get(&id).map_or_else(String::new, |keyspace| version.shown_name(keyspace))
 }
 
-/// Installs the outputs of a compaction, and opens them.
+/// Installs the outputs of a compaction, opens them, and reports the compaction.
 fn install(
     inner: &Engine,
     merged: &CompactionOutput,
@@ -248,6 +246,9 @@ fn install(
 ) -> Result<Installed> {
     let installed = job::install(&inner.tree, merged, progress)?;
     inner.open_new_tables();
+    if let (Installed::Yes, Some(event)) = (installed, &merged.event) {
+        inner.tree.note_event(event.clone());
+    }
     Ok(installed)
 }
 

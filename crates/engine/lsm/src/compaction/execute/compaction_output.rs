@@ -5,6 +5,7 @@ use crate::compaction::in_progress::CompactionClaim;
 use crate::compaction::plan::CompactionPlan;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::stats::compaction_counts::CompactionEvent;
+use crate::stats::events::EventKind;
 use crate::version::{TableId, TableMeta};
 use esker_base::{KeyspaceId, Seqno};
 
@@ -40,6 +41,8 @@ pub(crate) struct CompactionOutput {
     pub(super) done: CompactionEvent,
     /// The snapshots that the compaction knew, if it has to know all: a filter changed what others see.
     pub(super) knows: Option<Vec<Seqno>>,
+    /// What is reported once it is installed.
+    pub(crate) event: Option<EventKind>,
 }
 
 impl CompactionOutput {
@@ -59,6 +62,7 @@ impl CompactionOutput {
             outcome,
             moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
             done: plan.event(),
+            event: None,
         }
     }
 
