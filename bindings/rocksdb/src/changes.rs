@@ -61,8 +61,11 @@ fn wire_of(open: &Open, changes: &ChangeBatch) -> Wire {
             Operation::Merge { key, operand } => wire.push(family, Record::Merge(key, operand)),
             Operation::DeleteRange { start, end } => {
                 let direction = opened.map(|family| family.direction).unwrap_or_default();
-                let (start, end) = direction.deleted(start, end.as_deref());
-                wire.push(family, Record::DeleteRange(&start, &end));
+                let deleted = direction.deleted(start, end.as_deref());
+                wire.push(family, Record::DeleteRange(&deleted.start, &deleted.end));
+                if let Some(last) = &deleted.last {
+                    wire.push(family, Record::Delete(last));
+                }
             }
             _ => {}
         }

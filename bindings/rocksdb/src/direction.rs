@@ -30,6 +30,28 @@ pub enum Step<'a> {
     Prev,
 }
 
+/// The keys that a range delete deletes, in the order of their column family.
+#[derive(PartialEq, Eq, Debug)]
+pub struct DeletedRange {
+    /// The first of them.
+    pub start: Vec<u8>,
+    /// What follows the last of them, or the last of them.
+    pub end: Vec<u8>,
+    /// The last of them, if `start` and `end` leave it out.
+    pub last: Option<Vec<u8>>,
+}
+
+/// The key before `key` in the order of bytes.
+fn predecessor(key: &[u8]) -> Vec<u8> {
+    let mut before = key.to_vec();
+    if let Some(last) = before.last_mut() {
+        // Not zero: without it, the key is shorter.
+        *last = last.saturating_sub(1);
+        before.resize(KEY_BYTES_MAX, 0xff);
+    }
+    before
+}
+
 impl Direction {
     /// The stored keys from `lower` on, up to and without `upper`. `None` is no bound.
     pub fn range(self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> KeyRange {
@@ -43,15 +65,25 @@ impl Direction {
         }
     }
 
-    /// The bounds of a stored range delete, as [`Direction::range`] made it.
-    pub fn deleted(self, start: &[u8], end: Option<&[u8]>) -> (Vec<u8>, Vec<u8>) {
-        // A bound that is included, or excluded below, is stored with a zero behind it.
-        let without = |key: &[u8]| key.strip_suffix(&[0]).unwrap_or(key).to_vec();
+    /// A stored range delete, as [`Direction::range`] made it, in the order of the column family: from a key on,
+    /// up to and without another one, and a third that is deleted, too.
+    pub fn deleted(self, start: &[u8], end: Option<&[u8]>) -> DeletedRange {
         let longest = || vec![0xff; KEY_BYTES_MAX];
-        match self.is_reverse {
-            false => (start.to_vec(), end.map_or_else(longest, <[u8]>::to_vec)),
-            true => (end.map_or_else(longest, without), without(start)),
+        if !self.is_reverse {
+            let end = end.map_or_else(longest, <[u8]>::to_vec);
+            return DeletedRange { start: start.to_vec(), end, last: None };
         }
+        // A bound that is included, or excluded below, is stored with a zero behind it. Other programs of Esker
+        // may have written other bounds.
+        let (last, below) = match start.strip_suffix(&[0]) {
+            Some(below) => (None, below),
+            None => (Some(start.to_vec()), start),
+        };
+        let above = end.map_or_else(longest, |end| match end.strip_suffix(&[0]) {
+            Some(above) => above.to_vec(),
+            None => predecessor(end),
+        });
+        DeletedRange { start: above, end: below.to_vec(), last }
     }
 
     /// Whether `one` is sorted before `other`.
@@ -100,9 +132,28 @@ mod tests {
                 false => (&b""[..], &b"d"[..]),
                 true => (&b"\0"[..], &b"d\0"[..]),
             };
-            let bounds = direction.deleted(stored.0, Some(stored.1));
-            assert_eq!(bounds, (lower.to_vec(), upper.to_vec()));
+            let expected = DeletedRange { start: lower.to_vec(), end: upper.to_vec(), last: None };
+            assert_eq!(direction.deleted(stored.0, Some(stored.1)), expected);
             assert!(direction.precedes(lower, upper) && !direction.precedes(lower, lower));
+        }
+    }
+
+    #[test]
+    fn each_stored_range_is_the_same_in_reverse() {
+        let mut keys: Vec<&[u8]> =
+            vec![b"", b"\0", b"a", b"a\0", b"a\0\0", b"a\xff", b"b", b"\xff"];
+        let longest = [0xff; KEY_BYTES_MAX];
+        keys.push(&longest);
+        let ends = keys.iter().copied().map(Some).chain([None]);
+        let bounds = ends.flat_map(|end| keys.iter().map(move |start| (*start, end)));
+        for (start, end) in bounds.filter(|(start, end)| end.is_none_or(|end| *start < end)) {
+            let deleted = Direction { is_reverse: true }.deleted(start, end);
+            for key in &keys {
+                let is_stored = *key >= start && end.is_none_or(|end| *key < end);
+                let is_between = *key <= &deleted.start[..] && *key > &deleted.end[..];
+                let is_last = deleted.last.as_deref() == Some(*key);
+                assert_eq!(is_between || is_last, is_stored, "{key:?} of {start:?} to {end:?}");
+            }
         }
     }
 }
