@@ -1,6 +1,6 @@
 //! Properties: `rocksdb.stats`, `rocksdb.estimate-num-keys` and others; and estimates of sizes.
 
-use crate::border::{Array, Bytes, Handle, Out, Result, Text, c_api, memory};
+use crate::border::{Array, Bytes, Handle, Out, Result, Status, Text, c_api, memory};
 use crate::database::{Database, Family, Open};
 use crate::knobs::Knobs;
 use esker::Cursor as _;
@@ -176,8 +176,8 @@ fn size(open: &Open, family: &Family, range: &KeyRange) -> u64 {
     tables_of(open, family).iter().map(bytes).sum()
 }
 
-/// Estimates the bytes in MemTables of a range, by its first entries.
-fn memtable_size(family: &Family, range: KeyRange) -> u64 {
+/// Estimates the bytes in MemTables of a range, by its first entries: at most the bytes of all MemTables.
+fn memtable_size(open: &Open, family: &Family, range: KeyRange) -> u64 {
     const ENTRIES_MAX: usize = 10_000;
     let Ok(mut cursor) = family.keyspace.cursor(range) else { return 0 };
     let (mut bytes, mut moved) = (0, cursor.seek_first());
@@ -186,7 +186,7 @@ fn memtable_size(family: &Family, range: KeyRange) -> u64 {
         bytes += (key.len() + value.len()) as u64;
         moved = cursor.next();
     }
-    bytes
+    bytes.min(open.db.stats().memtable_bytes)
 }
 
 /// The arrays of an estimate of sizes.
@@ -197,17 +197,43 @@ struct Ranges {
     sizes: Out<u64>,
 }
 
+/// What an estimate of sizes counts.
+#[derive(Clone, Copy)]
+struct Counted {
+    memtables: bool,
+    files: bool,
+}
+
+impl Counted {
+    const FILES: Counted = Counted { memtables: false, files: true };
+
+    /// Flags as in `rocksdb_size_approximation_flags_include_memtable` and `_include_files`.
+    fn of_flags(flags: u8) -> Counted {
+        Counted { memtables: flags & 1 != 0, files: flags & 2 != 0 }
+    }
+
+    fn of_options(options: Handle<Knobs>) -> Counted {
+        let is_on = |name, otherwise: u8| {
+            options.optional().map_or(otherwise, |it| it.number(name, otherwise)) != 0
+        };
+        Counted { memtables: is_on("include_memtables", 0), files: is_on("include_files", 1) }
+    }
+}
+
 impl Ranges {
-    fn estimate(self, open: &Open, family: &Family, with_memtables: bool) -> Result<()> {
+    fn estimate(self, open: &Open, family: &Family, counted: Counted) -> Result<()> {
         open.check_own(family)?;
+        if !counted.memtables && !counted.files {
+            return Err(Status::invalid("Invalid options"));
+        }
         let count = usize::try_from(self.count).unwrap_or(0);
         let starts = crate::border::pointers::slices(&self.starts.0, &self.starts.1, count);
         let ends = crate::border::pointers::slices(&self.ends.0, &self.ends.1, count);
         for (at, (start, end)) in starts.zip(ends).enumerate() {
             let (start, end) = (family.stored_start(start), family.stored_start(end));
             let range = family.direction.range(Some(&start), Some(&end));
-            let on_disk = size(open, family, &range);
-            let in_memory = if with_memtables { memtable_size(family, range) } else { 0 };
+            let on_disk = if counted.files { size(open, family, &range) } else { 0 };
+            let in_memory = if counted.memtables { memtable_size(open, family, range) } else { 0 };
             self.sizes.set_at(at, on_disk + in_memory);
         }
         Ok(())
@@ -262,7 +288,7 @@ c_api! {
     ) {
         let open = &db.get().open;
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(open, &open.default, false)
+        Ranges { count, starts, ends, sizes }.estimate(open, &open.default, Counted::FILES)
     }
 
     try fn rocksdb_approximate_sizes_cf(
@@ -276,7 +302,7 @@ c_api! {
         sizes: Out<u64>,
     ) {
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), false)
+        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), Counted::FILES)
     }
 
     try fn rocksdb_approximate_sizes_cf_with_flags(
@@ -291,7 +317,8 @@ c_api! {
         sizes: Out<u64>,
     ) {
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), flags & 1 != 0)
+        let counted = Counted::of_flags(flags);
+        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), counted)
     }
 
     try fn rocksdb_approximate_sizes_with_options(
@@ -305,9 +332,9 @@ c_api! {
         sizes: Out<u64>,
     ) {
         let open = &db.get().open;
-        let with_memtables = options.get().is_on("include_memtables");
+        let counted = Counted::of_options(options);
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(open, &open.default, with_memtables)
+        Ranges { count, starts, ends, sizes }.estimate(open, &open.default, counted)
     }
 
     try fn rocksdb_approximate_sizes_cf_with_options(
@@ -321,8 +348,8 @@ c_api! {
         end_lengths: Array<usize>,
         sizes: Out<u64>,
     ) {
-        let with_memtables = options.get().is_on("include_memtables");
+        let counted = Counted::of_options(options);
         let (starts, ends) = ((starts, start_lengths), (ends, end_lengths));
-        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), with_memtables)
+        Ranges { count, starts, ends, sizes }.estimate(&db.get().open, family.get(), counted)
     }
 }

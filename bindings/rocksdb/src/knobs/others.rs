@@ -258,7 +258,7 @@ knobs! {
     works include_memtables: u8 = 0,
         set rocksdb_size_approximation_options_set_include_memtables,
         get rocksdb_size_approximation_options_get_include_memtables;
-    accepted include_files: u8 = 1,
+    works include_files: u8 = 1,
         set rocksdb_size_approximation_options_set_include_files,
         get rocksdb_size_approximation_options_get_include_files;
     accepted include_blob_files: u8 = 0,

@@ -221,6 +221,51 @@ functions! {
     fn rocksdb_fifo_compaction_options_destroy(P);
     fn rocksdb_fifo_compaction_options_set_max_table_files_size(P, u64);
     fn rocksdb_options_set_fifo_compaction_options(P, P);
+    fn rocksdb_livefiles(P) -> P;
+    fn rocksdb_livefiles_destroy(P);
+    fn rocksdb_livefiles_count(P) -> c_int;
+    fn rocksdb_livefiles_column_family_name(P, c_int) -> B;
+    fn rocksdb_livefiles_name(P, c_int) -> B;
+    fn rocksdb_livefiles_directory(P, c_int) -> B;
+    fn rocksdb_livefiles_size(P, c_int) -> usize;
+    fn rocksdb_livefiles_smallestkey(P, c_int, *mut usize) -> B;
+    fn rocksdb_livefiles_largestkey(P, c_int, *mut usize) -> B;
+    fn rocksdb_livefiles_smallest_seqno(P, c_int) -> u64;
+    fn rocksdb_livefiles_largest_seqno(P, c_int) -> u64;
+    fn rocksdb_livefiles_entries(P, c_int) -> u64;
+    fn rocksdb_livefiles_deletions(P, c_int) -> u64;
+    fn rocksdb_get_column_family_metadata(P) -> P;
+    fn rocksdb_column_family_metadata_destroy(P);
+    fn rocksdb_column_family_metadata_get_size(P) -> u64;
+    fn rocksdb_column_family_metadata_get_file_count(P) -> usize;
+    fn rocksdb_column_family_metadata_get_level_count(P) -> usize;
+    fn rocksdb_column_family_metadata_get_level_metadata(P, usize) -> P;
+    fn rocksdb_level_metadata_destroy(P);
+    fn rocksdb_level_metadata_get_file_count(P) -> usize;
+    fn rocksdb_level_metadata_get_sst_file_metadata(P, usize) -> P;
+    fn rocksdb_sst_file_metadata_destroy(P);
+    fn rocksdb_sst_file_metadata_get_smallestkey(P, *mut usize) -> *mut c_char;
+    fn rocksdb_sst_file_metadata_get_largestkey(P, *mut usize) -> *mut c_char;
+    fn rocksdb_approximate_sizes(
+        P, c_int, *const B, *const usize, *const B, *const usize, *mut u64, *mut *mut c_char
+    );
+    fn rocksdb_approximate_sizes_cf_with_flags(
+        P, P, c_int, *const B, *const usize, *const B, *const usize, u8, *mut u64,
+        *mut *mut c_char
+    );
+    fn rocksdb_approximate_sizes_with_options(
+        P, P, c_int, *const B, *const usize, *const B, *const usize, *mut u64, *mut *mut c_char
+    );
+    fn rocksdb_size_approximation_options_create() -> P;
+    fn rocksdb_size_approximation_options_destroy(P);
+    fn rocksdb_size_approximation_options_set_include_memtables(P, c_uchar);
+    fn rocksdb_size_approximation_options_set_include_files(P, c_uchar);
+    fn rocksdb_readoptions_set_tailing(P, c_uchar);
+    fn rocksdb_transactiondb_create_iterator(P, P) -> P;
+    fn rocksdb_release_snapshot(P, P);
+    fn rocksdb_create_snapshot(P) -> P;
+    fn rocksdb_transaction_prepare(P, *mut *mut c_char);
+    fn rocksdb_transactiondb_get_prepared_transactions(P, *mut usize) -> *mut P;
 }
 
 /// Gets the state, the database and the job.

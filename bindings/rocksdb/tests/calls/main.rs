@@ -7,6 +7,8 @@ mod removal;
 mod reverse;
 mod stamped_batches;
 mod stamps;
+mod tables;
+mod tailing;
 mod transactions;
 
 use c::*;

@@ -5,7 +5,8 @@ use super::{Store, bytewise, own, reverse};
 use std::collections::BTreeSet;
 use std::ptr::null_mut;
 
-fn sorted(compare: Compare) -> Store {
+/// A store whose keys are sorted so.
+pub fn sorted(compare: Compare) -> Store {
     Store::new(|options| {
         let order = rocksdb_comparator_create(null_mut(), null_mut(), Some(compare), own);
         rocksdb_options_set_comparator(options, order);
@@ -160,6 +161,54 @@ fn batches_and_transactions_are_read_downwards() {
     agrees(iterator, &expected);
     rocksdb_iter_destroy(iterator);
     rocksdb_transaction_destroy(transaction);
+    rocksdb_transactiondb_close(db);
+    rocksdb_transaction_options_destroy(of_one);
+    rocksdb_transactiondb_options_destroy(of_db);
+}
+
+#[test]
+fn a_prepared_transaction_of_a_family_in_reverse_outlives_the_database() {
+    let mut store = sorted(reverse);
+    ["a", "c"].iter().for_each(|key| store.put(key.as_bytes(), b"v"));
+    store.close();
+    let (of_db, of_one) =
+        (rocksdb_transactiondb_options_create(), rocksdb_transaction_options_create());
+    let name = store.path();
+    let open = |error| rocksdb_transactiondb_open(store.options, of_db, name.as_ptr(), error);
+    let present = |db: P, keys: &[&str]| {
+        let iterator = rocksdb_transactiondb_create_iterator(db, store.read);
+        agrees(iterator, &down(keys.iter().map(|key| key.as_bytes().to_vec())));
+        rocksdb_iter_destroy(iterator);
+    };
+    let db = with_error(open).unwrap();
+    for (id, key) in [(b"first", b"b"), (b"other", b"d")] {
+        let transaction = rocksdb_transaction_begin(db, store.write, of_one, null_mut());
+        let set_name = |error| rocksdb_transaction_set_name(transaction, start(id), 5, error);
+        with_error(set_name).unwrap();
+        let put =
+            |error| rocksdb_transaction_put(transaction, start(key), 1, start(b"v"), 1, error);
+        with_error(put).unwrap();
+        let delete = |error| rocksdb_transaction_delete(transaction, start(key), 1, error);
+        with_error(delete).unwrap();
+        with_error(put).unwrap();
+        with_error(|error| rocksdb_transaction_prepare(transaction, error)).unwrap();
+        rocksdb_transaction_destroy(transaction);
+    }
+    present(db, &["a", "c"]);
+    rocksdb_transactiondb_close(db);
+
+    let db = with_error(open).unwrap();
+    let mut count = 0;
+    let all = rocksdb_transactiondb_get_prepared_transactions(db, &mut count);
+    assert_eq!(count, 2);
+    // SAFETY: the library gave so many.
+    let transactions = unsafe { std::slice::from_raw_parts(all, count) }.to_vec();
+    rocksdb_free(all.cast());
+    present(db, &["a", "c"]);
+    with_error(|error| rocksdb_transaction_commit(transactions[0], error)).unwrap();
+    with_error(|error| rocksdb_transaction_rollback(transactions[1], error)).unwrap();
+    transactions.into_iter().for_each(|it| rocksdb_transaction_destroy(it));
+    present(db, &["a", "b", "c"]);
     rocksdb_transactiondb_close(db);
     rocksdb_transaction_options_destroy(of_one);
     rocksdb_transactiondb_options_destroy(of_db);
