@@ -58,6 +58,10 @@ struct database {
   bool has_ranges;
   char path[512];
   rocksdb_options_t *options;
+  /* The same with the reverse order of bytes. */
+  rocksdb_options_t *reversed;
+  rocksdb_comparator_t *comparator;
+  bool is_reverse[FAMILIES];
   rocksdb_writeoptions_t *write;
   rocksdb_t *db;
   rocksdb_optimistictransactiondb_t *optimistic;
@@ -91,6 +95,8 @@ bool show_error(char *error);
 /* Prints what a get returned, and frees it. */
 void show_value(char *value, size_t length, char *error);
 rocksdb_mergeoperator_t *merge_operator(void);
+/* One that sorts keys by their bytes, the larger first. */
+rocksdb_comparator_t *reverse_comparator(void);
 
 /* database.c */
 void begin(const char *dir, uint64_t seed);

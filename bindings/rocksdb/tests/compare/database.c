@@ -5,6 +5,17 @@ struct database now;
 
 static const char *const names[FAMILIES] = {"default", "one", "two", "three"};
 
+/* The options of a column family. */
+static const rocksdb_options_t *options_of(int family) {
+  return now.is_reverse[family] ? now.reversed : now.options;
+}
+
+static int number_of(const char *name) {
+  int family = 0;
+  while (strcmp(name, names[family]) != 0) family++;
+  return family;
+}
+
 static void open_database(void) {
   char *error = NULL;
   size_t count = 0;
@@ -19,7 +30,8 @@ static void open_database(void) {
     count = 1;
   }
   const char *const *given = list == NULL ? (const char *const *)&first : (const char *const *)list;
-  const rocksdb_options_t *options[FAMILIES] = {now.options, now.options, now.options, now.options};
+  const rocksdb_options_t *options[FAMILIES];
+  for (size_t at = 0; at < count; at++) options[at] = options_of(number_of(given[at]));
   rocksdb_column_family_handle_t *handles[FAMILIES] = {NULL};
   if (now.kind == PESSIMISTIC) {
     rocksdb_transactiondb_options_t *locks = rocksdb_transactiondb_options_create();
@@ -40,12 +52,21 @@ static void open_database(void) {
   printf(" open");
   for (size_t at = 0; at < count; at++) {
     printf(" %s", given[at]);
-    for (int family = 0; family < FAMILIES; family++) {
-      if (strcmp(given[at], names[family]) == 0) now.families[family] = handles[at];
-    }
+    now.families[number_of(given[at])] = handles[at];
   }
   if (!show_error(error)) exit(1);
   if (list != NULL) rocksdb_list_column_families_destroy(list, count);
+}
+
+static rocksdb_options_t *new_options(void) {
+  rocksdb_options_t *options = rocksdb_options_create();
+  rocksdb_options_set_create_if_missing(options, 1);
+  rocksdb_options_set_merge_operator(options, merge_operator());
+  rocksdb_options_set_write_buffer_size(options, 1 << 20);
+  if (now.has_prefix) {
+    rocksdb_options_set_prefix_extractor(options, rocksdb_slicetransform_create_fixed_prefix(1));
+  }
+  return options;
 }
 
 void begin(const char *dir, uint64_t seed) {
@@ -56,16 +77,16 @@ void begin(const char *dir, uint64_t seed) {
   now.has_prefix = one_in(3);
   now.has_ranges = now.kind == PLAIN && !one_in(3);
   snprintf(now.path, sizeof now.path, "%s/%llu", dir, (unsigned long long)seed);
-  now.options = rocksdb_options_create();
-  rocksdb_options_set_create_if_missing(now.options, 1);
-  rocksdb_options_set_merge_operator(now.options, merge_operator());
-  rocksdb_options_set_write_buffer_size(now.options, 1 << 20);
-  if (now.has_prefix) {
-    rocksdb_options_set_prefix_extractor(now.options,
-                                         rocksdb_slicetransform_create_fixed_prefix(1));
-  }
+  now.options = new_options();
+  now.reversed = new_options();
+  now.comparator = reverse_comparator();
+  rocksdb_options_set_comparator(now.reversed, now.comparator);
   now.write = rocksdb_writeoptions_create();
   if (one_in(3)) rocksdb_writeoptions_disable_WAL(now.write, 1);
+  for (int family = 0; family < FAMILIES; family++) {
+    now.is_reverse[family] = one_in(3);
+    if (now.is_reverse[family]) printf(" %s in reverse", names[family]);
+  }
   open_database();
 }
 
@@ -142,6 +163,8 @@ void end(void) {
   show_error(error);
   rocksdb_writeoptions_destroy(now.write);
   rocksdb_options_destroy(now.options);
+  rocksdb_options_destroy(now.reversed);
+  rocksdb_comparator_destroy(now.comparator);
   printf("\n");
 }
 
@@ -149,7 +172,7 @@ void reopen(void) {
   char *error = NULL;
   close_database();
   if (one_in(3)) {
-    rocksdb_t *db = rocksdb_open_for_read_only(now.options, now.path, 0, &error);
+    rocksdb_t *db = rocksdb_open_for_read_only(options_of(0), now.path, 0, &error);
     if (show_error(error)) {
       error = NULL;
       dump(db, NULL);
@@ -177,17 +200,17 @@ void change_families(void) {
     now.families[family] = NULL;
     memset(now.solo[family], 0, sizeof now.solo[family]);
   } else if (now.kind == PESSIMISTIC) {
-    now.families[family] = rocksdb_transactiondb_create_column_family(now.pessimistic, now.options,
-                                                                      names[family], &error);
+    now.families[family] = rocksdb_transactiondb_create_column_family(
+        now.pessimistic, options_of(family), names[family], &error);
   } else {
     now.families[family] =
-        rocksdb_create_column_family(now.db, now.options, names[family], &error);
+        rocksdb_create_column_family(now.db, options_of(family), names[family], &error);
   }
   show_error(error);
   if (one_in(8) && now.families[family] != NULL) {
     error = NULL;
     rocksdb_column_family_handle_t *twice =
-        rocksdb_create_column_family(now.db, now.options, names[family], &error);
+        rocksdb_create_column_family(now.db, options_of(family), names[family], &error);
     printf(" again");
     if (show_error(error)) rocksdb_column_family_handle_destroy(twice);
   }
@@ -206,7 +229,7 @@ void checkpoint(void) {
   rocksdb_checkpoint_object_destroy(object);
   if (!show_error(error)) return;
   error = NULL;
-  rocksdb_t *copy = rocksdb_open_for_read_only(now.options, path, 0, &error);
+  rocksdb_t *copy = rocksdb_open_for_read_only(options_of(0), path, 0, &error);
   if (show_error(error)) {
     dump(copy, NULL);
     rocksdb_close(copy);
@@ -225,14 +248,14 @@ void ingest(void) {
   if (has_open_transactions()) return;
   snprintf(path, sizeof path, "%s.file%d", now.path, now.files++);
   rocksdb_envoptions_t *environment = rocksdb_envoptions_create();
-  rocksdb_sstfilewriter_t *writer = rocksdb_sstfilewriter_create(environment, now.options);
+  rocksdb_sstfilewriter_t *writer = rocksdb_sstfilewriter_create(environment, options_of(family));
   rocksdb_sstfilewriter_open(writer, path, &error);
   show_error(error);
   struct key key = {.length = 2, .bytes = {'b'}};
   uint64_t count = draw(4);
   for (uint64_t at = 0; at < count; at++) {
     struct value value = draw_value();
-    key.bytes[1] = (char)('a' + at);
+    key.bytes[1] = (char)('a' + (now.is_reverse[family] ? count - 1 - at : at));
     error = NULL;
     uint64_t what = draw(4);
     if (what == 0) rocksdb_sstfilewriter_delete(writer, key.bytes, key.length, &error);

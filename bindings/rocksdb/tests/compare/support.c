@@ -132,11 +132,30 @@ static void delete_value(void *state_of, const char *value, size_t length) {
 
 static void destroy(void *state_of) { (void)state_of; }
 
-static const char *name(void *state_of) {
+static const char *merge_name(void *state_of) {
   (void)state_of;
   return "joins";
 }
 
 rocksdb_mergeoperator_t *merge_operator(void) {
-  return rocksdb_mergeoperator_create(NULL, destroy, full_merge, partial_merge, delete_value, name);
+  return rocksdb_mergeoperator_create(NULL, destroy, full_merge, partial_merge, delete_value,
+                                      merge_name);
+}
+
+static int larger_first(void *state_of, const char *one, size_t one_length, const char *other,
+                        size_t other_length) {
+  (void)state_of;
+  size_t both = one_length < other_length ? one_length : other_length;
+  int order = both == 0 ? 0 : memcmp(other, one, both);
+  if (order != 0) return order;
+  return (one_length < other_length) - (one_length > other_length);
+}
+
+static const char *comparator_name(void *state_of) {
+  (void)state_of;
+  return "larger first";
+}
+
+rocksdb_comparator_t *reverse_comparator(void) {
+  return rocksdb_comparator_create(NULL, destroy, larger_first, comparator_name);
 }

@@ -71,9 +71,9 @@ void delete_single(void) {
   if (show_error(error)) now.solo[family][which] = !now.solo[family][which];
 }
 
-/* Makes a range of two keys, before those of `delete_single`. RocksDB refuses all writes after one of
+/* Makes a range of two keys, which has none of `delete_single`. RocksDB refuses all writes after one of
    a range that ends before it begins. */
-static void order(struct key *from, struct key *to) {
+static void order(struct key *from, struct key *to, bool is_reverse) {
   struct key *keys[] = {from, to};
   for (int at = 0; at < 2; at++) {
     struct key *key = keys[at];
@@ -81,7 +81,8 @@ static void order(struct key *from, struct key *to) {
   }
   size_t both = from->length < to->length ? from->length : to->length;
   int order = memcmp(from->bytes, to->bytes, both);
-  if (order > 0 || (order == 0 && from->length > to->length)) {
+  bool is_down = order > 0 || (order == 0 && from->length > to->length);
+  if (is_down != is_reverse) {
     struct key last = *from;
     *from = *to;
     *to = last;
@@ -92,7 +93,7 @@ void delete_range(void) {
   char *error = NULL;
   int family = draw_family();
   struct key from = draw_key(), to = draw_key();
-  order(&from, &to);
+  order(&from, &to, now.is_reverse[family]);
   /* Of pessimistic transactions, one that fails. */
   if (is_held() || (!now.has_ranges && now.kind != PESSIMISTIC)) return;
   show_key(&from);
@@ -110,7 +111,7 @@ static void add_to(rocksdb_writebatch_t *batch) {
   rocksdb_column_family_handle_t *handle = now.families[family];
   uint64_t what = draw(12);
   printf(" %d", (int)what);
-  if (what == 10) order(&key, &to);
+  if (what == 10) order(&key, &to, now.is_reverse[family]);
   show_key(&key);
   if (what < 4) {
     rocksdb_writebatch_put_cf(batch, handle, key.bytes, key.length, value.bytes, value.length);
@@ -169,6 +170,8 @@ void compact(void) {
   if (one_in(2)) {
     rocksdb_compact_range_cf(now.db, now.families[family], NULL, 0, NULL, 0);
   } else {
-    rocksdb_compact_range_cf(now.db, now.families[family], "a", 1, "b", 1);
+    const char *from = now.is_reverse[family] ? "b" : "a";
+    const char *to = now.is_reverse[family] ? "a" : "b";
+    rocksdb_compact_range_cf(now.db, now.families[family], from, 1, to, 1);
   }
 }
