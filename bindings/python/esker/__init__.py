@@ -48,6 +48,7 @@ __all__ = [
     "BackupError",
     "BadKeyspaceNameError",
     "ClosedError",
+    "ClosedReaderError",
     "ConflictError",
     "CorruptionError",
     "DatabaseExistsError",

@@ -6,7 +6,7 @@ import io
 import os
 
 from ._esker import RawReader
-from .errors import ClosedError
+from .errors import ClosedReaderError
 
 
 # A reader holds one such part of a large value.
@@ -33,7 +33,7 @@ class ValueReader(io.BufferedIOBase):
     @property
     def _raw(self) -> RawReader:
         if self._held is None:
-            raise ClosedError("the reader is closed")
+            raise ClosedReaderError("the reader is closed")
         return self._held
 
     @property
@@ -82,7 +82,7 @@ class ValueReader(io.BufferedIOBase):
         return at
 
     def close(self) -> None:
-        """Frees what the reader holds. Further reads raise `ClosedError`."""
+        """Frees what the reader holds. Further reads raise `ClosedReaderError`."""
         self._held = None
         super().close()
 

@@ -18,6 +18,7 @@ __all__ = [
     "BackupError",
     "BadKeyspaceNameError",
     "ClosedError",
+    "ClosedReaderError",
     "ConflictError",
     "CorruptionError",
     "DatabaseExistsError",
@@ -144,7 +145,11 @@ class PoolError(OpenError):
 
 
 class ClosedError(EskerError, RuntimeError):
-    """The database, the iterator or the snapshot is closed."""
+    """The database, the iterator, the snapshot or the reader is closed."""
+
+
+class ClosedReaderError(ClosedError, ValueError):
+    """The reader of a value is closed: a `ValueError`, as other files of Python raise."""
 
 
 class ForkedError(EskerError, RuntimeError):

@@ -57,7 +57,13 @@ impl Read for Source {
 
 /// What `esker.ValueReader` reads.
 #[pyclass(frozen, module = "esker._esker")]
-pub(crate) struct RawReader(Mutex<ValueReader>);
+pub(crate) struct RawReader {
+    /// The length of the value.
+    #[pyo3(get)]
+    size: u64,
+    /// Waited for only without the interpreter's lock: another thread may be reading.
+    reader: Mutex<ValueReader>,
+}
 
 impl RawReader {
     /// An `esker.ValueReader` over the value, or `None`.
@@ -67,11 +73,12 @@ impl RawReader {
     ) -> PyResult<Option<Bound<'_, PyAny>>> {
         let Some(reader) = reader else { return Ok(None) };
         let class = py.import("esker._reader")?.getattr("ValueReader")?;
-        Ok(Some(class.call1((RawReader(Mutex::new(reader)),))?))
+        let raw = RawReader { size: reader.len(), reader: Mutex::new(reader) };
+        Ok(Some(class.call1((raw,))?))
     }
 
     fn held(&self) -> MutexGuard<'_, ValueReader> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -86,12 +93,6 @@ fn failed(error: std::io::Error) -> PyErr {
 
 #[pymethods]
 impl RawReader {
-    /// The length of the value.
-    #[getter]
-    fn size(&self) -> u64 {
-        self.held().len()
-    }
-
     /// Reads `size` bytes, or fewer at the end; without `size` all that are left.
     #[pyo3(signature = (size = None))]
     fn read<'py>(&self, py: Python<'py>, size: Option<usize>) -> PyResult<Bound<'py, PyBytes>> {
@@ -110,13 +111,13 @@ impl RawReader {
     }
 
     /// Goes to a byte of the value.
-    fn seek(&self, offset: u64) -> PyResult<()> {
-        self.held().seek(SeekFrom::Start(offset)).map_err(failed)?;
+    fn seek(&self, py: Python<'_>, offset: u64) -> PyResult<()> {
+        py.detach(|| self.held().seek(SeekFrom::Start(offset))).map_err(failed)?;
         Ok(())
     }
 
     /// Returns the position.
-    fn tell(&self) -> PyResult<u64> {
-        self.held().stream_position().map_err(failed)
+    fn tell(&self, py: Python<'_>) -> PyResult<u64> {
+        py.detach(|| self.held().stream_position()).map_err(failed)
     }
 }

@@ -4,7 +4,9 @@ import asyncio
 import io
 import pathlib
 import shutil
+import sys
 import threading
+import time
 
 import pytest
 
@@ -84,6 +86,57 @@ def test_a_reader_keeps_its_value(db):
     for call in (film.read, film.tell, film.peek, lambda: film.seek(0), lambda: film.size):
         with pytest.raises(esker.ClosedError, match="the reader is closed"):
             call()
+
+
+def test_a_closed_reader_fails_as_other_files_do(db):
+    db[b"film"] = b"line"
+    film = db.get_reader(b"film")
+    film.close()
+    film.close()
+    calls = [film.read, film.read1, film.peek, film.readline, film.readlines, film.tell]
+    calls += [film.readable, film.seekable, film.__enter__, film.__iter__]
+    calls += [lambda: film.readinto(bytearray(1)), lambda: film.seek(0), lambda: film.size]
+    for call in [*calls, lambda: next(film)]:
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+def test_a_position_is_waited_for_without_the_interpreters_lock(db):
+    """While a thread asks for the position, and another one reads, a third one goes on."""
+    db.put_reader(b"film", io.BytesIO(bytes(30_000_000)))
+    film = db.get_reader(b"film")
+    steps, went_on, ended = 0, False, threading.Event()
+
+    def read():
+        while not ended.is_set():
+            film.seek(0)
+            film.read()
+
+    def ask():
+        nonlocal went_on
+        # Threads change only where one gives the interpreter's lock away.
+        for _ in range(1000):
+            before = steps
+            film.tell()
+            if steps != before:
+                went_on = True
+                break
+        ended.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        threads = [threading.Thread(target=target) for target in (read, ask)]
+        for thread in threads:
+            thread.start()
+        while not ended.is_set():
+            steps += 1
+            time.sleep(0)
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert went_on
 
 
 class Failing:
