@@ -15,6 +15,7 @@
 //! * an unsynced append as a prefix, which may hold sectors of zeros or obsolete data;
 //! * an unsynced write into a log sector by sector: old, new, or new up to some byte and old after
 //!   it, whichever the order of the writes was;
+//! * a part that was freed as an unsynced write of zeros;
 //! * a change of names either done or not, each for itself, as long as some order of them explains
 //!   what is left; a rename is never half done.
 //!
@@ -24,7 +25,7 @@
 //! one that the event returns is the next process's.
 //!
 //! Faults strike *mutating calls*, which are counted ([`FaultStorage::operations`]): creating,
-//! appending, writing, syncing, recycling, renaming and removing. So a harness that has counted the
+//! appending, writing, syncing, recycling, renaming, removing and freeing a part. So a harness that has counted the
 //! calls of a run can repeat it and cut it at each of them:
 //!
 //! ```

@@ -46,6 +46,7 @@ pub use wrapper::FileSystemWrapper;
 pub use {copy_file::copy_durably, file_name::check as check_name};
 
 use esker_base::{Result, WriteHint};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -116,6 +117,19 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Removes a file. Open handles keep reading it.
     fn remove(&self, name: &str) -> Result<()>;
+
+    /// Frees what the bytes `part` of the finished file `name` take, in whole blocks. Nothing reads them
+    /// any more. They then read as zeros, or as before. Returns how many bytes are free: none if the
+    /// storage never frees a part, or if something else may read the file, under another name or in
+    /// another process. The caller may try again.
+    fn free_part(&self, _name: &str, _part: Range<u64>) -> u64 {
+        0
+    }
+
+    /// The bytes of a block that [`Storage::free_part`] frees, as far as the storage knows. `None` if it never frees any.
+    fn freed_block_bytes(&self) -> Option<u64> {
+        None
+    }
 
     /// Renames a file, replacing `to` if it exists, atomically.
     fn rename(&self, from: &str, to: &str) -> Result<()>;

@@ -14,6 +14,7 @@ mod directory;
 mod fadvise;
 mod lock;
 mod log;
+mod parts;
 mod reader;
 mod writer;
 
@@ -21,9 +22,11 @@ use crate::{LogFile, ReadableFile, Storage, WritableFile, copy_file};
 use directory::{Directory, checked, create_durably};
 use esker_base::{Error, FileKind, Result, WriteHint};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Files in one directory. Anything else in the directory is left alone.
 ///
@@ -35,13 +38,18 @@ pub struct PosixStorage {
     directory: Arc<Directory>,
     /// See [`PosixStorage::with_direct_reads`].
     is_direct: bool,
+    /// See [`PosixStorage::with_shared_files`].
+    is_shared: bool,
+    /// The file system has refused to free a part of a file.
+    frees_no_parts: AtomicBool,
 }
 
 impl PosixStorage {
     /// Opens a directory that exists.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self> {
         let directory = Arc::new(Directory::open(directory.into())?);
-        Ok(PosixStorage { directory, is_direct: false })
+        let (is_direct, is_shared, frees_no_parts) = Default::default();
+        Ok(PosixStorage { directory, is_direct, is_shared, frees_no_parts })
     }
 
     /// Has files that are [opened for caching](Storage::open_for_caching) read past the page cache, where
@@ -49,6 +57,13 @@ impl PosixStorage {
     #[must_use]
     pub fn with_direct_reads(self, is_direct: bool) -> Self {
         PosixStorage { is_direct, ..self }
+    }
+
+    /// Locks files (`flock`, shared) while they are open for reading. A process that writes to the
+    /// directory then [frees no part](Storage::free_part) of them.
+    #[must_use]
+    pub fn with_shared_files(self) -> Self {
+        PosixStorage { is_shared: true, ..self }
     }
 
     /// Opens a directory, and creates it durably, with its parents, if it does not exist.
@@ -69,6 +84,13 @@ impl PosixStorage {
         removed.map_err(|source| failure("remove", self.directory.path(), source))
     }
 
+    fn opened(&self, reader: reader::PosixReader) -> Arc<dyn ReadableFile> {
+        if self.is_shared {
+            reader.lock();
+        }
+        Arc::new(reader)
+    }
+
     /// The error of a call that failed on the file `name`.
     fn failed(&self, action: &'static str, name: &str, source: io::Error) -> Error {
         failure(action, &self.directory.path_of(name), source)
@@ -86,13 +108,15 @@ impl Storage for PosixStorage {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        Ok(Arc::new(reader::PosixReader::open(&self.directory, checked(name)?)?))
+        let reader = reader::PosixReader::open(&self.directory, checked(name)?)?;
+        Ok(self.opened(reader))
     }
 
     fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         match self.is_direct {
             true => {
-                Ok(Arc::new(reader::PosixReader::open_direct(&self.directory, checked(name)?)?))
+                let reader = reader::PosixReader::open_direct(&self.directory, checked(name)?)?;
+                Ok(self.opened(reader))
             }
             false => self.open(name),
         }
@@ -136,6 +160,20 @@ impl Storage for PosixStorage {
         removed.map_err(|source| self.failed("remove", name, source))
     }
 
+    fn free_part(&self, name: &str, part: Range<u64>) -> u64 {
+        match self.freed_block_bytes() {
+            Some(_) if checked(name).is_ok() => {
+                parts::free(&self.directory, name, part, &self.frees_no_parts)
+            }
+            _ => 0,
+        }
+    }
+
+    fn freed_block_bytes(&self) -> Option<u64> {
+        let is_able = cfg!(target_os = "linux") && !self.frees_no_parts.load(Ordering::Relaxed);
+        is_able.then_some(parts::BLOCK_BYTES)
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let renamed = self.directory.rename(checked(from)?, checked(to)?);
         renamed.map_err(|source| self.failed("rename", from, source))
@@ -169,7 +207,8 @@ impl Storage for PosixStorage {
             return Ok(None);
         }
         let found = PosixStorage::open(self.directory.path())?;
-        Ok(Some(Arc::new(found.with_direct_reads(self.is_direct))))
+        let (is_direct, is_shared) = (self.is_direct, self.is_shared);
+        Ok(Some(Arc::new(PosixStorage { is_direct, is_shared, ..found })))
     }
 
     fn directory(&self) -> Option<BorrowedFd<'_>> {

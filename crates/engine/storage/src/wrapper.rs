@@ -2,6 +2,7 @@
 
 use crate::{Encryption, LogFile, ReadableFile, Storage, WritableFile};
 use esker_base::{Result, WriteHint};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -43,6 +44,9 @@ pub trait FileSystemWrapper: Send + Sync + 'static {
     }
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.below().rename(from, to)
+    }
+    fn free_part(&self, name: &str, part: Range<u64>) -> u64 {
+        self.below().free_part(name, part)
     }
     fn is_busy(&self) -> bool {
         self.below().is_busy()
@@ -96,6 +100,12 @@ impl<L: FileSystemWrapper> Storage for L {
     }
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         FileSystemWrapper::rename(self, from, to)
+    }
+    fn free_part(&self, name: &str, part: Range<u64>) -> u64 {
+        FileSystemWrapper::free_part(self, name, part)
+    }
+    fn freed_block_bytes(&self) -> Option<u64> {
+        self.below().freed_block_bytes()
     }
     fn sync_names(&self) -> Result<()> {
         self.below().sync_names()

@@ -9,6 +9,7 @@ use super::plan::{CallOutcome, FaultKind, FaultPlan, power_lost};
 use esker_base::Rng;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
@@ -71,7 +72,7 @@ impl Disk {
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
-        self.names.shown().map(|(_, id)| self.files[&id].prepared()).sum()
+        self.names.shown().map(|(_, id)| self.files[&id].space()).sum()
     }
 
     pub(super) fn lose_power(&mut self) -> u64 {
@@ -231,6 +232,12 @@ impl Disk {
         if from < self.file(id).prepared() {
             self.file_mut(id).give_back(from);
         }
+    }
+
+    /// Frees a part of a file. Returns how many bytes that is.
+    pub(super) fn free_part(&mut self, name: &str, part: Range<u64>) -> io::Result<u64> {
+        let id = self.find(name)?;
+        Ok(self.file_mut(id).free_part(part))
     }
 
     pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {

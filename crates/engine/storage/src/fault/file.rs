@@ -6,7 +6,7 @@
 //! writes it again, and the device may or may not hold it.
 
 use esker_base::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What a device writes in one piece, if it does.
@@ -34,6 +34,8 @@ pub(super) struct FaultFile {
     in_doubt: Vec<Range<u64>>,
     /// Of a log that is allocated in steps: what the file takes on the device. Only that is written to.
     prepared: Option<u64>,
+    /// The sectors that were freed, by number. They read as zeros.
+    freed: BTreeSet<u64>,
     /// By sector number.
     overwritten: BTreeMap<u64, Overwritten>,
     /// How many handles keep the file although it may have no name.
@@ -67,6 +69,22 @@ impl FaultFile {
         let zeros = vec![0; (self.prepared() - from) as usize];
         self.overwrite(from, &zeros);
         self.prepared = Some(from);
+    }
+
+    /// Frees the sectors that are wholly in `part`. Until the next sync, the device may have what was there. Returns their
+    /// bytes.
+    pub(super) fn free_part(&mut self, part: Range<u64>) -> u64 {
+        let part = part.start.div_ceil(SECTOR_BYTES)..part.end.min(self.len()) / SECTOR_BYTES;
+        for sector in part.clone() {
+            self.overwrite(sector * SECTOR_BYTES, &[0; SECTOR_BYTES as usize]);
+        }
+        self.freed.extend(part.clone());
+        part.count() as u64 * SECTOR_BYTES
+    }
+
+    /// What the file takes on the device.
+    pub(super) fn space(&self) -> u64 {
+        self.prepared() - self.freed.len() as u64 * SECTOR_BYTES
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

@@ -2,12 +2,14 @@
 
 use super::FaultStorage;
 use super::disk::Disk;
+use super::file::SECTOR_BYTES;
 use super::handle::{FaultLock, FaultWriter, Handle, failure};
 use super::names::FileId;
 use super::plan::CallOutcome;
 use crate::{LogFile, ReadableFile, Storage, WritableFile, copy_file, file_name};
 use esker_base::{Error, Result, WriteHint};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::sync::Arc;
 
 impl FaultStorage {
@@ -134,6 +136,14 @@ impl Storage for FaultStorage {
     fn remove(&self, name: &str) -> Result<()> {
         file_name::check(name)?;
         self.call("remove", name, |disk, _| disk.remove(name))
+    }
+
+    fn free_part(&self, name: &str, part: Range<u64>) -> u64 {
+        self.call("free a part of", name, |disk, _| disk.free_part(name, part)).unwrap_or(0)
+    }
+
+    fn freed_block_bytes(&self) -> Option<u64> {
+        Some(SECTOR_BYTES)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -4,7 +4,7 @@ use super::directory::Directory;
 use super::{fadvise, failure};
 use crate::ReadableFile;
 use esker_base::{Error, Result};
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::{Errno, pread};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -53,6 +53,12 @@ impl PosixReader {
             }
         }
         Self::open(directory, name)
+    }
+
+    /// Keeps other processes from freeing parts of the file until it is closed. Waits for one that does so, which takes a
+    /// system call. Where files cannot be locked, no process frees parts: see [`super::parts`].
+    pub(super) fn lock(&self) {
+        while flock(&self.file, FlockOperation::LockShared) == Err(Errno::INTR) {}
     }
 
     fn open_with(directory: &Directory, name: &str, flags: OFlags) -> io::Result<Self> {

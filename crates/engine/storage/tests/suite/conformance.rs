@@ -73,6 +73,7 @@ conformance! {
     bad_names_are_refused
     the_list_holds_all_names_and_no_lock
     a_removed_file_is_still_read_through_open_handles
+    a_freed_part_is_zeros_or_as_before_and_the_rest_stays
     a_rename_replaces_its_target
     a_new_log_is_all_zeros
     a_log_in_steps_takes_what_is_prepared
@@ -222,6 +223,19 @@ fn a_removed_file_is_still_read_through_open_handles(storage: &dyn Storage, _: &
     storage.sync_names().unwrap();
     write(storage, "a", b"another");
     assert_eq!(read_all(&*file), b"old");
+}
+
+fn a_freed_part_is_zeros_or_as_before_and_the_rest_stays(storage: &dyn Storage, _: &dyn Storage) {
+    write(storage, "a", &[7; 40_000]);
+    let freed = storage.free_part("a", 1_000..35_000);
+    assert_eq!(freed > 0, storage.freed_block_bytes().is_some());
+    let bytes = read(storage, "a");
+    let zeros = bytes.iter().filter(|&&byte| byte == 0).count() as u64;
+    assert_eq!((bytes.len(), zeros), (40_000, freed));
+    let is_outside = |at: &usize| *at < 1_000 || *at >= 35_000;
+    assert!((0..bytes.len()).filter(is_outside).all(|at| bytes[at] == 7));
+    assert_eq!(storage.free_part("missing", 0..35_000), 0);
+    assert_eq!(storage.free_part("a", 50_000..60_000), 0, "behind the end");
 }
 
 fn a_rename_replaces_its_target(storage: &dyn Storage, _: &dyn Storage) {
