@@ -48,7 +48,10 @@ pub use lent_versions::LentVersions;
 pub use parts::PartLimits;
 pub use properties::{Expiring, Origin, Properties, ValueFileUse};
 pub use reader::{BlockReadStats, Found, Table};
-pub use salvage::{LostKeys, SalvageCursor, SalvagedTable, has_magic_at_end, tables_in};
+pub use salvage::{
+    LostKeys, SalvageCursor, SalvagedTable, extents_in, freeable, has_magic_at_end, is_freed,
+    tables_in,
+};
 pub use sketch::{ByteShare, Hll, OverlapEstimator, Sketches, TableSample, ThetaSample};
 pub use table_index::Patience;
 pub use table_iter::{PinnedValue, ReadPurpose, TableIter};

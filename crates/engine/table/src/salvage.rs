@@ -12,11 +12,11 @@
 use crate::block::Block;
 use crate::block_cursor::BlockCursor;
 use crate::block_fetcher::BlockFetcher;
-use crate::format::{BlockKind, MAGIC, TRAILER_BYTES, block_checksum};
+use crate::format::{BlockKind, FOOTER_BYTES, MAGIC, TRAILER_BYTES, block_checksum};
 use crate::index::Index;
 use crate::parts::Parts;
 use crate::reader::{MetaBlocks, end_of};
-use crate::{Properties, range_del_block};
+use crate::{BlockCache, Properties, Table, range_del_block};
 use esker_base::checksum::crc32c_append;
 use esker_base::coding::u32_at;
 use esker_base::key::compare_versions;
@@ -418,13 +418,29 @@ impl SalvageCursor {
     }
 }
 
-/// The tables in a file that no manifest places: offset and length of each, the first one first. `None` if the file is
-/// not whole, as one that was being written when the process ended.
+/// The tables in a file that no manifest places: offset and length of each, the first one first. Those that were
+/// [freed](freeable) are left out. `None` if the file is not whole, as one that was being written when the process ended.
 ///
 /// # Errors
 ///
 /// A read that fails, and a table of a newer version.
 pub fn tables_in(file: &Arc<dyn ReadableFile>, file_id: u64) -> Result<Option<Vec<(u64, u64)>>> {
+    let Some(extents) = extents_in(file, file_id)? else { return Ok(None) };
+    let mut tables = Vec::new();
+    for (offset, bytes) in extents {
+        if !is_freed(file, file_id, offset..offset + bytes)? {
+            tables.push((offset, bytes));
+        }
+    }
+    Ok(Some(tables))
+}
+
+/// The same with the tables that were freed.
+///
+/// # Errors
+///
+/// Those of [`tables_in`].
+pub fn extents_in(file: &Arc<dyn ReadableFile>, file_id: u64) -> Result<Option<Vec<(u64, u64)>>> {
     let mut tables = Vec::new();
     let mut end = file.len()?;
     while end > 0 {
@@ -446,6 +462,47 @@ pub fn tables_in(file: &Arc<dyn ReadableFile>, file_id: u64) -> Result<Option<Ve
     }
     tables.reverse();
     Ok(Some(tables))
+}
+
+/// What may be freed of a table, whose bytes in its file are `table`, while other tables of the file are in use. The
+/// footer stays: by it, [`tables_in`] finds the table before.
+pub fn freeable(table: Range<u64>) -> Range<u64> {
+    table.start..table.end.saturating_sub(FOOTER_BYTES as u64).max(table.start)
+}
+
+/// Whether the table of a file whose bytes are `table` was freed: all blocks of a file system that are wholly in
+/// [what may be freed](freeable) are zeros, and the table does not verify. Reads one block of a table that was not.
+///
+/// # Errors
+///
+/// A read that fails.
+pub fn is_freed(file: &Arc<dyn ReadableFile>, file_id: u64, table: Range<u64>) -> Result<bool> {
+    const BLOCK_BYTES: u64 = 4096;
+    let freeable = freeable(table.clone());
+    let blocks = freeable.start.div_ceil(BLOCK_BYTES)..freeable.end / BLOCK_BYTES;
+    let mut block = [0; BLOCK_BYTES as usize];
+    for at in blocks.clone() {
+        file.read_exact_at(at * BLOCK_BYTES, &mut block)?;
+        if block.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    if blocks.is_empty() {
+        return Ok(false);
+    }
+    // A table may hold as many zeros.
+    let (cache, bytes) = (Arc::new(BlockCache::new(0)), table.end - table.start);
+    let opened = Table::open(file.clone(), file_id, table.start, bytes, cache);
+    let mut damage = None;
+    match opened {
+        Ok(opened) => _ = Arc::new(opened).verify(&mut |error| damage = Some(error)),
+        Err(error) => damage = Some(error),
+    }
+    match damage {
+        Some(error) if error.is_corruption() => Ok(true),
+        Some(error) => Err(error),
+        None => Ok(false),
+    }
 }
 
 /// Whether the file's last bytes are those of a table, of which the rest may be damaged.

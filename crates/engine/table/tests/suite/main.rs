@@ -2,6 +2,7 @@
 
 mod cold;
 mod damage;
+mod freed;
 mod golden;
 mod ingested;
 mod model;
