@@ -42,52 +42,75 @@ pub struct ByteShare {
     pub error: f64,
 }
 
-/// A version in the overlay.
-#[derive(Clone, Copy)]
-struct Version {
-    sample: Sample,
-    /// The layer's place: 0 is the newest.
-    layer: u32,
+/// What is known of a key from the layers so far. 0 versions: a place for a key.
+#[derive(Clone, Copy, Default)]
+struct SampledKey {
+    hash: u64,
+    versions: u32,
+    /// That of the last layer with it.
+    stripe: u32,
+}
+
+/// The sampled keys by hash: open addressing with linear probing, at most half full.
+struct SampledKeys {
+    places: Vec<SampledKey>,
+    shift: u32,
+}
+
+impl SampledKeys {
+    fn with_room_for(keys: usize) -> Self {
+        let places = (2 * keys).next_power_of_two().max(2);
+        let shift = u64::BITS - places.trailing_zeros();
+        SampledKeys { places: vec![SampledKey::default(); places], shift }
+    }
+
+    /// The key of this hash, added without versions if it is not there.
+    #[inline]
+    fn entry(&mut self, hash: u64) -> &mut SampledKey {
+        // Sampled hashes have some bits in common: Fibonacci hashing (Knuth, 6.4) spreads the others.
+        const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+        let last = self.places.len() - 1;
+        let mut at = (hash.wrapping_mul(GOLDEN) >> self.shift) as usize;
+        while self.places[at].versions > 0 && self.places[at].hash != hash {
+            at = (at + 1) & last;
+        }
+        self.places[at].hash = hash;
+        &mut self.places[at]
+    }
 }
 
 impl OverlapEstimator {
-    /// Lays `layers`, newest first, over each other. Inspects about `samples_max` samples at most.
+    /// Lays `layers`, newest first, over each other. Inspects about `samples_max` samples at most, each once.
     pub fn of(layers: &[TableSample<'_>], samples_max: usize) -> OverlapEstimator {
         let level = common_level(layers, samples_max);
-        let mut versions: Vec<Version> = Vec::new();
-        for (at, layer) in layers.iter().enumerate() {
-            let samples = layer.sample.at_level(level).iter();
-            versions.extend(samples.map(|sample| Version { sample: *sample, layer: at as u32 }));
-        }
-        // Each layer's are in order already, which this sort makes use of; and it leaves newer ones first.
-        versions.sort_by_key(|version| version.sample.hash());
+        let samples = layers.iter().map(|layer| layer.sample.at_level(level));
+        let mut keys = SampledKeys::with_room_for(samples.clone().map(<[_]>::len).sum());
         let mut overlay = OverlapEstimator { level, ..OverlapEstimator::default() };
-        let is_same = |a: &Version, b: &Version| a.sample.hash() == b.sample.hash();
-        versions.chunk_by(is_same).for_each(|key| overlay.add(key, layers));
+        for (layer, samples) in layers.iter().zip(samples) {
+            for sample in samples {
+                overlay.add(keys.entry(sample.hash()), sample, layer);
+            }
+        }
         overlay
     }
 
-    /// Counts the versions of one key, newest first.
-    fn add(&mut self, versions: &[Version], layers: &[TableSample<'_>]) {
-        let bytes_of = |version: &Version| {
-            if layers[version.layer as usize].deleted { 0 } else { version.sample.bytes() }
-        };
-        let count = versions.len() as u64;
-        self.distinct += 1;
-        self.versions += count;
-        self.squares += count * count;
-        self.total_bytes += versions.iter().map(|version| version.sample.bytes()).sum::<u64>();
-        let newest = bytes_of(&versions[0]);
-        self.live_bytes += newest;
-        self.keys += u64::from(newest > 0);
-        let mut stripe = usize::MAX;
-        for version in versions {
-            let own = layers[version.layer as usize].stripe;
-            if own != stripe {
-                self.kept_bytes += bytes_of(version);
-                stripe = own;
-            }
+    /// Counts the version of `key` that is sampled in `layer`. Newer ones were counted before.
+    #[inline]
+    fn add(&mut self, key: &mut SampledKey, sample: &Sample, layer: &TableSample<'_>) {
+        let (is_newest, stripe) = (key.versions == 0, layer.stripe as u32);
+        let bytes = if layer.deleted { 0 } else { sample.bytes() };
+        self.total_bytes += sample.bytes();
+        self.versions += 1;
+        self.squares += 2 * u64::from(key.versions) + 1;
+        if is_newest {
+            self.distinct += 1;
+            self.live_bytes += bytes;
+            self.keys += u64::from(bytes > 0);
         }
+        if is_newest || key.stripe != stripe {
+            self.kept_bytes += bytes;
+        }
+        (key.versions, key.stripe) = (key.versions + 1, stripe);
     }
 
     /// The share of all versions' bytes that are the newest of their keys, deletes and what they
