@@ -73,7 +73,9 @@ fn a_segment_with_its_most_range_deletes_is_followed_by_another_however_little_i
         put(&db, number).unwrap();
         db.delete_range(&keyspace, key(number)..key(number + 1)).unwrap();
     }
-    assert!(db.stats().memtables > 1 || db.stats().flushes > 0);
+    // A flush that is just ending is counted a little later than its MemTable is gone.
+    db.wait_for_compactions().unwrap();
+    assert!(db.stats().flushes > 0);
     assert!(!(0..1500).any(|number| has(&db, number)));
 }
 
