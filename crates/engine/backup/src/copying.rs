@@ -44,7 +44,8 @@ pub(crate) fn copy(
 ) -> Result<Checksums> {
     let bytes = source.len()?;
     let mut chunk = vec![0; bytes.min(CHUNK_BYTES) as usize];
-    let (mut whole, mut offset) = (0, 0);
+    // Of the bytes that are copied: a part of the file may be freed meanwhile.
+    let (mut whole, mut offset, mut end) = (0, 0, Vec::new());
     while offset < bytes {
         let part = &mut chunk[..(bytes - offset).min(CHUNK_BYTES) as usize];
         source.read_ahead(offset + part.len() as u64, CHUNK_BYTES);
@@ -53,10 +54,12 @@ pub(crate) fn copy(
         if let Some(target) = &mut target {
             target.append(part)?;
         }
+        end.extend_from_slice(&part[part.len().saturating_sub(END_BYTES as usize)..]);
+        end.drain(..end.len().saturating_sub(END_BYTES as usize));
         offset += part.len() as u64;
         meter.add(part.len() as u64)?;
     }
-    Ok(Checksums { whole, end: end_checksum(source)? })
+    Ok(Checksums { whole, end: crc32c(&end) })
 }
 
 /// The checksum of the end of a file.

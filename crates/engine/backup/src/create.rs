@@ -150,7 +150,9 @@ impl<'a> Copier<'a> {
         let openings = noted(files.openings());
         let (mut known, mut others) = (BTreeMap::<&str, Vec<&BackupFile>>::new(), BTreeSet::new());
         for backup in earlier.iter().rev() {
-            if history::may_be_earlier(&openings, backup) {
+            // In a later one, tables that this one has may be freed in their files.
+            let is_earlier = backup.seqno <= files.seqno();
+            if is_earlier && history::may_be_earlier(&openings, backup) {
                 for file in &backup.files {
                     known.entry(&file.name).or_default().push(file);
                 }

@@ -4,7 +4,7 @@
 //! database ─► LiveFiles ─► backup ─► repository: files, one record a backup ─► restore ─► database
 //! ```
 //!
-//! Tables never change, so a backup copies only those that no earlier backup has. `repository` is the
+//! Tables never change, so a backup copies only files that no earlier backup has. `repository` is the
 //! directory and its lock, `record` what it knows of a backup, `stored` the names of its files, and
 //! `copying` copies a file and its checksum.
 //! `create`, `restore`, `verify` and `prune` are the calls. `ship` adds the log since a backup, a file

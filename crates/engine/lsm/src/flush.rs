@@ -1,7 +1,8 @@
-//! Flush: writes an immutable MemTable to tables in level 0, one per keyspace, all in one file.
+//! Flush: writes an immutable MemTable to tables in level 0, one per keyspace, in one file.
 //!
 //! Long values of a keyspace that separates them go to a value file.
-//! A keyspace with a space-amplification limit may get several tables, each in a separate file.
+//! A keyspace with a space-amplification limit may get several tables, in files without those of
+//! other keyspaces: in one file if the storage can free each table's part, or one each.
 //!
 //! MemTables are flushed oldest first, so edits are installed in the order of the log. Each
 //! MemTable has a separate edit, unless a batch begins in one and ends in another. Then one edit
@@ -14,7 +15,7 @@ use crate::log::wal_files::log_file_name;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::output::filter_allocation;
 use crate::output::io_throttle::IoThrottle;
-use crate::output::output_files;
+use crate::output::output_files::{self, OutputFile, share_a_file};
 use crate::output::value_output::{CreatedFile, ValueOutput};
 use crate::output::version_filter::VersionFilter;
 use crate::stats::cumulative::CumulativeStats;
@@ -99,8 +100,8 @@ fn last_seqno(memtables: &[Arc<MemTable>]) -> Seqno {
     memtables.last().map_or(0, |last| last.last_seqno())
 }
 
-/// Writes one file with a table for each keyspace; and, of keyspaces with a space-amplification limit, each part to a
-/// file of its own, so that it can be removed by itself.
+/// Writes one file with a table for each keyspace; and, of each keyspace with a space-amplification limit, the parts to
+/// files of their own, so that each can be freed by itself.
 fn write_tables(
     tree: &Tree,
     throttle: &IoThrottle,
@@ -113,7 +114,9 @@ fn write_tables(
     for keyspace_id in memtable.keyspaces() {
         let Some(mut content) = KeyspaceSlice::of(tree, memtable, keyspace_id)? else { continue };
         if let Some(cuts) = content.cuts.take() {
-            write_parts(tree, throttle, content, cuts, written)?;
+            let part_bytes = memtable.bytes_used() / (cuts.at.len() as u64 + 1);
+            let is_shared = share_a_file(&*tree.storage, part_bytes);
+            write_parts(tree, throttle, content, (cuts, is_shared), written)?;
             continue;
         }
         let file_id = written.run;
@@ -153,15 +156,15 @@ fn write_parts(
     tree: &Tree,
     throttle: &IoThrottle,
     content: KeyspaceSlice,
-    OutputSplit { at, expected_lifetime }: OutputSplit,
+    (OutputSplit { at, expected_lifetime }, is_shared): (OutputSplit, bool),
     written: &mut FlushOutput,
 ) -> Result<()> {
     let range_bytes = content.range_bytes();
     let KeyspaceSlice { mut cursor, tombstones, mut fold, options, origin, .. } = content;
     let next_file = || {
-        let file_id = tree.installer.next_file();
-        let file = create(tree, throttle, file_id, expected_lifetime, &mut written.files)?;
-        Ok((file, TableOptions { file_id, ..options }))
+        let id = tree.installer.next_file();
+        let file = create(tree, throttle, id, expected_lifetime, &mut written.files)?;
+        Ok(OutputFile { id, file })
     };
     let tables = output_files::write_cut_tables(
         &mut cursor,
@@ -169,7 +172,8 @@ fn write_parts(
         // Where there is a space-amplification limit, no value is separated.
         (&mut fold, &mut ValueOutput::none()),
         &at,
-        &origin,
+        (options, &origin),
+        is_shared,
         next_file,
     )?;
     tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
@@ -184,7 +188,7 @@ struct KeyspaceSlice {
     cursor: MemTableCursor,
     tombstones: Vec<RangeTombstone>,
     fold: VersionFilter,
-    /// If its tables are to be in files of their own.
+    /// If its tables are to be in files without others.
     cuts: Option<OutputSplit>,
     /// Without the file, which is not known yet.
     options: TableOptions,
@@ -193,7 +197,7 @@ struct KeyspaceSlice {
     threshold: Option<u32>,
 }
 
-/// Tables in files of their own.
+/// Tables in files without those of other keyspaces.
 struct OutputSplit {
     /// Where they are cut.
     at: Vec<Vec<u8>>,

@@ -71,6 +71,7 @@ impl Engine {
         self.compact_small_keyspaces()?;
         self.wait_for_compactions()?;
         self.give_log_space_back(used);
+        self.tree.installer.retry_left_tables();
         Ok(())
     }
 

@@ -59,7 +59,8 @@ impl Db {
         // So that it is noticed if another directory is there later.
         let dir = std::path::absolute(dir.as_ref());
         let dir = dir.map_err(|source| Error::io("find", "the working directory", source))?;
-        let storage = existing_directory(&dir)?.with_direct_reads(settings.direct_reads);
+        let storage = existing_directory(&dir)?.with_shared_files();
+        let storage = storage.with_direct_reads(settings.direct_reads);
         let env = posix_env(Arc::new(storage), &settings, false)?;
         Db::open_follower_with(env, settings, interval)
     }

@@ -88,7 +88,8 @@ impl Db {
     /// [`Error::ReadOnly`].
     pub fn open_read_only(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
-        let storage = existing_directory(dir.as_ref())?.with_direct_reads(settings.direct_reads);
+        let storage = existing_directory(dir.as_ref())?.with_shared_files();
+        let storage = storage.with_direct_reads(settings.direct_reads);
         Db::opened_read_only(posix_env(Arc::new(storage), &settings, false)?, settings)
     }
 

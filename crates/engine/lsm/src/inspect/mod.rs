@@ -124,7 +124,7 @@ impl Inspector {
             if !dir.is_dir() {
                 return Err(not_there(dir));
             }
-            Ok(Arc::new(PosixStorage::open(dir)?))
+            Ok(Arc::new(PosixStorage::open(dir)?.with_shared_files()))
         };
         let storage = open(dir)?;
         let is_same = |log_dir: &&Path| match (dir.canonicalize(), log_dir.canonicalize()) {

@@ -197,6 +197,17 @@ impl VersionSet {
         }
     }
 
+    /// Notes the files that have more bytes than the tables in use, by `bytes_of` each file: there are tables in them
+    /// that were removed before.
+    pub(crate) fn find_left_tables(&self, bytes_of: impl Fn(u64) -> u64) {
+        self.left.find_left(&self.manifest.lock().state.version, bytes_of);
+    }
+
+    /// Tries again to free what tables have left in files that others use.
+    pub(crate) fn retry_left_tables(&self) {
+        self.left.retry();
+    }
+
     /// Whether [`VersionSet::expect_decided`] has anything to do.
     #[inline]
     pub(crate) fn may_be_undecided(&self) -> bool {
@@ -282,6 +293,7 @@ impl VersionSet {
         mark_obsolete(&version, &removed);
         values_before.mark_obsolete(&version.values);
         drop(open);
+        self.left.retry();
         // Otherwise they would use memory until other blocks need it.
         removed.iter().filter_map(|table| table.opened()).for_each(|table| table.leave_cache());
         Ok(())
@@ -311,10 +323,9 @@ fn mark_obsolete(version: &Version, removed: &[Arc<TableHandle>]) {
     for table in removed {
         let file = table.meta.id.file;
         let mut tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-        if tables.all(|(_, _, other)| other.meta.id.file != file)
-            && let Some(file) = table.file()
-        {
-            file.mark_obsolete();
+        match tables.any(|(_, _, other)| other.meta.id.file == file) {
+            true => table.extent().into_iter().for_each(|extent| extent.mark_obsolete()),
+            false => table.file().into_iter().for_each(|file| file.mark_obsolete()),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::version_filter::{Asked, Decision, VersionFilter};
 use crate::fold::values::Values;
 use crate::version::{LEVELS, TableId, TableMeta, table_file_name, value_file_name};
 use esker_base::{EntryCursor, Error, Kind, RangeTombstone, Result, Seqno, WriteHint};
-use esker_storage::WritableFile;
+use esker_storage::{Storage, WritableFile};
 use esker_table::{Origin, TableInfo, TableOptions, TableWriter};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -28,19 +28,20 @@ pub fn write_table(
     finish(writer, fold, filled.versions_out, None, None)
 }
 
-/// Writes tables, cut before each of `cuts`, ascending, each to a file of its own that `create` makes
-/// and whose id goes to `options`. Gives what was written, in key order. Files are synced, when all
-/// are written: the first sync then does much of the others' work.
-pub fn write_cut_tables<'f>(
+/// Writes tables, cut before each of `cuts`, ascending: all to the first file that `create` makes if
+/// that `is_shared`, each to a file of its own otherwise. Gives what was written, in key order. Files
+/// are synced when all are written: the first sync then does much of the others' work.
+pub(crate) fn write_cut_tables<'f>(
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
     (fold, values): (&mut VersionFilter, &mut ValueOutput<'_>),
     cuts: &[Vec<u8>],
-    origin: &Arc<Origin>,
-    mut create: impl FnMut() -> Result<(Box<dyn WritableFile + 'f>, TableOptions)>,
+    (options, origin): (TableOptions, &Arc<Origin>),
+    is_shared: bool,
+    mut create: impl FnMut() -> Result<OutputFile<'f>>,
 ) -> Result<Vec<TableMeta>> {
     fold.set_tombstones(tombstones);
-    let (mut tables, mut files) = (Vec::new(), Vec::new());
+    let (mut tables, mut files) = (Vec::new(), Vec::<OutputFile<'f>>::new());
     let starts = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
     let ends = cuts.iter().map(|cut| Some(&cut[..])).chain(std::iter::once(None));
     for (start, end) in starts.zip(ends) {
@@ -49,19 +50,23 @@ pub fn write_cut_tables<'f>(
         if !has_versions && fold.tombstones_within(start, end).next().is_none() {
             continue;
         }
-        let (mut file, options) = create()?;
-        let mut writer = TableWriter::new(&mut *file, options).with_origin(Some(origin.clone()));
+        if files.is_empty() || !is_shared {
+            files.push(create()?);
+        }
+        let output = files.last_mut().expect("it was just created");
+        let options = TableOptions { file_id: output.id, ..options };
+        let mut writer =
+            TableWriter::new(&mut *output.file, options).with_origin(Some(origin.clone()));
         let filled = fill(&mut writer, cursor, fold, values, |_, key| match is_after(key) {
             true => SplitDecision::Cut,
             false => SplitDecision::Add,
         })?;
         if let Some(meta) = finish(writer, fold, filled.versions_out, start, end)? {
-            file.start_writeback()?;
-            files.push(file);
+            output.file.start_writeback()?;
             tables.push(meta);
         }
     }
-    files.iter_mut().try_for_each(|file| file.sync())?;
+    files.iter_mut().try_for_each(|output| output.file.sync())?;
     Ok(tables)
 }
 
@@ -208,6 +213,19 @@ pub(crate) struct OutputFiles<'a> {
     names: Names,
 }
 
+/// Whether tables of about `table_bytes` share a file under a space-amplification limit: one file and one sync for all,
+/// if `storage` can free each table's part. A table leaves up to two blocks at its ends, which should be few.
+pub(crate) fn share_a_file(storage: &dyn Storage, table_bytes: u64) -> bool {
+    const BLOCKS_MIN: u64 = 8;
+    storage.freed_block_bytes().is_some_and(|block| table_bytes >= BLOCKS_MIN * block)
+}
+
+/// A file for tables.
+pub(crate) struct OutputFile<'a> {
+    pub id: u64,
+    pub file: Box<dyn WritableFile + 'a>,
+}
+
 /// The names of output files.
 type Names = Arc<Mutex<Vec<String>>>;
 
@@ -236,12 +254,12 @@ impl<'a> OutputFiles<'a> {
         OutputFiles { context, names: Names::default() }
     }
 
-    /// Creates the next file, for `options`, whose file id is set here.
-    pub fn create(&mut self, options: &mut TableOptions) -> Result<impl WritableFile + use<'a>> {
-        options.file_id = (self.context.next_file_id)();
-        let name = table_file_name(options.file_id);
-        let hint = WriteHint::table(options.level).living(self.context.expected_lifetime);
-        create_limited(self.context, &self.names, name, hint)
+    /// Creates the next file, for tables of `level`.
+    pub fn create(&mut self, level: u8) -> Result<OutputFile<'a>> {
+        let id = (self.context.next_file_id)();
+        let hint = WriteHint::table(level).living(self.context.expected_lifetime);
+        let file = create_limited(self.context, &self.names, table_file_name(id), hint)?;
+        Ok(OutputFile { id, file: Box::new(file) })
     }
 
     /// Creates value files, which are of these files, too.

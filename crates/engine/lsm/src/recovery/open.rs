@@ -43,10 +43,10 @@ use crate::stats::disk_usage::DiskUsageTracker;
 use crate::stats::events::EventLog;
 use crate::stats::write_histories::WriteHistories;
 use crate::tree::{Tree, sync_interval_ns};
-use crate::version::Version;
 use crate::version::readers::pin_registry::PinRegistry;
 use crate::version::readers::snapshot_tracker::SnapshotTracker;
 use crate::version::readers::super_version::{SuperVersion, SuperVersionCell};
+use crate::version::{Version, table_file_name};
 use crate::write::CommitPipeline;
 use crate::write::write_controller::WriteController;
 use esker_api::StoreId;
@@ -188,6 +188,9 @@ pub(super) fn assemble(
         (Log::Pmem { .. }, Some(pool)) => SegmentProvider::Pool(PoolLogs::new(pool)),
         _ => SegmentProvider::None { segment_bytes: settings.segment_bytes },
     };
+    if let Some(meter) = meter.as_ref().filter(|meter| meter.freed_block_bytes().is_some()) {
+        installer.find_left_tables(|file| meter.bytes_of(&table_file_name(file)));
+    }
     let dram_table = match dram_table_bytes(&settings) {
         0 => None,
         bytes => Some(DramTable::new(bytes, settings.forwarding)),

@@ -6,6 +6,7 @@ use esker_base::{Result, WriteHint};
 use esker_storage::{FileSystemWrapper, ReadableFile, Storage, WritableFile};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of table and value files.
@@ -42,6 +43,14 @@ impl Files {
         self.grow(name, bytes);
     }
 
+    fn shrink(&mut self, name: &str, bytes: u64) {
+        if let Some(of_file) = self.bytes_of.get_mut(name) {
+            let bytes = bytes.min(*of_file);
+            *of_file -= bytes;
+            self.space.bytes -= bytes;
+        }
+    }
+
     fn end(&mut self, name: &str) {
         self.space.bytes -= self.bytes_of.remove(name).unwrap_or(0);
     }
@@ -68,6 +77,11 @@ impl DiskUsageTracker {
     /// What the table and value files take.
     pub fn table_space(&self) -> TableDiskUsage {
         self.files.lock().space
+    }
+
+    /// What the file `name` takes, if it is one of them.
+    pub fn bytes_of(&self, name: &str) -> u64 {
+        self.files.lock().bytes_of.get(name).copied().unwrap_or(0)
     }
 
     /// The most that they took since this was last asked, in bytes.
@@ -146,6 +160,12 @@ impl FileSystemWrapper for DiskUsageTracker {
             files.start(to, bytes);
         }
         Ok(())
+    }
+
+    fn free_part(&self, name: &str, part: Range<u64>) -> u64 {
+        let freed = self.storage.free_part(name, part);
+        self.files.lock().shrink(name, freed);
+        freed
     }
 
     fn remove(&self, name: &str) -> Result<()> {

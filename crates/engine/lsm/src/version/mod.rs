@@ -35,11 +35,13 @@ mod value_files;
 
 pub use keyspace_version::{KeyspaceVersion, Version};
 pub use run::{LEVELS, Level, Run};
+pub(crate) use table_handle::{
+    Remains, TableExtent, parse_unsettled_file_name, unsettled_file_name,
+};
 pub use table_handle::{
     TableFile, TableHandle, TableId, TableMeta, TableSummary, ingest_file_name,
     parse_ingest_file_name, parse_table_file_name, table_file_name,
 };
-pub(crate) use table_handle::{parse_unsettled_file_name, unsettled_file_name};
 pub use value_files::{
     ListedValueFile, ValueFile, ValueFileMeta, ValueFiles, parse_value_file_name, value_file_name,
 };

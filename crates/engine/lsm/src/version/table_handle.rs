@@ -3,12 +3,16 @@
 use super::read_mark::Mark;
 use super::table_lifetimes::TableBirth;
 use esker_api::KeyRange;
-use esker_base::{FragmentedTombstones, Result, Seqno};
-use esker_storage::Storage;
-use esker_table::{BlockCache, Expiring, Properties, Sketches, Table, ValueFileUse};
-use std::ops::Bound;
+use esker_base::{Error, FragmentedTombstones, Result, Seqno};
+use esker_storage::{ReadableFile, Storage};
+use esker_table::{
+    BlockCache, Expiring, Properties, Sketches, Table, ValueFileUse, extents_in, freeable, is_freed,
+};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The id of a table: its file, and its offset in the file. File ids are never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -155,6 +159,86 @@ impl std::fmt::Debug for StorageHandle {
     }
 }
 
+/// The bytes of a table in its file. Frees them once no version has the table and its last reader is dropped. Does
+/// nothing if the whole file is removed.
+#[derive(Debug)]
+pub struct TableExtent {
+    remains: Remains,
+    file: Arc<TableFile>,
+    obsolete: AtomicBool,
+}
+
+impl TableExtent {
+    /// What is there of the table once no version has it.
+    pub(crate) fn remains(&self) -> &Remains {
+        &self.remains
+    }
+
+    /// Says that no version has the table any more.
+    pub(crate) fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for TableExtent {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut() && !self.file.obsolete.load(Ordering::Acquire) {
+            self.remains.free();
+        }
+    }
+}
+
+/// What is there of a removed table in a file that other tables use.
+#[derive(Clone, Debug)]
+pub(crate) struct Remains {
+    file: Weak<TableFile>,
+    bytes: Range<u64>,
+    /// Whether they are freed. Locked by the thread that does it.
+    is_freed: Arc<Mutex<bool>>,
+}
+
+impl Remains {
+    /// Whether nothing is left to free.
+    pub(crate) fn are_gone(&self) -> bool {
+        self.file.strong_count() == 0 || self.is_freed.try_lock().is_some_and(|freed| *freed)
+    }
+
+    /// Tries to free them. Nothing may read them any more.
+    pub(crate) fn free(&self) {
+        let Some(file) = self.file.upgrade() else { return };
+        let mut is_freed = self.is_freed.lock();
+        *is_freed = *is_freed || file.free(&self.bytes);
+    }
+}
+
+/// A file that is read for one of its tables. The table's bytes stay as long as this.
+struct TableReader {
+    file: Arc<dyn ReadableFile>,
+    _extent: Arc<TableExtent>,
+}
+
+impl ReadableFile for TableReader {
+    fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(offset, out)
+    }
+    fn len(&self) -> Result<u64> {
+        self.file.len()
+    }
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+    fn read_ahead(&self, offset: u64, bytes: u64) {
+        self.file.read_ahead(offset, bytes);
+    }
+    fn read_cached_at(&self, offset: u64, out: &mut [u8]) -> bool {
+        self.file.read_cached_at(offset, out)
+    }
+    #[cfg(target_os = "linux")]
+    fn raw(&self) -> Option<esker_storage::RawFile> {
+        self.file.raw()
+    }
+}
+
 /// The name of the file with this id.
 pub fn table_file_name(file: u64) -> String {
     format!("{file:08}.tables")
@@ -203,6 +287,24 @@ impl TableFile {
     pub fn mark_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
+
+    /// Gives the bytes of a table back. Returns false if another try may free some.
+    fn free(&self, table: &Range<u64>) -> bool {
+        let (storage, part) = (&self.storage.0, freeable(table.clone()));
+        let Some(block) = storage.freed_block_bytes() else { return true };
+        let has_block = part.start.next_multiple_of(block) + block <= part.end;
+        !has_block || storage.free_part(&table_file_name(self.id), part) > 0
+    }
+
+    /// Gives the bytes of all tables back but of those at the offsets `live`. Returns false if another try may free some.
+    pub(crate) fn free_all_but(&self, live: &BTreeSet<u64>) -> bool {
+        let file = self.storage.0.open(&table_file_name(self.id));
+        let Ok(Some(tables)) = file.and_then(|file| extents_in(&file, self.id)) else {
+            return true;
+        };
+        let others = tables.into_iter().filter(|(offset, _)| !live.contains(offset));
+        others.map(|(offset, bytes)| self.free(&(offset..offset + bytes))).fold(true, |a, b| a & b)
+    }
 }
 
 impl Drop for TableFile {
@@ -223,7 +325,7 @@ pub struct TableHandle {
     pub born: TableBirth,
     /// Before the file, which is removed with its last table: the reader need not keep it open then.
     reader: OnceLock<Arc<Table>>,
-    file: Option<Arc<TableFile>>,
+    extent: Option<Arc<TableExtent>>,
     /// Whether only a read opens it.
     left_to_reads: AtomicBool,
     /// Set when a read of it failed.
@@ -253,8 +355,14 @@ impl TableHandle {
     /// A table in `file`, written when `born` says.
     pub fn new(meta: TableMeta, born: TableBirth, file: Arc<TableFile>) -> Arc<Self> {
         let (reader, left_to_reads, mark) = Default::default();
-        let (file, sketches) = (Some(file), None);
-        Arc::new(TableHandle { meta, born, reader, file, left_to_reads, mark, sketches })
+        let remains = Remains {
+            file: Arc::downgrade(&file),
+            bytes: meta.id.offset..meta.id.offset + meta.bytes,
+            is_freed: Arc::default(),
+        };
+        let extent =
+            Some(Arc::new(TableExtent { remains, file, obsolete: AtomicBool::new(false) }));
+        Arc::new(TableHandle { meta, born, reader, extent, left_to_reads, mark, sketches: None })
     }
 
     /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
@@ -266,8 +374,8 @@ impl TableHandle {
     /// has any.
     pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
         let (born, reader, left_to_reads, mark) = Default::default();
-        let (file, sketches) = (None, Some(Arc::new(sketches)));
-        Arc::new(TableHandle { meta, born, reader, file, left_to_reads, mark, sketches })
+        let (extent, sketches) = (None, Some(Arc::new(sketches)));
+        Arc::new(TableHandle { meta, born, reader, extent, left_to_reads, mark, sketches })
     }
 
     /// What is known of its keys; `None` before its reader is open.
@@ -324,7 +432,12 @@ impl TableHandle {
 
     /// The file behind the table.
     pub fn file(&self) -> Option<&Arc<TableFile>> {
-        self.file.as_ref()
+        self.extent.as_ref().map(|extent| &extent.file)
+    }
+
+    /// The table's bytes in it.
+    pub(crate) fn extent(&self) -> Option<&Arc<TableExtent>> {
+        self.extent.as_ref()
     }
 
     /// Has only a read open the table: nothing plans with its content.
@@ -359,11 +472,73 @@ impl TableHandle {
     }
 
     fn open(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
-        let file = self.file.as_ref().expect("a detached table is never read");
+        let extent = self.extent.as_ref().expect("a detached table is never read");
         let id = self.meta.id;
-        let readable = file.storage.0.open_for_caching(&table_file_name(id.file))?;
+        let file = extent.file.storage.0.open_for_caching(&table_file_name(id.file))?;
+        if file.len()? > self.meta.bytes && is_freed(&file, id.file, extent.remains.bytes.clone())?
+        {
+            // A process that only reads has an older manifest than the one that freed it.
+            let path = extent.file.storage.0.path_of(&table_file_name(id.file));
+            let what = "the table was removed, and its bytes are freed";
+            return Err(Error::corruption(path, id.offset, what));
+        }
+        let readable = Arc::new(TableReader { file, _extent: extent.clone() });
         let table = Table::open(readable, id.file, id.offset, self.meta.bytes, cache.clone())?;
         let table = table.ingested_at(self.meta.global_seqno)?;
         Ok(self.reader.get_or_init(|| Arc::new(table)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::{KeyspaceId, Kind, Rng, WriteHint};
+    use esker_storage::FaultStorage;
+    use esker_table::{Compression, PartLimits, TableOptions, TableWriter};
+
+    const FILE: u64 = 7;
+
+    /// A table of a few long values, behind another one in a file.
+    fn second_of_two(storage: &FaultStorage) -> TableMeta {
+        let mut file = storage.create(&table_file_name(FILE), WriteHint::table(0)).unwrap();
+        let options = TableOptions {
+            keyspace: KeyspaceId::DEFAULT,
+            compression: Compression::None,
+            fingerprint_bits: 0,
+            level: 0,
+            file_id: FILE,
+            sample_level: 0,
+            parts: PartLimits::default(),
+        };
+        let mut written = Vec::new();
+        for _ in 0..2 {
+            let mut writer = TableWriter::new(&mut *file, options);
+            for key in [b"a", b"b", b"c"] {
+                writer.add(key, 1, Kind::Put, &[7; 16 << 10]).unwrap();
+            }
+            written.push(writer.finish().unwrap());
+        }
+        file.sync().unwrap();
+        let info = written.pop().unwrap();
+        let id = TableId { file: FILE, offset: info.offset };
+        TableMeta::of(id, info.bytes, info.properties, b"c")
+    }
+
+    /// All that an open reads may be in a block that is not freed.
+    #[test]
+    fn a_table_that_was_freed_meanwhile_is_not_opened() {
+        let storage = FaultStorage::new(Rng::new(1));
+        let meta = second_of_two(&storage);
+        let bytes = meta.id.offset..meta.id.offset + meta.bytes;
+        let file = TableFile::new(Arc::new(storage.clone()), FILE);
+        let handle = || TableHandle::new(meta.clone(), TableBirth::default(), file.clone());
+        let cache = Arc::new(BlockCache::new(0));
+        handle().reader(&cache).unwrap();
+        // Up to the last block with entries, so that the sections behind them are there.
+        assert!(storage.free_part(&table_file_name(FILE), bytes.start..bytes.end - 4096) > 0);
+        handle().reader(&cache).expect("a hole that is not all of the table is damage of a block");
+        assert!(storage.free_part(&table_file_name(FILE), freeable(bytes)) > 0);
+        let error = handle().reader(&cache).unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains("freed"), "{error}");
     }
 }

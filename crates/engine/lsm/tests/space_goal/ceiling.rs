@@ -1,10 +1,10 @@
 //! A storage that compares what its table files take with a ceiling, whenever one of them grows.
 
-use esker_base::{Result, WriteHint};
+use esker_base::{Result, Rng, WriteHint};
 use esker_lsm::version::parse_table_file_name;
-use esker_storage::memory::MemoryStorage;
-use esker_storage::{FileSystemWrapper, ReadableFile, Storage, WritableFile};
-use std::collections::HashMap;
+use esker_storage::{FaultStorage, FileSystemWrapper, ReadableFile, Storage, WritableFile};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What is known of the data at one point in time.
@@ -30,6 +30,8 @@ impl Moment {
 pub struct Ceiling {
     files: HashMap<String, u64>,
     bytes: u64,
+    /// The parts of files that were freed.
+    freed: HashSet<(String, u64)>,
     /// The present, and those before that still count.
     recent: Vec<Moment>,
     /// The most that any of them allows.
@@ -54,12 +56,22 @@ impl Ceiling {
         self.bytes += bytes;
         self.excess_most = self.excess_most.max(self.bytes as f64 - self.allowed);
     }
+
+    /// Notes that so many bytes from `start` on of a file were freed. An open frees again what was free before.
+    fn shrink(&mut self, name: &str, start: u64, bytes: u64) {
+        if self.freed.insert((name.to_owned(), start))
+            && let Some(file) = self.files.get_mut(name)
+        {
+            *file -= bytes;
+            self.bytes -= bytes;
+        }
+    }
 }
 
 /// See the file's head.
 #[derive(Clone)]
 pub struct Watched {
-    storage: MemoryStorage,
+    storage: FaultStorage,
     ceiling: Arc<Mutex<Ceiling>>,
     at_sync: Arc<Mutex<Option<Meanwhile>>>,
     /// The one for the next is the last.
@@ -72,7 +84,7 @@ impl Watched {
     pub fn new() -> Self {
         let ceiling = Ceiling { allowed: f64::MAX, excess_most: f64::MIN, ..Ceiling::default() };
         Watched {
-            storage: MemoryStorage::new(),
+            storage: FaultStorage::new(Rng::new(1)),
             ceiling: Arc::new(Mutex::new(ceiling)),
             at_sync: Arc::default(),
             at_opens: Arc::default(),
@@ -140,6 +152,12 @@ impl FileSystemWrapper for Watched {
             meanwhile.into_iter().for_each(|it| it());
         }
         self.storage.open(name)
+    }
+    fn free_part(&self, name: &str, part: Range<u64>) -> u64 {
+        let start = part.start;
+        let freed = self.storage.free_part(name, part);
+        self.ceiling().shrink(name, start, freed);
+        freed
     }
     fn remove(&self, name: &str) -> Result<()> {
         self.storage.remove(name)?;

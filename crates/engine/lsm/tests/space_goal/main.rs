@@ -4,6 +4,8 @@
 
 mod ceiling;
 mod loads;
+#[cfg(target_os = "linux")]
+mod shared_files;
 
 use esker_lsm::{Db, Keyspace};
 use loads::{

@@ -18,14 +18,15 @@ use crate::compaction::space::garbage_estimate::estimate_plan;
 use crate::fold::filtering::Filtered;
 use crate::options::sizes::GRANDPARENT_TABLES;
 use crate::output::job_context::JobContext;
-use crate::output::output_files::{FinishedTable, OutputFiles, SplitDecision, fill, finish};
+use crate::output::output_files::{
+    FinishedTable, OutputFile, OutputFiles, SplitDecision, fill, finish, share_a_file,
+};
 use crate::output::value_output::ValueOutput;
 use crate::output::version_filter::VersionFilter;
 use crate::read::level_iter::LevelIter;
 use crate::read::merging_iter::MergingIter;
 use crate::version::{TableHandle, TableMeta, ValueFileMeta};
 use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result};
-use esker_storage::WritableFile;
 use esker_table::{ReadPurpose, TableOptions, TableWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -147,6 +148,7 @@ pub fn execute_part(
             .at(context.now)
             .aging(context.expired),
         files,
+        shared: None,
         grandparent: 0,
         cut: 0,
         outcome,
@@ -198,6 +200,8 @@ struct Subcompaction<'a> {
     merge: MergingIter<LevelIter>,
     fold: VersionFilter,
     files: OutputFiles<'a>,
+    /// The file that the next table goes to as well.
+    shared: Option<OutputFile<'a>>,
     values: ValueOutput<'a>,
     /// The first of the plan's grandparents that does not end before the last key.
     grandparent: usize,
@@ -217,6 +221,9 @@ impl Subcompaction<'_> {
         while let Some(end) = self.write_table(start.as_deref())? {
             start = Some(end);
         }
+        if let Some(output) = self.shared.take() {
+            self.end_file(output)?;
+        }
         *self.outcome.filtered = self.fold.take_filtered();
         self.outcome.value_files = self.values.finish()?;
         self.files.keep()
@@ -225,7 +232,7 @@ impl Subcompaction<'_> {
     /// Writes the table that starts at `start`, and says where the next one does.
     fn write_table(&mut self, start: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let held_level = self.plan.newest_place().level as u8;
-        let mut options = TableOptions {
+        let options = TableOptions {
             keyspace: self.plan.keyspace,
             compression: self.context.settings.compression,
             fingerprint_bits: self.context.fingerprint_bits,
@@ -234,9 +241,13 @@ impl Subcompaction<'_> {
             sample_level: self.context.sample_level,
             parts: self.context.part_limits,
         };
-        let mut file = self.files.create(&mut options)?;
+        let mut output = match self.shared.take() {
+            Some(output) => output,
+            None => self.files.create(options.level)?,
+        };
+        let options = TableOptions { file_id: output.id, ..options };
         let mut writer =
-            TableWriter::new(&mut file, options).with_origin(self.context.origin.clone());
+            TableWriter::new(&mut *output.file, options).with_origin(self.context.origin.clone());
         let filled = self.fill(&mut writer)?;
         if self.context.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Closed);
@@ -245,23 +256,38 @@ impl Subcompaction<'_> {
         let next = self.merge.valid().then(|| self.merge.key());
         let cut = next.filter(|key| part_end.is_none_or(|end| *key < end)).map(<[u8]>::to_vec);
         let end = cut.as_deref().or(part_end);
-        match finish(writer, &self.fold, filled.versions_out, start, end)? {
-            Some(meta) => {
-                file.sync()?;
-                self.outcome.written_bytes += meta.bytes;
-                match self.part.held_back {
-                    true => self.outcome.held_back.push(meta),
-                    false => self.outcome.outputs.push(meta),
-                }
+        if let Some(meta) = finish(writer, &self.fold, filled.versions_out, start, end)? {
+            self.outcome.written_bytes += meta.bytes;
+            match self.part.held_back {
+                true => self.outcome.held_back.push(meta),
+                false => self.outcome.outputs.push(meta),
             }
-            None => {
-                drop(file);
-                self.files.discard(options.file_id)?;
-            }
+        }
+        match self.is_shared(&output) {
+            true => self.shared = Some(output),
+            false => self.end_file(output)?,
         }
         self.outcome.entries_in += filled.versions_in;
         self.outcome.entries_out += filled.versions_out;
         Ok(cut)
+    }
+
+    /// Makes a file durable, or removes it if there is no table in it.
+    fn end_file(&mut self, mut output: OutputFile<'_>) -> Result<()> {
+        if !output.file.is_empty() {
+            return output.file.sync();
+        }
+        let id = output.id;
+        drop(output);
+        self.files.discard(id)
+    }
+
+    /// Whether the next table goes to the same file.
+    fn is_shared(&self, output: &OutputFile<'_>) -> bool {
+        let bytes = output.file.len();
+        let has_room = bytes > 0 && bytes < 2 * self.context.table_bytes;
+        let cutting = self.plan.cutting.as_ref().filter(|_| has_room);
+        cutting.is_some_and(|it| share_a_file(&*self.context.storage, it.least_bytes))
     }
 
     /// Fills a table up to its end or the part's.

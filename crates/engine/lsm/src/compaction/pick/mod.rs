@@ -198,8 +198,9 @@ pub fn admits_flush(
     }
 }
 
-/// The keys, if any, at which a flush to `keyspace` is cut into tables with files of their own. `None` if
-/// its table may share a file with those of others: its obsolete data then stays as long as they do.
+/// The keys, if any, at which a flush to `keyspace` is cut into tables, in files without those of other
+/// keyspaces. `None` if its table may share a file with those: its obsolete data then stays as long as
+/// they do.
 pub fn flush_cuts(keyspace: &KeyspaceVersion, sizes: SizeTargets) -> Option<Vec<Vec<u8>>> {
     match keyspace.settings.dedup {
         Dedup::SpaceGoal { .. } => Some(space_limit::flush_cuts(keyspace, sizes)),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct PickerContext {
     /// The registered snapshots.
     pub snapshots: Vec<Seqno>,
-    /// By keyspace, bytes of its tables that are in no version any more and whose files are still there.
+    /// By keyspace, bytes of its tables that are in no version any more and that readers hold.
     pub zombie_bytes: BTreeMap<KeyspaceId, u64>,
     /// What keyspaces have of the MemTable that is being flushed, in bytes. Empty if none is.
     pub flushing_bytes: BTreeMap<KeyspaceId, u64>,
@@ -65,7 +65,7 @@ pub struct SpaceBudget {
     pub limit: f64,
     /// What they take, with what a running flush and running plans may add.
     pub used: f64,
-    /// Of that, files that are in no version any more.
+    /// Of that, tables that are in no version any more.
     pub left: f64,
     /// What the next flush may add: a segment, for it may be of this keyspace alone. Less what one that runs
     /// adds, which is part of what is used: there is time to free space for the one after it.

@@ -185,7 +185,7 @@ pub(in crate::compaction) fn flush_cuts(
     keyspace: &KeyspaceVersion,
     sizes: SizeTargets,
 ) -> Vec<Vec<u8>> {
-    /// Each part is a file. What is over more of the base than a merge takes in is cut again later.
+    /// Each part is a table. What is over more of the base than a merge takes in is cut again later.
     const PARTS_MOST: u64 = 64;
     let Some(base) = keyspace.levels[LEVELS - 1].runs.first() else { return Vec::new() };
     let apart = sizes.segment_bytes.max(base.bytes() / PARTS_MOST);

@@ -12,7 +12,7 @@ use crate::user_keys::KeyFormat;
 use crate::version::{TableId, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, seed_from_os};
 use esker_memtable::{ScanEnd, ScanResult};
-use esker_table::{BlockCache, SalvagedTable, Table, tables_in};
+use esker_table::{BlockCache, SalvagedTable, Table, extents_in, tables_in};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -38,6 +38,16 @@ impl Inspector {
             let Some(file) = parse_table_file_name(&name) else { continue };
             let readable = self.storage.open(&name)?;
             let places = tables_in(&readable, file)?;
+            let extents = extents_in(&readable, file)?.unwrap_or_default();
+            let is_freed = |extent: &&(u64, u64)| {
+                places.as_ref().is_some_and(|places| !places.contains(extent))
+            };
+            gathered.repaired.rebuilt.extend(extents.iter().filter(is_freed).map(|(offset, _)| {
+                format!(
+                    "left out a table in {name} at offset {offset}: it is zeros, as one that was \
+                     removed from a file with others"
+                )
+            }));
             if places.is_none() {
                 gathered.damaged.insert(file);
             }

@@ -37,7 +37,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::options::settings::DEFAULT_KEYSPACE;
 use crate::options::settings::KeyspaceSettings;
-use crate::output::output_files::write_cut_tables;
+use crate::output::output_files::{OutputFile, write_cut_tables};
 use crate::output::value_output::ValueOutput;
 use crate::output::version_filter::VersionFilter;
 use crate::recovery::replay;
@@ -209,14 +209,16 @@ impl Inspector {
         let logged_deletes = std::mem::take(&mut part.range_deletes);
         let mut write = |mut merged: Merged, tombstones: Vec<RangeTombstone>, cuts: &[Vec<u8>]| {
             let mut fold = VersionFilter::new(Vec::new(), false);
+            let options = options_for(keyspace, 0, *id);
             let create = || {
-                let options = options_for(keyspace, 0, *id);
                 let file = self.storage.create(&table_file_name(*id), WriteHint::table(0))?;
+                let output = OutputFile { id: *id, file };
                 *id += 1;
-                Ok((file, options))
+                Ok(output)
             };
             let fold = (&mut fold, &mut ValueOutput::none());
-            write_cut_tables(&mut merged, tombstones, fold, cuts, origin, create)
+            let form = (options, origin);
+            write_cut_tables(&mut merged, tombstones, fold, cuts, form, false, create)
         };
         let sources = || part.tables.iter().map(Found::source);
         let (in_order, cuts) = examine(&part.tables, sources().collect())?;

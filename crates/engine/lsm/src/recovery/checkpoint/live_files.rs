@@ -113,8 +113,9 @@ impl LiveFiles {
         self.state.version.flushed_through
     }
 
-    /// Returns the names of the files that hold tables or values. A file never changes. No other file of the
-    /// database ever has its name, unless an earlier copy of the directory is brought back.
+    /// Returns the names of the files that hold tables or values. Tables and values never change, but
+    /// bytes of a file that belong to a removed table may become zeros. No other file of the database ever has its
+    /// name, unless an earlier copy of the directory is brought back.
     pub fn tables(&self) -> Vec<String> {
         self.state.file_names()
     }
