@@ -13,10 +13,14 @@ fn versions(value: u8) -> Vec<Version> {
     (0..40).map(version).collect()
 }
 
-/// A file of three tables.
-fn three() -> (Vec<u8>, [TableInfo; 3]) {
+/// A file of three tables. The second is so many bytes longer than the first.
+fn three(longer: usize) -> (Vec<u8>, [TableInfo; 3]) {
     let mut file = Growing::default();
-    let infos = [1, 0, 3].map(|value| write_to(&mut file, options(), &versions(value), &[]));
+    let infos = [(1, 0), (0, longer), (3, 0)].map(|(value, longer)| {
+        let mut versions = versions(value);
+        versions[0].3.resize(1_000 + longer, value);
+        write_to(&mut file, options(), &versions, &[])
+    });
     (file.0, infos)
 }
 
@@ -34,14 +38,17 @@ fn found(bytes: Vec<u8>) -> Option<Vec<(u64, u64)>> {
 
 #[test]
 fn the_others_are_found_whichever_were_freed() {
-    let (whole, infos) = three();
-    for freed in 0..8u32 {
-        let is_freed = |at: usize| freed & (1 << at) != 0;
-        let mut bytes = whole.clone();
-        (0..3).filter(|at| is_freed(*at)).for_each(|at| free(&mut bytes, &infos[at]));
-        let others = (0..3).filter(|at| !is_freed(*at)).map(|at| &infos[at]);
-        let others: Vec<_> = others.map(|info| (info.offset, info.bytes)).collect();
-        assert_eq!(found(bytes), Some(others), "freed {freed:03b}");
+    // Footers are anywhere in a block, and across the end of one.
+    for longer in (0..BLOCK_BYTES as usize).step_by(40) {
+        let (whole, infos) = three(longer);
+        for freed in 0..8u32 {
+            let is_freed = |at: usize| freed & (1 << at) != 0;
+            let mut bytes = whole.clone();
+            (0..3).filter(|at| is_freed(*at)).for_each(|at| free(&mut bytes, &infos[at]));
+            let others = (0..3).filter(|at| !is_freed(*at)).map(|at| &infos[at]);
+            let others: Vec<_> = others.map(|info| (info.offset, info.bytes)).collect();
+            assert_eq!(found(bytes), Some(others), "freed {freed:03b}, {longer} longer");
+        }
     }
 }
 
@@ -61,7 +68,7 @@ fn a_table_of_zeros_is_not_taken_for_one_that_was_freed() {
 
 #[test]
 fn a_table_with_zeros_in_some_of_its_blocks_is_damaged_and_not_freed() {
-    let (mut bytes, infos) = three();
+    let (mut bytes, infos) = three(0);
     let block = infos[1].offset.next_multiple_of(BLOCK_BYTES) as usize;
     bytes[block..block + BLOCK_BYTES as usize].fill(0);
     assert_eq!(found(bytes).unwrap().len(), 3);
