@@ -35,13 +35,14 @@ fn open(dir: &Path) -> (Db, Keyspace) {
     (db, keyspace)
 }
 
-/// Puts each of the keys once, far from the one before.
-fn overwrite(db: &Db, keyspace: &Keyspace, seed: u64) {
-    overwrite_where(db, keyspace, seed, |_| true);
+/// Puts each of the keys once, far from the one before. Returns what was put.
+fn overwrite(db: &Db, keyspace: &Keyspace, seed: u64) -> Pairs {
+    overwrite_where(db, keyspace, seed, |_| true)
 }
 
 /// The same with the keys that `is_chosen`.
-fn overwrite_where(db: &Db, keyspace: &Keyspace, seed: u64, is_chosen: fn(u64) -> bool) {
+fn overwrite_where(db: &Db, keyspace: &Keyspace, seed: u64, is_chosen: fn(u64) -> bool) -> Pairs {
+    let mut put = Pairs::new();
     /// Has no factor in common with the number of keys.
     const STRIDE: u64 = 3_001;
     let mut rng = Rng::new(seed);
@@ -49,10 +50,13 @@ fn overwrite_where(db: &Db, keyspace: &Keyspace, seed: u64, is_chosen: fn(u64) -
     for key in keys.filter(|key| is_chosen(*key)) {
         let mut value = [0; VALUE_BYTES];
         rng.fill(&mut value);
-        db.put(keyspace, format!("key/{key:08}"), value).unwrap();
+        let key = format!("key/{key:08}");
+        db.put(keyspace, &key, value).unwrap();
+        put.insert(key.into_bytes(), value.to_vec());
         while db.run_background_job() {}
     }
     db.flush().unwrap();
+    put
 }
 
 fn pairs(db: &Db, keyspace: &Keyspace) -> Pairs {
@@ -95,8 +99,8 @@ fn what_is_merged_is_given_back_although_the_file_stays() {
 fn an_iterator_keeps_what_it_reads() {
     let place = tempfile::tempdir().unwrap();
     let (db, keyspace) = open(place.path());
-    overwrite(&db, &keyspace, 1);
-    let before = pairs(&db, &keyspace);
+    // Nothing has read it into a cache.
+    let before = overwrite(&db, &keyspace, 1);
     let mut iterator = db.range(&keyspace, ..);
     let first = iterator.next().unwrap().unwrap();
     overwrite(&db, &keyspace, 2);
@@ -105,6 +109,18 @@ fn an_iterator_keeps_what_it_reads() {
     let seen = std::iter::once(first).chain(others);
     let seen: Pairs = seen.map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
     assert!(seen == before, "it sees what was there when it was made");
+}
+
+#[test]
+fn the_files_of_a_backup_keep_what_they_hold() {
+    let place = tempfile::tempdir().unwrap();
+    let (db, keyspace) = open(place.path());
+    overwrite(&db, &keyspace, 1);
+    let files = db.live_files().unwrap();
+    overwrite(&db, &keyspace, 2);
+    for name in files.tables() {
+        files.verify(&name).unwrap();
+    }
 }
 
 #[test]
