@@ -57,7 +57,7 @@ impl Ceiling {
         self.excess_most = self.excess_most.max(self.bytes as f64 - self.allowed);
     }
 
-    /// Notes that so many bytes from `start` on of a file were freed. An open frees again what was free before.
+    /// Notes that a part of a file was freed: `bytes`, from `start` on. A part counts once: the next open frees it again.
     fn shrink(&mut self, name: &str, start: u64, bytes: u64) {
         if self.freed.insert((name.to_owned(), start))
             && let Some(file) = self.files.get_mut(name)
