@@ -81,16 +81,27 @@ fn space(dir: &Path) -> (u64, u64) {
 /// What there is of files that is not used: of a block at each end of a table.
 const ENDS: u64 = 512 << 10;
 
+/// Fails if there is little in holes of table files.
+fn expect_holes(dir: &Path) {
+    let (taken, length) = space(dir);
+    assert!(length > taken + ENDS, "{length} bytes, of which {taken} are taken");
+}
+
+/// Fails if table files take much more than the tables in use. Returns what they take.
+fn expect_only_tables(dir: &Path, db: &Db) -> u64 {
+    let (taken, tables) = (space(dir).0, db.stats().table_bytes);
+    assert!(taken <= tables + ENDS, "{taken} bytes are taken by {tables} of tables");
+    taken
+}
+
 #[test]
 fn what_is_merged_is_given_back_although_the_file_stays() {
     let place = tempfile::tempdir().unwrap();
     let (db, keyspace) = open(place.path());
     overwrite(&db, &keyspace, 1);
     overwrite(&db, &keyspace, 2);
-    let (taken, length) = space(place.path());
-    let tables = db.stats().table_bytes;
-    assert!(length > taken + ENDS, "{length} bytes, of which {taken} are taken");
-    assert!(taken <= tables + ENDS, "{taken} bytes are taken by {tables} of tables");
+    expect_holes(place.path());
+    let taken = expect_only_tables(place.path(), &db);
     let measured = db.stats().table_file_bytes;
     assert!(measured.abs_diff(taken) <= ENDS, "{measured} bytes are measured, {taken} taken");
 }
@@ -138,8 +149,7 @@ fn a_process_that_reads_keeps_what_it_reads() {
     // Each edit tries again to free what is left.
     overwrite(&db, &keyspace, 4);
     overwrite(&db, &keyspace, 5);
-    let (taken, tables) = (space(place.path()).0, db.stats().table_bytes);
-    assert!(taken <= tables + ENDS, "{taken} bytes are taken by {tables} of tables");
+    expect_only_tables(place.path(), &db);
 }
 
 #[test]
@@ -173,9 +183,8 @@ fn what_a_process_left_is_given_back_by_the_next() {
     for _ in 0..64 {
         db.wait_for_compactions().unwrap();
     }
-    let (taken, tables) = (space(place.path()).0, db.stats().table_bytes);
+    let taken = expect_only_tables(place.path(), &db);
     assert!(before > taken + ENDS / 2, "{before} bytes were taken, and {taken} now");
-    assert!(taken <= tables + ENDS, "{taken} bytes are taken by {tables} of tables");
     assert!(pairs(&db, &keyspace) == expected);
 }
 
@@ -188,8 +197,7 @@ fn without_a_manifest_what_was_given_back_is_no_damage() {
     let expected = pairs(&db, &keyspace);
     db.close().unwrap();
     drop(keyspace);
-    let (taken, length) = space(place.path());
-    assert!(length > taken + ENDS, "{length} bytes, of which {taken} are taken");
+    expect_holes(place.path());
     std::fs::remove_file(place.path().join("CURRENT")).unwrap();
     for entry in std::fs::read_dir(place.path()).unwrap() {
         let path = entry.unwrap().path();
