@@ -1,0 +1,126 @@
+package esker.cassandra;
+
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.SystemKeyspace;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.StorageService;
+
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicReference;
+
+/**
+ * Makes the memtables of one configuration in {@code cassandra.yaml}.
+ *
+ * <p>A node that starts replaces a configuration that throws by Cassandra's default, and would
+ * serve its tables without the rows in Esker. So {@link #of} throws while the node runs only. At
+ * the start, the first memtable throws, which stops the node.
+ */
+final class EskerFactory implements Memtable.Factory {
+    private static final String DIRECTORY = "directory";
+    private static final String MEMORY_BYTES = "memory_bytes";
+    private static final String SEGMENT_BYTES = "segment_bytes";
+
+    private final Map<String, String> options;
+    private Store store;
+    private Leftovers leftovers;
+    private ConfigurationException failure;
+
+    private EskerFactory(Map<String, String> options) {
+        this.options = options;
+    }
+
+    static EskerFactory of(Map<String, String> options) {
+        EskerFactory factory = new EskerFactory(new HashMap<>(options));
+        options.clear();
+        // Offline tools read the schema, too.
+        if (DatabaseDescriptor.isDaemonInitialized()) {
+            factory.open();
+            if (factory.failure != null && StorageService.instance.isDaemonSetupCompleted()) {
+                throw factory.failure;
+            }
+        }
+        return factory;
+    }
+
+    private synchronized void open() {
+        Map<String, String> settings = new HashMap<>(options);
+        String directory = settings.remove(DIRECTORY);
+        Path dir =
+                directory == null
+                        ? Path.of(DatabaseDescriptor.getCommitLogLocation())
+                                .toAbsolutePath()
+                                .resolveSibling("esker")
+                        : Path.of(directory);
+        Memory memory = Memory.forMemtables();
+        settings.putIfAbsent(SEGMENT_BYTES, String.valueOf(memory.segmentBytes()));
+        settings.putIfAbsent(MEMORY_BYTES, String.valueOf(memory.bytes()));
+        try {
+            store = Store.open(dir, settings);
+            leftovers = store.leftovers();
+        } catch (ConfigurationException error) {
+            failure = error;
+        }
+    }
+
+    /** Whether its memtables are in {@code store}. */
+    synchronized boolean uses(Store other) {
+        return store == other;
+    }
+
+    /** Returns the database, which now belongs to this node. */
+    private synchronized Store store() {
+        if (store == null) {
+            throw failure;
+        }
+        UUID host = SystemKeyspace.getLocalHostId();
+        if (host == null) {
+            throw new ConfigurationException(
+                    "Esker's memtables need the host ID of the node, which it has once it has"
+                            + " joined; create the table then");
+        }
+        store.claim(host);
+        return store;
+    }
+
+    @Override
+    public Memtable create(
+            AtomicReference<CommitLogPosition> lowerBound,
+            TableMetadataRef table,
+            Memtable.Owner owner) {
+        TableMetadata metadata = table.get();
+        if (SchemaConstants.isSystemKeyspace(metadata.keyspace)) {
+            throw new ConfigurationException(
+                    "Esker's memtables are for tables of users; do not make them the configuration"
+                            + " \"default\" in cassandra.yaml");
+        }
+        return new EskerMemtable(lowerBound, table, owner, store(), leftovers);
+    }
+
+    @Override
+    public boolean writesShouldSkipCommitLog() {
+        return true;
+    }
+
+    @Override
+    public boolean writesAreDurable() {
+        return true;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof EskerFactory && options.equals(((EskerFactory) other).options);
+    }
+
+    @Override
+    public int hashCode() {
+        return options.hashCode();
+    }
+}

@@ -1,0 +1,105 @@
+package esker.cassandra;
+
+import esker.Range;
+import esker.Scan;
+
+import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.SystemKeyspace;
+import org.apache.cassandra.db.commitlog.CommitLog;
+import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Rows in Esker that no memtable of this start takes. Of a table that was dropped, they are
+ * deleted. Of a table that now has another memtable, they are written to it and to the commit log.
+ */
+final class Leftovers implements Runnable {
+    private static final Logger LOGGER = LoggerFactory.getLogger(Leftovers.class);
+    private static final long POLL_MILLIS = 20;
+
+    private final Store store;
+    private final CountDownLatch done = new CountDownLatch(1);
+
+    private Leftovers(Store store) {
+        this.store = store;
+    }
+
+    /** Begins once the node has opened its tables. */
+    static Leftovers start(Store store) {
+        Leftovers leftovers = new Leftovers(store);
+        Thread thread = new Thread(leftovers, "EskerLeftovers");
+        thread.setDaemon(true);
+        thread.start();
+        return leftovers;
+    }
+
+    /** Waits until the rows are where reads find them. */
+    void await() {
+        try {
+            done.await();
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted", error);
+        }
+    }
+
+    @Override
+    public void run() {
+        try {
+            while (!Keyspace.isInitialized()) {
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(POLL_MILLIS));
+            }
+            // A table that is created now comes after this list, and is in the schema.
+            for (TableId table : store.tables()) {
+                take(table);
+            }
+        } catch (RuntimeException error) {
+            LOGGER.error(
+                    "rows of tables that no longer use Esker stay in {}; start the node again",
+                    store.dir(),
+                    error);
+        } finally {
+            done.countDown();
+        }
+    }
+
+    private void take(TableId id) {
+        TableMetadata table = Schema.instance.getTableMetadata(id);
+        if (table == null) {
+            LOGGER.info("deleting the rows of the dropped table {} from Esker", id);
+            store.delete(id);
+            return;
+        }
+        Object factory = table.params.memtable.factory();
+        if (factory instanceof EskerFactory && ((EskerFactory) factory).uses(store)) {
+            return;
+        }
+        store.claim(SystemKeyspace.getLocalHostId());
+        long rows = 0;
+        for (long generation : store.recover(id)) {
+            byte[] prefix = Keys.prefix(id, generation);
+            try (Scan scan = store.rows().scan(Range.prefix(prefix))) {
+                while (scan.hasNext()) {
+                    Mutation mutation = new Mutation(Updates.read(table, scan.next().value()));
+                    Keyspace.open(table.keyspace).apply(mutation, true);
+                    rows++;
+                }
+            }
+        }
+        try {
+            CommitLog.instance.sync(true);
+        } catch (java.io.IOException error) {
+            throw new java.io.UncheckedIOException(error);
+        }
+        store.delete(id);
+        LOGGER.info("{}: moved {} updates from Esker to its present memtable", table, rows);
+    }
+}

@@ -1,0 +1,208 @@
+package esker.cassandra;
+
+import esker.Batch;
+import esker.Db;
+import esker.Keyspace;
+import esker.Range;
+import esker.Scan;
+import esker.Settings;
+
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.schema.TableId;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * The database of a node. Every write is synced before it returns.
+ *
+ * <p>The keyspace {@code rows} has the updates, see {@link Keys} and {@link Updates}. The keyspace
+ * {@code node} has:
+ *
+ * <ul>
+ *   <li>{@code host}: the host ID of the node
+ *   <li>{@code starts}: how often the database was opened, the upper half of each generation
+ *   <li>{@code done}, table, generation: a mark. The rows of that generation are in SSTables, or
+ *       were truncated. The mark goes with the rows.
+ * </ul>
+ */
+final class Store {
+    private static final byte[] HOST = "host".getBytes(StandardCharsets.UTF_8);
+    private static final byte[] STARTS = "starts".getBytes(StandardCharsets.UTF_8);
+    private static final byte[] DONE = "done".getBytes(StandardCharsets.UTF_8);
+
+    private static final Map<Path, Store> OPEN = new HashMap<>();
+
+    private final Path dir;
+    private final Map<String, String> settings;
+    private final Db db;
+    private final Keyspace rows;
+    private final Keyspace node;
+    private final AtomicLong generation;
+    private UUID host;
+    private Leftovers leftovers;
+
+    private Store(Path dir, Map<String, String> settings) {
+        this.dir = dir;
+        this.settings = settings;
+        Settings given = new Settings();
+        settings.forEach(given::set);
+        db = Db.open(dir, given.set("sync", "always"));
+        rows = db.keyspace("rows");
+        node = db.keyspace("node");
+        byte[] starts = node.get(STARTS);
+        long start = 1 + (starts == null ? 0 : ByteBuffer.wrap(starts).getLong());
+        node.put(STARTS, ByteBuffer.allocate(Long.BYTES).putLong(start).array());
+        generation = new AtomicLong(start << Integer.SIZE);
+    }
+
+    /** Opens the database in {@code dir}. It stays open as long as the process lives. */
+    static Store open(Path dir, Map<String, String> settings) {
+        Path path = dir.toAbsolutePath().normalize();
+        synchronized (OPEN) {
+            Store open = OPEN.get(path);
+            if (open == null) {
+                try {
+                    Files.createDirectories(path.getParent());
+                    open = new Store(path, settings);
+                } catch (Exception | LinkageError error) {
+                    throw new ConfigurationException(
+                            "Esker's database " + path + " cannot be opened: " + error, error);
+                }
+                OPEN.put(path, open);
+            } else if (!open.settings.equals(settings)) {
+                throw new ConfigurationException(
+                        "two memtable configurations use the directory "
+                                + path
+                                + " with different settings; give one of them another directory");
+            }
+            return open;
+        }
+    }
+
+    /** Returns what takes the rows that an earlier run left. The first call begins it. */
+    synchronized Leftovers leftovers() {
+        if (leftovers == null) {
+            leftovers = Leftovers.start(this);
+        }
+        return leftovers;
+    }
+
+    Path dir() {
+        return dir;
+    }
+
+    Keyspace rows() {
+        return rows;
+    }
+
+    /**
+     * Makes the database that of node {@code id}.
+     *
+     * @throws ConfigurationException if it belongs to another node
+     */
+    synchronized void claim(UUID id) {
+        if (host == null) {
+            byte[] stored = node.get(HOST);
+            if (stored == null) {
+                stored = id.toString().getBytes(StandardCharsets.UTF_8);
+                node.put(HOST, stored);
+            }
+            host = UUID.fromString(new String(stored, StandardCharsets.UTF_8));
+        }
+        if (!host.equals(id)) {
+            throw new ConfigurationException(
+                    "Esker's database "
+                            + dir
+                            + " belongs to the node with host ID "
+                            + host
+                            + ", this node is "
+                            + id
+                            + "; name the directory of this node in cassandra.yaml");
+        }
+    }
+
+    long nextGeneration() {
+        return generation.incrementAndGet();
+    }
+
+    /** Returns the tables that have rows. */
+    List<TableId> tables() {
+        List<TableId> tables = new ArrayList<>();
+        byte[] start = new byte[0];
+        while (start != null) {
+            byte[] key = firstKey(rows, start, null);
+            start = null;
+            if (key != null) {
+                TableId table = Keys.tableOf(key);
+                tables.add(table);
+                start = Keys.after(Keys.table(table));
+            }
+        }
+        return tables;
+    }
+
+    /** Returns the generations of {@code table} that have rows, and deletes those that are done. */
+    List<Long> recover(TableId table) {
+        TreeSet<Long> done = new TreeSet<>();
+        byte[] marks = Keys.join(DONE, Keys.table(table));
+        try (Scan scan = node.scan(Range.prefix(marks))) {
+            scan.forEachRemaining(
+                    entry -> done.add(ByteBuffer.wrap(entry.key()).getLong(marks.length)));
+        }
+        done.forEach(generation -> delete(table, generation));
+        List<Long> live = new ArrayList<>();
+        byte[] start = Keys.table(table);
+        byte[] end = Keys.after(start);
+        byte[] key;
+        while ((key = firstKey(rows, start, end)) != null) {
+            long generation = Keys.generationOf(key);
+            live.add(generation);
+            start = Keys.after(Keys.prefix(table, generation));
+        }
+        return live;
+    }
+
+    private static byte[] firstKey(Keyspace keyspace, byte[] start, byte[] end) {
+        try (Scan scan = keyspace.scan(Range.of(start, end))) {
+            return scan.hasNext() ? scan.peekKey() : null;
+        }
+    }
+
+    /** Marks that nothing of the generation is needed after a restart. */
+    void markDone(TableId table, long generation) {
+        node.put(Keys.join(DONE, Keys.prefix(table, generation)), new byte[0]);
+    }
+
+    /** Deletes the rows of a generation, and its mark. */
+    void delete(TableId table, long generation) {
+        byte[] prefix = Keys.prefix(table, generation);
+        db.write(
+                new Batch()
+                        .deleteRange(rows, prefix, Keys.after(prefix))
+                        .delete(node, Keys.join(DONE, prefix)));
+    }
+
+    /** Deletes all rows of a table. */
+    void delete(TableId table) {
+        byte[] prefix = Keys.table(table);
+        byte[] marks = Keys.join(DONE, prefix);
+        db.write(
+                new Batch()
+                        .deleteRange(rows, prefix, Keys.after(prefix))
+                        .deleteRange(node, marks, Keys.after(marks)));
+    }
+
+    void put(byte[] key, byte[] value) {
+        rows.put(key, value);
+    }
+}

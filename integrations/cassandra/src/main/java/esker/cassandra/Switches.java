@@ -1,0 +1,115 @@
+package esker.cassandra;
+
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.notifications.INotification;
+import org.apache.cassandra.notifications.INotificationConsumer;
+import org.apache.cassandra.notifications.MemtableDiscardedNotification;
+import org.apache.cassandra.notifications.TruncationNotification;
+import org.apache.cassandra.schema.TableId;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * The memtables of one table that were switched out.
+ *
+ * <p>Cassandra discards a memtable some time after its flush. A truncation that is acknowledged in
+ * between must not be undone by a crash. So a mark in Esker says that a generation is done:
+ *
+ * <ul>
+ *   <li>after a flush, as soon as its SSTables are live. That is before a truncation can remove
+ *       them
+ *   <li>after a truncation without flush, by waiting for the discard before the truncation is
+ *       recorded
+ * </ul>
+ */
+final class Switches implements INotificationConsumer {
+    private static final Map<TableId, Switches> TABLES = new HashMap<>();
+    private static final long WAIT_SECONDS = 30;
+
+    private final Store store;
+    private final Set<EskerMemtable> unflushed = new HashSet<>();
+    private Tracker tracker;
+    private boolean isFirst = true;
+
+    private Switches(Store store) {
+        this.store = store;
+    }
+
+    static Switches of(TableId table, Store store) {
+        synchronized (TABLES) {
+            Switches known = TABLES.get(table);
+            if (known == null || known.store != store) {
+                known = new Switches(store);
+                TABLES.put(table, known);
+            }
+            return known;
+        }
+    }
+
+    /** Whether no memtable of the table was created yet. */
+    synchronized boolean isFirst() {
+        return isFirst;
+    }
+
+    synchronized void created(EskerMemtable memtable) {
+        isFirst = false;
+    }
+
+    synchronized void switchedOut(EskerMemtable memtable) {
+        unflushed.add(memtable);
+        Tracker current = memtable.owner().getTracker();
+        if (tracker != current) {
+            tracker = current;
+            tracker.subscribe(this);
+        }
+    }
+
+    synchronized void flushing(EskerMemtable memtable) {
+        unflushed.remove(memtable);
+        notifyAll();
+    }
+
+    synchronized void discarded(EskerMemtable memtable) {
+        unflushed.remove(memtable);
+        notifyAll();
+    }
+
+    @Override
+    public void handleNotification(INotification notification, Object sender) {
+        if (notification instanceof MemtableDiscardedNotification) {
+            Object memtable = ((MemtableDiscardedNotification) notification).memtable;
+            if (memtable instanceof EskerMemtable) {
+                ((EskerMemtable) memtable).markDone();
+            }
+        } else if (notification instanceof TruncationNotification) {
+            awaitDiscards();
+        }
+    }
+
+    /** Waits until every memtable that was switched out before is flushing or discarded. */
+    private synchronized void awaitDiscards() {
+        Set<EskerMemtable> before = new HashSet<>(unflushed);
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(WAIT_SECONDS);
+        try {
+            while (before.removeIf(memtable -> !unflushed.contains(memtable))
+                    || !before.isEmpty()) {
+                if (before.isEmpty()) {
+                    return;
+                }
+                long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+                if (left <= 0) {
+                    throw new IllegalStateException(
+                            "the truncated memtable was not discarded in time; truncate again");
+                }
+                wait(left);
+            }
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while a memtable was discarded", error);
+        }
+    }
+}

@@ -1,0 +1,393 @@
+package esker.cassandra;
+
+import com.datastax.driver.core.Cluster;
+import com.datastax.driver.core.Session;
+import com.datastax.driver.core.SocketOptions;
+import com.datastax.driver.core.policies.ConstantReconnectionPolicy;
+
+import org.apache.cassandra.service.StorageServiceMBean;
+
+import java.io.File;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
+
+import javax.management.JMX;
+import javax.management.MBeanServerConnection;
+import javax.management.ObjectName;
+import javax.management.remote.JMXConnector;
+import javax.management.remote.JMXConnectorFactory;
+import javax.management.remote.JMXServiceURL;
+
+/** A Cassandra node in a process of its own, from the jars of this process's class path. */
+final class Node implements AutoCloseable {
+    static final int CQL_PORT = 19042;
+
+    private static final int STORAGE_PORT = 17000;
+    private static final int JMX_PORT = 17199;
+    private static final int START_SECONDS = 180;
+
+    private static final List<String> EXPORTS =
+            List.of(
+                    "java.base/jdk.internal.misc",
+                    "java.management.rmi/com.sun.jmx.remote.internal.rmi",
+                    "java.rmi/sun.rmi.registry",
+                    "java.rmi/sun.rmi.server",
+                    "java.rmi/sun.rmi.transport.tcp",
+                    "java.sql/java.sql",
+                    "jdk.unsupported/sun.misc");
+    private static final List<String> OPENS =
+            List.of(
+                    "java.base/java.io",
+                    "java.base/java.lang",
+                    "java.base/java.lang.module",
+                    "java.base/java.net",
+                    "java.base/java.nio",
+                    "java.base/java.util",
+                    "java.base/java.util.concurrent",
+                    "java.base/java.util.concurrent.atomic",
+                    "java.base/jdk.internal.loader",
+                    "java.base/jdk.internal.math",
+                    "java.base/jdk.internal.module",
+                    "java.base/jdk.internal.ref",
+                    "java.base/jdk.internal.reflect",
+                    "java.base/jdk.internal.util.jar",
+                    "java.base/sun.nio.ch",
+                    "jdk.management/com.sun.management.internal");
+
+    private final Path dir;
+    private final int number;
+    private final String seed;
+    private final Map<String, String> yaml = new LinkedHashMap<>();
+    private final List<String> properties = new ArrayList<>();
+    private Process process;
+
+    /** A node with the address 127.0.0.{@code number}. */
+    Node(Path dir, int number) {
+        this(dir, number, number);
+    }
+
+    /** A node that joins the node {@code seed}. */
+    Node(Path dir, int number, int seed) {
+        this.dir = dir.toAbsolutePath();
+        this.number = number;
+        this.seed = "127.0.0." + seed;
+        yaml.put("commitlog_sync", "periodic");
+        yaml.put("commitlog_sync_period", "10000ms");
+        yaml.put("memtable_allocation_type", "offheap_objects");
+        yaml.put("memtable_heap_space", "48MiB");
+        yaml.put("memtable_offheap_space", "64MiB");
+        memtable("esker", "esker.cassandra.EskerMemtable", Map.of());
+        memtable("trie", "TrieMemtable", Map.of());
+    }
+
+    private final Map<String, String> memtables = new LinkedHashMap<>();
+
+    /** Adds a memtable configuration. */
+    Node memtable(String name, String type, Map<String, String> options) {
+        StringBuilder text =
+                new StringBuilder("    " + name + ":\n      class_name: " + type + "\n");
+        if (!options.isEmpty()) {
+            text.append("      parameters:\n");
+            options.forEach((key, value) -> text.append("        " + key + ": " + value + "\n"));
+        }
+        memtables.put(name, text.toString());
+        return this;
+    }
+
+    /** Changes a line of {@code cassandra.yaml}; {@code null} removes it. */
+    Node with(String name, String value) {
+        yaml.put(name, value);
+        return this;
+    }
+
+    /** Adds an option of the virtual machine. */
+    Node property(String property) {
+        properties.add(property);
+        return this;
+    }
+
+    Node withoutProperty(String property) {
+        properties.remove(property);
+        return this;
+    }
+
+    String address() {
+        return "127.0.0." + number;
+    }
+
+    Path dir() {
+        return dir;
+    }
+
+    Path log() {
+        return dir.resolve("node.log");
+    }
+
+    /** Starts the node and waits until it serves clients. */
+    Node start() {
+        launch();
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(START_SECONDS);
+        while (!isServing()) {
+            if (!process.isAlive()) {
+                throw new IllegalStateException("the node stopped at its start:\n" + tail());
+            }
+            if (System.nanoTime() > end) {
+                kill();
+                throw new IllegalStateException("the node does not serve clients:\n" + tail());
+            }
+            pause(100);
+        }
+        return this;
+    }
+
+    /** Starts a node that must refuse to, and returns its log. */
+    String startRefused() {
+        launch();
+        try {
+            if (!process.waitFor(START_SECONDS, TimeUnit.SECONDS)) {
+                kill();
+                throw new IllegalStateException("the node did not refuse to start");
+            }
+            return Files.readString(log());
+        } catch (IOException | InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private void launch() {
+        try {
+            Files.createDirectories(dir);
+            Path config = dir.resolve("cassandra.yaml");
+            Files.writeString(config, config());
+            List<String> command = new ArrayList<>();
+            command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+            command.add("-javaagent:" + jar("jamm-"));
+            EXPORTS.forEach(
+                    name -> command.addAll(List.of("--add-exports", name + "=ALL-UNNAMED")));
+            OPENS.forEach(name -> command.addAll(List.of("--add-opens", name + "=ALL-UNNAMED")));
+            command.addAll(
+                    List.of(
+                            "-ea",
+                            "-Xms192m",
+                            "-Xmx192m",
+                            "-Xss512k",
+                            "-XX:+UseG1GC",
+                            "-XX:+ExitOnOutOfMemoryError",
+                            "-Djdk.attach.allowAttachSelf=true",
+                            "-Djava.io.tmpdir=" + Files.createDirectories(dir.resolve("tmp")),
+                            "-Dcassandra.config=file://" + config,
+                            "-Dcassandra.storagedir=" + dir,
+                            "-Dcassandra.jmx.local.port=" + (JMX_PORT + number),
+                            "-Dcassandra.ring_delay_ms=5000",
+                            "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+                            "-Dcassandra.consistent.rangemovement=false",
+                            "-Dcassandra-foreground=yes",
+                            "-Dlogback.configurationFile=node-logback.xml"));
+            command.addAll(properties);
+            command.add("-cp");
+            command.add(System.getProperty("java.class.path"));
+            command.add("org.apache.cassandra.service.CassandraDaemon");
+            process =
+                    new ProcessBuilder(command)
+                            .redirectErrorStream(true)
+                            .redirectOutput(ProcessBuilder.Redirect.appendTo(log().toFile()))
+                            .start();
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private static String jar(String name) {
+        return Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
+                .filter(path -> Path.of(path).getFileName().toString().startsWith(name))
+                .findFirst()
+                .orElseThrow(() -> new IllegalStateException("not on the class path: " + name));
+    }
+
+    private String config() {
+        StringBuilder text = new StringBuilder();
+        text.append("cluster_name: esker\n");
+        text.append("num_tokens: 4\n");
+        text.append("partitioner: org.apache.cassandra.dht.Murmur3Partitioner\n");
+        text.append("endpoint_snitch: SimpleSnitch\n");
+        text.append("listen_address: " + address() + "\nrpc_address: " + address() + "\n");
+        text.append("storage_port: " + STORAGE_PORT + "\n");
+        text.append("native_transport_port: " + CQL_PORT + "\n");
+        text.append(
+                "seed_provider:\n"
+                    + "  - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n");
+        text.append("    parameters:\n      - seeds: \"" + seed + ":" + STORAGE_PORT + "\"\n");
+        text.append("auto_bootstrap: false\n");
+        text.append("data_file_directories:\n  - " + dir.resolve("data") + "\n");
+        for (String name : List.of("commitlog", "saved_caches", "hints", "cdc_raw")) {
+            text.append(name + "_directory: " + dir.resolve(name) + "\n");
+        }
+        text.append("commitlog_segment_size: 8MiB\ncommitlog_total_space: 256MiB\n");
+        text.append("file_cache_size: 16MiB\nnetworking_cache_size: 16MiB\n");
+        text.append("key_cache_size: 4MiB\ncounter_cache_size: 2MiB\n");
+        yaml.forEach(
+                (name, value) -> {
+                    if (value != null) {
+                        text.append(name + ": " + value + "\n");
+                    }
+                });
+        text.append("memtable:\n  configurations:\n");
+        memtables.values().forEach(text::append);
+        return text.toString();
+    }
+
+    private boolean isServing() {
+        try (Socket socket = new Socket()) {
+            socket.connect(new InetSocketAddress(address(), CQL_PORT), 1000);
+            return true;
+        } catch (IOException error) {
+            return false;
+        }
+    }
+
+    private String tail() {
+        try {
+            List<String> lines = Files.readAllLines(log());
+            return String.join("\n", lines.subList(Math.max(0, lines.size() - 40), lines.size()));
+        } catch (IOException error) {
+            return error.toString();
+        }
+    }
+
+    /** Ends the process at once, as {@code kill -9} does. */
+    void kill() {
+        if (process != null) {
+            process.destroyForcibly();
+            await();
+        }
+    }
+
+    private void await() {
+        try {
+            process.waitFor();
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    boolean isAlive() {
+        return process != null && process.isAlive();
+    }
+
+    long pid() {
+        return process.pid();
+    }
+
+    @Override
+    public void close() {
+        kill();
+    }
+
+    /** Connects a client to this node alone. */
+    Cluster connect() {
+        return client(List.of(this));
+    }
+
+    static Cluster client(List<Node> nodes) {
+        Cluster.Builder builder =
+                Cluster.builder()
+                        .withPort(CQL_PORT)
+                        .withoutMetrics()
+                        .withoutJMXReporting()
+                        .withReconnectionPolicy(new ConstantReconnectionPolicy(200))
+                        .withSocketOptions(new SocketOptions().setReadTimeoutMillis(60_000));
+        nodes.forEach(node -> builder.addContactPoint(node.address()));
+        return builder.build();
+    }
+
+    /** Calls what {@code nodetool} calls. */
+    <T> T storage(StorageCall<T> call) {
+        String url = "service:jmx:rmi:///jndi/rmi://127.0.0.1:" + (JMX_PORT + number) + "/jmxrmi";
+        try (JMXConnector connector = JMXConnectorFactory.connect(new JMXServiceURL(url))) {
+            MBeanServerConnection beans = connector.getMBeanServerConnection();
+            return call.of(
+                    JMX.newMBeanProxy(
+                            beans,
+                            new ObjectName("org.apache.cassandra.db:type=StorageService"),
+                            StorageServiceMBean.class));
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    void flush(String keyspace, String... tables) {
+        storage(
+                storage -> {
+                    storage.forceKeyspaceFlush(keyspace, tables);
+                    return null;
+                });
+    }
+
+    /** A call over JMX. */
+    interface StorageCall<T> {
+        T of(StorageServiceMBean storage) throws Exception;
+    }
+
+    static void pause(long millis) {
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(millis));
+    }
+
+    /** Runs one statement at a time, for tests. */
+    static final class Client implements AutoCloseable {
+        private final Cluster cluster;
+        final Session session;
+
+        Client(Node node) {
+            cluster = node.connect();
+            session = cluster.connect();
+        }
+
+        /** Returns the rows, each as the text of its values. */
+        List<String> rows(String statement) {
+            List<String> rows = new ArrayList<>();
+            session.execute(statement)
+                    .forEach(
+                            row -> {
+                                StringBuilder text = new StringBuilder();
+                                for (int i = 0; i < row.getColumnDefinitions().size(); i++) {
+                                    text.append(i == 0 ? "" : " ").append(row.getObject(i));
+                                }
+                                rows.add(text.toString());
+                            });
+            return rows;
+        }
+
+        void run(String... statements) {
+            for (String statement : statements) {
+                session.execute(statement);
+            }
+        }
+
+        @Override
+        public void close() {
+            cluster.close();
+        }
+    }
+
+    /** Deletes a directory. */
+    static void delete(Path dir) throws IOException {
+        if (!Files.exists(dir)) {
+            return;
+        }
+        try (Stream<Path> files = Files.walk(dir)) {
+            for (Path file : files.sorted(java.util.Comparator.reverseOrder()).toList()) {
+                Files.deleteIfExists(file);
+            }
+        }
+    }
+}

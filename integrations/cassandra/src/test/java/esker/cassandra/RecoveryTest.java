@@ -1,0 +1,192 @@
+package esker.cassandra;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.datastax.driver.core.exceptions.DriverException;
+
+import esker.Db;
+import esker.Scan;
+import esker.Settings;
+
+import org.junit.jupiter.api.Test;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+
+/** What the start of a node finds in Esker, and what it refuses. */
+class RecoveryTest {
+    private static final String KEYSPACE =
+            "CREATE KEYSPACE k WITH replication ="
+                    + " {'class': 'SimpleStrategy', 'replication_factor': 1}";
+
+    private static Path clean(String name) throws Exception {
+        Path dir = Path.of("target/nodes", name);
+        Node.delete(dir);
+        return dir;
+    }
+
+    private static String table(String name, String memtable) {
+        return "CREATE TABLE k."
+                + name
+                + " (p int PRIMARY KEY, v text) WITH memtable = '"
+                + memtable
+                + "'";
+    }
+
+    private static String insert(String table, int p, String v) {
+        return "INSERT INTO k." + table + " (p, v) VALUES (" + p + ", '" + v + "')";
+    }
+
+    /** Counts the rows in the database of a node that is not running. */
+    private static long entries(Node node) {
+        try (Db db = Db.openReadOnly(node.dir().resolve("esker"), new Settings());
+                Scan scan = db.openKeyspace("rows").scan(esker.Range.all())) {
+            long count = 0;
+            while (scan.hasNext()) {
+                scan.next();
+                count++;
+            }
+            return count;
+        }
+    }
+
+    @Test
+    void schemaChangesAreKept() throws Exception {
+        try (Node node = new Node(clean("schema"), 1).start()) {
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(KEYSPACE);
+                for (String name : List.of("kept", "dropped", "again", "truncated", "left")) {
+                    client.run(table(name, "esker"), insert(name, 1, "old"));
+                }
+                client.run(table("joined", "trie"), insert("joined", 1, "old"));
+                client.run(
+                        "DROP TABLE k.dropped",
+                        "DROP TABLE k.again",
+                        table("again", "esker"),
+                        insert("again", 2, "new"),
+                        "TRUNCATE k.truncated",
+                        insert("truncated", 2, "new"),
+                        "ALTER TABLE k.left WITH memtable = 'trie'",
+                        "ALTER TABLE k.joined WITH memtable = 'esker'",
+                        insert("joined", 2, "new"));
+            }
+            node.kill();
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of("1 old"), client.rows("SELECT * FROM k.kept"));
+                assertEquals(List.of("2 new"), client.rows("SELECT * FROM k.again"));
+                assertEquals(List.of("2 new"), client.rows("SELECT * FROM k.truncated"));
+                assertEquals(List.of("1 old"), client.rows("SELECT * FROM k.left"));
+                assertEquals(List.of("1 old", "2 new"), client.rows("SELECT * FROM k.joined"));
+                assertThrows(DriverException.class, () -> client.rows("SELECT * FROM k.dropped"));
+                client.run("DROP TABLE k.kept", "TRUNCATE k.again");
+            }
+            node.flush("k");
+            node.kill();
+            node.start();
+            node.kill();
+            assertEquals(0, entries(node));
+        }
+    }
+
+    @Test
+    void truncationWithoutSnapshotIsKept() throws Exception {
+        try (Node node = new Node(clean("truncation"), 1).with("auto_snapshot", "false").start()) {
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(KEYSPACE, table("t", "esker"));
+                for (int i = 0; i < 500; i++) {
+                    client.run(insert("t", i, "old"));
+                }
+                client.run("TRUNCATE k.t");
+            }
+            node.kill();
+            assertEquals(0, entries(node));
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of(), client.rows("SELECT * FROM k.t"));
+            }
+        }
+    }
+
+    /** As if the node was killed before a flush of the memtable that was switched out had begun. */
+    @Test
+    void rowsOfATableThatLeftEskerAreMoved() throws Exception {
+        try (Node node = new Node(clean("moved"), 1).start()) {
+            Path saved = node.dir().resolve("saved");
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(KEYSPACE, table("t", "esker"), table("other", "esker"));
+                client.run(insert("t", 1, "a"), insert("t", 2, "b"));
+            }
+            node.kill();
+            copy(node.dir().resolve("esker"), saved);
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                client.run("ALTER TABLE k.t WITH memtable = 'trie'", insert("t", 1, "new"));
+            }
+            node.flush("k");
+            node.kill();
+            Node.delete(node.dir().resolve("data/k"));
+            Node.delete(node.dir().resolve("esker"));
+            copy(saved, node.dir().resolve("esker"));
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of("1 new", "2 b"), client.rows("SELECT * FROM k.t"));
+            }
+            node.kill();
+            assertEquals(0, entries(node));
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of("1 new", "2 b"), client.rows("SELECT * FROM k.t"));
+            }
+        }
+    }
+
+    private static void copy(Path from, Path to) throws Exception {
+        Files.createDirectories(to);
+        try (var files = Files.list(from)) {
+            for (Path file : files.toList()) {
+                Files.copy(file, to.resolve(file.getFileName()));
+            }
+        }
+    }
+
+    @Test
+    void refusalsNameTheFile() throws Exception {
+        Node first = new Node(clean("first"), 1);
+        Node second = new Node(clean("second"), 1);
+        try (first;
+                second) {
+            for (Node node : List.of(first, second)) {
+                node.start();
+                try (Node.Client client = new Node.Client(node)) {
+                    client.run(KEYSPACE, table("t", "esker"), insert("t", 1, "a"));
+                    client.run("CREATE INDEX ON k.t (v)");
+                    assertThrows(DriverException.class, () -> client.run(insert("t", 2, "b")));
+                    String log = Files.readString(node.log());
+                    assertTrue(log.contains("Esker's memtables have no secondary indexes"), log);
+                    client.run("DROP INDEX k.t_v_idx", insert("t", 2, "b"));
+                }
+                node.kill();
+            }
+            String directory = first.dir().resolve("esker").toString();
+            second.memtable(
+                    "esker", "esker.cassandra.EskerMemtable", Map.of("directory", directory));
+            String log = second.startRefused();
+            assertTrue(log.contains(directory + " belongs to the node with host ID"), log);
+
+            first.property("-Desker.library=/nowhere/libesker_java.so");
+            log = first.startRefused();
+            assertTrue(log.contains("cannot be opened"), log);
+            assertTrue(log.contains("/nowhere/libesker_java.so"), log);
+            first.withoutProperty("-Desker.library=/nowhere/libesker_java.so");
+
+            first.memtable("default", "esker.cassandra.EskerMemtable", Map.of());
+            log = first.startRefused();
+            assertTrue(log.contains("do not make them the configuration \"default\""), log);
+        }
+    }
+}
