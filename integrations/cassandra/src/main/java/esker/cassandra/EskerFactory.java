@@ -1,12 +1,12 @@
 package esker.cassandra;
 
 import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.config.InheritingClass;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.schema.SchemaConstants;
-import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.StorageService;
 
@@ -24,6 +24,10 @@ import java.util.concurrent.atomic.AtomicReference;
  * the start, the first memtable throws, which stops the node.
  */
 final class EskerFactory implements Memtable.Factory {
+    private static final String NOT_DEFAULT =
+            "Esker's memtables are for tables of users; do not make them the configuration"
+                    + " \"default\" in cassandra.yaml";
+
     private static final String DIRECTORY = "directory";
     private static final String MEMORY_BYTES = "memory_bytes";
     private static final String SEGMENT_BYTES = "segment_bytes";
@@ -42,12 +46,27 @@ final class EskerFactory implements Memtable.Factory {
         options.clear();
         // Offline tools read the schema, too.
         if (DatabaseDescriptor.isDaemonInitialized()) {
+            if (isDefault()) {
+                // Cassandra asks for it before it has a schema.
+                factory.failure = new ConfigurationException(NOT_DEFAULT);
+                return factory;
+            }
             factory.open();
+            Transitions.watch();
             if (factory.failure != null && StorageService.instance.isDaemonSetupCompleted()) {
                 throw factory.failure;
             }
         }
         return factory;
+    }
+
+    private static boolean isDefault() {
+        Map<String, InheritingClass> all = DatabaseDescriptor.getMemtableConfigurations();
+        InheritingClass found = all.get("default");
+        while (found != null && found.class_name == null) {
+            found = all.get(found.inherits);
+        }
+        return found != null && EskerMemtable.class.getName().equals(found.class_name);
     }
 
     private synchronized void open() {
@@ -95,18 +114,15 @@ final class EskerFactory implements Memtable.Factory {
             AtomicReference<CommitLogPosition> lowerBound,
             TableMetadataRef table,
             Memtable.Owner owner) {
-        TableMetadata metadata = table.get();
-        if (SchemaConstants.isSystemKeyspace(metadata.keyspace)) {
-            throw new ConfigurationException(
-                    "Esker's memtables are for tables of users; do not make them the configuration"
-                            + " \"default\" in cassandra.yaml");
+        if (SchemaConstants.isSystemKeyspace(table.keyspace)) {
+            throw new ConfigurationException(NOT_DEFAULT);
         }
         return new EskerMemtable(lowerBound, table, owner, store(), leftovers);
     }
 
     @Override
     public boolean writesShouldSkipCommitLog() {
-        return true;
+        return !Transitions.isAny();
     }
 
     @Override

@@ -16,6 +16,7 @@ import org.slf4j.LoggerFactory;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 
 /**
  * Rows in Esker that no memtable of this start takes. Of a table that was dropped, they are
@@ -54,9 +55,7 @@ final class Leftovers implements Runnable {
     @Override
     public void run() {
         try {
-            while (!Keyspace.isInitialized()) {
-                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(POLL_MILLIS));
-            }
+            await(Keyspace::isInitialized);
             // A table that is created now comes after this list, and is in the schema.
             for (TableId table : store.tables()) {
                 take(table);
@@ -68,6 +67,12 @@ final class Leftovers implements Runnable {
                     error);
         } finally {
             done.countDown();
+        }
+    }
+
+    private static void await(BooleanSupplier condition) {
+        while (!condition.getAsBoolean()) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(POLL_MILLIS));
         }
     }
 
@@ -83,6 +88,7 @@ final class Leftovers implements Runnable {
             return;
         }
         store.claim(SystemKeyspace.getLocalHostId());
+        await(() -> Schema.instance.getColumnFamilyStoreInstance(id) != null);
         long rows = 0;
         for (long generation : store.recover(id)) {
             byte[] prefix = Keys.prefix(id, generation);

@@ -74,7 +74,7 @@ final class Cases {
                                 insert(1, 1, "a"),
                                 insert(1, 1, "b"),
                                 "UPDATE TABLE USING TIMESTAMP 5 SET v = 'old' WHERE p = 1 AND c ="
-                                    + " 1",
+                                        + " 1",
                                 "UPDATE TABLE SET w = 7 WHERE p = 1 AND c = 1")
                         .then("UPDATE TABLE SET w = 8 WHERE p = 1 AND c = 1")
                         .query("SELECT * FROM TABLE", List.of("1 1 b 7"), List.of("1 1 b 8")));
@@ -105,7 +105,7 @@ final class Cases {
                                 insert(1, 4, "d"),
                                 "DELETE FROM TABLE WHERE p = 1 AND c >= 2 AND c < 4",
                                 "INSERT INTO TABLE (p, c, v) VALUES (1, 2, 'old') USING TIMESTAMP"
-                                    + " 5",
+                                        + " 5",
                                 insert(1, 3, "new"))
                         .then("DELETE FROM TABLE WHERE p = 1 AND c > 3", insert(1, 5, "f"))
                         .query(
@@ -139,7 +139,7 @@ final class Cases {
                 new Case(
                                 "statics",
                                 "CREATE TABLE TABLE (p int, c int, s text static, v text, PRIMARY"
-                                    + " KEY (p, c))",
+                                        + " KEY (p, c))",
                                 "INSERT INTO TABLE (p, s) VALUES (1, 'x')",
                                 "INSERT INTO TABLE (p, c, s, v) VALUES (2, 1, 'y', 'a')",
                                 "INSERT INTO TABLE (p, c, v) VALUES (2, 2, 'b')",
@@ -153,11 +153,11 @@ final class Cases {
                 new Case(
                                 "collections",
                                 "CREATE TABLE TABLE (p int PRIMARY KEY, l list<int>, s set<text>, m"
-                                    + " map<int, text>)",
+                                        + " map<int, text>)",
                                 "INSERT INTO TABLE (p, l, s, m) VALUES (1, [1, 2], {'a', 'b'}, {1:"
-                                    + " 'x', 2: 'y'})",
+                                        + " 'x', 2: 'y'})",
                                 "UPDATE TABLE SET l = l + [3], s = s - {'a'}, m[2] = 'z' WHERE p ="
-                                    + " 1",
+                                        + " 1",
                                 "INSERT INTO TABLE (p, l, m) VALUES (2, [9], {9: 'old'})",
                                 "INSERT INTO TABLE (p, m) VALUES (2, {8: 'new'})")
                         .then(
@@ -227,8 +227,8 @@ final class Cases {
                 new Case(
                                 "composite",
                                 "CREATE TABLE TABLE (a text, b int, c text, d int, v int, PRIMARY"
-                                    + " KEY ((a, b), c, d)) WITH CLUSTERING ORDER BY (c DESC, d"
-                                    + " ASC)",
+                                        + " KEY ((a, b), c, d)) WITH CLUSTERING ORDER BY (c DESC, d"
+                                        + " ASC)",
                                 "INSERT INTO TABLE (a, b, c, d, v) VALUES ('x', 1, 'k', 1, 10)",
                                 "INSERT INTO TABLE (a, b, c, d, v) VALUES ('x', 1, 'm', 1, 11)",
                                 "INSERT INTO TABLE (a, b, c, d, v) VALUES ('x', 1, 'm', 2, 12)",
@@ -290,11 +290,11 @@ final class Cases {
                 .query("SELECT count(*) FROM TABLE WHERE p = 4", "0")
                 .query(
                         "SELECT count(*) FROM TABLE WHERE token(p) >= token(7) AND token(p) <="
-                            + " token(7)",
+                                + " token(7)",
                         "10")
                 .query(
                         "SELECT count(*) FROM TABLE WHERE token(p) > token(7) AND token(p) <="
-                            + " token(7)",
+                                + " token(7)",
                         "0");
     }
 

@@ -69,6 +69,7 @@ final class Node implements AutoCloseable {
     private final String seed;
     private final Map<String, String> yaml = new LinkedHashMap<>();
     private final List<String> properties = new ArrayList<>();
+    private int heapMegabytes = 192;
     private Process process;
 
     /** A node with the address 127.0.0.{@code number}. */
@@ -86,6 +87,7 @@ final class Node implements AutoCloseable {
         yaml.put("memtable_allocation_type", "offheap_objects");
         yaml.put("memtable_heap_space", "48MiB");
         yaml.put("memtable_offheap_space", "64MiB");
+        properties.add("-ea");
         memtable("esker", "esker.cassandra.EskerMemtable", Map.of());
         memtable("trie", "TrieMemtable", Map.of());
     }
@@ -121,6 +123,11 @@ final class Node implements AutoCloseable {
         return this;
     }
 
+    Node heap(int megabytes) {
+        heapMegabytes = megabytes;
+        return this;
+    }
+
     String address() {
         return "127.0.0." + number;
     }
@@ -135,7 +142,18 @@ final class Node implements AutoCloseable {
 
     /** Starts the node and waits until it serves clients. */
     Node start() {
+        startLater();
+        await();
+        return this;
+    }
+
+    /** Starts the node. */
+    void startLater() {
         launch();
+    }
+
+    /** Waits until the node that was started serves clients. */
+    void await() {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(START_SECONDS);
         while (!isServing()) {
             if (!process.isAlive()) {
@@ -147,7 +165,6 @@ final class Node implements AutoCloseable {
             }
             pause(100);
         }
-        return this;
     }
 
     /** Starts a node that must refuse to, and returns its log. */
@@ -164,6 +181,13 @@ final class Node implements AutoCloseable {
         }
     }
 
+    /** Starts the node and kills it after so long, served it clients or not. */
+    void startAndKill(long millis) {
+        launch();
+        pause(millis);
+        kill();
+    }
+
     private void launch() {
         try {
             Files.createDirectories(dir);
@@ -177,9 +201,8 @@ final class Node implements AutoCloseable {
             OPENS.forEach(name -> command.addAll(List.of("--add-opens", name + "=ALL-UNNAMED")));
             command.addAll(
                     List.of(
-                            "-ea",
-                            "-Xms192m",
-                            "-Xmx192m",
+                            "-Xms" + heapMegabytes + "m",
+                            "-Xmx" + heapMegabytes + "m",
                             "-Xss512k",
                             "-XX:+UseG1GC",
                             "-XX:+ExitOnOutOfMemoryError",
@@ -225,7 +248,7 @@ final class Node implements AutoCloseable {
         text.append("native_transport_port: " + CQL_PORT + "\n");
         text.append(
                 "seed_provider:\n"
-                    + "  - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n");
+                        + "  - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n");
         text.append("    parameters:\n      - seeds: \"" + seed + ":" + STORAGE_PORT + "\"\n");
         text.append("auto_bootstrap: false\n");
         text.append("data_file_directories:\n  - " + dir.resolve("data") + "\n");
@@ -268,11 +291,11 @@ final class Node implements AutoCloseable {
     void kill() {
         if (process != null) {
             process.destroyForcibly();
-            await();
+            awaitEnd();
         }
     }
 
-    private void await() {
+    private void awaitEnd() {
         try {
             process.waitFor();
         } catch (InterruptedException error) {
@@ -330,6 +353,26 @@ final class Node implements AutoCloseable {
                 storage -> {
                     storage.forceKeyspaceFlush(keyspace, tables);
                     return null;
+                });
+    }
+
+    /** Repairs a keyspace of the node, and waits for the end. */
+    void repair(String keyspace) {
+        Map<String, String> options =
+                Map.of("parallelism", "parallel", "incremental", "false", "primaryRange", "false");
+        storage(
+                storage -> {
+                    int command = storage.repairAsync(keyspace, options);
+                    while (true) {
+                        List<String> status = storage.getParentRepairStatus(command);
+                        if (status != null && status.get(0).equals("COMPLETED")) {
+                            return null;
+                        }
+                        if (status != null && status.get(0).equals("FAILED")) {
+                            throw new IllegalStateException("the repair failed: " + status);
+                        }
+                        pause(100);
+                    }
                 });
     }
 
