@@ -24,6 +24,15 @@ impl OwnedKey {
     }
 }
 
+impl OwnedKey {
+    /// Well-mixed bits.
+    pub(crate) fn mixed(&self) -> u64 {
+        let mut hasher = BlockKeyHasher::default();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
 /// Where a block starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockKey {

@@ -4,13 +4,15 @@
 //!
 //! It holds blocks unpacked and checked. A hit costs the lock of a [slot](BlockSlots) and a
 //! reference count, or else, if another block has the slot, a lookup in the hash table of a shard.
-//! CLOCK-Pro decides which blocks stay: a scan does not push out what is read again and again.
+//! CLOCK-Pro decides which blocks stay: a scan does not push out what is read again and again. Blocks that a
+//! scan reads ahead have to pass a [doorkeeper](Doorkeeper), too.
 //! When a table leaves the tree, its blocks are removed. A reader that still has the table may insert
 //! some again. File ids are never reused, so no later read asks for these, and they age out.
 
 use crate::block::Block;
 use crate::block_key::{BlockKey, BlockKeyHasher, OwnedKey};
 use crate::block_slots::{BlockSlots, Hit};
+use crate::doorkeeper::Doorkeeper;
 use crate::part_cache::{PartCache, PartSlots, PartUse};
 use crate::parts::Part;
 use esker_storage::WideReader;
@@ -34,6 +36,9 @@ const PARTS_SHARE: usize = 2;
 /// The capacity for blocks follows the bytes of parts in steps of one in so many bytes.
 const STEPS: usize = 64;
 
+/// The doorkeeper has places for so many blocks for each that the cache can have.
+const DOORKEEPER_KEYS: usize = 2;
+
 /// What an entry costs in addition to its block: key, list links, reference counts, hash slot, block slot.
 const ENTRY_OVERHEAD_BYTES: usize = 192;
 
@@ -56,6 +61,7 @@ struct Shared {
     /// Of blocks and parts together, in bytes.
     capacity: AtomicUsize,
     parts: PartCache,
+    doorkeeper: Doorkeeper,
     /// What blocks may take: the rest. The lock is held while it changes.
     block_capacity: Mutex<usize>,
 }
@@ -115,6 +121,7 @@ impl BlockCache {
             owners,
             capacity: AtomicUsize::new(bytes),
             parts: PartCache::new(bytes / PARTS_SHARE),
+            doorkeeper: Doorkeeper::default(),
             block_capacity: Mutex::new(bytes),
         };
         let shared = Arc::new(shared);
@@ -278,6 +285,15 @@ impl BlockCache {
         self.shared.blocks.insert(OwnedKey { owner: self.owner, key }, block);
     }
 
+    /// Inserts a block that a scan has passed. A cache that was full takes it the second time.
+    pub(crate) fn insert_passed(&self, key: BlockKey, block: &Block) {
+        let owned = OwnedKey { owner: self.owner, key };
+        let keys = || self.capacity_bytes() / EXPECTED_BLOCK_BYTES * DOORKEEPER_KEYS;
+        if !self.has_evicted() || self.shared.doorkeeper.knows(owned.mixed(), keys) {
+            self.shared.blocks.insert(owned, block.clone());
+        }
+    }
+
     /// Removes a block, if it is there. That is no eviction.
     pub(crate) fn remove(&self, key: BlockKey) {
         let key = OwnedKey { owner: self.owner, key };
@@ -412,6 +428,19 @@ mod tests {
         cache.insert(key.key, block());
         cache.offer_to_slot(key, key.places(), &found);
         assert!(!cache.get(key.key).unwrap().is(&found));
+    }
+
+    #[test]
+    fn a_full_cache_takes_a_block_that_was_passed_when_it_is_passed_again() {
+        let cache = BlockCache::new(1 << 20);
+        let pass = |n: u64| {
+            cache.insert_passed(key(n), &block());
+            cache.get(key(n)).is_some()
+        };
+        assert!(pass(1), "there is room");
+        (1000..2000).for_each(|n| cache.insert(key(n), block()));
+        assert!(cache.has_evicted());
+        assert!(!pass(2) && pass(2));
     }
 
     /// Others are read a few times each, and then no more.

@@ -19,6 +19,7 @@ mod block_scan;
 mod block_slots;
 mod cache;
 mod compression;
+mod doorkeeper;
 mod filter;
 pub mod format;
 mod index;

@@ -38,6 +38,14 @@ const ON_DEMAND_BYTES_MAX: u64 = 256 << 10;
 /// enough that those of dozens of inputs fit in memory.
 const COMPACTION_BYTES: u64 = 256 << 10;
 
+/// A block that the cache did not have.
+pub(crate) enum Loaded {
+    /// Read alone.
+    Alone(Block),
+    /// Read with others by a cursor that walked over those before it.
+    Ahead(Block),
+}
+
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
@@ -92,18 +100,18 @@ impl ReadAhead {
         table: &Table,
         (number, place): (usize, &Range<u64>),
         end: usize,
-    ) -> Result<Block> {
+    ) -> Result<Loaded> {
         let is_next = self.expected.replace(number + 1) == Some(number);
         if is_next {
             let pieces =
                 self.pieces.get_or_insert_with(|| Pieces::new(FIRST_BYTES, ReadPurpose::Read));
             if let Some(block) = pieces.block(table, (number, place), end) {
-                return block;
+                return block.map(Loaded::Ahead);
             }
         } else {
             self.pieces = None;
         }
-        table.read_block(place)
+        table.read_block(place).map(Loaded::Alone)
     }
 
     /// The block of this number and place for a compaction, which reads all that follow, too.

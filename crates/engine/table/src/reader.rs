@@ -10,6 +10,7 @@ use crate::format::{BlockKind, FOOTER_BYTES, FOOTER_BYTES_MAX, Footer};
 use crate::index::Index;
 use crate::part_cache::PartUse;
 use crate::parts::Parts;
+use crate::read_ahead::Loaded;
 use crate::sketch::Sketches;
 use crate::table_index::{HeldPart, Patience, TableIndex, TableParts};
 use crate::table_iter::{PinnedValue, ReadPurpose, TableIter};
@@ -321,7 +322,7 @@ impl Table {
     pub(crate) fn cached_block(
         &self,
         place: &Range<u64>,
-        load: impl FnOnce() -> Result<Block>,
+        load: impl FnOnce() -> Result<Loaded>,
     ) -> Result<Block> {
         let key = self.block_key(place);
         if let Some(block) = self.cache.get(key) {
@@ -329,9 +330,16 @@ impl Table {
             return Ok(block);
         }
         count(|cost| cost.cache_misses += 1);
-        let block = load()?;
-        self.cache.insert(key, block.clone());
-        Ok(block)
+        match load()? {
+            Loaded::Alone(block) => {
+                self.cache.insert(key, block.clone());
+                Ok(block)
+            }
+            Loaded::Ahead(block) => {
+                self.cache.insert_passed(key, &block);
+                Ok(block)
+            }
+        }
     }
 
     #[cold]
