@@ -4,8 +4,9 @@ use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::BlockCompressor;
 use crate::format::{
-    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING, HAS_OPERANDS, HAS_PARTS,
-    HAS_SEPARATED, HAS_VALUES_IN_BLOCKS, SAMPLES_AS_BITS, VALUE_BYTES_MAX, put_trailer,
+    BLOCK_BYTES_MAX, BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING,
+    HAS_OPERANDS, HAS_PARTS, HAS_SEPARATED, HAS_VALUES_IN_BLOCKS, SAMPLES_AS_BITS, VALUE_BYTES_MAX,
+    put_trailer,
 };
 use crate::parts::PartLimits;
 use crate::parts_builder::{Encoded, EncodedPart, PartsBuilder, encode_top};
@@ -192,8 +193,10 @@ impl<'f> TableWriter<'f> {
             if new_key { key.get(common) > last_key.get(common) } else { seqno < self.last_seqno },
             "versions are added in order"
         );
+        let bytes = self.block.bytes();
         if !self.block.is_empty()
-            && self.block.bytes() + BlockBuilder::bytes_to_add(key, value) > BLOCK_TARGET_BYTES
+            && (bytes >= BLOCK_TARGET_BYTES
+                || bytes + BlockBuilder::bytes_to_add(key, value) > BLOCK_BYTES_MAX)
         {
             self.finish_block()?;
         }

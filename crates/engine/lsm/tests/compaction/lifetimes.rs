@@ -101,7 +101,7 @@ fn deepest(db: &Db, keyspace: &str) -> u8 {
 fn tables_of_a_keyspace_that_is_written_seldom_are_told_to_live_longer() {
     let storage = Noting::default();
     let db = open(&storage);
-    load(&db, 20_000);
+    load(&db, 40_000);
     let level = deepest(&db, "hot");
     assert_eq!(deepest(&db, "cold"), level);
     let (hot, cold) = (told(&db, &storage, "hot", level), told(&db, &storage, "cold", level));
@@ -123,7 +123,7 @@ fn nothing_is_told_before_it_was_learnt() {
 fn the_deeper_tables_are_the_longer_they_are_told_to_live() {
     let storage = Noting::default();
     let db = open(&storage);
-    load(&db, 20_000);
+    load(&db, 40_000);
     let level = deepest(&db, "hot");
     let flushed = *storage.told.lock().unwrap().values().rfind(|hint| hint.level == 0).unwrap();
     let merged = *storage.told.lock().unwrap().values().rfind(|hint| hint.level == level).unwrap();
@@ -134,7 +134,7 @@ fn the_deeper_tables_are_the_longer_they_are_told_to_live() {
 fn merges_are_told_of_the_level_that_they_write() {
     let storage = Noting::default();
     let db = open(&storage);
-    load(&db, 20_000);
+    load(&db, 40_000);
     let told: Vec<WriteHint> = storage.told.lock().unwrap().values().copied().collect();
     let merged = || told.iter().filter(|hint| hint.level > 0);
     // Nothing was ever written to the level above it, so that nothing is known of that.
@@ -198,7 +198,7 @@ fn files_that_one_keyspace_has_for_itself_are_told_what_is_expected_of_its_table
 fn what_was_learnt_outlasts_an_open() {
     let storage = Noting::default();
     let db = open(&storage);
-    load(&db, 20_000);
+    load(&db, 40_000);
     let level = deepest(&db, "cold");
     let before = told(&db, &storage, "cold", level)[0].unwrap();
     db.close().unwrap();

@@ -127,9 +127,9 @@ fn an_intact_block_in_the_wrong_place_is_noticed() {
 
 #[test]
 fn two_blocks_that_changed_places_are_noticed() {
-    // Keys and values of one length fill every block alike.
+    // Keys and values of one length, twenty a block, fill every block alike.
     let versions: Vec<Version> = (0..200u64)
-        .map(|n| (format!("key{n:05}").into_bytes(), 1 << 20 | n, Kind::Put, vec![n as u8; 150]))
+        .map(|n| (format!("key{n:05}").into_bytes(), 1 << 20 | n, Kind::Put, vec![n as u8; 198]))
         .collect();
     let (good, info) = stored(Compression::None, &versions);
     let starts: Vec<usize> = (0..good.len() - 12)

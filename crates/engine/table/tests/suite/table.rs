@@ -190,6 +190,19 @@ fn sketches_count_the_keys_of_overlapping_tables() {
 }
 
 #[test]
+fn a_block_is_closed_near_its_target() {
+    for (value_bytes, in_each) in [(1000, 4), (2030, 2), (2500, 1), (5000, 1)] {
+        let versions: Vec<Version> = (0..240)
+            .map(|n| (format!("key{n:06}").into_bytes(), 0, Kind::Put, vec![1; value_bytes]))
+            .collect();
+        let mut file = Growing::default();
+        let info = write_to(&mut file, options(), &versions, &[]);
+        let blocks = open_bytes(file.0, &info).unwrap().properties().data_blocks;
+        assert_eq!(blocks, 240 / in_each, "values of {value_bytes} bytes");
+    }
+}
+
+#[test]
 #[should_panic(expected = "in order")]
 fn versions_out_of_order_are_refused() {
     let mut file = Growing::default();
