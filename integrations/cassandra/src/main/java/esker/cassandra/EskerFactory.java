@@ -1,20 +1,20 @@
 package esker.cassandra;
 
-import org.apache.cassandra.config.DatabaseDescriptor;
-import org.apache.cassandra.config.InheritingClass;
-import org.apache.cassandra.db.SystemKeyspace;
-import org.apache.cassandra.db.commitlog.CommitLogPosition;
-import org.apache.cassandra.db.memtable.Memtable;
-import org.apache.cassandra.exceptions.ConfigurationException;
-import org.apache.cassandra.schema.SchemaConstants;
-import org.apache.cassandra.schema.TableMetadataRef;
-import org.apache.cassandra.service.StorageService;
-
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.config.InheritingClass;
+import org.apache.cassandra.db.SystemKeyspace;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.db.memtable.SkipListMemtableFactory;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.StorageService;
 
 /**
  * Makes the memtables of one configuration in {@code cassandra.yaml}.
@@ -116,6 +116,10 @@ final class EskerFactory implements Memtable.Factory {
             Memtable.Owner owner) {
         if (SchemaConstants.isSystemKeyspace(table.keyspace)) {
             throw new ConfigurationException(NOT_DEFAULT);
+        }
+        if (table.get().isIndex()) {
+            // Its rows follow from those of the table. It has the ID of the table.
+            return SkipListMemtableFactory.INSTANCE.create(lowerBound, table, owner);
         }
         return new EskerMemtable(lowerBound, table, owner, store(), leftovers);
     }

@@ -1,10 +1,16 @@
 package esker.cassandra;
 
 import esker.ClosedException;
+import esker.Entry;
 import esker.EskerException;
 import esker.Range;
 import esker.Scan;
-
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.Lock;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
@@ -23,7 +29,6 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterators;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.dht.IncludingExcludingBounds;
-import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.index.transactions.UpdateTransaction;
 import org.apache.cassandra.io.sstable.SSTableReadsListener;
 import org.apache.cassandra.schema.TableId;
@@ -32,12 +37,6 @@ import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-
-import java.util.ArrayList;
-import java.util.List;
-import java.util.Map;
-import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * A memtable in Esker, which is also its log: a write is synced before it returns, and the commit
@@ -49,6 +48,9 @@ import java.util.concurrent.atomic.AtomicReference;
  */
 public final class EskerMemtable extends AbstractAllocatorMemtable {
     private static final Logger LOGGER = LoggerFactory.getLogger(EskerMemtable.class);
+
+    /** A read that finds so many updates of a partition replaces them by one. */
+    private static final int FOLD_AT = 64;
 
     private final Store store;
     private final TableId table;
@@ -63,6 +65,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     private final AtomicLong bytes = new AtomicLong();
     private final Switches switches;
     private final Leftovers leftovers;
+    private final Indexing indexing = new Indexing();
 
     /**
      * Called by Cassandra. The options are those of the configuration in {@code cassandra.yaml}.
@@ -82,7 +85,12 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         this.leftovers = leftovers;
         table = metadata.get().id;
         switches = Switches.of(table, store);
-        generations = switches.isFirst() ? store.recover(table) : new ArrayList<>();
+        generations = new ArrayList<>();
+        // The rows of an indexed table are written again by Leftovers, so that its indexes see
+        // them.
+        if (switches.isFirst() && metadata.get().indexes.isEmpty()) {
+            generations.addAll(store.recover(table));
+        }
         generations.forEach(left -> prefixes.add(Keys.prefix(table, left)));
         recover();
         generation = store.nextGeneration();
@@ -99,7 +107,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         for (byte[] left : prefixes) {
             try (Scan scan = store.rows().scan(Range.prefix(left))) {
                 while (scan.hasNext()) {
-                    esker.Entry entry = scan.next();
+                    Entry entry = scan.next();
                     PartitionUpdate update = readRecovered(entry);
                     if (update != null) {
                         count(update, entry.value().length);
@@ -115,7 +123,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         }
     }
 
-    private PartitionUpdate readRecovered(esker.Entry entry) {
+    private PartitionUpdate readRecovered(Entry entry) {
         try {
             return Updates.read(metadata(), entry.value());
         } catch (RuntimeException error) {
@@ -151,17 +159,30 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
 
     @Override
     public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group group) {
-        if (indexer != UpdateTransaction.NO_OP) {
-            throw new InvalidRequestException(
-                    "Esker's memtables have no secondary indexes; drop the indexes of the table, or"
-                            + " give it another memtable");
-        }
         byte[] value = Updates.write(update);
         byte[] key =
                 Keys.of(prefix, Keys.partition(update.partitionKey()), sequence.incrementAndGet());
         Memory.charge(allocator, key.length + value.length, group);
         // Statistics come first: they must cover what a read finds.
         count(update, value.length);
+        if (indexer == UpdateTransaction.NO_OP) {
+            store(key, value);
+        } else {
+            Lock lock = indexing.lock(update.partitionKey());
+            lock.lock();
+            try {
+                List<PartitionUpdate> before = updates(update.partitionKey());
+                store(key, value);
+                PartitionUpdate whole = before.isEmpty() ? null : folded(before);
+                Indexing.report(whole, update, indexer);
+            } finally {
+                lock.unlock();
+            }
+        }
+        return Long.MAX_VALUE;
+    }
+
+    private void store(byte[] key, byte[] value) {
         try {
             store.put(key, value);
         } catch (ClosedException error) {
@@ -170,7 +191,10 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
             CommitLog.handleCommitError("Esker's log failed in " + store.dir(), error);
             throw error;
         }
-        return Long.MAX_VALUE;
+    }
+
+    private static PartitionUpdate folded(List<PartitionUpdate> updates) {
+        return updates.size() == 1 ? updates.get(0) : PartitionUpdate.merge(updates);
     }
 
     @Override
@@ -208,13 +232,29 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     private List<PartitionUpdate> updates(DecoratedKey key) {
         byte[] partition = Keys.partition(key);
         TableMetadata schema = metadata();
+        List<byte[]> keys = new ArrayList<>(1);
         List<PartitionUpdate> updates = new ArrayList<>(1);
         for (byte[] of : prefixes) {
             try (Scan scan = store.rows().scan(Range.prefix(Keys.join(of, partition)))) {
-                scan.forEachRemaining(entry -> updates.add(Updates.read(schema, entry.value())));
+                while (scan.hasNext()) {
+                    Entry entry = scan.next();
+                    keys.add(entry.key());
+                    updates.add(Updates.read(schema, entry.value()));
+                }
             }
         }
-        return updates;
+        if (updates.size() < FOLD_AT) {
+            return updates;
+        }
+        PartitionUpdate folded = folded(updates);
+        byte[] whole = Keys.of(prefix, partition, sequence.incrementAndGet());
+        try {
+            store.replace(keys, whole, Updates.write(folded));
+        } catch (EskerException error) {
+            // Reads go on when the log has failed. A write reports it.
+            LOGGER.debug("{}: a partition was not folded", schema, error);
+        }
+        return List.of(folded);
     }
 
     /** Folds the updates of one partition. */
@@ -222,7 +262,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         TableMetadata schema = metadata();
         List<PartitionUpdate> updates = new ArrayList<>(values.size());
         values.forEach(value -> updates.add(Updates.read(schema, value)));
-        return updates.size() == 1 ? updates.get(0) : PartitionUpdate.merge(updates);
+        return folded(updates);
     }
 
     Partitions partitions(byte[] start, byte[] end) {
@@ -280,7 +320,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
 
     @Override
     public boolean isClean() {
-        return currentOperations.get() == 0;
+        return bytes.get() == 0;
     }
 
     @Override

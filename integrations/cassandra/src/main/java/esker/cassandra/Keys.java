@@ -1,13 +1,12 @@
 package esker.cassandra;
 
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.UUID;
 import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.utils.bytecomparable.ByteComparable;
 import org.apache.cassandra.utils.bytecomparable.ByteSourceInverse;
-
-import java.nio.ByteBuffer;
-import java.util.Arrays;
-import java.util.UUID;
 
 /**
  * Keys of the keyspace {@code rows}: table (16 bytes), generation (8), partition, sequence (8).

@@ -2,7 +2,13 @@ package esker.cassandra;
 
 import esker.Range;
 import esker.Scan;
-
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.SystemKeyspace;
@@ -13,18 +19,18 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
-
 /**
- * Rows in Esker that no memtable of this start takes. Of a table that was dropped, they are
- * deleted. Of a table that now has another memtable, they are written to it and to the commit log.
+ * Rows of earlier runs that no memtable takes over. Of a table that was dropped, they are deleted.
+ * Of a table that now has another memtable, or has indexes, they are written again as mutations.
  */
 final class Leftovers implements Runnable {
     private static final Logger LOGGER = LoggerFactory.getLogger(Leftovers.class);
     private static final long POLL_MILLIS = 20;
+
+    /** They share syncs. */
+    private static final int WRITERS = 32;
+
+    private static final int VALUES_AT_ONCE = 1024;
 
     private final Store store;
     private final CountDownLatch done = new CountDownLatch(1);
@@ -76,6 +82,11 @@ final class Leftovers implements Runnable {
         }
     }
 
+    private static void write(TableMetadata table, byte[] value) {
+        Mutation mutation = new Mutation(Updates.read(table, value));
+        Keyspace.open(table.keyspace).apply(mutation, true);
+    }
+
     private void take(TableId id) {
         TableMetadata table = Schema.instance.getTableMetadata(id);
         if (table == null) {
@@ -84,28 +95,42 @@ final class Leftovers implements Runnable {
             return;
         }
         Object factory = table.params.memtable.factory();
-        if (factory instanceof EskerFactory && ((EskerFactory) factory).uses(store)) {
+        boolean isHere = factory instanceof EskerFactory && ((EskerFactory) factory).uses(store);
+        if (isHere && table.indexes.isEmpty()) {
             return;
         }
         store.claim(SystemKeyspace.getLocalHostId());
         await(() -> Schema.instance.getColumnFamilyStoreInstance(id) != null);
         long rows = 0;
-        for (long generation : store.recover(id)) {
-            byte[] prefix = Keys.prefix(id, generation);
-            try (Scan scan = store.rows().scan(Range.prefix(prefix))) {
-                while (scan.hasNext()) {
-                    Mutation mutation = new Mutation(Updates.read(table, scan.next().value()));
-                    Keyspace.open(table.keyspace).apply(mutation, true);
-                    rows++;
+        List<Long> generations = store.recover(id);
+        ForkJoinPool writers = new ForkJoinPool(WRITERS);
+        try {
+            for (long generation : generations) {
+                byte[] prefix = Keys.prefix(id, generation);
+                try (Scan scan = store.rows().scan(Range.prefix(prefix))) {
+                    while (scan.hasNext()) {
+                        List<byte[]> values = new ArrayList<>();
+                        while (scan.hasNext() && values.size() < VALUES_AT_ONCE) {
+                            values.add(scan.next().value());
+                        }
+                        writers.submit(
+                                        () ->
+                                                values.parallelStream()
+                                                        .forEach(value -> write(table, value)))
+                                .join();
+                        rows += values.size();
+                    }
                 }
             }
+        } finally {
+            writers.shutdown();
         }
         try {
             CommitLog.instance.sync(true);
         } catch (java.io.IOException error) {
             throw new java.io.UncheckedIOException(error);
         }
-        store.delete(id);
-        LOGGER.info("{}: moved {} updates from Esker to its present memtable", table, rows);
+        generations.forEach(generation -> store.delete(id, generation));
+        LOGGER.info("{}: moved {} updates of earlier runs to its present memtable", table, rows);
     }
 }

@@ -4,7 +4,6 @@ import esker.Entry;
 import esker.Keyspace;
 import esker.Range;
 import esker.Scan;
-
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;

@@ -6,10 +6,6 @@ import esker.Keyspace;
 import esker.Range;
 import esker.Scan;
 import esker.Settings;
-
-import org.apache.cassandra.exceptions.ConfigurationException;
-import org.apache.cassandra.schema.TableId;
-
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -21,6 +17,8 @@ import java.util.Map;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.schema.TableId;
 
 /**
  * The database of a node. Every write is synced before it returns.
@@ -47,6 +45,7 @@ final class Store {
     private final Db db;
     private final Keyspace rows;
     private final Keyspace node;
+    private final long firstGeneration;
     private final AtomicLong generation;
     private UUID host;
     private Leftovers leftovers;
@@ -62,7 +61,8 @@ final class Store {
         byte[] starts = node.get(STARTS);
         long start = 1 + (starts == null ? 0 : ByteBuffer.wrap(starts).getLong());
         node.put(STARTS, ByteBuffer.allocate(Long.BYTES).putLong(start).array());
-        generation = new AtomicLong(start << Integer.SIZE);
+        firstGeneration = start << Integer.SIZE;
+        generation = new AtomicLong(firstGeneration);
     }
 
     /** Opens the database in {@code dir}. It stays open as long as the process lives. */
@@ -151,7 +151,10 @@ final class Store {
         return tables;
     }
 
-    /** Returns the generations of {@code table} that have rows, and deletes those that are done. */
+    /**
+     * Returns the generations of {@code table} that earlier runs left, and deletes those that are
+     * done.
+     */
     List<Long> recover(TableId table) {
         TreeSet<Long> done = new TreeSet<>();
         byte[] marks = Keys.join(DONE, Keys.table(table));
@@ -159,10 +162,11 @@ final class Store {
             scan.forEachRemaining(
                     entry -> done.add(ByteBuffer.wrap(entry.key()).getLong(marks.length)));
         }
-        done.forEach(generation -> delete(table, generation));
+        // Readers may still use one of this run.
+        done.headSet(firstGeneration).forEach(generation -> delete(table, generation));
         List<Long> live = new ArrayList<>();
         byte[] start = Keys.table(table);
-        byte[] end = Keys.after(start);
+        byte[] end = Keys.prefix(table, firstGeneration);
         byte[] key;
         while ((key = firstKey(rows, start, end)) != null) {
             long generation = Keys.generationOf(key);
@@ -200,6 +204,13 @@ final class Store {
                 new Batch()
                         .deleteRange(rows, prefix, Keys.after(prefix))
                         .deleteRange(node, marks, Keys.after(marks)));
+    }
+
+    /** Replaces entries by one that says the same. */
+    void replace(List<byte[]> keys, byte[] key, byte[] value) {
+        Batch batch = new Batch().put(rows, key, value);
+        keys.forEach(old -> batch.delete(rows, old));
+        db.write(batch);
     }
 
     void put(byte[] key, byte[] value) {

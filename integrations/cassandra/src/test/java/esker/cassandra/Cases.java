@@ -258,6 +258,31 @@ final class Cases {
                                         "1 2 null 5",
                                         "1 3 6 null",
                                         "1 4 null 9")));
+        for (String kind : List.of("legacy", "sai")) {
+            String using = kind.equals("sai") ? " USING 'sai'" : "";
+            cases.add(
+                    new Case(
+                                    kind + "index",
+                                    ROWS,
+                                    "CREATE INDEX ON TABLE (v)" + using,
+                                    insert(1, 1, "a"),
+                                    insert(1, 2, "b"),
+                                    insert(2, 1, "a"),
+                                    insert(3, 1, "a"),
+                                    insert(3, 1, "c"),
+                                    insert(4, 1, "b"),
+                                    "DELETE FROM TABLE WHERE p = 4")
+                            .then(insert(2, 1, "b"), "DELETE FROM TABLE WHERE p = 1 AND c = 2")
+                            .query(
+                                    "SELECT p, c FROM TABLE WHERE v = 'a'",
+                                    List.of("1 1", "2 1"),
+                                    List.of("1 1"))
+                            .query(
+                                    "SELECT p, c FROM TABLE WHERE v = 'b'",
+                                    List.of("1 2"),
+                                    List.of("2 1"))
+                            .query("SELECT p, c FROM TABLE WHERE v = 'c'", "3 1"));
+        }
         Case hot = new Case("hot", ROWS);
         List<String> hotRows = new ArrayList<>();
         for (int i = 0; i < 300; i++) {

@@ -3,6 +3,9 @@ package esker.cassandra;
 import static org.junit.jupiter.api.Assertions.assertAll;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
@@ -10,10 +13,6 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.function.Executable;
-
-import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.List;
 
 /**
  * Runs each of {@link Cases} on two tables, of Esker and of Cassandra's own trie memtable: before
@@ -65,7 +64,7 @@ class CqlTest {
             // The keyword comes first, the name of the table after it.
             String named = statement.replaceFirst("^(CREATE|ALTER) TABLE ", "$1 WORD ");
             named = named.replace("TABLE", table(one, memtable)).replace("WORD", "TABLE");
-            if (statement.startsWith("CREATE")) {
+            if (statement.startsWith("CREATE TABLE")) {
                 String joint = statement.contains(" WITH ") ? " AND" : " WITH";
                 named += joint + " memtable = '" + memtable + "'";
             }

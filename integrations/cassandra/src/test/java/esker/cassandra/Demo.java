@@ -7,7 +7,6 @@ import com.datastax.driver.core.Row;
 import com.datastax.driver.core.Session;
 import com.datastax.driver.core.Statement;
 import com.datastax.driver.core.exceptions.DriverException;
-
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

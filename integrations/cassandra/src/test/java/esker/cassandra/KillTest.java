@@ -1,18 +1,17 @@
 package esker.cassandra;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.Cluster;
 import com.datastax.driver.core.Session;
 import com.datastax.driver.core.exceptions.DriverException;
-
-import org.junit.jupiter.api.Test;
-
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
 
 /**
  * Kills a node under load, starts it, and compares every row with what was acknowledged. Meanwhile
@@ -27,10 +26,15 @@ class KillTest {
     private static final int WRITERS = 12;
     private static final int PARTITIONS = 100;
 
+    private static final List<String> TABLES =
+            List.of("k.rows", "k.truncated", "k.moving", "k.indexed", "k.attached");
+
     private final Random random = new Random(SEED);
     private final List<Model> rows = new ArrayList<>();
     private final Model truncated = new Model("k.truncated", 0, PARTITIONS, SEED + 100);
     private final Model moving = new Model("k.moving", 0, PARTITIONS, SEED + 200);
+    private final Model indexed = new Model("k.indexed", 0, PARTITIONS, SEED + 300);
+    private final Model attached = new Model("k.attached", 0, PARTITIONS, SEED + 400);
     private AtomicBoolean isOver;
 
     private static String create(String table) {
@@ -51,9 +55,11 @@ class KillTest {
                 session.execute(
                         "CREATE KEYSPACE k WITH replication ="
                                 + " {'class': 'SimpleStrategy', 'replication_factor': 1}");
-                for (String table : List.of("k.rows", "k.truncated", "k.moving")) {
+                for (String table : TABLES) {
                     session.execute(create(table));
                 }
+                session.execute("CREATE INDEX ON k.indexed (w)");
+                session.execute("CREATE INDEX ON k.attached (w) USING 'sai'");
             }
             for (int i = 0; i < WRITERS; i++) {
                 rows.add(new Model("k.rows", i * PARTITIONS, PARTITIONS, SEED + i));
@@ -66,6 +72,9 @@ class KillTest {
                 node.start();
                 assertEquals(List.of(), check(node), "round " + round + ", seed " + SEED);
             }
+            for (Model model : List.of(truncated, moving, indexed, attached)) {
+                assertTrue(model.acknowledged() > 0, model::toString);
+            }
             System.out.println(
                     ROUNDS + " kills, " + acknowledged() + " acknowledged writes, none lost");
         }
@@ -74,7 +83,9 @@ class KillTest {
     private long acknowledged() {
         return rows.stream().mapToLong(Model::acknowledged).sum()
                 + truncated.acknowledged()
-                + moving.acknowledged();
+                + moving.acknowledged()
+                + indexed.acknowledged()
+                + attached.acknowledged();
     }
 
     private List<String> check(Node node) {
@@ -84,6 +95,10 @@ class KillTest {
             rows.forEach(model -> faults.addAll(model.check(session)));
             faults.addAll(truncated.check(session));
             faults.addAll(moving.check(session));
+            for (Model model : List.of(indexed, attached)) {
+                faults.addAll(model.check(session));
+                faults.addAll(model.checkIndex(session));
+            }
         }
         return faults;
     }
@@ -98,6 +113,8 @@ class KillTest {
             }
             threads.add(writer(session, "k.truncated", truncated, 100));
             threads.add(writer(session, "k.moving", moving, 0));
+            threads.add(writer(session, "k.indexed", indexed, 0));
+            threads.add(writer(session, "k.attached", attached, 0));
             threads.add(new Thread(() -> change(session, random.nextLong())));
             threads.add(new Thread(() -> flush(node, random.nextLong())));
             threads.forEach(Thread::start);

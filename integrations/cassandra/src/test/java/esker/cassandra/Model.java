@@ -4,11 +4,12 @@ import com.datastax.driver.core.PreparedStatement;
 import com.datastax.driver.core.Row;
 import com.datastax.driver.core.Session;
 import com.datastax.driver.core.exceptions.DriverException;
-
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 
@@ -18,6 +19,9 @@ import java.util.Set;
  */
 final class Model {
     static final int ROWS = 8;
+
+    /** The last versions that a check of an index looks for. */
+    private static final int INDEXED = 300;
 
     private static final Integer NONE = null;
 
@@ -41,6 +45,11 @@ final class Model {
 
     long acknowledged() {
         return acknowledged;
+    }
+
+    @Override
+    public String toString() {
+        return table + ": " + acknowledged + " acknowledged writes";
     }
 
     /** The statements of one session. */
@@ -114,6 +123,31 @@ final class Model {
         }
         settle(possible, NONE);
         return true;
+    }
+
+    /** Returns what an index on column {@code w} does wrong. Call it after {@link #check}. */
+    List<String> checkIndex(Session session) {
+        List<String> faults = new ArrayList<>();
+        PreparedStatement read = session.prepare("SELECT p, c FROM " + table + " WHERE w = ?");
+        Map<Integer, String> places = new HashMap<>();
+        for (int i = 0; i < possible.size(); i++) {
+            Integer value = possible.get(i).iterator().next();
+            if (value != null) {
+                places.put(value, (firstPartition + i / ROWS) + "/" + i % ROWS);
+            }
+        }
+        for (int value = Math.max(1, version - INDEXED); value <= version; value++) {
+            List<String> found = new ArrayList<>();
+            for (Row row : session.execute(read.bind("w" + value))) {
+                found.add(row.getInt("p") + "/" + row.getInt("c"));
+            }
+            List<String> expected =
+                    places.containsKey(value) ? List.of(places.get(value)) : List.of();
+            if (!found.equals(expected)) {
+                faults.add(table + ": the index has " + found + ", not " + expected);
+            }
+        }
+        return faults;
     }
 
     /** Returns what is wrong, and takes what is found as the state. */

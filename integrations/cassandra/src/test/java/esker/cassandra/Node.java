@@ -4,9 +4,6 @@ import com.datastax.driver.core.Cluster;
 import com.datastax.driver.core.Session;
 import com.datastax.driver.core.SocketOptions;
 import com.datastax.driver.core.policies.ConstantReconnectionPolicy;
-
-import org.apache.cassandra.service.StorageServiceMBean;
-
 import java.io.File;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -20,13 +17,13 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
-
 import javax.management.JMX;
 import javax.management.MBeanServerConnection;
 import javax.management.ObjectName;
 import javax.management.remote.JMXConnector;
 import javax.management.remote.JMXConnectorFactory;
 import javax.management.remote.JMXServiceURL;
+import org.apache.cassandra.service.StorageServiceMBean;
 
 /** A Cassandra node in a process of its own, from the jars of this process's class path. */
 final class Node implements AutoCloseable {
@@ -88,6 +85,8 @@ final class Node implements AutoCloseable {
         yaml.put("memtable_heap_space", "48MiB");
         yaml.put("memtable_offheap_space", "64MiB");
         properties.add("-ea");
+        properties.addAll(List.of(System.getProperty("node.options", "").strip().split(" +")));
+        properties.removeIf(String::isEmpty);
         memtable("esker", "esker.cassandra.EskerMemtable", Map.of());
         memtable("trie", "TrieMemtable", Map.of());
     }
@@ -309,6 +308,11 @@ final class Node implements AutoCloseable {
 
     long pid() {
         return process.pid();
+    }
+
+    /** Returns the time of processors that the node has used. */
+    double cpuMicros() {
+        return process.info().totalCpuDuration().orElseThrow().toNanos() / 1e3;
     }
 
     @Override

@@ -5,7 +5,6 @@ import com.datastax.driver.core.PreparedStatement;
 import com.datastax.driver.core.ResultSetFuture;
 import com.datastax.driver.core.Session;
 import com.datastax.driver.core.SimpleStatement;
-
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -33,7 +32,7 @@ final class Rates {
 
     private record Kind(String name, String memtable, boolean isPeriodic) {}
 
-    private record Result(double rows, double medianMillis, double p99Millis) {}
+    private record Result(double rows, double medianMillis, double p99Millis, double cpuMicros) {}
 
     private static final List<Kind> KINDS =
             List.of(
@@ -41,14 +40,18 @@ final class Rates {
                     new Kind("trie, batch commit log", "trie", false),
                     new Kind("trie, periodic commit log", "trie", true));
 
-    /** Arguments: rounds, seconds of a run, bytes of a row. */
+    /** Arguments: rounds, seconds of a run, bytes of a row, a part of the names that run. */
     public static void main(String[] arguments) throws Exception {
         int rounds = argument(arguments, 0, 2);
         int seconds = argument(arguments, 1, 10);
         int bytes = argument(arguments, 2, 200);
+        String only = arguments.length > 3 ? arguments[3] : "";
         Map<Kind, List<Result>> results = new LinkedHashMap<>();
         for (int round = 0; round < rounds; round++) {
             for (Kind kind : KINDS) {
+                if (!kind.name.contains(only)) {
+                    continue;
+                }
                 Result result = run(kind, seconds, bytes);
                 results.computeIfAbsent(kind, key -> new ArrayList<>()).add(result);
                 System.out.println(line(kind, result));
@@ -73,18 +76,20 @@ final class Rates {
     private static String line(Kind kind, Result result) {
         return String.format(
                 Locale.ROOT,
-                "%-26s %8.0f rows/s   p50 %6.1f ms   p99 %6.1f ms",
+                "%-26s %8.0f rows/s   p50 %6.1f ms   p99 %6.1f ms   %5.0f us of processor a row",
                 kind.name,
                 result.rows,
                 result.medianMillis,
-                result.p99Millis);
+                result.p99Millis,
+                result.cpuMicros);
     }
 
     private static Result median(List<Result> all) {
         return new Result(
                 middle(all.stream().mapToDouble(Result::rows).toArray()),
                 middle(all.stream().mapToDouble(Result::medianMillis).toArray()),
-                middle(all.stream().mapToDouble(Result::p99Millis).toArray()));
+                middle(all.stream().mapToDouble(Result::p99Millis).toArray()),
+                middle(all.stream().mapToDouble(Result::cpuMicros).toArray()));
     }
 
     private static double middle(double[] values) {
@@ -96,8 +101,8 @@ final class Rates {
         Path dir = Path.of("target/nodes/rates");
         Node.delete(dir);
         try (Node node = new Node(dir, 1).heap(512).withoutProperty("-ea")) {
-            node.with("concurrent_writes", System.getProperty("cw", "128"));
-            node.with("native_transport_max_threads", System.getProperty("nt", "256"));
+            // A write then stays on the thread of its request, for all kinds.
+            node.with("concurrent_writes", "256");
             if (!kind.isPeriodic) {
                 node.with("commitlog_sync", "batch").with("commitlog_sync_period", null);
             }
@@ -114,8 +119,8 @@ final class Rates {
                 PreparedStatement insert =
                         session.prepare(
                                 new SimpleStatement("INSERT INTO k.t (p, v) VALUES (?, ?)"));
-                load(session, insert, Math.max(5, seconds / 2), bytes, 1);
-                return load(session, insert, seconds, bytes, 2);
+                load(node, session, insert, seconds, bytes, 1);
+                return load(node, session, insert, seconds, bytes, 2);
             }
         } finally {
             Node.delete(dir);
@@ -123,7 +128,7 @@ final class Rates {
     }
 
     private static Result load(
-            Session session, PreparedStatement insert, int seconds, int bytes, long seed)
+            Node node, Session session, PreparedStatement insert, int seconds, int bytes, long seed)
             throws InterruptedException {
         Random random = new Random(seed);
         byte[] value = new byte[bytes];
@@ -131,6 +136,7 @@ final class Rates {
         AtomicInteger samples = new AtomicInteger();
         AtomicLong failed = new AtomicLong();
         Semaphore free = new Semaphore(IN_FLIGHT);
+        double cpuBefore = node.cpuMicros();
         long start = System.nanoTime();
         long end = start + TimeUnit.SECONDS.toNanos(seconds);
         long rows = 0;
@@ -167,6 +173,7 @@ final class Rates {
         return new Result(
                 rows / taken,
                 sorted[sorted.length / 2] / 1e3,
-                sorted[(int) (sorted.length * 0.99)] / 1e3);
+                sorted[(int) (sorted.length * 0.99)] / 1e3,
+                (node.cpuMicros() - cpuBefore) / rows);
     }
 }
