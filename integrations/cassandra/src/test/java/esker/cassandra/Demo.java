@@ -7,12 +7,14 @@ import com.datastax.driver.core.Row;
 import com.datastax.driver.core.Session;
 import com.datastax.driver.core.Statement;
 import com.datastax.driver.core.exceptions.DriverException;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -28,11 +30,15 @@ final class Demo {
     private static final int READ_ATTEMPTS = 100;
     private static final long READ_PAUSE_MILLIS = 500;
 
-    private final List<Node> nodes = new ArrayList<>();
+    /** The hook reads it while the program may add to it. */
+    private final List<Node> nodes = new CopyOnWriteArrayList<>();
+
     private final Map<Integer, Integer> acknowledged = new ConcurrentHashMap<>();
     private final AtomicInteger next = new AtomicInteger();
     private final AtomicLong unacknowledged = new AtomicLong();
     private final long begun = System.nanoTime();
+    private volatile boolean isStopped;
+    private volatile boolean isFailed;
 
     /** Arguments: directory, number of nodes, seconds of load. */
     public static void main(String[] arguments) throws Exception {
@@ -40,22 +46,33 @@ final class Demo {
         int nodes = Integer.parseInt(arguments[1]);
         int seconds = Integer.parseInt(arguments[2]);
         Demo demo = new Demo();
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> demo.nodes.forEach(Node::close)));
+        // Ctrl-C runs it, too. Only a failure leaves the files, with the logs of the nodes.
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> demo.stop(dir)));
         Node.delete(dir);
-        int status = 1;
+        int status = 0;
         try {
             demo.run(dir, nodes, seconds);
-            status = 0;
         } catch (RuntimeException error) {
-            error.printStackTrace();
-        } finally {
-            demo.nodes.forEach(Node::close);
-            if (status == 0) {
-                Node.delete(dir);
+            if (!demo.isStopped) {
+                demo.isFailed = true;
+                error.printStackTrace();
             }
+            status = 1;
         }
         // Threads of the driver may go on for a while.
         System.exit(status);
+    }
+
+    private void stop(Path dir) {
+        isStopped = true;
+        nodes.forEach(Node::close);
+        try {
+            if (!isFailed) {
+                Node.delete(dir);
+            }
+        } catch (IOException error) {
+            System.err.println(dir + " was not removed: " + error);
+        }
     }
 
     private void say(String format, Object... values) {
