@@ -338,6 +338,11 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         switches.switchedOut(this);
     }
 
+    /** Whether the table has secondary indexes. */
+    boolean isIndexed() {
+        return !metadata().indexes.isEmpty();
+    }
+
     /** Marks that the rows are not needed after a restart. */
     void markDone() {
         if (!isClean()) {

@@ -21,8 +21,8 @@ import org.apache.cassandra.schema.TableId;
  * <ul>
  *   <li>after a flush, as soon as its SSTables are live. That is before a truncation can remove
  *       them
- *   <li>after a truncation without flush, by waiting for the discard before the truncation is
- *       recorded
+ *   <li>after a truncation without flush, or of a table with secondary indexes, by waiting for the
+ *       discard before the truncation is recorded
  * </ul>
  */
 final class Switches implements INotificationConsumer {
@@ -68,8 +68,10 @@ final class Switches implements INotificationConsumer {
     }
 
     synchronized void flushing(EskerMemtable memtable) {
-        unflushed.remove(memtable);
-        notifyAll();
+        if (!memtable.isIndexed()) {
+            unflushed.remove(memtable);
+            notifyAll();
+        }
     }
 
     synchronized void discarded(EskerMemtable memtable) {
@@ -81,7 +83,8 @@ final class Switches implements INotificationConsumer {
     public void handleNotification(INotification notification, Object sender) {
         if (notification instanceof MemtableDiscardedNotification) {
             Object memtable = ((MemtableDiscardedNotification) notification).memtable;
-            if (memtable instanceof EskerMemtable) {
+            // The indexes of a table are flushed after it. A crash in between needs the rows again.
+            if (memtable instanceof EskerMemtable && !((EskerMemtable) memtable).isIndexed()) {
                 ((EskerMemtable) memtable).markDone();
             }
         } else if (notification instanceof TruncationNotification) {
@@ -89,7 +92,10 @@ final class Switches implements INotificationConsumer {
         }
     }
 
-    /** Waits until every memtable that was switched out before is flushing or discarded. */
+    /**
+     * Waits until every memtable that was switched out before is discarded, or is flushing and will
+     * be marked.
+     */
     private synchronized void awaitDiscards() {
         Set<EskerMemtable> before = new HashSet<>(unflushed);
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(WAIT_SECONDS);

@@ -99,12 +99,15 @@ class RecoveryTest {
                     client.run(insert("t", i, "old"));
                 }
                 client.run("TRUNCATE k.t");
+                client.run(table("indexed", "esker"), "CREATE INDEX ON k.indexed (v)");
+                client.run(insert("indexed", 1, "old"), "TRUNCATE k.indexed");
             }
             node.kill();
             assertEquals(0, entries(node));
             node.start();
             try (Node.Client client = new Node.Client(node)) {
                 assertEquals(List.of(), client.rows("SELECT * FROM k.t"));
+                assertEquals(List.of(), client.rows("SELECT * FROM k.indexed"));
             }
         }
     }
