@@ -7,7 +7,7 @@
 //!
 //! * `get`: 128 random keys by `get`, in microseconds.
 //! * `multi_get`: 128 random keys by `multi_get`, in microseconds.
-//! * `scan`: all entries by `Db::cursor`, in MB/s of the table files.
+//! * `scan`: all entries by `Db::cursor`, in MB/s of the table files; and the same backward.
 //! * `files`: the table files read in pieces of a MiB past the page cache, in MB/s.
 //!
 //! The first line says how wide reads were done: by `io_uring`, by threads or by `pread`.
@@ -70,14 +70,18 @@ fn read_files(storage: &dyn Storage) -> Result<u64> {
     Ok(sum)
 }
 
-fn scan(db: &Db) -> Result<u64> {
+fn scan(db: &Db, is_backward: bool) -> Result<u64> {
     let mut cursor = db.cursor(&db.default_keyspace(), ..)?;
     let mut entries = 0;
-    cursor.seek_first()?;
+    if is_backward {
+        cursor.seek_last()?
+    } else {
+        cursor.seek_first()?
+    }
     while let Some((key, value)) = cursor.current() {
         black_box((key[0], value[0]));
         entries += 1;
-        cursor.next()?;
+        if is_backward { cursor.prev()? } else { cursor.next()? }
     }
     Ok(entries)
 }
@@ -98,7 +102,7 @@ fn main() -> Result<()> {
         settings().memory_bytes(memory_bytes).dram_table_bytes(0).direct_reads(true),
     )?;
     let (keyspace, clock, mut rng) = (db.default_keyspace(), SystemClock::new(), Rng::new(2));
-    let mut figures: [Vec<f64>; 4] = Default::default();
+    let mut figures: [Vec<f64>; 5] = Default::default();
     for _ in 0..rounds {
         for (what, figure) in [false, true].into_iter().zip(&mut figures) {
             let begun = clock.now();
@@ -116,13 +120,16 @@ fn main() -> Result<()> {
             figure.push((clock.now() - begun).as_secs_f64() * 1e6 / GROUPS as f64);
         }
         let begun = clock.now();
-        assert_eq!(scan(&db)?, records);
+        assert_eq!(scan(&db, false)?, records);
         let scanned = clock.now();
+        assert_eq!(scan(&db, true)?, records);
+        let back = clock.now();
         let bytes = read_files(&storage)? as f64 / 1e6;
         figures[2].push(bytes / (scanned - begun).as_secs_f64());
-        figures[3].push(bytes / (clock.now() - scanned).as_secs_f64());
+        figures[3].push(bytes / (back - scanned).as_secs_f64());
+        figures[4].push(bytes / (clock.now() - back).as_secs_f64());
     }
-    let [get, multi_get, scan, files] = figures.map(median);
+    let [get, multi_get, scan, back, files] = figures.map(median);
     println!(
         "wide reads by {}; {} MB of data, {} MB of memory",
         db.wide_reads(),
@@ -131,6 +138,7 @@ fn main() -> Result<()> {
     );
     println!("get {get:.0} us, multi_get {multi_get:.0} us: {:.2} times as fast", get / multi_get);
     println!("scan {scan:.0} MB/s, files {files:.0} MB/s: {:.2}", scan / files);
+    println!("backward {back:.0} MB/s: {:.2}", back / files);
     db.close()?;
     std::fs::remove_dir_all(dir).expect("removed");
     Ok(())

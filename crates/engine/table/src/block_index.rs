@@ -209,6 +209,18 @@ impl Table {
         }
     }
 
+    /// A block at or before which the versions at or after `(key, seqno)` start: from memory, so that it may be an
+    /// earlier one.
+    pub(crate) fn block_not_after(&self, key: &[u8], seqno: Seqno) -> usize {
+        match &self.index {
+            TableIndex::Whole(index, _) => index.find(key, seqno),
+            TableIndex::Parts(it) => match it.parts.find(key, seqno) {
+                at if at < it.parts.len() => it.parts.blocks_of(at).start,
+                _ => it.parts.blocks(),
+            },
+        }
+    }
+
     /// Where data block `n` is in the file.
     #[inline]
     pub(crate) fn block_place(

@@ -1,4 +1,4 @@
-//! Reads data blocks ahead of a cursor that walks a table forward: for a reader, or for a compaction.
+//! Reads data blocks ahead of a cursor that walks a table: for a reader, or for a compaction.
 //!
 //! ```text
 //! blocks:   12   13   [14 15]   [16 17 18 19]   [20 21 22 23 ...
@@ -9,9 +9,9 @@
 //! waited for, and many walks end before.
 //!
 //! The second miss of a walk starts it: a block that the cache does not have, where all from the first
-//! miss to it were walked over. A miss anywhere else ends it. No piece goes beyond the block with the
-//! end of the cursor's range. A compaction walks whole tables, and reads pieces of one size from its
-//! first block on.
+//! miss to it were walked over, forward or backward. A miss anywhere else ends it. No piece goes beyond
+//! the block with the end of the cursor's range, or with its start. A compaction walks whole tables
+//! forward, and reads pieces of one size from its first block on.
 //!
 //! The next part of the index is read when a piece goes into it.
 //!
@@ -46,20 +46,67 @@ pub(crate) enum Loaded {
     Ahead(Block),
 }
 
+/// The way of a walk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
+}
+
+/// Which block a walk comes to next.
+#[derive(Clone, Copy, Default)]
+enum Walk {
+    /// There is none.
+    #[default]
+    None,
+    /// One of the neighbours of this block.
+    Began(usize),
+    /// This one.
+    Forward(usize),
+    /// The last one of so many.
+    Backward(usize),
+}
+
+impl Walk {
+    /// The way in which it comes to block `number` next, if it does.
+    #[inline]
+    fn way_to(self, number: usize) -> Option<Way> {
+        match self {
+            Walk::Began(at) if number == at + 1 => Some(Way::Forward),
+            Walk::Forward(next) if number == next => Some(Way::Forward),
+            Walk::Began(before) | Walk::Backward(before) if number + 1 == before => {
+                Some(Way::Backward)
+            }
+            _ => None,
+        }
+    }
+
+    /// The walk after a step to block `number`.
+    #[inline]
+    fn at(number: usize, way: Option<Way>) -> Walk {
+        match way {
+            None => Walk::Began(number),
+            Some(Way::Forward) => Walk::Forward(number + 1),
+            Some(Way::Backward) => Walk::Backward(number),
+        }
+    }
+}
+
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// The next block of the walk from the last miss on.
-    expected: Option<usize>,
+    /// The walk from the last miss on.
+    walk: Walk,
     /// Pieces, while there are some.
     pieces: Option<Box<Pieces>>,
 }
 
 struct Pieces {
+    way: Way,
     /// The piece in memory, and where it starts.
     current: Option<(u64, ReadBytes)>,
-    /// What is read while the blocks of the current one are walked over, and the block behind it.
-    next: Option<(Range<u64>, PendingRead, usize)>,
+    /// What is read while the blocks of the current one are walked over, and the blocks beyond it.
+    next: Option<(Range<u64>, PendingRead, Range<usize>)>,
     /// The part of the index with the next block.
     part: HeldPart,
     /// The size of the piece after that.
@@ -68,48 +115,61 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(bytes: u64, purpose: ReadPurpose) -> Box<Pieces> {
-        Box::new(Pieces { current: None, next: None, part: HeldPart::default(), bytes, purpose })
+    fn new(way: Way, bytes: u64, purpose: ReadPurpose) -> Box<Pieces> {
+        let part = HeldPart::default();
+        Box::new(Pieces { way, current: None, next: None, part, bytes, purpose })
     }
 }
 
 impl ReadAhead {
-    /// The state for the table after that of `self`, whose cursor has reached the end.
+    /// The state for the table after that of `self`, which has `blocks` blocks, if its cursor has reached the end.
     pub(crate) fn for_next_table(&self, blocks: usize) -> ReadAhead {
-        match &self.pieces {
-            Some(pieces) if self.expected == Some(blocks) => ReadAhead {
-                expected: Some(0),
-                pieces: Some(Pieces::new(pieces.bytes, pieces.purpose)),
-            },
+        match self.walk {
+            Walk::Forward(next) if next == blocks => self.go_on(Walk::Forward(0)),
             _ => ReadAhead::default(),
+        }
+    }
+
+    /// The state for the table before that of `self`, if its cursor has reached the start. That table has `blocks` blocks.
+    pub(crate) fn for_table_before(&self, blocks: usize) -> ReadAhead {
+        match self.walk {
+            Walk::Backward(0) => self.go_on(Walk::Backward(blocks)),
+            _ => ReadAhead::default(),
+        }
+    }
+
+    fn go_on(&self, walk: Walk) -> ReadAhead {
+        match &self.pieces {
+            Some(it) => ReadAhead { walk, pieces: Some(Pieces::new(it.way, it.bytes, it.purpose)) },
+            None => ReadAhead::default(),
         }
     }
 
     /// Notes that block `number` is in the cache.
     #[inline]
     pub(crate) fn pass(&mut self, number: usize) {
-        if self.expected == Some(number) {
-            self.expected = Some(number + 1);
+        if let Some(way) = self.walk.way_to(number) {
+            self.walk = Walk::at(number, Some(way));
         }
     }
 
-    /// The block of this number and place, which is not in the cache. The cursor reads none from block `end` on.
+    /// The block of this number and place, which is not in the cache. The cursor reads none outside of `within`.
     #[cold]
     pub(crate) fn load(
         &mut self,
         table: &Table,
         (number, place): (usize, &Range<u64>),
-        end: usize,
+        within: &Range<usize>,
     ) -> Result<Loaded> {
-        let is_next = self.expected.replace(number + 1) == Some(number);
-        if is_next {
-            let pieces =
-                self.pieces.get_or_insert_with(|| Pieces::new(FIRST_BYTES, ReadPurpose::Read));
-            if let Some(block) = pieces.block(table, (number, place), end) {
+        let way = self.walk.way_to(number);
+        self.walk = Walk::at(number, way);
+        self.pieces.take_if(|pieces| Some(pieces.way) != way);
+        if let Some(way) = way {
+            let new = || Pieces::new(way, FIRST_BYTES, ReadPurpose::Read);
+            let pieces = self.pieces.get_or_insert_with(new);
+            if let Some(block) = pieces.block(table, (number, place), within) {
                 return block.map(Loaded::Ahead);
             }
-        } else {
-            self.pieces = None;
         }
         table.read_block(place).map(Loaded::Alone)
     }
@@ -120,8 +180,9 @@ impl ReadAhead {
         table: &Table,
         (number, place): (usize, &Range<u64>),
     ) -> Result<Block> {
-        let new = || Pieces::new(COMPACTION_BYTES, ReadPurpose::Compaction);
-        let block = self.pieces.get_or_insert_with(new).block(table, (number, place), usize::MAX);
+        let new = || Pieces::new(Way::Forward, COMPACTION_BYTES, ReadPurpose::Compaction);
+        let pieces = self.pieces.get_or_insert_with(new);
+        let block = pieces.block(table, (number, place), &(0..usize::MAX));
         block.unwrap_or_else(|| table.read_block(place))
     }
 }
@@ -132,18 +193,24 @@ impl Pieces {
         &mut self,
         table: &Table,
         (number, place): (usize, &Range<u64>),
-        end: usize,
+        within: &Range<usize>,
     ) -> Option<Result<Block>> {
         if !self.has(place) {
             self.current = None;
             if !self.next.as_ref().is_some_and(|(next, ..)| next.contains(&place.start)) {
                 self.next = None;
-                self.start(table, number, end);
+                self.start(
+                    table,
+                    match self.way {
+                        Way::Forward => number..within.end,
+                        Way::Backward => within.start..number + 1,
+                    },
+                );
             }
-            let (range, read, after) = self.next.take()?;
+            let (range, read, beyond) = self.next.take()?;
             // The one after it is on its way before this one is waited for.
             if !read.was_cached() || self.bytes > ON_DEMAND_BYTES_MAX {
-                self.start(table, after, end);
+                self.start(table, beyond);
             }
             let bytes = read.wait(&request(table, &range)).ok()?;
             self.current = Some((range.start, bytes));
@@ -159,35 +226,42 @@ impl Pieces {
         })
     }
 
-    /// Begins to read a piece from block `number` on.
-    fn start(&mut self, table: &Table, number: usize, end: usize) {
-        let end = end.min(table.index.blocks());
-        if number >= end {
-            return;
-        }
+    /// Begins to read a piece of these blocks: the first of them, or the last.
+    fn start(&mut self, table: &Table, blocks: Range<usize>) {
+        let mut blocks = blocks.start..blocks.end.min(table.index.blocks());
         let reader = table.cache.reader();
-        let (bytes, walk) = match self.purpose {
+        let (limit, walk) = match self.purpose {
             ReadPurpose::Read => (self.bytes.min(reader.piece_bytes_max() as u64), PartUse::Walk),
             ReadPurpose::Compaction => (self.bytes, PartUse::Compaction),
         };
-        let Ok(mut range) = table.block_place(number, &mut self.part, walk) else { return };
-        let mut last = number;
-        while last + 1 < end
-            && let Ok(next) = table.block_place(last + 1, &mut self.part, walk)
-            && next.end - range.start <= bytes
-        {
-            (last, range.end) = (last + 1, next.end);
+        let mut after = |blocks: &Range<usize>| {
+            let mut rest = blocks.clone();
+            let next = match self.way {
+                Way::Forward => rest.next()?,
+                Way::Backward => rest.next_back()?,
+            };
+            Some((table.block_place(next, &mut self.part, walk).ok()?, rest))
+        };
+        let blocks_before = blocks.len();
+        let Some((mut range, rest)) = after(&blocks) else { return };
+        blocks = rest;
+        while let Some((more, rest)) = after(&blocks) {
+            let both = range.start.min(more.start)..range.end.max(more.end);
+            if both.end - both.start > limit {
+                break;
+            }
+            (range, blocks) = (both, rest);
         }
         match self.purpose {
             ReadPurpose::Read => {
                 let Some(read) = reader.start(&request(table, &range)) else { return };
-                count_read(last - number + 1, &range);
+                count_read(blocks_before - blocks.len(), &range);
                 self.bytes = (self.bytes * 2).min(LARGEST_BYTES);
-                self.next = Some((range, read, last + 1));
+                self.next = Some((range, read, blocks));
             }
             ReadPurpose::Compaction => {
                 let read = reader.start_for_compaction(&request(table, &range));
-                self.next = Some((range, read, last + 1));
+                self.next = Some((range, read, blocks));
             }
         }
     }

@@ -91,9 +91,12 @@ pub struct TableIter {
     position: BlockCursor,
     valid: bool,
     read_ahead: ReadAhead,
-    /// No block from this one on is read ahead of a read.
-    end: usize,
+    /// No other blocks are read ahead of a read. Backward, none are until [`TableIter::set_start`] was called.
+    within: Range<usize>,
 }
+
+/// No block is before this one.
+const NO_START: usize = usize::MAX;
 
 impl std::fmt::Debug for TableIter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -112,22 +115,40 @@ impl TableIter {
             position: BlockCursor::new(),
             valid: false,
             read_ahead: ReadAhead::default(),
-            end: usize::MAX,
+            within: NO_START..usize::MAX,
         }
     }
 
     /// Keeps the cursor from reading ahead beyond `end`.
     pub fn set_end(&mut self, end: Bound<&[u8]>) {
-        self.end = match end {
+        let end = match end {
             Bound::Included(key) => self.table.block_not_before(key, 0).saturating_add(1),
             Bound::Excluded(key) => self.table.block_not_before(key, MAX_SEQNO).saturating_add(1),
             Bound::Unbounded => usize::MAX,
         };
+        self.within = NO_START..end;
+    }
+
+    /// Lets a cursor that goes backward read ahead, down to `start`. Does nothing the second time after
+    /// [`TableIter::set_end`].
+    pub fn set_start(&mut self, start: Bound<&[u8]>) {
+        if self.within.start == NO_START {
+            self.within.start = match start {
+                Bound::Included(key) => self.table.block_not_after(key, MAX_SEQNO),
+                Bound::Excluded(key) => self.table.block_not_after(key, 0),
+                Bound::Unbounded => 0,
+            };
+        }
     }
 
     /// Goes on reading ahead where `before` has ended, the cursor of the table before this one.
     pub fn go_on_from(&mut self, before: &TableIter) {
         self.read_ahead = before.read_ahead.for_next_table(before.table.index.blocks());
+    }
+
+    /// Goes on reading ahead, backward, where `after` has come to the start, the cursor of the table after this one.
+    pub fn go_back_from(&mut self, after: &TableIter) {
+        self.read_ahead = after.read_ahead.for_table_before(self.table.index.blocks());
     }
 
     /// Holds the value of the version that the cursor is on.
@@ -231,7 +252,7 @@ impl TableIter {
         let (table, ahead) = (&self.table, &mut self.read_ahead);
         self.block = Some(match self.purpose {
             ReadPurpose::Read => {
-                let load = || ahead.load(table, (number, &place), self.end);
+                let load = || ahead.load(table, (number, &place), &self.within);
                 let block = table.cached_block(&place, load)?;
                 ahead.pass(number);
                 block

@@ -15,7 +15,8 @@ pub struct LevelIter {
     purpose: ReadPurpose,
     /// The tables that the bounds leave.
     within: Range<usize>,
-    /// The upper bound.
+    /// The bounds.
+    start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
     /// The table that the cursor is in and its cursor, open or kept from the last seek.
     open: Option<(usize, TableIter)>,
@@ -29,8 +30,18 @@ impl LevelIter {
     /// A cursor over `run`.
     pub fn new(run: Arc<Run>, cache: Arc<BlockCache>, purpose: ReadPurpose) -> Self {
         let within = 0..run.tables().len();
-        let end = Bound::Unbounded;
-        LevelIter { run, cache, purpose, within, end, open: None, valid: false, failed: None }
+        let (start, end) = (Bound::Unbounded, Bound::Unbounded);
+        LevelIter {
+            run,
+            cache,
+            purpose,
+            within,
+            start,
+            end,
+            open: None,
+            valid: false,
+            failed: None,
+        }
     }
 
     /// A cursor over tables that are part of one run, in key order.
@@ -68,7 +79,7 @@ impl LevelIter {
         let from = tables.partition_point(|table| table.meta.ends_below(range));
         let to = tables.partition_point(|table| !range.ends_before(&table.meta.smallest));
         self.within = from..to.max(from);
-        self.end = range.end.clone();
+        (self.start, self.end) = (range.start.clone(), range.end.clone());
         if let Some((at, cursor)) = &mut self.open {
             limit_read_ahead(cursor, *at, &self.within, &self.end);
         }
@@ -90,6 +101,22 @@ impl LevelIter {
         entered
     }
 
+    /// As [`LevelIter::enter`], to go backward.
+    fn enter_backward(
+        &mut self,
+        at: usize,
+        go: impl FnOnce(&mut TableIter) -> Result<()>,
+    ) -> Result<bool> {
+        let start = match at == self.within.start {
+            true => self.start.clone(),
+            false => Bound::Unbounded,
+        };
+        self.enter(at, |cursor| {
+            cursor.set_start(start.as_ref().map(|key| &key[..]));
+            go(cursor)
+        })
+    }
+
     fn enter_table(
         &mut self,
         at: usize,
@@ -106,10 +133,10 @@ impl LevelIter {
             let reader = self.run.tables()[at].reader(&self.cache)?;
             let mut cursor = reader.cursor(self.purpose);
             limit_read_ahead(&mut cursor, at, &self.within, &self.end);
-            if let Some((before, last)) = &self.open
-                && before + 1 == at
-            {
-                cursor.go_on_from(last);
+            match &self.open {
+                Some((before, last)) if before + 1 == at => cursor.go_on_from(last),
+                Some((after, last)) if *after == at + 1 => cursor.go_back_from(last),
+                _ => {}
             }
             self.open = Some((at, cursor));
         }
@@ -132,7 +159,7 @@ impl LevelIter {
     fn last_before(&mut self, to: usize) -> Result<()> {
         self.valid = false;
         for at in (self.within.start..to).rev() {
-            if self.enter(at, TableIter::seek_last)? {
+            if self.enter_backward(at, TableIter::seek_last)? {
                 break;
             }
         }
@@ -248,7 +275,7 @@ impl EntryCursor for LevelIter {
             return Ok(());
         }
         let at = self.within.start + starting - 1;
-        if self.enter(at, |cursor| cursor.seek_before(key, seqno))? {
+        if self.enter_backward(at, |cursor| cursor.seek_before(key, seqno))? {
             return Ok(());
         }
         self.last_before(at)

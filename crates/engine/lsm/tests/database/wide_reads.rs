@@ -72,7 +72,16 @@ fn expect_all(db: &Db, keyspace: &Keyspace, model: &Model, rng: &mut Rng) {
     assert!(found.iter().map(|(key, value)| (key, value)).eq(model), "a full scan");
     let (from, to) = (key(700), key(2_900));
     let found: Vec<_> = db.range(keyspace, from.as_slice()..to.as_slice()).map(copied).collect();
-    assert!(found.iter().map(|(key, value)| (key, value)).eq(model.range(from..to)), "a scan");
+    assert!(
+        found.iter().map(|(key, value)| (key, value)).eq(model.range(from.clone()..to.clone())),
+        "a scan"
+    );
+    let found: Vec<_> = db.range(keyspace, ..).rev().map(copied).collect();
+    assert!(found.iter().map(|(key, value)| (key, value)).eq(model.iter().rev()), "backward");
+    let within = from.as_slice()..to.as_slice();
+    let found: Vec<_> = db.range(keyspace, within).rev().map(copied).collect();
+    let expected = model.range(from..to).rev();
+    assert!(found.iter().map(|(key, value)| (key, value)).eq(expected), "a part, backward");
 }
 
 #[test]

@@ -146,19 +146,114 @@ fn a_scan_reads_nothing_behind_the_block_with_its_end() {
 }
 
 #[test]
-fn seeks_and_steps_backward_read_single_blocks() {
+fn seeks_read_single_blocks() {
     let cold = Cold::new(0, 16 << 20);
     let mut cursor = cold.table.cursor(ReadPurpose::Read);
     for n in [5_000, 100, 15_000, 4_000] {
         cursor.seek(&key(n), MAX_SEQNO).unwrap();
         assert_eq!(cold.reads(), [cold.block_of(&key(n))]);
     }
-    cursor.seek_last().unwrap();
+}
+
+/// What a cursor yields from the last version before `key` on, backward.
+fn backward(cold: &Cold, key: &[u8], start: Option<Bound<&[u8]>>) -> Vec<Version> {
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    start.into_iter().for_each(|start| cursor.set_start(start));
+    cursor.seek_before(key, MAX_SEQNO).unwrap();
+    let mut found = Vec::new();
     while cursor.valid() {
+        let is_within = match start {
+            Some(Bound::Included(start)) => cursor.key() >= start,
+            Some(Bound::Excluded(start)) => cursor.key() > start,
+            _ => true,
+        };
+        if !is_within {
+            break;
+        }
+        found.push(version_at(&cursor));
         cursor.prev().unwrap();
     }
-    let a_block = cold.table.properties().data_bytes / cold.table.properties().data_blocks;
-    assert!(cold.reads().iter().all(|read| read.end - read.start < 2 * a_block));
+    found.reverse();
+    found
+}
+
+#[test]
+fn a_scan_backward_reads_every_block_once_in_pieces_that_grow() {
+    let cold = Cold::new(1 << 20, 16 << 20);
+    assert_eq!(backward(&cold, b"z", Some(Bound::Unbounded)), cold.versions);
+    let reads = cold.reads();
+    let bytes: Vec<u64> = reads.iter().map(|read| read.end - read.start).collect();
+    assert!(reads.windows(2).all(|pair| pair[0].start == pair[1].end), "{reads:?}");
+    assert_eq!((reads[0].end, reads[reads.len() - 1].start), (cold.data_end(), 0));
+    assert!(bytes[1] > 2 * bytes[0], "the second block in a row starts it: {bytes:?}");
+    let pieces = &bytes[1..bytes.len() - 1];
+    assert!(pieces.is_sorted() && bytes.len() < 12, "{bytes:?}");
+}
+
+#[test]
+fn a_scan_backward_reads_nothing_before_the_block_with_its_start() {
+    let cold = Cold::new(0, 16 << 20);
+    for (start, from) in [(0, 500), (100, 5_000), (7_000, 19_999), (3, 4), (0, 40)] {
+        let (start, from) = (key(start), key(from));
+        let first = cold.block_of(&start);
+        for start in [Bound::Included(&start[..]), Bound::Excluded(&start[..])] {
+            backward(&cold, &from, Some(start));
+            let reads = cold.reads();
+            let furthest = reads.iter().map(|read| read.start).min().unwrap();
+            assert!(furthest >= first.start, "{start:?}: {reads:?}, and {first:?} is the first");
+        }
+    }
+}
+
+#[test]
+fn a_cursor_that_does_not_know_its_start_steps_backward_by_single_blocks() {
+    let cold = Cold::new(0, 16 << 20);
+    assert_eq!(backward(&cold, b"z", None), cold.versions);
+    assert_eq!(cold.reads().len() as u64, cold.table.properties().data_blocks);
+}
+
+#[test]
+fn a_scan_that_turns_round_begins_its_pieces_anew() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    cursor.set_start(Bound::Unbounded);
+    cursor.seek(&key(10_000), MAX_SEQNO).unwrap();
+    (0..3_000).for_each(|_| cursor.next().unwrap());
+    assert!(cold.reads().len() < 12);
+    for n in (2_000..13_000).rev() {
+        cursor.prev().unwrap();
+        assert_eq!(cursor.key(), key(n));
+    }
+    let reads = cold.reads();
+    let bytes: Vec<u64> = reads.iter().map(|read| read.end - read.start).collect();
+    assert!(reads.windows(2).all(|pair| pair[0].start == pair[1].end), "{reads:?}");
+    assert!(bytes[0] < 5_000 && bytes.len() < 12, "{bytes:?}");
+}
+
+#[test]
+fn a_scan_goes_on_reading_ahead_in_the_table_next_to_its_own() {
+    let cold = Cold::new(0, 16 << 20);
+    let (mut first, mut next) =
+        (cold.table.cursor(ReadPurpose::Read), cold.table.cursor(ReadPurpose::Read));
+    first.seek_first().unwrap();
+    rest(&mut first).1.unwrap();
+    cold.reads();
+    next.go_on_from(&first);
+    next.seek_first().unwrap();
+    assert!(cold.reads()[0].end > 1 << 19, "a piece as large as the last one");
+
+    first.set_start(Bound::Unbounded);
+    next.set_start(Bound::Unbounded);
+    first.seek_last().unwrap();
+    while first.valid() {
+        first.prev().unwrap();
+    }
+    cold.reads();
+    next.go_back_from(&first);
+    next.seek_last().unwrap();
+    let last = &cold.reads()[0];
+    assert_eq!(last.end, cold.data_end());
+    assert!(last.end - last.start > 1 << 19, "a piece as large as the last one");
 }
 
 #[test]
