@@ -209,8 +209,8 @@ impl Table {
         }
     }
 
-    /// A block at or before which the versions at or after `(key, seqno)` start: from memory, so that it may be an
-    /// earlier one.
+    /// A block at or before which the versions at or after `(key, seqno)` start: from memory, so that
+    /// it may be an earlier one.
     pub(crate) fn block_not_after(&self, key: &[u8], seqno: Seqno) -> usize {
         match &self.index {
             TableIndex::Whole(index, _) => index.find(key, seqno),

@@ -22,9 +22,7 @@ impl OwnedKey {
         // Files whose first slots are the same have others here.
         [first, first.rotate_right(32)].map(|file| file.wrapping_add(self.key.offset / PLACE_BYTES))
     }
-}
 
-impl OwnedKey {
     /// Well-mixed bits.
     pub(crate) fn mixed(&self) -> u64 {
         let mut hasher = BlockKeyHasher::default();

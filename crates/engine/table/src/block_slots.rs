@@ -14,7 +14,7 @@ use crate::block_key::{BlockKey, OwnedKey};
 use esker_base::prefetch;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A slot adds up so many hits before it reports them.
 const HITS_UNREPORTED_MAX: u16 = 1 << 12;
@@ -30,6 +30,8 @@ const PLACES_AHEAD: u64 = 2;
 pub(crate) struct BlockSlots {
     slots: OnceLock<Box<[Slot]>>,
     evicted: AtomicU64,
+    /// Whether the cache has evicted a block since it had free space.
+    is_full: AtomicBool,
     /// Hits that slots have reported.
     hits: AtomicU64,
 }
@@ -74,7 +76,7 @@ pub(crate) struct Hit {
 impl BlockSlots {
     pub(crate) fn new() -> Self {
         let (evicted, hits) = (AtomicU64::new(0), AtomicU64::new(0));
-        BlockSlots { slots: OnceLock::new(), evicted, hits }
+        BlockSlots { slots: OnceLock::new(), evicted, is_full: AtomicBool::new(false), hits }
     }
 
     /// The block of `key` with these places, if a slot has it and no thread uses that slot.
@@ -155,6 +157,22 @@ impl BlockSlots {
     /// Notes that the cache has evicted a block.
     pub(crate) fn count_eviction(&self) {
         self.evicted.fetch_add(1, Ordering::Relaxed);
+        if !self.is_full() {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the cache has free space.
+    pub(crate) fn note_free_space(&self) {
+        if self.is_full() {
+            self.is_full.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the cache has evicted a block since it had free space.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
     /// Whether the cache has evicted blocks.

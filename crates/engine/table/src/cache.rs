@@ -4,8 +4,8 @@
 //!
 //! It holds blocks unpacked and checked. A hit costs the lock of a [slot](BlockSlots) and a
 //! reference count, or else, if another block has the slot, a lookup in the hash table of a shard.
-//! CLOCK-Pro decides which blocks stay: a scan does not push out what is read again and again. Blocks that a
-//! scan reads ahead have to pass a [doorkeeper](Doorkeeper), too.
+//! CLOCK-Pro decides which blocks stay: a scan does not push out what is read again and again. Blocks
+//! that a scan reads ahead have to pass a [doorkeeper](Doorkeeper) first, once the cache is full.
 //! When a table leaves the tree, its blocks are removed. A reader that still has the table may insert
 //! some again. File ids are never reused, so no later read asks for these, and they age out.
 
@@ -36,11 +36,9 @@ const PARTS_SHARE: usize = 2;
 /// The capacity for blocks follows the bytes of parts in steps of one in so many bytes.
 const STEPS: usize = 64;
 
-/// The doorkeeper has places for so many blocks for each that the cache can have.
-const DOORKEEPER_KEYS: usize = 2;
-
-/// What an entry costs in addition to its block: key, list links, reference counts, hash slot, block slot.
-const ENTRY_OVERHEAD_BYTES: usize = 192;
+/// What an entry costs in addition to its block: key, list links, reference counts, hash slot, block
+/// slot, marks of the doorkeeper.
+const ENTRY_OVERHEAD_BYTES: usize = 208;
 
 /// A block as it is expected to weigh, for sizing.
 const EXPECTED_BLOCK_BYTES: usize = 4096 + ENTRY_OVERHEAD_BYTES;
@@ -153,6 +151,7 @@ impl BlockCache {
     pub fn remove_own(&self) {
         self.shared.blocks.retain(|key, _| key.owner != self.owner);
         self.shared.slots.remove_all(|key| key.owner == self.owner);
+        self.shared.slots.note_free_space();
         self.shared.parts.remove_owner(self.owner);
         self.fit_blocks();
     }
@@ -180,6 +179,9 @@ impl BlockCache {
         let parts = self.part_bytes().next_multiple_of(capacity / STEPS + 1);
         let wanted = capacity.saturating_sub(parts);
         if *now != wanted {
+            if wanted > *now {
+                self.shared.slots.note_free_space();
+            }
             *now = wanted;
             self.shared.blocks.set_capacity(wanted as u64);
         }
@@ -285,11 +287,11 @@ impl BlockCache {
         self.shared.blocks.insert(OwnedKey { owner: self.owner, key }, block);
     }
 
-    /// Inserts a block that a scan has passed. A cache that was full takes it the second time.
-    pub(crate) fn insert_passed(&self, key: BlockKey, block: &Block) {
+    /// Inserts a block that a scan read ahead. A full cache takes it only if the doorkeeper remembers it.
+    pub(crate) fn insert_read_ahead(&self, key: BlockKey, block: &Block) {
         let owned = OwnedKey { owner: self.owner, key };
-        let keys = || self.capacity_bytes() / EXPECTED_BLOCK_BYTES * DOORKEEPER_KEYS;
-        if !self.has_evicted() || self.shared.doorkeeper.knows(owned.mixed(), keys) {
+        let most = || self.capacity_bytes() / EXPECTED_BLOCK_BYTES;
+        if !self.shared.slots.is_full() || self.shared.doorkeeper.remember(owned.mixed(), most()) {
             self.shared.blocks.insert(owned, block.clone());
         }
     }
@@ -300,6 +302,7 @@ impl BlockCache {
         // The slot comes second: a lookup in between offers only what the cache has.
         if self.shared.blocks.remove(&key).is_some() {
             self.shared.slots.remove(&key, key.places());
+            self.shared.slots.note_free_space();
         }
     }
 }
@@ -430,17 +433,36 @@ mod tests {
         assert!(!cache.get(key.key).unwrap().is(&found));
     }
 
+    /// Reads a block ahead of a scan. Returns whether the cache has it then.
+    fn read_ahead(cache: &BlockCache, n: u64) -> bool {
+        cache.insert_read_ahead(key(n), &block());
+        cache.get(key(n)).is_some()
+    }
+
     #[test]
-    fn a_full_cache_takes_a_block_that_was_passed_when_it_is_passed_again() {
+    fn a_full_cache_takes_a_block_that_was_read_ahead_the_second_time() {
         let cache = BlockCache::new(1 << 20);
-        let pass = |n: u64| {
-            cache.insert_passed(key(n), &block());
-            cache.get(key(n)).is_some()
-        };
-        assert!(pass(1), "there is room");
+        assert!(read_ahead(&cache, 1), "it is not full");
         (1000..2000).for_each(|n| cache.insert(key(n), block()));
-        assert!(cache.has_evicted());
-        assert!(!pass(2) && pass(2));
+        assert!(!read_ahead(&cache, 2) && read_ahead(&cache, 2));
+    }
+
+    #[test]
+    fn a_cache_with_free_space_again_takes_what_is_read_ahead_at_once() {
+        let cache = BlockCache::new(1 << 20);
+        let fill = || (1000..2000).for_each(|n| cache.insert(key(n), block()));
+        fill();
+        assert!(!read_ahead(&cache, 1));
+        cache.set_capacity(64 << 20);
+        assert!((2000..10_000).all(|n| read_ahead(&cache, n)));
+        cache.set_capacity(1 << 20);
+        fill();
+        assert!(!read_ahead(&cache, 2));
+        cache.remove_own();
+        assert!(read_ahead(&cache, 2));
+        fill();
+        (1000..2000).for_each(|n| cache.remove(key(n)));
+        assert!(read_ahead(&cache, 3));
     }
 
     /// Others are read a few times each, and then no more.

@@ -1,35 +1,37 @@
-//! Keeps out of a full cache what is read once.
+//! Keeps blocks that are read once out of a full cache.
 //!
-//! A long scan reads many blocks that are not read again soon. Each would evict another block, which costs time
-//! now, and a miss later. So a full cache takes such a block when it is read for the second time, if the
-//! doorkeeper remembers the first (G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient
-//! Cache Admission Policy", 2017, section 3.4.2).
+//! A long scan reads many blocks that are not read again soon. Each would evict another block, which
+//! costs time now, and a miss later. So a full cache takes such a block when it is read for the
+//! second time, if the doorkeeper remembers the first (G. Einziger, R. Friedman, B. Manes, "TinyLFU: A
+//! Highly Efficient Cache Admission Policy", 2017, section 3.4.2).
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use parking_lot::Mutex;
+
+/// It has places for so many keys for each block that the cache may have: at most 16 bytes a block.
+const KEYS_A_BLOCK: usize = 2;
+
+/// It keeps its places until it should have so many times fewer, or more at all. Those of before are
+/// forgotten then.
+const SHRINKS_AT: usize = 8;
 
 /// Remembers keys by their hashes. Each has one place, until another key takes it.
 #[derive(Default)]
 pub(crate) struct Doorkeeper {
-    /// Four bytes for each key, allocated by the first.
-    marks: OnceLock<Box<[AtomicU32]>>,
+    marks: Mutex<Box<[u32]>>,
 }
 
 impl Doorkeeper {
-    /// Whether it remembers a key with this hash. It does from now on. `keys` says for how many keys
-    /// it should have places.
-    #[inline]
-    pub(crate) fn knows(&self, hash: u64, keys: impl FnOnce() -> usize) -> bool {
-        let marks = self
-            .marks
-            .get_or_init(|| (0..keys().next_power_of_two()).map(|_| AtomicU32::new(0)).collect());
-        let place = &marks[hash as usize & (marks.len() - 1)];
-        let mark = (hash >> 32) as u32;
-        let knows = place.load(Ordering::Relaxed) == mark;
-        if !knows {
-            place.store(mark, Ordering::Relaxed);
+    /// Remembers the key with this hash. Returns whether it was remembered before. The cache may now
+    /// have `blocks` blocks.
+    pub(crate) fn remember(&self, hash: u64, blocks: usize) -> bool {
+        let places = (blocks * KEYS_A_BLOCK).next_power_of_two();
+        let mut marks = self.marks.lock();
+        if marks.len() < places || marks.len() > places * SHRINKS_AT {
+            *marks = vec![0; places].into();
         }
-        knows
+        let place = hash as usize & (marks.len() - 1);
+        let mark = (hash >> 32) as u32;
+        std::mem::replace(&mut marks[place], mark) == mark
     }
 }
 
@@ -43,22 +45,33 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_from_the_second_time_on() {
+    fn a_key_is_remembered_from_the_first_time_on() {
         let doorkeeper = Doorkeeper::default();
-        let knows = |n| doorkeeper.knows(hash(n), || 100);
-        assert!(!knows(1) && !knows(2));
-        assert!(knows(1) && knows(2) && knows(1));
+        let remember = |n| doorkeeper.remember(hash(n), 100);
+        assert!(!remember(1) && !remember(2));
+        assert!(remember(1) && remember(2) && remember(1));
     }
 
     #[test]
     fn most_keys_that_have_places_are_remembered_and_old_ones_are_not() {
         let doorkeeper = Doorkeeper::default();
         let known = |keys: std::ops::Range<u64>| {
-            keys.filter(|&n| doorkeeper.knows(hash(n), || 1000)).count()
+            keys.filter(|&n| doorkeeper.remember(hash(n), 500)).count()
         };
         assert!(known(0..400) < 5);
         assert!(known(0..400) > 200);
         assert!(known(1000..9000) < 50);
         assert!(known(0..400) < 5);
+    }
+
+    #[test]
+    fn its_places_follow_the_size_of_the_cache() {
+        let doorkeeper = Doorkeeper::default();
+        let places_for = |blocks| {
+            doorkeeper.remember(hash(1), blocks);
+            doorkeeper.marks.lock().len()
+        };
+        assert_eq!([0, 1, 3, 1000].map(places_for), [1, 2, 8, 2048]);
+        assert_eq!([900, 200, 60].map(places_for), [2048, 2048, 128]);
     }
 }

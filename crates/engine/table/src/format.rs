@@ -46,13 +46,13 @@ pub const KNOWN_FEATURES: u32 = SAMPLES_AS_BITS
     | HAS_PARTS
     | HAS_VALUES_IN_BLOCKS;
 
-/// Data blocks are closed when they have so many bytes: one block is about one page of the device,
-/// so a get reads and checks few bytes that it does not need.
+/// Data blocks are closed when they have so many bytes: about a page of the device, so that a get
+/// reads and checks few bytes that it does not need.
 pub const BLOCK_TARGET_BYTES: usize = 4096;
 
-/// And before they would pass this, if they have several versions. An eighth more than the target gives four
-/// values of 1 KiB a block in place of three: scans look up fewer blocks.
-pub const BLOCK_BYTES_MAX: usize = BLOCK_TARGET_BYTES / 8 * 9;
+/// A data block is closed before a further version would take it beyond this. An eighth more than the
+/// target holds four values of 1 KiB in place of three: scans look up fewer blocks.
+pub const BLOCK_CLOSING_BYTES: usize = BLOCK_TARGET_BYTES / 8 * 9;
 
 /// The longest value. Batches are far shorter, so none that was acknowledged is refused here; it
 /// keeps the 32-bit offsets inside a block, and what a reader believes, in bounds.

@@ -9,9 +9,10 @@
 //! waited for, and many walks end before.
 //!
 //! The second miss of a walk starts it: a block that the cache does not have, where all from the first
-//! miss to it were walked over, forward or backward. A miss anywhere else ends it. No piece goes beyond
-//! the block with the end of the cursor's range, or with its start. A compaction walks whole tables
-//! forward, and reads pieces of one size from its first block on.
+//! miss to it were walked over, forward or backward. A miss anywhere else ends it, unless the piece in
+//! memory has the block. No piece goes beyond the block with the end of the cursor's range, or with
+//! its start; of a table in parts, beyond the part with it. A compaction walks whole tables forward,
+//! and reads pieces of one size from its first block on.
 //!
 //! The next part of the index is read when a piece goes into it.
 //!
@@ -42,7 +43,7 @@ const COMPACTION_BYTES: u64 = 256 << 10;
 pub(crate) enum Loaded {
     /// Read alone.
     Alone(Block),
-    /// Read with others by a cursor that walked over those before it.
+    /// Read with others by a cursor that walked over its neighbours.
     Ahead(Block),
 }
 
@@ -59,11 +60,11 @@ enum Walk {
     /// There is none.
     #[default]
     None,
-    /// One of the neighbours of this block.
+    /// One of the neighbours of the block with this number.
     Began(usize),
-    /// This one.
+    /// The block with this number.
     Forward(usize),
-    /// The last one of so many.
+    /// The block before the one with this number.
     Backward(usize),
 }
 
@@ -122,7 +123,8 @@ impl Pieces {
 }
 
 impl ReadAhead {
-    /// The state for the table after that of `self`, which has `blocks` blocks, if its cursor has reached the end.
+    /// The state for the next table, if the cursor of `self` has reached the end of its own, which has
+    /// `blocks` blocks.
     pub(crate) fn for_next_table(&self, blocks: usize) -> ReadAhead {
         match self.walk {
             Walk::Forward(next) if next == blocks => self.go_on(Walk::Forward(0)),
@@ -130,7 +132,8 @@ impl ReadAhead {
         }
     }
 
-    /// The state for the table before that of `self`, if its cursor has reached the start. That table has `blocks` blocks.
+    /// The state for the table before, which has `blocks` blocks, if the cursor of `self` has reached
+    /// the start of its own.
     pub(crate) fn for_table_before(&self, blocks: usize) -> ReadAhead {
         match self.walk {
             Walk::Backward(0) => self.go_on(Walk::Backward(blocks)),
@@ -153,7 +156,8 @@ impl ReadAhead {
         }
     }
 
-    /// The block of this number and place, which is not in the cache. The cursor reads none outside of `within`.
+    /// The block of this number and place, which is not in the cache. The cursor reads none outside of
+    /// `within`.
     #[cold]
     pub(crate) fn load(
         &mut self,
@@ -162,6 +166,12 @@ impl ReadAhead {
         within: &Range<usize>,
     ) -> Result<Loaded> {
         let way = self.walk.way_to(number);
+        // A walk that looks back at a key goes on afterwards.
+        if way.is_none()
+            && let Some(block) = self.pieces.as_ref().and_then(|pieces| pieces.held(table, place))
+        {
+            return block.map(Loaded::Ahead);
+        }
         self.walk = Walk::at(number, way);
         self.pieces.take_if(|pieces| Some(pieces.way) != way);
         if let Some(way) = way {
@@ -195,7 +205,7 @@ impl Pieces {
         (number, place): (usize, &Range<u64>),
         within: &Range<usize>,
     ) -> Option<Result<Block>> {
-        if !self.has(place) {
+        if self.has(place).is_none() {
             self.current = None;
             if !self.next.as_ref().is_some_and(|(next, ..)| next.contains(&place.start)) {
                 self.next = None;
@@ -215,15 +225,20 @@ impl Pieces {
             let bytes = read.wait(&request(table, &range)).ok()?;
             self.current = Some((range.start, bytes));
         }
-        let (start, bytes) = self.current.as_ref().filter(|_| self.has(place))?;
-        let stored = &bytes[(place.start - start) as usize..(place.end - start) as usize];
+        self.held(table, place)
+    }
+
+    /// The block at this place out of the piece in memory, if that has it.
+    fn held(&self, table: &Table, place: &Range<u64>) -> Option<Result<Block>> {
+        let stored = self.has(place)?;
         Some(table.source.data_block(place.start, stored, || stored.into()))
     }
 
-    fn has(&self, place: &Range<u64>) -> bool {
-        self.current.as_ref().is_some_and(|(start, bytes)| {
-            *start <= place.start && place.end <= start + bytes.len() as u64
-        })
+    /// What the piece in memory has at this place.
+    fn has(&self, place: &Range<u64>) -> Option<&[u8]> {
+        let (start, bytes) = self.current.as_ref()?;
+        let from = place.start.checked_sub(*start)?;
+        bytes.get(from as usize..(place.end - start) as usize)
     }
 
     /// Begins to read a piece of these blocks: the first of them, or the last.

@@ -336,7 +336,7 @@ impl Table {
                 Ok(block)
             }
             Loaded::Ahead(block) => {
-                self.cache.insert_passed(key, &block);
+                self.cache.insert_read_ahead(key, &block);
                 Ok(block)
             }
         }

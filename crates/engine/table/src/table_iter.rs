@@ -91,11 +91,11 @@ pub struct TableIter {
     position: BlockCursor,
     valid: bool,
     read_ahead: ReadAhead,
-    /// No other blocks are read ahead of a read. Backward, none are until [`TableIter::set_start`] was called.
+    /// No other blocks are read ahead of a read. Backward, none are before [`TableIter::set_start`].
     within: Range<usize>,
 }
 
-/// No block is before this one.
+/// The start is not known. The range is empty then, which stops a read-ahead backward.
 const NO_START: usize = usize::MAX;
 
 impl std::fmt::Debug for TableIter {
@@ -127,10 +127,12 @@ impl TableIter {
             Bound::Unbounded => usize::MAX,
         };
         self.within = NO_START..end;
+        // A piece that was begun goes to the end of before.
+        self.read_ahead = ReadAhead::default();
     }
 
-    /// Lets a cursor that goes backward read ahead, down to `start`. Does nothing the second time after
-    /// [`TableIter::set_end`].
+    /// Lets a cursor that goes backward read ahead, down to `start`. Only the first call after
+    /// [`TableIter::set_end`] has an effect.
     pub fn set_start(&mut self, start: Bound<&[u8]>) {
         if self.within.start == NO_START {
             self.within.start = match start {
@@ -146,7 +148,8 @@ impl TableIter {
         self.read_ahead = before.read_ahead.for_next_table(before.table.index.blocks());
     }
 
-    /// Goes on reading ahead, backward, where `after` has come to the start, the cursor of the table after this one.
+    /// Goes on reading ahead, backward, where `after` has come to the start, the cursor of the table
+    /// after this one.
     pub fn go_back_from(&mut self, after: &TableIter) {
         self.read_ahead = after.read_ahead.for_table_before(self.table.index.blocks());
     }

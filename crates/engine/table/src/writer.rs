@@ -4,7 +4,7 @@ use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::BlockCompressor;
 use crate::format::{
-    BLOCK_BYTES_MAX, BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING,
+    BLOCK_CLOSING_BYTES, BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, HAS_EXPIRING,
     HAS_OPERANDS, HAS_PARTS, HAS_SEPARATED, HAS_VALUES_IN_BLOCKS, SAMPLES_AS_BITS, VALUE_BYTES_MAX,
     put_trailer,
 };
@@ -196,7 +196,7 @@ impl<'f> TableWriter<'f> {
         let bytes = self.block.bytes();
         if !self.block.is_empty()
             && (bytes >= BLOCK_TARGET_BYTES
-                || bytes + BlockBuilder::bytes_to_add(key, value) > BLOCK_BYTES_MAX)
+                || bytes + BlockBuilder::bytes_to_add(key, value) > BLOCK_CLOSING_BYTES)
         {
             self.finish_block()?;
         }

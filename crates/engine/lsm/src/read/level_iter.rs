@@ -15,8 +15,9 @@ pub struct LevelIter {
     purpose: ReadPurpose,
     /// The tables that the bounds leave.
     within: Range<usize>,
-    /// The bounds.
+    /// The lower bound.
     start: Bound<Vec<u8>>,
+    /// The upper bound.
     end: Bound<Vec<u8>>,
     /// The table that the cursor is in and its cursor, open or kept from the last seek.
     open: Option<(usize, TableIter)>,
@@ -107,14 +108,17 @@ impl LevelIter {
         at: usize,
         go: impl FnOnce(&mut TableIter) -> Result<()>,
     ) -> Result<bool> {
-        let start = match at == self.within.start {
-            true => self.start.clone(),
-            false => Bound::Unbounded,
-        };
-        self.enter(at, |cursor| {
-            cursor.set_start(start.as_ref().map(|key| &key[..]));
-            go(cursor)
-        })
+        if let Err(error) = self.table_cursor(at) {
+            (self.valid, self.failed) = (false, Some(at));
+            return Err(error);
+        }
+        if let Some((_, cursor)) = &mut self.open {
+            cursor.set_start(match at == self.within.start {
+                true => self.start.as_ref().map(|key| &key[..]),
+                false => Bound::Unbounded,
+            });
+        }
+        self.enter(at, go)
     }
 
     fn enter_table(

@@ -230,6 +230,21 @@ fn a_scan_that_turns_round_begins_its_pieces_anew() {
     assert!(bytes[0] < 5_000 && bytes.len() < 12, "{bytes:?}");
 }
 
+/// As a walk backward does at each key that has operands.
+#[test]
+fn a_scan_backward_that_looks_back_at_each_key_goes_on_reading_ahead() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    cursor.set_start(Bound::Unbounded);
+    for n in (10_000..KEYS).rev() {
+        cursor.seek(&key(n), MAX_SEQNO).unwrap();
+        cursor.seek_before(&key(n), MAX_SEQNO).unwrap();
+        assert_eq!(cursor.key(), key(n - 1));
+    }
+    let reads = cold.reads();
+    assert!(reads.len() < 60, "{} reads", reads.len());
+}
+
 #[test]
 fn a_scan_goes_on_reading_ahead_in_the_table_next_to_its_own() {
     let cold = Cold::new(0, 16 << 20);

@@ -2,9 +2,10 @@
 
 use crate::support::*;
 use esker_base::background::Stepped;
-use esker_base::{Error, Kind, MAX_SEQNO, hash64};
+use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, hash64};
 use esker_storage::WideReader;
-use esker_table::{BlockCache, BlockReadStats, Table, WideLookup};
+use esker_table::{BlockCache, BlockReadStats, ReadPurpose, Table, WideLookup};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -55,6 +56,30 @@ fn found(table: &Arc<Table>, cache: &BlockCache, keys: &[u64]) -> (Vec<Option<u6
         lookup.read(cache.reader());
     }
     panic!("the lookup does not end");
+}
+
+#[test]
+fn a_scan_reads_ahead_from_part_to_part_both_ways() {
+    let (table, file, _) = cold(1 << 20);
+    let blocks = table.properties().data_blocks;
+    for is_backward in [false, true] {
+        let mut cursor = table.cursor(ReadPurpose::Read);
+        cursor.set_start(Bound::Unbounded);
+        let mut expected: Vec<u64> = (0..KEYS).collect();
+        if is_backward {
+            expected.reverse();
+            cursor.seek_last().unwrap();
+        } else {
+            cursor.seek_first().unwrap();
+        }
+        for n in expected {
+            assert_eq!(cursor.key(), key(n));
+            if is_backward { cursor.prev().unwrap() } else { cursor.next().unwrap() }
+        }
+        assert!(!cursor.valid());
+        let reads = file.reads.swap(0, Ordering::Relaxed);
+        assert!(reads < blocks / 4, "{reads} reads of {blocks} blocks");
+    }
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn sketches_count_the_keys_of_overlapping_tables() {
 
 #[test]
 fn a_block_is_closed_near_its_target() {
-    for (value_bytes, in_each) in [(1000, 4), (2030, 2), (2500, 1), (5000, 1)] {
+    for (value_bytes, in_each) in [(200, 20), (1024, 4), (2030, 2), (2500, 1), (5000, 1)] {
         let versions: Vec<Version> = (0..240)
             .map(|n| (format!("key{n:06}").into_bytes(), 0, Kind::Put, vec![1; value_bytes]))
             .collect();
