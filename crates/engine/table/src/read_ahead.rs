@@ -9,10 +9,10 @@
 //! waited for, and many walks end before.
 //!
 //! The second miss of a walk starts it: a block that the cache does not have, where all from the first
-//! miss to it were walked over, forward or backward. A miss anywhere else ends it, unless the piece in
-//! memory has the block. No piece goes beyond the block with the end of the cursor's range, or with
-//! its start; of a table in parts, beyond the part with it. A compaction walks whole tables forward,
-//! and reads pieces of one size from its first block on.
+//! miss to it were walked over, forward or backward. A miss anywhere else ends it, but for a step
+//! back to the block before. No piece goes beyond the block with the end of the cursor's
+//! range, or with its start; of a table in parts, beyond the part with it. A compaction walks whole
+//! tables forward, and reads pieces of one size from its first block on.
 //!
 //! The next part of the index is read when a piece goes into it.
 //!
@@ -79,6 +79,17 @@ impl Walk {
                 Some(Way::Backward)
             }
             _ => None,
+        }
+    }
+
+    /// Whether block `number` is the current one or the one before it. A cursor may step back from the
+    /// first entry of a block, and goes on then.
+    #[inline]
+    fn steps_back_to(self, number: usize) -> bool {
+        match self {
+            Walk::Forward(next) => number + 1 == next || number + 2 == next,
+            Walk::Backward(current) => number == current || number == current + 1,
+            Walk::Began(_) | Walk::None => false,
         }
     }
 
@@ -166,10 +177,9 @@ impl ReadAhead {
         within: &Range<usize>,
     ) -> Result<Loaded> {
         let way = self.walk.way_to(number);
-        // A walk that looks back at a key goes on afterwards.
-        if way.is_none()
-            && let Some(block) = self.pieces.as_ref().and_then(|pieces| pieces.held(table, place))
-        {
+        if self.walk.steps_back_to(number) {
+            let held = self.pieces.as_ref().and_then(|pieces| pieces.held(table, place));
+            let block = held.unwrap_or_else(|| table.read_block(place));
             return block.map(Loaded::Ahead);
         }
         self.walk = Walk::at(number, way);

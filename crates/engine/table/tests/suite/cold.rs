@@ -237,7 +237,9 @@ fn a_scan_backward_that_looks_back_at_each_key_goes_on_reading_ahead() {
     let mut cursor = cold.table.cursor(ReadPurpose::Read);
     cursor.set_start(Bound::Unbounded);
     for n in (10_000..KEYS).rev() {
+        cursor.seek_before(&key(n), MAX_SEQNO).unwrap();
         cursor.seek(&key(n), MAX_SEQNO).unwrap();
+        assert_eq!(cursor.key(), key(n));
         cursor.seek_before(&key(n), MAX_SEQNO).unwrap();
         assert_eq!(cursor.key(), key(n - 1));
     }
