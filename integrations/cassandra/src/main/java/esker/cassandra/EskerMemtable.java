@@ -11,7 +11,6 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.Lock;
-import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -108,7 +107,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
             try (Scan scan = store.rows().scan(Range.prefix(left))) {
                 while (scan.hasNext()) {
                     Entry entry = scan.next();
-                    PartitionUpdate update = readRecovered(entry);
+                    PartitionUpdate update = store.readRecovered(metadata(), entry);
                     if (update != null) {
                         count(update, entry.value().length);
                         rows++;
@@ -120,31 +119,6 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         if (rows > 0) {
             Memory.chargeAtOnce(allocator, rows, size);
             LOGGER.info("{}: recovered {} updates, {} bytes, from Esker", metadata(), rows, size);
-        }
-    }
-
-    private PartitionUpdate readRecovered(Entry entry) {
-        try {
-            return Updates.read(metadata(), entry.value());
-        } catch (RuntimeException error) {
-            String what =
-                    "an update of table "
-                            + metadata()
-                            + " in Esker's database "
-                            + store.dir()
-                            + " cannot be read under the present schema";
-            if (!CassandraRelevantProperties.COMMITLOG_IGNORE_REPLAY_ERRORS.getBoolean()) {
-                throw new IllegalStateException(
-                        what
-                                + "; start with -D"
-                                + CassandraRelevantProperties.COMMITLOG_IGNORE_REPLAY_ERRORS
-                                        .getKey()
-                                + "=true to drop it",
-                        error);
-            }
-            LOGGER.error("{}; it is dropped", what, error);
-            store.rows().delete(entry.key());
-            return null;
         }
     }
 

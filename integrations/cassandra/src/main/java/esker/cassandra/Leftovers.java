@@ -1,5 +1,6 @@
 package esker.cassandra;
 
+import esker.Entry;
 import esker.Range;
 import esker.Scan;
 import java.util.ArrayList;
@@ -13,15 +14,18 @@ import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLog;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.service.StorageService;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Rows of earlier runs that no memtable takes over. Of a table that was dropped, they are deleted.
- * Of a table that now has another memtable, or has indexes, they are written again as mutations.
+ * Moves the rows of earlier runs that no memtable takes over. It deletes the rows of a dropped
+ * table. If a table now has another memtable, or has indexes, it writes the rows again as
+ * mutations.
  */
 final class Leftovers implements Runnable {
     private static final Logger LOGGER = LoggerFactory.getLogger(Leftovers.class);
@@ -30,10 +34,13 @@ final class Leftovers implements Runnable {
     /** They share syncs. */
     private static final int WRITERS = 32;
 
-    private static final int VALUES_AT_ONCE = 1024;
+    private static final int ENTRIES_AT_ONCE = 1024;
 
     private final Store store;
     private final CountDownLatch done = new CountDownLatch(1);
+
+    /** The first failure. Read it after {@link #done}. */
+    private Throwable failure;
 
     private Leftovers(Store store) {
         this.store = store;
@@ -48,7 +55,11 @@ final class Leftovers implements Runnable {
         return leftovers;
     }
 
-    /** Waits until the rows are where reads find them. */
+    /**
+     * Waits until the rows are where reads find them.
+     *
+     * @throws IllegalStateException if a row could not be moved and the node still starts
+     */
     void await() {
         try {
             done.await();
@@ -56,23 +67,46 @@ final class Leftovers implements Runnable {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted", error);
         }
+        // A node that serves has reported it, and an exception here would break a change of schema.
+        if (failure != null && !StorageService.instance.isDaemonSetupCompleted()) {
+            throw new IllegalStateException(
+                    "rows of earlier runs in "
+                            + store.dir()
+                            + " were not moved: "
+                            + failure.getMessage()
+                            + "; mend the cause and start the node again",
+                    failure);
+        }
     }
 
     @Override
     public void run() {
         try {
             await(Keyspace::isInitialized);
+            await(() -> SystemKeyspace.getLocalHostId() != null);
+            store.claim(SystemKeyspace.getLocalHostId());
             // A table that is created now comes after this list, and is in the schema.
             for (TableId table : store.tables()) {
-                take(table);
+                try {
+                    take(table);
+                } catch (Throwable error) {
+                    // The rows of other tables are independent of it.
+                    failed(error);
+                }
             }
-        } catch (RuntimeException error) {
-            LOGGER.error(
-                    "rows of tables that no longer use Esker stay in {}; start the node again",
-                    store.dir(),
-                    error);
+        } catch (Throwable error) {
+            failed(error);
         } finally {
             done.countDown();
+        }
+    }
+
+    private void failed(Throwable error) {
+        LOGGER.error("rows of earlier runs in {} were not moved", store.dir(), error);
+        if (failure == null) {
+            failure = error;
+        } else if (failure != error) {
+            failure.addSuppressed(error);
         }
     }
 
@@ -82,16 +116,26 @@ final class Leftovers implements Runnable {
         }
     }
 
-    private static void write(TableMetadata table, byte[] value) {
-        Mutation mutation = new Mutation(Updates.read(table, value));
-        Keyspace.open(table.keyspace).apply(mutation, true);
+    private void write(TableMetadata table, Entry entry) {
+        PartitionUpdate update = store.readRecovered(table, entry);
+        if (update != null) {
+            Keyspace.open(table.keyspace).apply(new Mutation(update), true);
+        }
+    }
+
+    private void drop(TableId id) {
+        LOGGER.info("deleting the rows of the dropped table {} from Esker", id);
+        store.delete(id);
+    }
+
+    private static boolean isDropped(TableId id) {
+        return Schema.instance.getTableMetadata(id) == null;
     }
 
     private void take(TableId id) {
         TableMetadata table = Schema.instance.getTableMetadata(id);
         if (table == null) {
-            LOGGER.info("deleting the rows of the dropped table {} from Esker", id);
-            store.delete(id);
+            drop(id);
             return;
         }
         Object factory = table.params.memtable.factory();
@@ -99,8 +143,11 @@ final class Leftovers implements Runnable {
         if (isHere && table.indexes.isEmpty()) {
             return;
         }
-        store.claim(SystemKeyspace.getLocalHostId());
-        await(() -> Schema.instance.getColumnFamilyStoreInstance(id) != null);
+        await(() -> Schema.instance.getColumnFamilyStoreInstance(id) != null || isDropped(id));
+        if (isDropped(id)) {
+            drop(id);
+            return;
+        }
         long rows = 0;
         List<Long> generations = store.recover(id);
         ForkJoinPool writers = new ForkJoinPool(WRITERS);
@@ -109,16 +156,16 @@ final class Leftovers implements Runnable {
                 byte[] prefix = Keys.prefix(id, generation);
                 try (Scan scan = store.rows().scan(Range.prefix(prefix))) {
                     while (scan.hasNext()) {
-                        List<byte[]> values = new ArrayList<>();
-                        while (scan.hasNext() && values.size() < VALUES_AT_ONCE) {
-                            values.add(scan.next().value());
+                        List<Entry> entries = new ArrayList<>();
+                        while (scan.hasNext() && entries.size() < ENTRIES_AT_ONCE) {
+                            entries.add(scan.next());
                         }
                         writers.submit(
                                         () ->
-                                                values.parallelStream()
-                                                        .forEach(value -> write(table, value)))
+                                                entries.parallelStream()
+                                                        .forEach(entry -> write(table, entry)))
                                 .join();
-                        rows += values.size();
+                        rows += entries.size();
                     }
                 }
             }

@@ -2,6 +2,7 @@ package esker.cassandra;
 
 import esker.Batch;
 import esker.Db;
+import esker.Entry;
 import esker.Keyspace;
 import esker.Range;
 import esker.Scan;
@@ -11,14 +12,20 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.cassandra.config.CassandraRelevantProperties;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The database of a node. Every write is synced before it returns.
@@ -30,10 +37,12 @@ import org.apache.cassandra.schema.TableId;
  *   <li>{@code host}: the host ID of the node
  *   <li>{@code starts}: how often the database was opened, the upper half of each generation
  *   <li>{@code done}, table, generation: a mark. The rows of that generation are in SSTables, or
- *       were truncated. The mark goes with the rows.
+ *       were truncated. The mark is deleted with the rows.
  * </ul>
  */
 final class Store {
+    private static final Logger LOGGER = LoggerFactory.getLogger(Store.class);
+
     private static final byte[] HOST = "host".getBytes(StandardCharsets.UTF_8);
     private static final byte[] STARTS = "starts".getBytes(StandardCharsets.UTF_8);
     private static final byte[] DONE = "done".getBytes(StandardCharsets.UTF_8);
@@ -45,6 +54,7 @@ final class Store {
     private final Db db;
     private final Keyspace rows;
     private final Keyspace node;
+    private final long start;
     private final long firstGeneration;
     private final AtomicLong generation;
     private UUID host;
@@ -59,8 +69,7 @@ final class Store {
         rows = db.keyspace("rows");
         node = db.keyspace("node");
         byte[] starts = node.get(STARTS);
-        long start = 1 + (starts == null ? 0 : ByteBuffer.wrap(starts).getLong());
-        node.put(STARTS, ByteBuffer.allocate(Long.BYTES).putLong(start).array());
+        start = 1 + (starts == null ? 0 : ByteBuffer.wrap(starts).getLong());
         firstGeneration = start << Integer.SIZE;
         generation = new AtomicLong(firstGeneration);
     }
@@ -106,16 +115,18 @@ final class Store {
     }
 
     /**
-     * Makes the database that of node {@code id}.
+     * Makes the database that of node {@code id}. Nothing else in it may change before.
      *
      * @throws ConfigurationException if it belongs to another node
      */
     synchronized void claim(UUID id) {
         if (host == null) {
             byte[] stored = node.get(HOST);
-            if (stored == null) {
-                stored = id.toString().getBytes(StandardCharsets.UTF_8);
-                node.put(HOST, stored);
+            byte[] present = id.toString().getBytes(StandardCharsets.UTF_8);
+            if (stored == null || Arrays.equals(stored, present)) {
+                byte[] starts = ByteBuffer.allocate(Long.BYTES).putLong(start).array();
+                db.write(new Batch().put(node, HOST, present).put(node, STARTS, starts));
+                stored = present;
             }
             host = UUID.fromString(new String(stored, StandardCharsets.UTF_8));
         }
@@ -211,6 +222,37 @@ final class Store {
         Batch batch = new Batch().put(rows, key, value);
         keys.forEach(old -> batch.delete(rows, old));
         db.write(batch);
+    }
+
+    /**
+     * Reads an update of an earlier run. Returns {@code null} if it is unreadable and the node is
+     * started to drop such rows. It is deleted then.
+     *
+     * @throws IllegalStateException if it is unreadable
+     */
+    PartitionUpdate readRecovered(TableMetadata table, Entry entry) {
+        try {
+            return Updates.read(table, entry.value());
+        } catch (RuntimeException | AssertionError error) {
+            String what =
+                    "an update of table "
+                            + table
+                            + " in Esker's database "
+                            + dir
+                            + " cannot be read under the present schema";
+            if (!CassandraRelevantProperties.COMMITLOG_IGNORE_REPLAY_ERRORS.getBoolean()) {
+                throw new IllegalStateException(
+                        what
+                                + "; start with -D"
+                                + CassandraRelevantProperties.COMMITLOG_IGNORE_REPLAY_ERRORS
+                                        .getKey()
+                                + "=true to drop it",
+                        error);
+            }
+            LOGGER.error("{}; it is dropped", what, error);
+            rows.delete(entry.key());
+            return null;
+        }
     }
 
     void put(byte[] key, byte[] value) {

@@ -164,6 +164,43 @@ class RecoveryTest {
         }
     }
 
+    @Test
+    void anUnreadableRowOfAnIndexedTableStopsTheStart() throws Exception {
+        try (Node node = new Node(clean("unreadable"), 1).start()) {
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(KEYSPACE);
+                for (String name : List.of("first", "second", "third")) {
+                    client.run(table(name, "esker"), "CREATE INDEX ON k." + name + " (v)");
+                    client.run(insert(name, 1, "a"));
+                }
+            }
+            node.kill();
+            spoil(node);
+            String log = node.startRefused();
+            assertTrue(log.contains("cannot be read under the present schema"), log);
+            node.property("-Dcassandra.commitlog.ignorereplayerrors=true").start();
+            try (Node.Client client = new Node.Client(node)) {
+                for (String name : List.of("first", "second", "third")) {
+                    String query = "SELECT * FROM k." + name + " WHERE v = 'a'";
+                    assertEquals(List.of("1 a"), client.rows(query), name);
+                }
+            }
+        }
+    }
+
+    /** Adds a row that is no update to the first table of a node that is not running. */
+    private static void spoil(Node node) {
+        try (Db db = Db.open(node.dir().resolve("esker"), new Settings())) {
+            esker.Keyspace rows = db.openKeyspace("rows");
+            byte[] key;
+            try (Scan scan = rows.scan(esker.Range.all())) {
+                key = scan.next().key();
+            }
+            key[key.length - 1]++;
+            rows.put(key, new byte[] {0});
+        }
+    }
+
     private static void copy(Path from, Path to) throws Exception {
         Files.createDirectories(to);
         try (var files = Files.list(from)) {
@@ -191,6 +228,8 @@ class RecoveryTest {
                     "esker", "esker.cassandra.EskerMemtable", Map.of("directory", directory));
             String log = second.startRefused();
             assertTrue(log.contains(directory + " belongs to the node with host ID"), log);
+            // No table of the second node has the ID of the first node's table.
+            assertEquals(1, entries(first));
 
             first.property("-Desker.library=/nowhere/libesker_java.so");
             log = first.startRefused();
