@@ -14,7 +14,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -30,9 +29,7 @@ final class Demo {
     private static final int READ_ATTEMPTS = 100;
     private static final long READ_PAUSE_MILLIS = 500;
 
-    /** The hook reads it while the program may add to it. */
-    private final List<Node> nodes = new CopyOnWriteArrayList<>();
-
+    private final List<Node> nodes = new ArrayList<>();
     private final Map<Integer, Integer> acknowledged = new ConcurrentHashMap<>();
     private final AtomicInteger next = new AtomicInteger();
     private final AtomicLong unacknowledged = new AtomicLong();
@@ -65,7 +62,7 @@ final class Demo {
 
     private void stop(Path dir) {
         isStopped = true;
-        nodes.forEach(Node::close);
+        Node.stopAll();
         try {
             if (!isFailed) {
                 Node.delete(dir);

@@ -11,9 +11,11 @@ import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
@@ -60,6 +62,15 @@ final class Node implements AutoCloseable {
                     "java.base/jdk.internal.util.jar",
                     "java.base/sun.nio.ch",
                     "jdk.management/com.sun.management.internal");
+
+    private static final Set<Node> RUNNING = new HashSet<>();
+
+    /** Guarded by {@link #RUNNING}. */
+    private static boolean isStopped;
+
+    static {
+        Runtime.getRuntime().addShutdownHook(new Thread(Node::stopAll));
+    }
 
     private final Path dir;
     private final int number;
@@ -154,9 +165,14 @@ final class Node implements AutoCloseable {
     /** Waits until the node that was started serves clients. */
     void await() {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(START_SECONDS);
-        while (!isServing()) {
+        while (true) {
+            boolean isServing = isServing();
+            // Another process may serve at the port.
             if (!process.isAlive()) {
                 throw new IllegalStateException("the node stopped at its start:\n" + tail());
+            }
+            if (isServing) {
+                return;
             }
             if (System.nanoTime() > end) {
                 kill();
@@ -180,7 +196,7 @@ final class Node implements AutoCloseable {
         }
     }
 
-    /** Starts the node and kills it after so long, served it clients or not. */
+    /** Starts the node and kills it after {@code millis}, even if it does not serve yet. */
     void startAndKill(long millis) {
         launch();
         pause(millis);
@@ -188,6 +204,32 @@ final class Node implements AutoCloseable {
     }
 
     private void launch() {
+        synchronized (RUNNING) {
+            if (isStopped) {
+                throw new IllegalStateException("starting a node failed: the program ends");
+            }
+            if (isServing()) {
+                throw new IllegalStateException(
+                        "starting a node failed: another process has the port "
+                                + address()
+                                + ":"
+                                + CQL_PORT
+                                + "; end it");
+            }
+            begin();
+            RUNNING.add(this);
+        }
+    }
+
+    /** Ends all nodes, and starts no more. It runs when the program ends. */
+    static void stopAll() {
+        synchronized (RUNNING) {
+            isStopped = true;
+            List.copyOf(RUNNING).forEach(Node::kill);
+        }
+    }
+
+    private void begin() {
         try {
             Files.createDirectories(dir);
             Path config = dir.resolve("cassandra.yaml");
@@ -291,6 +333,9 @@ final class Node implements AutoCloseable {
         if (process != null) {
             process.destroyForcibly();
             awaitEnd();
+            synchronized (RUNNING) {
+                RUNNING.remove(this);
+            }
         }
     }
 
