@@ -32,6 +32,7 @@ final class Model {
     private final List<Set<Integer>> possible = new ArrayList<>();
     private int version;
     private long acknowledged;
+    private DriverException failure;
 
     Model(String table, int firstPartition, int partitions, long seed) {
         this.table = table;
@@ -45,6 +46,11 @@ final class Model {
 
     long acknowledged() {
         return acknowledged;
+    }
+
+    /** Returns why the last write was not acknowledged. */
+    DriverException failure() {
+        return failure;
     }
 
     @Override
@@ -99,6 +105,7 @@ final class Model {
         try {
             statements.session.execute(statement);
         } catch (DriverException error) {
+            failure = error;
             return false;
         }
         settle(rows, value);
@@ -119,6 +126,7 @@ final class Model {
         try {
             session.execute("TRUNCATE " + table);
         } catch (DriverException error) {
+            failure = error;
             return false;
         }
         settle(possible, NONE);
