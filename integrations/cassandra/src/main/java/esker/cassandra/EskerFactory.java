@@ -25,8 +25,8 @@ import org.apache.cassandra.service.StorageService;
  */
 final class EskerFactory implements Memtable.Factory {
     private static final String NOT_DEFAULT =
-            "Esker's memtables are for tables of users; do not make them the configuration"
-                    + " \"default\" in cassandra.yaml";
+            "creating a memtable of Esker failed: system tables need the commit log; do not make"
+                    + " Esker the configuration \"default\" in cassandra.yaml";
 
     private static final String DIRECTORY = "directory";
     private static final String MEMORY_BYTES = "memory_bytes";
@@ -102,7 +102,7 @@ final class EskerFactory implements Memtable.Factory {
         UUID host = SystemKeyspace.getLocalHostId();
         if (host == null) {
             throw new ConfigurationException(
-                    "Esker's memtables need the host ID of the node, which it has once it has"
+                    "creating a memtable of Esker failed: the node has no host ID before it has"
                             + " joined; create the table then");
         }
         store.claim(host);

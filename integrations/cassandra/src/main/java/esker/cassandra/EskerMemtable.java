@@ -6,11 +6,14 @@ import esker.EskerException;
 import esker.Range;
 import esker.Scan;
 import java.util.ArrayList;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReadWriteLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -65,6 +68,15 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     private final Switches switches;
     private final Leftovers leftovers;
     private final Indexing indexing = new Indexing();
+
+    /** Folds hold the read lock, a discard holds the write lock. */
+    private final ReadWriteLock discards = new ReentrantReadWriteLock();
+
+    /** The memtables of the table's indexes that are flushed with it. */
+    private final Map<Memtable, ColumnFamilyStore> indexMemtables = new IdentityHashMap<>();
+
+    /** Guarded by {@link #discards}. */
+    private boolean isDiscarded;
 
     /**
      * Called by Cassandra. The options are those of the configuration in {@code cassandra.yaml}.
@@ -142,16 +154,19 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         if (indexer == UpdateTransaction.NO_OP) {
             store(key, value);
         } else {
+            PartitionUpdate before;
             Lock lock = indexing.lock(update.partitionKey());
             lock.lock();
             try {
-                List<PartitionUpdate> before = updates(update.partitionKey());
+                List<PartitionUpdate> updates = updates(update.partitionKey());
+                before = updates.isEmpty() ? null : folded(updates);
                 store(key, value);
-                PartitionUpdate whole = before.isEmpty() ? null : folded(before);
-                Indexing.report(whole, update, indexer);
             } finally {
                 lock.unlock();
             }
+            // An index may wait for memory here. The flush that frees it waits for all writes
+            // before, which must not wait for this lock.
+            Indexing.report(before, update, indexer);
         }
         return Long.MAX_VALUE;
     }
@@ -162,7 +177,8 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         } catch (ClosedException error) {
             throw error;
         } catch (EskerException error) {
-            CommitLog.handleCommitError("Esker's log failed in " + store.dir(), error);
+            String what = "writing to Esker's database " + store.dir() + " failed";
+            CommitLog.handleCommitError(what, error);
             throw error;
         }
     }
@@ -221,14 +237,27 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
             return updates;
         }
         PartitionUpdate folded = folded(updates);
-        byte[] whole = Keys.of(prefix, partition, sequence.incrementAndGet());
+        replace(keys, Keys.of(prefix, partition, sequence.incrementAndGet()), folded);
+        return List.of(folded);
+    }
+
+    /** Replaces entries by one that has the same rows, unless the rows are deleted. */
+    private void replace(List<byte[]> keys, byte[] key, PartitionUpdate folded) {
+        // Compactions read without the order that a discard waits for.
+        Lock lock = discards.readLock();
+        if (!lock.tryLock()) {
+            return;
+        }
         try {
-            store.replace(keys, whole, Updates.write(folded));
+            if (!isDiscarded) {
+                store.replace(keys, key, Updates.write(folded));
+            }
         } catch (EskerException error) {
             // Reads go on when the log has failed. A write reports it.
-            LOGGER.debug("{}: a partition was not folded", schema, error);
+            LOGGER.debug("{}: a partition was not folded", metadata(), error);
+        } finally {
+            lock.unlock();
         }
-        return List.of(folded);
     }
 
     /** Folds the updates of one partition. */
@@ -310,6 +339,19 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     public void switchOut(OpOrder.Barrier barrier, AtomicReference<CommitLogPosition> upperBound) {
         super.switchOut(barrier, upperBound);
         switches.switchedOut(this);
+        if (isIndexed()) {
+            // Cassandra switches them out after this one.
+            owner().indexManager
+                    .getAllIndexColumnFamilyStores()
+                    .forEach(of -> indexMemtables.put(of.getCurrentMemtable(), of));
+        }
+        try {
+            long time = switches.time();
+            generations.forEach(of -> store.markOut(table, of, time));
+        } catch (EskerException error) {
+            // Flushes go on when the log has failed.
+            LOGGER.debug("{}: the switch was not marked", metadata(), error);
+        }
     }
 
     /** Whether the table has secondary indexes. */
@@ -327,10 +369,29 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     @Override
     public void discard() {
         super.discard();
-        if (!isClean()) {
-            generations.forEach(of -> store.delete(table, of));
+        discards.writeLock().lock();
+        try {
+            isDiscarded = true;
+            if (areIndexesFlushed()) {
+                generations.forEach(of -> store.delete(table, of));
+            }
+        } finally {
+            discards.writeLock().unlock();
         }
         switches.discarded(this);
+    }
+
+    /** Whether no flush of an index failed. If one did, the next start needs the rows. */
+    private boolean areIndexesFlushed() {
+        for (Map.Entry<Memtable, ColumnFamilyStore> index : indexMemtables.entrySet()) {
+            for (Memtable kept : index.getValue().getTracker().getView().getAllMemtables()) {
+                if (kept == index.getKey()) {
+                    LOGGER.error("{}: its index was not flushed, so its rows are kept", metadata());
+                    return false;
+                }
+            }
+        }
+        return true;
     }
 
     ColumnFamilyStore owner() {
@@ -387,7 +448,8 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
 
         @Override
         public java.util.Iterator<PartitionUpdate> iterator() {
-            // A flush reads it to its end, which closes it.
+            // A flush reads it to its end, which closes it. The collector closes the scans of an
+            // aborted flush.
             Partitions all = partitions(start, end);
             return new java.util.Iterator<>() {
                 @Override

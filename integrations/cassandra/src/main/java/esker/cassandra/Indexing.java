@@ -9,10 +9,10 @@ import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.index.transactions.UpdateTransaction;
 
 /**
- * Tells secondary indexes what an update changes in the memtable.
+ * Reports to secondary indexes what an update changes in the memtable.
  *
- * <p>An index has to know the row before, so updates of a partition take turns. Without indexes
- * they do not.
+ * <p>An index needs the row before, so updates of a partition take turns in the memtable. The
+ * reports may overtake each other: what they insert and delete has the timestamps of the cells.
  */
 final class Indexing {
     private static final int LOCKS = 256;

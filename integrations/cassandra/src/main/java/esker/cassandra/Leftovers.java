@@ -65,14 +65,15 @@ final class Leftovers implements Runnable {
             done.await();
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted", error);
+            throw new IllegalStateException(
+                    "moving rows of earlier runs failed: interrupted; start the node again", error);
         }
         // A node that serves has reported it, and an exception here would break a change of schema.
         if (failure != null && !StorageService.instance.isDaemonSetupCompleted()) {
             throw new IllegalStateException(
-                    "rows of earlier runs in "
+                    "moving rows of earlier runs in "
                             + store.dir()
-                            + " were not moved: "
+                            + " failed: "
                             + failure.getMessage()
                             + "; mend the cause and start the node again",
                     failure);
@@ -102,7 +103,7 @@ final class Leftovers implements Runnable {
     }
 
     private void failed(Throwable error) {
-        LOGGER.error("rows of earlier runs in {} were not moved", store.dir(), error);
+        LOGGER.error("moving rows of earlier runs in {} failed", store.dir(), error);
         if (failure == null) {
             failure = error;
         } else if (failure != error) {

@@ -31,6 +31,7 @@ final class Partitions implements Iterator<List<byte[]>>, AutoCloseable {
                 byte[] to = end == null ? Keys.after(prefix) : Keys.join(prefix, end);
                 sources.add(new Source(rows.scan(Range.of(from, to))));
             }
+            sources.forEach(Source::advance);
             sources.removeIf(Source::isDone);
         } catch (RuntimeException error) {
             close();
@@ -76,7 +77,6 @@ final class Partitions implements Iterator<List<byte[]>>, AutoCloseable {
 
         Source(Scan scan) {
             this.scan = scan;
-            advance();
         }
 
         private void advance() {

@@ -20,6 +20,7 @@ import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.config.CassandraRelevantProperties;
+import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.schema.TableId;
@@ -36,6 +37,8 @@ import org.slf4j.LoggerFactory;
  * <ul>
  *   <li>{@code host}: the host ID of the node
  *   <li>{@code starts}: how often the database was opened, the upper half of each generation
+ *   <li>{@code out}, table, generation: when the memtable was switched out, in milliseconds. A
+ *       later truncation includes its rows, even if their flush failed.
  *   <li>{@code done}, table, generation: a mark. The rows of that generation are in SSTables, or
  *       were truncated. The mark is deleted with the rows.
  * </ul>
@@ -45,6 +48,7 @@ final class Store {
 
     private static final byte[] HOST = "host".getBytes(StandardCharsets.UTF_8);
     private static final byte[] STARTS = "starts".getBytes(StandardCharsets.UTF_8);
+    private static final byte[] OUT = "out".getBytes(StandardCharsets.UTF_8);
     private static final byte[] DONE = "done".getBytes(StandardCharsets.UTF_8);
 
     private static final Map<Path, Store> OPEN = new HashMap<>();
@@ -85,14 +89,20 @@ final class Store {
                     open = new Store(path, settings);
                 } catch (Exception | LinkageError error) {
                     throw new ConfigurationException(
-                            "Esker's database " + path + " cannot be opened: " + error, error);
+                            "opening Esker's database "
+                                    + path
+                                    + " failed: "
+                                    + error
+                                    + "; mend the cause and try again",
+                            error);
                 }
                 OPEN.put(path, open);
             } else if (!open.settings.equals(settings)) {
                 throw new ConfigurationException(
-                        "two memtable configurations use the directory "
+                        "opening Esker's database "
                                 + path
-                                + " with different settings; give one of them another directory");
+                                + " failed: two memtable configurations have different settings"
+                                + " for it; give one of them another directory");
             }
             return open;
         }
@@ -132,9 +142,9 @@ final class Store {
         }
         if (!host.equals(id)) {
             throw new ConfigurationException(
-                    "Esker's database "
+                    "opening Esker's database "
                             + dir
-                            + " belongs to the node with host ID "
+                            + " failed: it belongs to the node with host ID "
                             + host
                             + ", this node is "
                             + id
@@ -164,7 +174,7 @@ final class Store {
 
     /**
      * Returns the generations of {@code table} that earlier runs left, and deletes those that are
-     * done.
+     * done or truncated.
      */
     List<Long> recover(TableId table) {
         TreeSet<Long> done = new TreeSet<>();
@@ -172,6 +182,16 @@ final class Store {
         try (Scan scan = node.scan(Range.prefix(marks))) {
             scan.forEachRemaining(
                     entry -> done.add(ByteBuffer.wrap(entry.key()).getLong(marks.length)));
+        }
+        byte[] outs = Keys.join(OUT, Keys.table(table));
+        try (Scan scan = node.scan(Range.prefix(outs))) {
+            while (scan.hasNext()) {
+                Entry entry = scan.next();
+                long time = ByteBuffer.wrap(entry.value()).getLong();
+                if (time <= SystemKeyspace.getTruncatedAt(table)) {
+                    done.add(ByteBuffer.wrap(entry.key()).getLong(outs.length));
+                }
+            }
         }
         // Readers may still use one of this run.
         done.headSet(firstGeneration).forEach(generation -> delete(table, generation));
@@ -193,27 +213,36 @@ final class Store {
         }
     }
 
+    /** Marks that a truncation at {@code time} or later includes the generation. */
+    void markOut(TableId table, long generation, long time) {
+        byte[] value = ByteBuffer.allocate(Long.BYTES).putLong(time).array();
+        node.put(Keys.join(OUT, Keys.prefix(table, generation)), value);
+    }
+
     /** Marks that nothing of the generation is needed after a restart. */
     void markDone(TableId table, long generation) {
         node.put(Keys.join(DONE, Keys.prefix(table, generation)), new byte[0]);
     }
 
-    /** Deletes the rows of a generation, and its mark. */
+    /** Deletes the rows of a generation, and its marks. */
     void delete(TableId table, long generation) {
         byte[] prefix = Keys.prefix(table, generation);
         db.write(
                 new Batch()
                         .deleteRange(rows, prefix, Keys.after(prefix))
+                        .delete(node, Keys.join(OUT, prefix))
                         .delete(node, Keys.join(DONE, prefix)));
     }
 
     /** Deletes all rows of a table. */
     void delete(TableId table) {
         byte[] prefix = Keys.table(table);
+        byte[] outs = Keys.join(OUT, prefix);
         byte[] marks = Keys.join(DONE, prefix);
         db.write(
                 new Batch()
                         .deleteRange(rows, prefix, Keys.after(prefix))
+                        .deleteRange(node, outs, Keys.after(outs))
                         .deleteRange(node, marks, Keys.after(marks)));
     }
 
@@ -235,11 +264,12 @@ final class Store {
             return Updates.read(table, entry.value());
         } catch (RuntimeException | AssertionError error) {
             String what =
-                    "an update of table "
+                    "reading an update of table "
                             + table
                             + " in Esker's database "
                             + dir
-                            + " cannot be read under the present schema";
+                            + " failed: "
+                            + error;
             if (!CassandraRelevantProperties.COMMITLOG_IGNORE_REPLAY_ERRORS.getBoolean()) {
                 throw new IllegalStateException(
                         what

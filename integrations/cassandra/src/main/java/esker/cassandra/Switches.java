@@ -5,12 +5,14 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.lifecycle.Tracker;
 import org.apache.cassandra.notifications.INotification;
 import org.apache.cassandra.notifications.INotificationConsumer;
 import org.apache.cassandra.notifications.MemtableDiscardedNotification;
 import org.apache.cassandra.notifications.TruncationNotification;
 import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.service.StorageService;
 
 /**
  * The memtables of one table that were switched out.
@@ -34,18 +36,33 @@ final class Switches implements INotificationConsumer {
     private Tracker tracker;
     private boolean isFirst = true;
 
-    private Switches(Store store) {
+    /** The last truncation that is known. */
+    private volatile long truncatedAt;
+
+    private Switches(Store store, long truncatedAt) {
         this.store = store;
+        this.truncatedAt = truncatedAt;
     }
 
     static Switches of(TableId table, Store store) {
         synchronized (TABLES) {
             Switches known = TABLES.get(table);
             if (known == null || known.store != store) {
-                known = new Switches(store);
+                // Cassandra locks its truncations while it writes to memtables. A running node
+                // must not wait for that here, as the write may wait for a switch.
+                boolean isStarting = !StorageService.instance.isDaemonSetupCompleted();
+                long last = isStarting ? SystemKeyspace.getTruncatedAt(table) : Long.MIN_VALUE;
+                known = new Switches(store, last);
                 TABLES.put(table, known);
             }
             return known;
+        }
+    }
+
+    /** Forgets a dropped table. Its memtables still use their object until they are discarded. */
+    static void forget(TableId table) {
+        synchronized (TABLES) {
+            TABLES.remove(table);
         }
     }
 
@@ -65,6 +82,11 @@ final class Switches implements INotificationConsumer {
             tracker = current;
             tracker.subscribe(this);
         }
+    }
+
+    /** Returns the time of a switch. It follows the last truncation if the clock was set back. */
+    long time() {
+        return Math.max(System.currentTimeMillis(), truncatedAt + 1);
     }
 
     synchronized void flushing(EskerMemtable memtable) {
@@ -88,6 +110,7 @@ final class Switches implements INotificationConsumer {
                 ((EskerMemtable) memtable).markDone();
             }
         } else if (notification instanceof TruncationNotification) {
+            truncatedAt = ((TruncationNotification) notification).truncatedAt;
             awaitDiscards();
         }
     }
@@ -108,13 +131,15 @@ final class Switches implements INotificationConsumer {
                 long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
                 if (left <= 0) {
                     throw new IllegalStateException(
-                            "the truncated memtable was not discarded in time; truncate again");
+                            "truncating failed: a memtable was not discarded in time;"
+                                    + " truncate again");
                 }
                 wait(left);
             }
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted while a memtable was discarded", error);
+            throw new IllegalStateException(
+                    "truncating failed: interrupted; truncate again", error);
         }
     }
 }

@@ -59,6 +59,11 @@ final class Transitions implements SchemaChangeListener {
         }
     }
 
+    @Override
+    public void onDropTable(TableMetadata table, boolean withData) {
+        Switches.forget(table.id);
+    }
+
     private static void schedule(TableMetadata table) {
         ScheduledExecutors.optionalTasks.schedule(
                 () -> {

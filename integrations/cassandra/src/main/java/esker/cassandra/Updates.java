@@ -42,7 +42,7 @@ final class Updates {
     /** Reads under the present schema: columns that were dropped since are skipped. */
     static PartitionUpdate read(TableMetadata table, byte[] value) {
         if (value.length < HEADER || value[0] != FORMAT) {
-            throw new IllegalStateException("not an update of this version of esker-cassandra");
+            throw new IllegalStateException("its format is unknown");
         }
         try (DataInputBuffer in = new DataInputBuffer(value, HEADER, value.length - HEADER);
                 UnfilteredRowIterator rows =

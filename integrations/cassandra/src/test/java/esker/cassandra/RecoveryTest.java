@@ -1,5 +1,6 @@
 package esker.cassandra;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -8,8 +9,10 @@ import com.datastax.driver.core.exceptions.DriverException;
 import esker.Db;
 import esker.Scan;
 import esker.Settings;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -177,7 +180,7 @@ class RecoveryTest {
             node.kill();
             spoil(node);
             String log = node.startRefused();
-            assertTrue(log.contains("cannot be read under the present schema"), log);
+            assertTrue(log.contains("ignorereplayerrors=true to drop it"), log);
             node.property("-Dcassandra.commitlog.ignorereplayerrors=true").start();
             try (Node.Client client = new Node.Client(node)) {
                 for (String name : List.of("first", "second", "third")) {
@@ -185,6 +188,42 @@ class RecoveryTest {
                     assertEquals(List.of("1 a"), client.rows(query), name);
                 }
             }
+        }
+    }
+
+    /** As if the flush of the memtable that was switched out had failed. */
+    @Test
+    void truncatedRowsOfAFailedFlushDoNotComeBack() throws Exception {
+        try (Node node = new Node(clean("failedflush"), 1).start()) {
+            Path saved = node.dir().resolve("saved");
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(KEYSPACE, table("t", "esker"), insert("t", 1, "old"));
+            }
+            node.kill();
+            markOut(node);
+            copy(node.dir().resolve("esker"), saved);
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of("1 old"), client.rows("SELECT * FROM k.t"));
+                client.run("TRUNCATE k.t");
+            }
+            node.kill();
+            Node.delete(node.dir().resolve("esker"));
+            copy(saved, node.dir().resolve("esker"));
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of(), client.rows("SELECT * FROM k.t"));
+            }
+        }
+    }
+
+    /** Marks the first row's generation as one that was switched out now. */
+    private static void markOut(Node node) {
+        try (Db db = Db.open(node.dir().resolve("esker"), new Settings());
+                Scan scan = db.openKeyspace("rows").scan(esker.Range.all())) {
+            byte[] mark = Keys.join("out".getBytes(UTF_8), Arrays.copyOf(scan.next().key(), 24));
+            byte[] now = ByteBuffer.allocate(8).putLong(System.currentTimeMillis()).array();
+            db.openKeyspace("node").put(mark, now);
         }
     }
 
@@ -227,19 +266,19 @@ class RecoveryTest {
             second.memtable(
                     "esker", "esker.cassandra.EskerMemtable", Map.of("directory", directory));
             String log = second.startRefused();
-            assertTrue(log.contains(directory + " belongs to the node with host ID"), log);
+            assertTrue(log.contains(directory + " failed: it belongs to the node"), log);
             // No table of the second node has the ID of the first node's table.
             assertEquals(1, entries(first));
 
             first.property("-Desker.library=/nowhere/libesker_java.so");
             log = first.startRefused();
-            assertTrue(log.contains("cannot be opened"), log);
+            assertTrue(log.contains("opening Esker's database"), log);
             assertTrue(log.contains("/nowhere/libesker_java.so"), log);
             first.withoutProperty("-Desker.library=/nowhere/libesker_java.so");
 
             first.memtable("default", "esker.cassandra.EskerMemtable", Map.of());
             log = first.startRefused();
-            assertTrue(log.contains("do not make them the configuration \"default\""), log);
+            assertTrue(log.contains("do not make Esker the configuration \"default\""), log);
         }
     }
 }
