@@ -8,11 +8,13 @@
 //! After a piece that the page cache had, a small one is read when the walk reaches it: nothing is
 //! waited for, and many walks end before.
 //!
-//! The second miss of a walk starts it: a block that the cache does not have, where all from the first
-//! miss to it were walked over, forward or backward. A miss anywhere else ends it, but for a step
-//! back to the block before. No piece goes beyond the block with the end of the cursor's
-//! range, or with its start; of a table in parts, beyond the part with it. A compaction walks whole
-//! tables forward, and reads pieces of one size from its first block on.
+//! The second miss of a walk starts it. A miss is a block that the cache does not have, and a walk goes
+//! from each block to its neighbour, forward or backward. A miss anywhere else ends it, except at the
+//! block before the current one.
+//!
+//! No piece goes beyond the block with the end of the cursor's range, or with its start; in a table in
+//! parts, beyond the part with that block. A compaction walks whole tables forward, and reads pieces
+//! of one size from its first block on.
 //!
 //! The next part of the index is read when a piece goes into it.
 //!
