@@ -24,7 +24,7 @@ public final class EskerDslStoreSuppliers implements DslStoreSuppliers {
 
     /**
      * The bytes of a MemTable of each store: {@code 16MiB} by default, and a quarter of
-     * {@link #MEMORY_BYTES} at most. A key and its value fit in a quarter of it.
+     * {@link #MEMORY_BYTES} at most. A value larger than a quarter of it is stored in a file of its own.
      */
     public static final String SEGMENT_BYTES = "esker.segment.bytes";
 

@@ -83,15 +83,19 @@ class QueriesTest {
     }
 
     @Test
-    void aValueThatIsTooLargeIsAnExceptionOfKafka() {
+    void aValueMayBeLargerThanASegment() {
         var store = Fixture.keyValue(dir);
-        store.put(key("large"), new byte[3 << 20]);
-        assertEquals(3 << 20, store.get(key("large")).length);
-        var error =
-                assertThrows(
-                        ProcessorStateException.class,
-                        () -> store.put(key("larger"), new byte[5 << 20]));
-        assertTrue(error.getCause().getMessage().contains("at most"), error.getCause().toString());
+        store.put(key("large"), new byte[20 << 20]);
+        assertEquals(20 << 20, store.get(key("large")).length);
+        store.close();
+    }
+
+    @Test
+    void aKeyThatIsTooLargeIsAnExceptionOfKafka() {
+        var store = Fixture.keyValue(dir);
+        Bytes large = Bytes.wrap(new byte[(64 << 10) + 1]);
+        var error = assertThrows(ProcessorStateException.class, () -> store.put(large, value(1)));
+        assertTrue(error.getCause().getMessage().contains("key"), error.getCause().toString());
         store.close();
     }
 
