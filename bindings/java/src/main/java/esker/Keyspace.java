@@ -69,7 +69,7 @@ public final class Keyspace extends Handle {
         if (range.isEmpty()) {
             return new Scan.Empty();
         }
-        long scan =
+        byte[] first =
                 call(
                         id ->
                                 Native.scan(
@@ -78,15 +78,9 @@ public final class Keyspace extends Handle {
                                         range.start,
                                         range.startInclusive,
                                         range.end,
-                                        range.endInclusive));
-        Scan entries = new Scan.OfKeyspace(scan, range.isBackward);
-        try {
-            // The library takes its snapshot with the first chunk.
-            entries.hasNext();
-            return entries;
-        } catch (RuntimeException error) {
-            entries.close();
-            throw error;
-        }
+                                        range.endInclusive,
+                                        range.isBackward,
+                                        Scan.FIRST_BYTES));
+        return first == null ? new Scan.Empty() : new Scan.OfKeyspace(first, range.isBackward);
     }
 }

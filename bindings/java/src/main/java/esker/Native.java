@@ -64,13 +64,16 @@ final class Native {
 
     static native void freeSnapshot(long snapshot);
 
-    static native long scan(
+    /** A handle, which is 0 if all entries follow, and the first chunk; {@code null} if it is empty. */
+    static native byte[] scan(
             long keyspace,
             long snapshot,
             byte[] start,
             boolean startInclusive,
             byte[] end,
-            boolean endInclusive);
+            boolean endInclusive,
+            boolean backward,
+            int maxBytes);
 
     static native byte[] fetch(long scan, boolean backward, int maxBytes);
 

@@ -9,13 +9,28 @@ import java.util.NoSuchElementException;
  * fetches entries in chunks that grow. Its last entry closes it. One thread at once may use it.
  */
 public abstract class Scan implements Iterator<Entry>, AutoCloseable {
-    private static final int FIRST_BYTES = 4 << 10;
+    static final int FIRST_BYTES = 4 << 10;
+
     private static final int MOST_BYTES = 256 << 10;
 
-    private ByteBuffer chunk = ByteBuffer.allocate(0);
-    private int bytes = FIRST_BYTES;
+    private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
+
+    private ByteBuffer chunk;
+    private int bytes;
     private boolean isDone;
     private EskerException failed;
+
+    /** Makes one that has fetched nothing yet. */
+    Scan() {
+        chunk = NOTHING;
+        bytes = FIRST_BYTES;
+    }
+
+    /** Makes one that begins with a chunk of {@code FIRST_BYTES}. */
+    Scan(ByteBuffer first) {
+        chunk = first;
+        bytes = 2 * FIRST_BYTES;
+    }
 
     /** The next entries, or {@code null}. */
     abstract byte[] fetch(int maxBytes);
@@ -72,28 +87,38 @@ public abstract class Scan implements Iterator<Entry>, AutoCloseable {
     @Override
     public void close() {
         isDone = true;
-        chunk = ByteBuffer.allocate(0);
+        chunk = NOTHING;
     }
 
     /** Of a keyspace. */
     static final class OfKeyspace extends Scan {
+        /** {@code null} if the first chunk has all entries. */
         private final Open open;
+
         private final boolean isBackward;
 
-        OfKeyspace(long id, boolean isBackward) {
-            this.open = new Open(id);
+        OfKeyspace(byte[] first, boolean isBackward) {
+            this(ByteBuffer.wrap(first), isBackward);
+        }
+
+        private OfKeyspace(ByteBuffer first, boolean isBackward) {
+            super(first);
+            long id = first.getLong();
+            open = id == 0 ? null : new Open(id);
             this.isBackward = isBackward;
         }
 
         @Override
         byte[] fetch(int maxBytes) {
-            return open.call(id -> Native.fetch(id, isBackward, maxBytes));
+            return open == null ? null : open.call(id -> Native.fetch(id, isBackward, maxBytes));
         }
 
         @Override
         public void close() {
             super.close();
-            open.close();
+            if (open != null) {
+                open.close();
+            }
         }
 
         private static final class Open extends Handle {

@@ -144,6 +144,11 @@ class DbTest {
             }
         }
         assertEquals(30_000, next);
+        users.put(b("020000"), b("value 20000"));
+        for (String key : keys(users.scan(Range.all().backward()))) {
+            assertEquals(String.format("%06d", --next), key);
+        }
+        assertEquals(0, next);
     }
 
     @Test
