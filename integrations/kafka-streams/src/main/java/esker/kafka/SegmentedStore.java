@@ -13,7 +13,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
-import java.util.Objects;
+import java.util.NoSuchElementException;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.function.Function;
 import java.util.function.Predicate;
@@ -203,13 +203,37 @@ abstract class SegmentedStore extends BytesStore {
                 List.copyOf((isBackward ? found.descendingMap() : found).values());
         expectScannable();
         Range walk = isBackward ? range.backward() : range;
-        // A segment is opened when it is reached.
-        Iterator<Scan> scans =
-                ordered.stream()
-                        .map(segment -> read(segment, opened -> opened.scan(walk)))
-                        .filter(Objects::nonNull)
-                        .iterator();
-        return new Entries<>(this, true, scans, decode, isIn);
+        return new Entries<>(this, true, new Scans(ordered, walk), decode, isIn);
+    }
+
+    /** The scans of segments, each of which is opened when it is reached. */
+    private final class Scans implements Iterator<Scan> {
+        private final Iterator<Keyspace> segments;
+        private final Range range;
+        private Scan next;
+
+        Scans(List<Keyspace> segments, Range range) {
+            this.segments = segments.iterator();
+            this.range = range;
+        }
+
+        @Override
+        public boolean hasNext() {
+            while (next == null && segments.hasNext()) {
+                next = read(segments.next(), segment -> segment.scan(range));
+            }
+            return next != null;
+        }
+
+        @Override
+        public Scan next() {
+            if (!hasNext()) {
+                throw new NoSuchElementException();
+            }
+            Scan scan = next;
+            next = null;
+            return scan;
+        }
     }
 
     /** The range of raw keys between two that may be {@code null}, for an open end. */
