@@ -1,10 +1,11 @@
 //! A limit of memory for worker processes, the page cache of their files included: a control group
-//! (cgroup v2) below the one of this process.
+//! (cgroup) below the one of this process.
 //!
-//! Needs a directory that belongs to the user, with the memory controller in it, such as that of
-//! `systemd-run --user --scope -p Delegate=yes`. A group with processes has no controllers for the
-//! groups below it. So this process moves to a group of its own first, if it is alone in its group.
-//! All that is made here is undone when the group is dropped.
+//! Version 2 needs a directory that belongs to the user, with the memory controller in it, such as
+//! that of `systemd-run --user --scope -p Delegate=yes`. A group with processes has no controllers
+//! for the groups below it. So this process moves to a group of its own first, if it is alone in its
+//! group. Where the memory controller is in a hierarchy of version 1, as a rule only root may use
+//! it. All that is made here is undone when the group is dropped.
 
 use std::fs;
 use std::io;
@@ -30,8 +31,26 @@ impl Cgroup {
     pub fn create(memory_bytes: u64) -> Result<Cgroup, String> {
         let read = |file| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
         let (own, mounts) = (read(OWN_GROUP)?, read(MOUNTS)?);
-        let parent = own_dir(&own, &mounts).ok_or("there is no hierarchy of cgroup v2")?;
+        // The controller is in one hierarchy only.
+        if let Some(parent) = own_dir(&own, &mounts, Version::One) {
+            return Cgroup::create_in_version_1(parent, memory_bytes, std::process::id());
+        }
+        let parent = own_dir(&own, &mounts, Version::Two);
+        let parent = parent.ok_or("there is no hierarchy of cgroups with the memory controller")?;
         Cgroup::create_in(parent, memory_bytes, std::process::id())
+    }
+
+    /// The same below the group `parent` of a hierarchy of version 1, which may have processes.
+    fn create_in_version_1(parent: PathBuf, memory_bytes: u64, own: u32) -> Result<Cgroup, String> {
+        let group = Cgroup { dir: parent.join(own_name(own)), parent, moved_to: None };
+        let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+        fs::create_dir(&group.dir).map_err(|error| failed(&group.dir, error))?;
+        let limit = group.dir.join("memory.limit_in_bytes");
+        fs::write(&limit, memory_bytes.to_string()).map_err(|error| failed(&limit, error))?;
+        // Memory and swap together. Absent where the system does not count swap: then there may be swap
+        // beside the limit.
+        let _ = fs::write(group.dir.join("memory.memsw.limit_in_bytes"), memory_bytes.to_string());
+        Ok(group)
     }
 
     /// The same below the group `parent`, of the process with the ID `own`.
@@ -44,8 +63,7 @@ impl Cgroup {
         if !has_memory(&list(CONTROLLERS)?) {
             return Err(format!("{} has no memory controller", parent.display()));
         }
-        let mut group =
-            Cgroup { dir: parent.join(format!("esker-lab-{own}")), parent, moved_to: None };
+        let mut group = Cgroup { dir: parent.join(own_name(own)), parent, moved_to: None };
         if !has_memory(&list_of(&group.parent, CONTROLLERS_BELOW)) {
             group.enable(own)?;
         }
@@ -99,14 +117,37 @@ fn has_memory(controllers: &str) -> bool {
     controllers.split_whitespace().any(|name| name == "memory")
 }
 
-/// The directory of this process's group, by the contents of `/proc/self/cgroup` and
-/// `/proc/self/mountinfo`.
-fn own_dir(own: &str, mounts: &str) -> Option<PathBuf> {
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+fn own_name(own: u32) -> String {
+    format!("esker-lab-{own}")
+}
+
+/// A kind of hierarchy. Each hierarchy of the first has controllers of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    One,
+    Two,
+}
+
+/// The directory of this process's group in the hierarchy that may have the memory controller, by the
+/// contents of `/proc/self/cgroup` and `/proc/self/mountinfo`.
+fn own_dir(own: &str, mounts: &str, version: Version) -> Option<PathBuf> {
+    let has = |list: &str| list.split(',').any(|name| name == "memory");
+    let path = own.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let is_own = match version {
+            Version::One => has(controllers),
+            Version::Two => line.starts_with("0::"),
+        };
+        is_own.then_some(path)
+    })?;
     let mounted = mounts.lines().find_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
-        let mut fields = mount.split(' ');
-        kind.starts_with("cgroup2 ").then(|| (fields.nth(3), fields.next()))
+        let (mut fields, mut kind) = (mount.split(' '), kind.split(' '));
+        let is_own = match version {
+            Version::One => kind.next() == Some("cgroup") && kind.nth(1).is_some_and(has),
+            Version::Two => kind.next() == Some("cgroup2"),
+        };
+        is_own.then(|| (fields.nth(3), fields.next()))
     });
     let (Some(root), Some(at)) = mounted? else { return None };
     let below = Path::new(path).strip_prefix(root).ok()?;
@@ -130,13 +171,38 @@ mod tests {
         let mounts = "31 24 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
                       42 31 0:39 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
         let own = "4:memory:/other\n0::/user/app\n";
+        let dir_2 = |own, mounts| own_dir(own, mounts, Version::Two);
         let expected = Path::new("/sys/fs/cgroup/unified/user/app");
-        assert_eq!(own_dir(own, mounts).as_deref(), Some(expected));
+        assert_eq!(dir_2(own, mounts).as_deref(), Some(expected));
         let of_container = mounts.replace("0:39 / ", "0:39 /user ");
         let expected = Path::new("/sys/fs/cgroup/unified/app");
-        assert_eq!(own_dir(own, &of_container).as_deref(), Some(expected));
-        assert_eq!(own_dir("4:memory:/other\n", mounts), None);
-        assert_eq!(own_dir(own, "31 24 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"), None);
+        assert_eq!(dir_2(own, &of_container).as_deref(), Some(expected));
+        assert_eq!(dir_2("4:memory:/other\n", mounts), None);
+        assert_eq!(dir_2(own, "31 24 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"), None);
+    }
+
+    #[test]
+    fn where_memory_has_a_hierarchy_of_its_own_the_group_is_below_that() {
+        let mounts = "34 31 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                      42 31 0:39 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "5:cpu,cpuacct:/elsewhere\n4:memory:/user/app\n0::/other\n";
+        let expected = Path::new("/sys/fs/cgroup/memory/user/app");
+        assert_eq!(own_dir(own, mounts, Version::One).as_deref(), Some(expected));
+        let without = mounts.replace("rw,memory", "rw,pids");
+        assert_eq!(own_dir(own, &without, Version::One), None);
+        assert_eq!(own_dir("0::/other\n", mounts, Version::One), None);
+    }
+
+    #[test]
+    fn a_process_in_a_group_of_version_1_has_its_limit_with_swap() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Cgroup::create_in_version_1(dir.path().to_owned(), 12_345, 77).unwrap();
+        made.take_in(99).unwrap();
+        let written = |file: &str| list_of(&dir.path().join("esker-lab-77"), file);
+        assert_eq!(written("memory.limit_in_bytes"), "12345");
+        assert_eq!(written("memory.memsw.limit_in_bytes"), "12345");
+        assert_eq!(written(PROCESSES), "99");
     }
 
     #[test]

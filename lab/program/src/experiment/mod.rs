@@ -187,6 +187,7 @@ struct Fabric {
 /// out stores above 1 GiB, and takes about five minutes with Esker alone; full has 256 MiB and stores of
 /// up to 32 GB. Memory is limited by a cgroup, the page cache included, where the user may create one:
 /// systemd-run --user --scope -p Delegate=yes esker-lab experiment scale
+/// With cgroup v1, only root may.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 struct LargeStores {
