@@ -6,6 +6,7 @@ use crate::manifest::manifest_state::ManifestState;
 use crate::manifest::version_edit::{VersionChange, VersionEdit};
 use crate::scheduler::state::{Job, SchedulerState};
 use crate::version::readers::super_version::SuperVersion;
+use crate::write::{LOOKS_AHEAD_AT, eighths_of};
 use esker_base::{Error, Result};
 use esker_memtable::{MemTable, Room};
 use esker_storage::Pace;
@@ -73,14 +74,23 @@ pub(crate) fn wants_segments(inner: &Engine, jobs: &SchedulerState, view: &Super
     jobs.wants_segment && (are_few || !jobs.are_gathered(jobs.segments_wanted))
 }
 
-/// Whether there is no active segment, or a quarter of it is used: then the next one is worth preparing.
+/// Whether there is no active segment, or so much of it is used that the next one is worth preparing: half.
+/// While MemTables wait for their flush, three quarters, because the next one can have the memory that a flush
+/// leaves. Of small ones half: there is little to save, and little time.
 fn is_active_used(view: &SuperVersion) -> bool {
     let active = view.memtables.first().filter(|memtable| !memtable.is_sealed());
+    let may_wait = |memtable: &MemTable| memtable.whole_room().bytes >= WAITS_FOR_MEMORY_BYTES;
+    let is_flushing = view.memtables.iter().any(|it| it.is_sealed() && may_wait(it));
+    let [half, most] = LOOKS_AHEAD_AT;
+    let eighths = if is_flushing { most } else { half };
     active.is_none_or(|memtable| {
-        let (used, whole) = (memtable.used(), memtable.whole_room());
-        used.bytes >= whole.bytes / 4 || used.entries >= whole.entries / 4
+        let (used, at) = (memtable.used(), eighths_of(memtable.whole_room(), eighths));
+        used.bytes >= at.bytes || used.entries >= at.entries
     })
 }
+
+/// From this size on, a segment waits for the memory of another.
+const WAITS_FOR_MEMORY_BYTES: u32 = 16 << 20;
 
 /// Whether another segment may be prepared and the log has a place for it.
 pub(crate) fn can_prepare(inner: &Engine, jobs: &SchedulerState, view: &SuperVersion) -> bool {

@@ -463,7 +463,7 @@ mod tests {
     fn a_large_batch_that_is_refused_its_growth_holds_no_segments_back() {
         let db = open();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
-        (0..8u8).for_each(|key| db.put(&keyspace, [key], [1; 4_000]).unwrap());
+        (0..9u8).for_each(|key| db.put(&keyspace, [key], [1; 4_000]).unwrap());
         while step_lane(inner, JobClass::Prepare) {}
         let mut batch = db.batch();
         (0..10u8).for_each(|key| batch.put(&keyspace, [key], [2; 4_000]));

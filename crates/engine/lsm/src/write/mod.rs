@@ -519,7 +519,8 @@ impl ActiveSegment {
         let used = memtable.used();
         let wakes = used.bytes >= self.wakes_at.bytes || used.entries >= self.wakes_at.entries;
         if wakes {
-            self.wakes_at = NEVER;
+            // One that grows has others look ahead again once it has.
+            self.wakes_at = if memtable.is_whole() { wakes_at(memtable) } else { NEVER };
         }
         wakes
     }
@@ -532,13 +533,32 @@ impl ActiveSegment {
 }
 
 /// When the background is to look ahead next: before a segment that grows is full, so that it grows in
-/// time, and early in a whole one, so that the next is prepared.
+/// time, and at two points of a whole one, so that the next is prepared.
 fn wakes_at(memtable: &MemTable) -> Room {
     let (used, room) = (memtable.used(), memtable.room());
-    let (part, from) = if memtable.is_whole() { (4, 0) } else { (2, memtable.lowered_at()) };
-    let bytes = from + room.bytes.saturating_sub(from) / part;
-    let wakes_at = Room { bytes, entries: room.entries / part };
     // What was reached already was looked at.
     let next = |used, at| if used < at { at } else { u32::MAX };
-    Room { bytes: next(used.bytes, wakes_at.bytes), entries: next(used.entries, wakes_at.entries) }
+    if !memtable.is_whole() {
+        let from = memtable.lowered_at();
+        let bytes = from + room.bytes.saturating_sub(from) / 2;
+        return Room {
+            bytes: next(used.bytes, bytes),
+            entries: next(used.entries, room.entries / 2),
+        };
+    }
+    let points = LOOKS_AHEAD_AT.map(|eighths| eighths_of(room, eighths));
+    points.into_iter().fold(NEVER, |first, at| {
+        let at =
+            Room { bytes: next(used.bytes, at.bytes), entries: next(used.entries, at.entries) };
+        first.and(at)
+    })
+}
+
+/// How much of a segment is used, in eighths, when the next one is prepared: of the memory that a
+/// flush leaves, if it is over by the second.
+pub(crate) const LOOKS_AHEAD_AT: [u32; 2] = [4, 6];
+
+/// A part of a segment.
+pub(crate) fn eighths_of(room: Room, eighths: u32) -> Room {
+    Room { bytes: room.bytes / 8 * eighths, entries: room.entries / 8 * eighths }
 }
