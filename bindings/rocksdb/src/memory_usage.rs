@@ -47,7 +47,7 @@ c_api! {
         let mut usage = Usage::default();
         for open in &consumers.get().databases {
             let stats = open.db.stats();
-            usage.memtables += stats.memory_own_bytes.saturating_sub(stats.table_memory_bytes);
+            usage.memtables += stats.memory_use.memtables + stats.memory_use.dram_table;
             usage.tables += stats.table_memory_bytes;
         }
         usage.cache = consumers.get().caches.iter().map(|cache| cache.usage()).sum();

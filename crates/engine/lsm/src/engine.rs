@@ -16,6 +16,7 @@ use crate::stats;
 use crate::stats::call_watch::CallWatch;
 use crate::stats::cumulative::SpaceAmpSamples;
 use crate::tree::Tree;
+use crate::version::readers::held_memory::HeldMemory;
 use crate::version::readers::super_version::{SuperVersion, pin_present};
 use crate::write::write_controller::WriteController;
 use crate::write::{CommitPipeline, RANGE_DELETES_MAX};
@@ -301,6 +302,7 @@ impl Engine {
                     tables,
                     dram_table: self.share_dram_table(resources),
                     wide_reads,
+                    ..Charge::default()
                 }
             }
             false => Charge {
@@ -309,9 +311,10 @@ impl Engine {
                 tables,
                 dram_table: dram_table_bytes(&self.tree.settings),
                 wide_reads,
+                ..Charge::default()
             },
         };
-        self.share.charge(charge);
+        self.share.charge(charge, || self.tree.transient.to_charge());
     }
 
     /// The same after a read, if it was the first to need buffers of its own.
@@ -320,6 +323,21 @@ impl Engine {
         if self.tree.cache.reader().has_just_started() {
             self.share_memory();
         }
+    }
+
+    /// Charges what cursors and jobs hold, if it has changed by much.
+    #[inline]
+    pub(crate) fn charge_transient(&self) {
+        if self.tree.transient.is_due() {
+            self.share.charge_transient(|| self.tree.transient.to_charge());
+        }
+    }
+
+    /// Charges `bytes` for a job as long as the result lives.
+    pub(crate) fn charge_job(&self, bytes: usize) -> JobMemory<'_> {
+        let held = self.tree.transient.hold(bytes);
+        self.charge_transient();
+        JobMemory { inner: self, held }
     }
 
     /// The same after a change of MemTables. A database by itself has charged for as many as it usually has.
@@ -359,6 +377,19 @@ impl Engine {
         };
         dram_table.set_bytes(bytes);
         bytes
+    }
+}
+
+/// What a job is charged for.
+pub(crate) struct JobMemory<'a> {
+    inner: &'a Engine,
+    held: HeldMemory,
+}
+
+impl Drop for JobMemory<'_> {
+    fn drop(&mut self) {
+        self.held.set(0);
+        self.inner.charge_transient();
     }
 }
 

@@ -19,6 +19,7 @@ use crate::stats::disk_usage::{DiskUsageTracker, TableDiskUsage};
 use crate::stats::events::{EventKind, EventLog};
 use crate::stats::write_histories::WriteHistories;
 use crate::user_keys::KeyFormat;
+use crate::version::readers::held_memory::HeldSum;
 use crate::version::readers::known_empty::KnownEmpty;
 use crate::version::readers::pin_registry::PinRegistry;
 use crate::version::readers::snapshot_tracker::SnapshotTracker;
@@ -65,6 +66,7 @@ pub(crate) struct Tree {
     pub(crate) installer: VersionSet,
     pub(crate) snapshots: Arc<SnapshotTracker>,
     pub(crate) leases: PinRegistry,
+    pub(crate) transient: Arc<HeldSum>,
     pub(crate) known_empty: Arc<KnownEmpty>,
     pub(crate) merges: Arc<Merges>,
     pub(crate) filters: Filters,

@@ -219,6 +219,11 @@ impl WideReader {
         if self.is_charged.load(Ordering::Relaxed) { self.limit_bytes } else { 0 }
     }
 
+    /// What buffers take now, in bytes.
+    pub fn used_bytes(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
     /// Whether buffers were needed for the first time since this was asked last.
     #[inline]
     pub fn has_just_started(&self) -> bool {

@@ -47,6 +47,10 @@ pub(crate) fn estimated_bytes(fingerprint_bits: u8, keys: usize) -> usize {
     keys * usize::from(fingerprint_bits) / 8 * 9 / 8
 }
 
+/// About how many bytes a writer of a table holds for each entry when it builds the filter of the whole
+/// table: its hash (8), and the queues and counts of the construction (24).
+pub const WRITER_BYTES_AN_ENTRY: usize = 32;
+
 /// Builds and encodes the filter of these key hashes, which it sorts. `None` if there are no keys,
 /// or no filter is wanted, or, which is not to be expected, none was found.
 pub(crate) fn encode(fingerprint_bits: u8, hashes: &mut Vec<u64>) -> Option<Vec<u8>> {

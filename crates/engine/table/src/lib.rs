@@ -43,11 +43,12 @@ mod writer;
 pub use block_scan::{BlockScan, ScanEnd};
 pub use cache::BlockCache;
 pub use compression::{Compression, ValueCompressor, decompress};
-pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
+pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX, WRITER_BYTES_AN_ENTRY};
 pub use index::head;
 pub use lent_versions::LentVersions;
 pub use parts::PartLimits;
 pub use properties::{Expiring, Origin, Properties, ValueFileUse};
+pub use read_ahead::COMPACTION_READ_BYTES;
 pub use reader::{BlockReadStats, Found, Table};
 pub use salvage::{
     LostKeys, SalvageCursor, SalvagedTable, extents_in, freeable, has_magic_at_end, is_freed,

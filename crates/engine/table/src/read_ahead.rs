@@ -41,6 +41,9 @@ const ON_DEMAND_BYTES_MAX: u64 = 256 << 10;
 /// enough that those of dozens of inputs fit in memory.
 const COMPACTION_BYTES: u64 = 256 << 10;
 
+/// What a compaction holds of each input, in bytes: two pieces.
+pub const COMPACTION_READ_BYTES: usize = 2 * COMPACTION_BYTES as usize;
+
 /// A block that the cache did not have.
 pub(crate) enum Loaded {
     /// Read alone.

@@ -27,6 +27,7 @@ use crate::write::drain_rates::Level0Drain;
 use crate::write::stall_inputs::StallInputs;
 use esker_base::{KeyspaceId, Result};
 use esker_memtable::MemTable;
+use esker_table::WRITER_BYTES_AN_ENTRY;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 
@@ -181,6 +182,10 @@ fn compact_once(inner: &Engine, plan: &CompactionPlan, filtering: Filtering) -> 
     let _span = Span::compaction();
     let do_writers_wait = || inner.stall.waits_for_compaction();
     let pacing = pacing(inner, &do_writers_wait);
+    let threads = job::parts_at_most(&inner.tree, plan, &pacing, &inner.schedule)
+        .min(pacing.compaction_threads);
+    let _held =
+        inner.charge_job(plan.memory_bytes(inner.tree.sizes, inner.tree.part_limits()) * threads);
     let outcome =
         run_job(&inner.tree, &pacing, &inner.schedule, &inner.under_way, (plan, filtering))?;
     let (mut output, is_below_base, progress) = match outcome {
@@ -285,6 +290,8 @@ pub(crate) fn flush_oldest(inner: &Engine) -> Result<Vec<Arc<MemTable>>> {
 fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
     let started = inner.tree.clock.now();
     let _span = Span::flush();
+    let entries = (memtable.entries() as usize).min(inner.tree.part_limits().whole_bytes_max);
+    let _held = inner.charge_job(entries * WRITER_BYTES_AN_ENTRY);
     let written = inner.tree.counters.flush_bytes.get();
     let view = inner.tree.view.load();
     inner.gate.set_pending_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
@@ -537,6 +544,33 @@ mod tests {
     }
 
     #[test]
+    fn the_next_segment_is_prepared_at_half_and_later_while_a_flush_may_leave_its_memory() {
+        const SEGMENT: usize = 16 << 20;
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
+        let settings = Settings { segment_bytes: SEGMENT, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        let (inner, keyspace) = (db.inner(), db.default_keyspace());
+        let mut next = 0_u32;
+        let mut fill_to = |sixteenths: usize| {
+            let used = || {
+                let tail = inner.commit.lock_active();
+                tail.active().map_or(0, |segment| segment.memtable.used().bytes as usize)
+            };
+            while used() < SEGMENT / 16 * sixteenths {
+                db.put(&keyspace, next.to_be_bytes(), [7; 1000]).unwrap();
+                next += 1;
+                while step_lane(inner, JobClass::Prepare) {}
+            }
+            inner.schedule.jobs.lock().prepared.len()
+        };
+        assert_eq!(fill_to(7), 0);
+        assert_eq!(fill_to(9), 1);
+        inner.commit.lock_active().seal();
+        assert_eq!(fill_to(11), 0, "the full one waits for its flush");
+        assert_eq!(fill_to(13), 1);
+    }
+
+    #[test]
     fn a_segment_that_follows_a_full_one_has_all_its_memory_at_once() {
         const SEGMENT: usize = 1 << 20;
         let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
@@ -549,7 +583,7 @@ mod tests {
             jobs.prepared.iter().map(|it| it.memtable.memory_bytes()).collect::<Vec<_>>()
         };
         let fill = |from: u32| {
-            let mut numbers = from..from + (SEGMENT / 1200) as u32;
+            let mut numbers = from..from + (SEGMENT / 1100) as u32;
             assert!(numbers.all(|n| db.put(&keyspace, n.to_be_bytes(), [7; 1000]).is_ok()));
         };
         fill(0);

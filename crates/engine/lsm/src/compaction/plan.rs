@@ -23,6 +23,7 @@ use crate::stats::compaction_counts::CompactionEvent;
 use crate::version::key_bounds::KeyBounds;
 use crate::version::{KeyspaceVersion, TableHandle, TableId, TableMeta};
 use esker_base::KeyspaceId;
+use esker_table::{COMPACTION_READ_BYTES, PartLimits, WRITER_BYTES_AN_ENTRY};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -283,6 +284,24 @@ impl CompactionPlan {
             && self.held_back.is_empty()
             && leaving.peek().is_some()
             && leaving.all(|table| self.may_move(&table.meta, sizes))
+    }
+
+    /// About how many bytes of memory a thread holds that executes the plan or a part of it: what it reads
+    /// ahead of each input, and what it collects for the filter of the table that it writes, or of a part of
+    /// that.
+    pub(crate) fn memory_bytes(&self, sizes: SizeTargets, parts: PartLimits) -> usize {
+        if self.is_trivial_move() || self.is_drop() {
+            return 0;
+        }
+        let entries: u64 = self.tables().map(|table| table.meta.entries).sum();
+        let share = sizes.table_bytes() as f64 / self.input_bytes().max(1) as f64;
+        // The filter of a whole table has a byte for each entry or more.
+        let written = (entries as f64 * share.min(1.0)).min(parts.whole_bytes_max as f64);
+        let read = self.inputs.iter().map(|input| {
+            let bytes: u64 = input.tables.iter().map(|table| table.meta.bytes).sum();
+            (bytes as usize).min(COMPACTION_READ_BYTES)
+        });
+        read.sum::<usize>() + written as usize * WRITER_BYTES_AN_ENTRY
     }
 
     fn may_move(&self, meta: &TableMeta, sizes: SizeTargets) -> bool {

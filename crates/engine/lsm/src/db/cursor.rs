@@ -212,7 +212,9 @@ impl DbCursor {
                 *walk = None;
             }
             renewed
-        })
+        })?;
+        inner.charge_transient();
+        Ok(())
     }
 
     fn go(&mut self, from: From, step: impl FnOnce(&mut DbIter) -> Result<()>) -> Result<()> {
@@ -269,10 +271,11 @@ impl DbCursor {
             return self.refuse();
         }
         let DbCursor { walk, blocks, pair, keys, is_in_blocks, .. } = self;
-        let (mut passed, mut has_expired) = (None, false);
+        let (mut passed, mut has_expired, mut is_anew) = (None, false, false);
         let scan = Scan { inner: &self.inner, keyspace: self.keyspace, range: &self.range };
         let moved = scan.run(|| {
             walk.with(|walk| {
+                is_anew = walk.is_none();
                 let walk = match walk {
                     Some(walk) => walk,
                     none => none.insert(Box::new(Self::walk_anew(
@@ -298,6 +301,9 @@ impl DbCursor {
         }
         if moved.is_err() {
             pair.there = false;
+        }
+        if is_anew && let Some(inner) = self.inner.upgrade() {
+            inner.charge_transient();
         }
         // Not while the walk is held: a thread that installs an edit may recall it.
         if has_expired && let Some(inner) = self.inner.upgrade() {
@@ -367,6 +373,7 @@ impl Drop for DbCursor {
             }
         });
         inner.tree.leases.leave(self.walk.clone());
+        inner.charge_transient();
     }
 }
 

@@ -25,11 +25,12 @@ use crate::fold::{Merges, Verdict, verdict};
 use crate::tree::Tree;
 use crate::user_keys::KeyFormat;
 use crate::version::aging::Expired;
+use crate::version::readers::held_memory::HeldMemory;
 use crate::version::readers::known_empty::PassedKeys;
 use crate::version::readers::snapshot_tracker::Snapshot;
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, KeyspaceId, MAX_SEQNO, Result, Seqno};
-use esker_table::PinnedValue;
+use esker_table::{PinnedValue, format::BLOCK_CLOSING_BYTES};
 use lending::Copies;
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -109,6 +110,8 @@ pub(crate) struct DbIter {
     expires: bool,
     /// What a cursor that has gone left for the next.
     buffers: BlockMerge,
+    /// The memory of the blocks that it is at.
+    held: HeldMemory,
     copies: Copies,
 }
 
@@ -139,6 +142,7 @@ impl DbIter {
             has_expired: false,
             expires: false,
             buffers: BlockMerge::default(),
+            held: tree.transient.hold(0),
             copies: Copies::default(),
         };
         walk.view.set_runs(&mut walk.merge, tree, keyspace, &walk.range)?;
@@ -146,6 +150,7 @@ impl DbIter {
         // Of tables that are left out.
         walk.has_expired = tree.time.needs_mark();
         walk.view.set_memtables(&mut walk.merge, keyspace, snapshot);
+        walk.count_blocks();
         Ok(walk)
     }
 
@@ -172,7 +177,15 @@ impl DbIter {
             self.has_expired |= tree.time.needs_mark();
         }
         self.view.set_memtables(&mut self.merge, keyspace, snapshot);
+        self.count_blocks();
         Ok(())
+    }
+
+    /// A cursor of a run has one block, which is larger only if its first value is.
+    fn count_blocks(&mut self) {
+        let is_run = |source: &&Source| matches!(source, Source::Run(_));
+        let runs = self.merge.children().iter().filter(is_run).count();
+        self.held.set(runs * BLOCK_CLOSING_BYTES);
     }
 
     /// Keeps `buffers` for the next cursor, and no entry of a MemTable or a block.
@@ -182,6 +195,7 @@ impl DbIter {
         self.stand = IterState::Nowhere;
         self.value.shrink_to(KEPT_BYTES);
         source::keep_runs_at_rest(&mut self.merge);
+        self.held.set(0);
     }
 
     /// Takes what [`DbIter::rest`] has kept.

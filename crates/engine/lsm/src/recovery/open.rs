@@ -225,6 +225,7 @@ pub(super) fn assemble(
         installer,
         snapshots: Arc::new(SnapshotTracker::new(store_id)),
         leases: PinRegistry::default(),
+        transient: Arc::default(),
         known_empty: Arc::default(),
         filters,
         merges: Arc::new(Merges::new(settings.merge_operators.clone(), keys)),

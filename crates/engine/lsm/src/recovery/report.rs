@@ -6,7 +6,7 @@ use crate::options::settings::Shape;
 use crate::stats::filter_stats::FilterStats;
 use crate::stats::follower::FollowerStats;
 use crate::stats::metric_table::{METRICS, MetricValue};
-use crate::stats::{CompactionStatus, LevelStatus, LiveStatus, Stats};
+use crate::stats::{CompactionStatus, LevelStatus, LiveStatus, MemoryUse, Stats};
 use crate::version::{KeyspaceVersion, Version};
 use esker_base::Error;
 use esker_memtable::{DramTable, DramTableStats};
@@ -62,6 +62,14 @@ pub(crate) fn stats(
     let tables = || view.version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
     let opened = || tables().filter_map(|(_, _, table)| table.opened());
     let (read, rewritten) = (counters.compaction_read_bytes.get(), counters.compaction_bytes.get());
+    let memory_use = MemoryUse {
+        memtables: inner.segment_memory(&view) as u64,
+        tables: view.version.table_memory(),
+        cache: cache_own_bytes as u64,
+        dram_table: dram_table(inner).bytes,
+        read_buffers: inner.tree.cache.reader().used_bytes() as u64,
+        transient: inner.tree.transient.bytes() as u64,
+    };
     Stats {
         writes,
         user_bytes,
@@ -122,6 +130,7 @@ pub(crate) fn stats(
         memory_charged_bytes: resources.charged_bytes() as u64,
         memory_own_bytes: inner.share.charged_bytes() as u64,
         cache_own_bytes: cache_own_bytes as u64,
+        memory_use,
         account,
     }
 }

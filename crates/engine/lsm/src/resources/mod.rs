@@ -1,8 +1,9 @@
 //! Memory and threads, of one database or of several that share them.
 //!
 //! The budget is one sum. Each database charges what it holds: segments and their index, the memory
-//! of open tables, its DRAMTable, and buffers of wide reads once one was needed. The block cache gets
-//! what is left. Open table files are bounded in number, for all databases together.
+//! of open tables, its DRAMTable, buffers of wide reads once one was needed, and what cursors, flushes
+//! and compactions hold while they last. The block cache gets what is left. Open table files are
+//! bounded in number, for all databases together.
 //!
 //! A database alone charges the most that its segments may use. Databases that share charge what
 //! their segments use now, because most of them are small. If all segments together use more than
@@ -103,11 +104,13 @@ pub(crate) struct Charge {
     pub(crate) dram_table: usize,
     /// What the buffers of wide reads may take.
     pub(crate) wide_reads: usize,
+    /// What cursors, flushes and compactions hold.
+    pub(crate) transient: usize,
 }
 
 impl Charge {
     fn sum(&self) -> usize {
-        self.segments + self.tables + self.dram_table + self.wide_reads
+        self.segments + self.tables + self.dram_table + self.wide_reads + self.transient
     }
 }
 
@@ -202,7 +205,8 @@ impl Resources {
     pub(crate) fn set_memory_bytes(&self, memory_bytes: usize) -> Result<()> {
         let forked = || Error::Forked { what: "the memory of a database".into() };
         let charges = self.charges().ok_or_else(forked)?;
-        let least = charges.sum(Charge::sum) + CACHE_BYTES_MIN;
+        // What cursors and jobs hold is gone in a moment.
+        let least = charges.sum(|charge| charge.sum() - charge.transient) + CACHE_BYTES_MIN;
         if memory_bytes < least {
             return Err(Error::InvalidSetting {
                 setting: "memory_bytes",
@@ -320,12 +324,24 @@ impl Resources {
 }
 
 impl Share {
-    /// Says what the database holds from now on. The cache gets what is left.
-    pub(crate) fn charge(&self, charge: Charge) {
+    /// Says what the database holds from now on, but for what cursors and jobs hold, which `transient` says
+    /// under the lock. The cache gets what is left.
+    pub(crate) fn charge(&self, charge: Charge, transient: impl FnOnce() -> usize) {
+        self.recharge(|held| *held = Charge { transient: transient(), ..charge });
+    }
+
+    /// The same of what cursors and jobs hold, alone.
+    pub(crate) fn charge_transient(&self, transient: impl FnOnce() -> usize) {
+        self.recharge(|held| held.transient = transient());
+    }
+
+    fn recharge(&self, change: impl FnOnce(&mut Charge)) {
         let Some(mut charges) = self.resources.charges() else { return };
         // Nothing is held once it was given back.
         let Some(held) = charges.by_database.get_mut(&self.id) else { return };
-        if std::mem::replace(held, charge) != charge {
+        let before = *held;
+        change(held);
+        if *held != before {
             self.resources.fit_cache(&charges);
         }
     }

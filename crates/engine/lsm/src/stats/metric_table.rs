@@ -122,6 +122,28 @@ pub const METRICS: &[Metric] = &[
     gauge("esker_memory_charged_bytes", "Bytes charged to the budget, without the cache.", |it| {
         it.memory_charged_bytes as f64
     }),
+    gauge("esker_memory_use_memtables_bytes", "Memory: MemTables with their indexes.", |it| {
+        it.memory_use.memtables as f64
+    }),
+    gauge(
+        "esker_memory_use_tables_bytes",
+        "Memory: Indexes and filters that open tables keep.",
+        |it| it.memory_use.tables as f64,
+    ),
+    gauge("esker_memory_use_cache_bytes", "Memory: The block cache.", |it| {
+        it.memory_use.cache as f64
+    }),
+    gauge("esker_memory_use_dram_table_bytes", "Memory: The DRAMTable.", |it| {
+        it.memory_use.dram_table as f64
+    }),
+    gauge(
+        "esker_memory_use_read_buffers_bytes",
+        "Memory: Buffers of reads of many ranges.",
+        |it| it.memory_use.read_buffers as f64,
+    ),
+    gauge("esker_memory_use_transient_bytes", "Memory: Cursors, flushes and compactions.", |it| {
+        it.memory_use.transient as f64
+    }),
     gauge("esker_snapshots", "Open snapshots, with those of cursors.", |it| it.snapshots as f64),
     gauge(
         "esker_follower_behind_seconds",

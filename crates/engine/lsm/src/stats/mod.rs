@@ -17,6 +17,7 @@ pub(crate) mod follower;
 mod latency;
 mod listener;
 pub(crate) mod live_status;
+mod memory_use;
 pub mod metric_table;
 pub(crate) mod reclaim_accuracy;
 pub(crate) mod table_reads;
@@ -28,6 +29,7 @@ pub use events::{CallKind, Event, EventKind, JobTimes, TimeHistogram};
 
 pub use latency::LatencyHistogram;
 pub use live_status::{CompactionStatus, LevelStatus, LiveStatus};
+pub use memory_use::MemoryUse;
 
 use crate::options::settings::KeyspaceSettings;
 use crate::options::space_policy::Ratio;
@@ -186,6 +188,8 @@ pub struct Stats {
     pub memory_own_bytes: u64,
     /// Bytes in the block cache now that belong to this database.
     pub cache_own_bytes: u64,
+    /// How the memory of this database is used now.
+    pub memory_use: MemoryUse,
     /// Totals since the database was created, over all processes that had it open for writing.
     pub account: CumulativeStats,
 }

@@ -1,8 +1,9 @@
 //! Databases that share memory and threads.
 
+use esker_api::{CompactionFilter, Cursor, FilterDecision, FilterError};
 use esker_base::background::{Body, Running};
 use esker_base::{Background, Priority, Result, Threads, WriteHint};
-use esker_lsm::{Db, Env, Resources, Settings};
+use esker_lsm::{Db, Env, KeyspaceSettings, Resources, Settings};
 use esker_storage::{FileSystemWrapper, MemoryStorage, Storage, WritableFile};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -113,6 +114,99 @@ fn every_database_is_charged_for_what_it_holds_and_gives_it_back() {
     let all = rest.cache_capacity_bytes + rest.memory_charged_bytes;
     assert!(all.abs_diff(256 << 20) < 64 << 10, "{all} bytes: the cache has what was given back");
     assert!(has(&small, 0..10));
+}
+
+#[test]
+fn the_blocks_that_open_cursors_hold_are_charged() {
+    let (background, resources) = (Counted::default(), Resources::new(64 << 20, 1).unwrap());
+    let db = open(&background, &MemoryStorage::new(), &resources);
+    fill(&db, 0..5_000);
+    db.flush().unwrap();
+    db.wait_for_compactions().unwrap();
+    let keyspace = db.default_keyspace();
+    let cursor = || db.cursor(&keyspace, ..).unwrap();
+    drop(cursor());
+    let before = db.stats();
+    let cursors: Vec<_> = (0..1_000).map(|_| cursor()).collect();
+    let beside = db.stats();
+    let charged = beside.memory_charged_bytes - before.memory_charged_bytes;
+    assert!((3 << 20..5 << 20).contains(&charged), "{charged} bytes: a block of 4.5 KiB each");
+    assert_eq!(beside.memory_use.transient, 1_000 * 4_608);
+    let taken = before.cache_capacity_bytes - beside.cache_capacity_bytes;
+    assert!(taken.abs_diff(charged) < 64 << 10, "{taken} bytes of the cache");
+    drop(cursors);
+    assert_eq!(db.stats().memory_charged_bytes, before.memory_charged_bytes);
+}
+
+#[test]
+fn cursors_that_go_on_in_a_newer_view_are_charged_again() {
+    let (background, resources) = (Counted::default(), Resources::new(64 << 20, 1).unwrap());
+    let db = open(&background, &MemoryStorage::new(), &resources);
+    fill(&db, 0..5_000);
+    db.flush().unwrap();
+    let keyspace = db.default_keyspace();
+    let mut cursors: Vec<_> = (0..1_000).map(|_| db.cursor(&keyspace, ..).unwrap()).collect();
+    fill(&db, 5_000..5_100);
+    db.flush().unwrap();
+    db.wait_for_compactions().unwrap();
+    cursors.iter_mut().for_each(|cursor| cursor.seek_first().unwrap());
+    let held = db.stats().memory_use.transient;
+    assert!(held >= 1_000 * 4_608, "{held} bytes");
+    drop(cursors);
+    assert_eq!(db.stats().memory_use.transient, 0);
+}
+
+#[test]
+fn the_memory_in_use_is_told_by_its_holders() {
+    let (background, resources) = (Counted::default(), Resources::new(64 << 20, 1).unwrap());
+    let db = open(&background, &MemoryStorage::new(), &resources);
+    fill(&db, 0..5_000);
+    db.flush().unwrap();
+    assert!(has(&db, 0..5_000));
+    let stats = db.stats();
+    let told = stats.memory_use;
+    assert_eq!((told.tables, told.cache), (stats.table_memory_bytes, stats.cache_own_bytes));
+    assert!(told.tables > 0 && told.cache > 0 && told.memtables >= stats.memtable_bytes);
+    assert_eq!(told.dram_table, stats.dram_table.bytes);
+    let parts = told.memtables + told.tables + told.cache + told.dram_table;
+    assert_eq!(told.sum(), parts + told.read_buffers + told.transient);
+}
+
+/// Notes the most that was charged while a compaction asked it.
+struct Observer(Resources, Arc<AtomicUsize>);
+
+impl CompactionFilter for Observer {
+    fn name(&self) -> &str {
+        "observer"
+    }
+
+    fn filter(&self, _: &[u8], _: &[u8]) -> std::result::Result<FilterDecision, FilterError> {
+        self.1.fetch_max(self.0.charged_bytes(), Ordering::SeqCst);
+        Ok(FilterDecision::Keep)
+    }
+}
+
+#[test]
+fn what_a_compaction_holds_is_charged_until_it_ends() {
+    let (resources, most) = (Resources::new(64 << 20, 1).unwrap(), Arc::default());
+    let settings = Settings::default().segment_bytes(4 << 20).resources(resources.clone());
+    let filter = Observer(resources.clone(), Arc::clone(&most));
+    let env = Env::over(Arc::new(MemoryStorage::new()));
+    let db = Db::open_with(env, settings.compaction_filter(filter)).unwrap();
+    let filtered = KeyspaceSettings::default().compaction_filter("observer");
+    let keyspace = db.keyspace("filtered", filtered).unwrap();
+    for _ in 0..2 {
+        (0..20_000_u32).for_each(|key| db.put(&keyspace, key.to_be_bytes(), [7; 100]).unwrap());
+        db.flush().unwrap();
+    }
+    db.wait_for_compactions().unwrap();
+    let before = resources.charged_bytes();
+    db.compact().unwrap();
+    let held = most.load(Ordering::SeqCst) - before;
+    // Two pieces of 256 KiB for each of two inputs, and 32 B for each of 40,000 entries.
+    assert!((1 << 20..4 << 20).contains(&held), "{held} bytes");
+    assert_eq!(db.stats().memory_use.transient, 0);
+    assert!(resources.charged_bytes() <= before, "given back");
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl Drop for Shared<'_> {
 }
 
 /// How many parts a plan is worth. Plans for a space goal are small, and their cuts have their reasons.
-fn parts_at_most(
+pub(crate) fn parts_at_most(
     tree: &Tree,
     plan: &CompactionPlan,
     pacing: &Pacing<'_>,
