@@ -4,6 +4,7 @@ use crate::batch;
 use crate::border::{Failure, native, settings, string, text};
 use crate::table::{DATABASES, KEYSPACES, RESOURCES, SNAPSHOTS};
 use esker::options::Resources;
+use esker::pmem::{Accept, Pool};
 use esker::stats::prometheus;
 use esker::{Db, KeyspaceSettings, Settings};
 use jni::objects::{JByteArray, JObjectArray, JString};
@@ -108,6 +109,16 @@ native! {
 
     used_bytes = Java_esker_Native_usedBytes(_env, db: jlong) -> jlong {
         Ok(DATABASES.get(db)?.used_bytes() as jlong)
+    }
+
+    create_pool = Java_esker_Native_createPool(
+        env, file: JString<'a>, bytes: jlong, emulated: jboolean
+    ) -> () {
+        let file = text(env, &file)?;
+        let bytes = u64::try_from(bytes).map_err(|_| Failure::invalid("negative size"))?;
+        let accept = if emulated == 0 { Accept::Persistent } else { Accept::Emulated };
+        drop(Pool::create(file, bytes, accept)?);
+        Ok(())
     }
 
     resources = Java_esker_Native_resources(_env, memory: jlong, threads: jint) -> jlong {

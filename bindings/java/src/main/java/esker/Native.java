@@ -36,6 +36,8 @@ final class Native {
 
     static native long usedBytes(long db);
 
+    static native void createPool(String file, long bytes, boolean isEmulated);
+
     static native long resources(long memoryBytes, int backgroundThreads);
 
     static native long chargedBytes(long resources);

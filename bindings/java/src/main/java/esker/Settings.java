@@ -18,6 +18,11 @@ public final class Settings {
         return this;
     }
 
+    /** Puts the log into {@code pool}: the setting {@code log}. */
+    public Settings pool(Pool pool) {
+        return set("log", pool.log());
+    }
+
     /** Lets the database share memory and threads with others. */
     public Settings resources(Resources resources) {
         this.resources = resources;

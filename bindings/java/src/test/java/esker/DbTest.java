@@ -348,4 +348,27 @@ class DbTest {
     private void leak() {
         db.snapshot();
     }
+
+    @Test
+    void aPoolIsTheLog() throws Exception {
+        Path file = Path.of("/dev/shm", "esker-java-" + ProcessHandle.current().pid());
+        Pool pool = new Pool(file, true);
+        Settings settings = new Settings().pool(pool);
+        EskerException missing =
+                assertThrows(EskerException.class, () -> Db.open(dir.resolve("pool"), settings));
+        assertTrue(missing.getMessage().contains(file.toString()), missing.getMessage());
+        pool.create(8 << 20);
+        try {
+            assertThrows(EskerException.class, () -> pool.create(8 << 20));
+            try (Db with = Db.open(dir.resolve("pool"), settings)) {
+                with.keyspace("users").put(b("ada"), b("analyst"));
+            }
+            assertThrows(EskerException.class, () -> Db.open(dir.resolve("data"), settings));
+            try (Db with = Db.openExisting(dir.resolve("pool"), settings)) {
+                assertEquals("analyst", s(with.openKeyspace("users").get(b("ada"))));
+            }
+        } finally {
+            Files.delete(file);
+        }
+    }
 }

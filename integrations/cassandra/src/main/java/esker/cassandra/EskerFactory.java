@@ -78,14 +78,19 @@ final class EskerFactory implements Memtable.Factory {
                                 .toAbsolutePath()
                                 .resolveSibling("esker")
                         : Path.of(directory);
-        Memory memory = Memory.forMemtables();
-        settings.putIfAbsent(SEGMENT_BYTES, String.valueOf(memory.segmentBytes()));
-        settings.putIfAbsent(MEMORY_BYTES, String.valueOf(memory.bytes()));
         try {
-            store = Store.open(dir, settings);
+            PoolFile pool = PoolFile.take(settings);
+            Memory memory = pool == null ? Memory.forMemtables() : Memory.forPool(pool);
+            settings.putIfAbsent(SEGMENT_BYTES, String.valueOf(memory.segmentBytes()));
+            settings.putIfAbsent(MEMORY_BYTES, String.valueOf(memory.bytes()));
+            store = Store.open(dir, settings, pool);
             leftovers = store.leftovers();
         } catch (ConfigurationException error) {
             failure = error;
+        } catch (RuntimeException error) {
+            failure =
+                    new ConfigurationException(
+                            "opening Esker's database " + dir + " failed: " + error, error);
         }
     }
 

@@ -15,6 +15,8 @@ record Memory(long segmentBytes, long bytes) {
     private static final long MOST_SEGMENT = 1L << 30;
     private static final long LEAST_SEGMENT = 16L << 20;
 
+    private static final int POOL_SEGMENTS = 8;
+
     /** Index entry of Esker and the header of its frame. */
     private static final long ROW_BYTES = 96;
 
@@ -27,6 +29,17 @@ record Memory(long segmentBytes, long bytes) {
         long limit = pool.offHeap.limit > 0 ? pool.offHeap.limit : pool.onHeap.limit;
         long segment = Math.min(MOST_SEGMENT, Math.max(LEAST_SEGMENT, limit));
         return new Memory(segment, 4 * segment);
+    }
+
+    /** The indexes of a pool that is half full, from where writers are slowed down, fit twice. */
+    static Memory forPool(PoolFile pool) {
+        Memory files = forMemtables();
+        return new Memory(files.segmentBytes, Math.max(files.bytes, pool.bytesOrDefault() / 2));
+    }
+
+    /** How large a new pool is by default. Writers are slowed down when half of it is used. */
+    static long poolBytes() {
+        return POOL_SEGMENTS * forMemtables().segmentBytes;
     }
 
     private static MemtableAllocator.SubAllocator of(MemtableAllocator allocator) {

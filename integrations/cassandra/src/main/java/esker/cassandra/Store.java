@@ -7,6 +7,7 @@ import esker.Keyspace;
 import esker.Range;
 import esker.Scan;
 import esker.Settings;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -16,6 +17,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
@@ -29,7 +31,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The database of a node. Every write is synced before it returns.
+ * The database of a node. Every write is durable before it returns.
  *
  * <p>The keyspace {@code rows} has the updates, see {@link Keys} and {@link Updates}. The keyspace
  * {@code node} has:
@@ -55,6 +57,7 @@ final class Store {
 
     private final Path dir;
     private final Map<String, String> settings;
+    private final PoolFile pool;
     private final Db db;
     private final Keyspace rows;
     private final Keyspace node;
@@ -64,12 +67,19 @@ final class Store {
     private UUID host;
     private Leftovers leftovers;
 
-    private Store(Path dir, Map<String, String> settings) {
+    private Store(Path dir, Map<String, String> settings, PoolFile pool) throws IOException {
         this.dir = dir;
         this.settings = settings;
+        this.pool = pool;
         Settings given = new Settings();
         settings.forEach(given::set);
-        db = Db.open(dir, given.set("sync", "always"));
+        if (pool == null) {
+            given.set("sync", "always");
+        } else {
+            pool.prepare(dir);
+            given.pool(pool.pool());
+        }
+        db = Db.open(dir, given);
         rows = db.keyspace("rows");
         node = db.keyspace("node");
         byte[] starts = node.get(STARTS);
@@ -78,15 +88,19 @@ final class Store {
         generation = new AtomicLong(firstGeneration);
     }
 
-    /** Opens the database in {@code dir}. It stays open as long as the process lives. */
-    static Store open(Path dir, Map<String, String> settings) {
+    /**
+     * Opens the database in {@code dir}. It stays open as long as the process lives.
+     *
+     * @param pool has the log, or is {@code null} if files have it
+     */
+    static Store open(Path dir, Map<String, String> settings, PoolFile pool) {
         Path path = dir.toAbsolutePath().normalize();
         synchronized (OPEN) {
             Store open = OPEN.get(path);
             if (open == null) {
                 try {
                     Files.createDirectories(path.getParent());
-                    open = new Store(path, settings);
+                    open = new Store(path, settings, pool);
                 } catch (Exception | LinkageError error) {
                     throw new ConfigurationException(
                             "opening Esker's database "
@@ -97,7 +111,7 @@ final class Store {
                             error);
                 }
                 OPEN.put(path, open);
-            } else if (!open.settings.equals(settings)) {
+            } else if (!open.settings.equals(settings) || !Objects.equals(open.pool, pool)) {
                 throw new ConfigurationException(
                         "opening Esker's database "
                                 + path

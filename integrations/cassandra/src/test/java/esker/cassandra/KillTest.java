@@ -77,12 +77,16 @@ class KillTest {
                 + " (p int, c int, v int, w text, PRIMARY KEY (p, c)) WITH memtable = 'esker'";
     }
 
+    Node node(Path dir) {
+        return new Node(dir, 1);
+    }
+
     @Test
     void everyAcknowledgedRowSurvives() throws Exception {
-        Path dir = Path.of("target/nodes/kill");
+        Path dir = Path.of("target/nodes", getClass().getSimpleName());
         Node.delete(dir);
         // Table "moving" is in Cassandra's own memtable at times, which must survive the kill, too.
-        try (Node node = new Node(dir, 1).with("commitlog_sync", "batch")) {
+        try (Node node = node(dir).with("commitlog_sync", "batch")) {
             node.with("write_request_timeout", "60s");
             // Cassandra can leave half of a table in its schema if a kill meets its drop.
             node.property("-Dcassandra.ignore_corrupted_schema_tables=true");

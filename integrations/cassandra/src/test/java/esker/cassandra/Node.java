@@ -4,12 +4,15 @@ import com.datastax.driver.core.Cluster;
 import com.datastax.driver.core.Session;
 import com.datastax.driver.core.SocketOptions;
 import com.datastax.driver.core.policies.ConstantReconnectionPolicy;
+import esker.Pool;
+import esker.Settings;
 import java.io.File;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -30,6 +33,12 @@ import org.apache.cassandra.service.StorageServiceMBean;
 /** A Cassandra node in a process of its own, from the jars of this process's class path. */
 final class Node implements AutoCloseable {
     static final int CQL_PORT = 19042;
+
+    /** The class of Esker's memtable. */
+    static final String MEMTABLE = "esker.cassandra.EskerMemtable";
+
+    /** A pool in this directory is emulated persistent memory. */
+    private static final Path EMULATED = Path.of("/dev/shm");
 
     private static final int STORAGE_PORT = 17000;
     private static final int JMX_PORT = 17199;
@@ -78,6 +87,8 @@ final class Node implements AutoCloseable {
     private final Map<String, String> yaml = new LinkedHashMap<>();
     private final List<String> properties = new ArrayList<>();
     private int heapMegabytes = 192;
+    private Pool pool;
+    private Map<String, String> parameters = Map.of();
     private Process process;
 
     /** A node with the address 127.0.0.{@code number}. */
@@ -98,7 +109,7 @@ final class Node implements AutoCloseable {
         properties.add("-ea");
         properties.addAll(List.of(System.getProperty("node.options", "").strip().split(" +")));
         properties.removeIf(String::isEmpty);
-        memtable("esker", "esker.cassandra.EskerMemtable", Map.of());
+        memtable("esker", MEMTABLE, Map.of());
         memtable("trie", "TrieMemtable", Map.of());
     }
 
@@ -114,6 +125,68 @@ final class Node implements AutoCloseable {
         }
         memtables.put(name, text.toString());
         return this;
+    }
+
+    /** Puts Esker's log into a pool of emulated persistent memory, which {@link #close} deletes. */
+    Node onPool(String size) {
+        String name = "esker-test-" + ProcessHandle.current().pid() + "-" + dir.getFileName();
+        pool = new Pool(EMULATED.resolve(name), true);
+        deletePool();
+        parameters =
+                Map.of("pool", pool().toString(), "pool_size", size, "pool_emulated", "true");
+        return memtable("esker", MEMTABLE, parameters);
+    }
+
+    /** Returns the parameters of Esker's memtable. */
+    Map<String, String> parameters() {
+        return parameters;
+    }
+
+    /** Returns the file of the pool that {@link #onPool} made. */
+    Path pool() {
+        return pool.file();
+    }
+
+    /** Returns the settings to open the database of this node with, when it does not run. */
+    Settings settings() {
+        return pool == null ? new Settings() : new Settings().pool(pool);
+    }
+
+    /** Copies the database of this node, which does not run, to {@code to}. */
+    void save(Path to) throws IOException {
+        copy(dir.resolve("esker"), to);
+        if (pool != null) {
+            Files.copy(pool(), to.resolve("pool"));
+        }
+    }
+
+    /** Replaces the database of this node, which does not run, by a copy. */
+    void restore(Path from) throws IOException {
+        delete(dir.resolve("esker"));
+        copy(from, dir.resolve("esker"));
+        if (pool != null) {
+            Files.move(
+                    dir.resolve("esker/pool"), pool(), StandardCopyOption.REPLACE_EXISTING);
+        }
+    }
+
+    private static void copy(Path from, Path to) throws IOException {
+        Files.createDirectories(to);
+        try (Stream<Path> files = Files.list(from)) {
+            for (Path file : files.toList()) {
+                Files.copy(file, to.resolve(file.getFileName()));
+            }
+        }
+    }
+
+    private void deletePool() {
+        if (pool != null) {
+            try {
+                Files.deleteIfExists(pool());
+            } catch (IOException error) {
+                throw new java.io.UncheckedIOException(error);
+            }
+        }
     }
 
     /** Changes a line of {@code cassandra.yaml}; {@code null} removes it. */
@@ -225,7 +298,7 @@ final class Node implements AutoCloseable {
     static void stopAll() {
         synchronized (RUNNING) {
             isStopped = true;
-            List.copyOf(RUNNING).forEach(Node::kill);
+            List.copyOf(RUNNING).forEach(Node::close);
         }
     }
 
@@ -363,6 +436,7 @@ final class Node implements AutoCloseable {
     @Override
     public void close() {
         kill();
+        deletePool();
     }
 
     /** Connects a client to this node alone. */

@@ -8,28 +8,28 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.datastax.driver.core.exceptions.DriverException;
 import esker.Db;
 import esker.Scan;
-import esker.Settings;
 import java.nio.ByteBuffer;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 /** What the start of a node finds in Esker, and what it refuses. */
 class RecoveryTest {
-    private static final String KEYSPACE =
+    static final String KEYSPACE =
             "CREATE KEYSPACE k WITH replication ="
                     + " {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-    private static Path clean(String name) throws Exception {
-        Path dir = Path.of("target/nodes", name);
+    /** Returns a new node with the address 127.0.0.1. */
+    Node node(String name) throws Exception {
+        Path dir = Path.of("target/nodes", getClass().getSimpleName(), name);
         Node.delete(dir);
-        return dir;
+        return new Node(dir, 1);
     }
 
-    private static String table(String name, String memtable) {
+    static String table(String name, String memtable) {
         return "CREATE TABLE k."
                 + name
                 + " (p int PRIMARY KEY, v text) WITH memtable = '"
@@ -37,13 +37,13 @@ class RecoveryTest {
                 + "'";
     }
 
-    private static String insert(String table, int p, String v) {
+    static String insert(String table, int p, String v) {
         return "INSERT INTO k." + table + " (p, v) VALUES (" + p + ", '" + v + "')";
     }
 
     /** Counts the rows in the database of a node that is not running. */
-    private static long entries(Node node) {
-        try (Db db = Db.openReadOnly(node.dir().resolve("esker"), new Settings());
+    static long entries(Node node) {
+        try (Db db = Db.openReadOnly(node.dir().resolve("esker"), node.settings());
                 Scan scan = db.openKeyspace("rows").scan(esker.Range.all())) {
             long count = 0;
             while (scan.hasNext()) {
@@ -56,7 +56,7 @@ class RecoveryTest {
 
     @Test
     void schemaChangesAreKept() throws Exception {
-        try (Node node = new Node(clean("schema"), 1).start()) {
+        try (Node node = node("schema").start()) {
             try (Node.Client client = new Node.Client(node)) {
                 client.run(KEYSPACE);
                 for (String name : List.of("kept", "dropped", "again", "truncated", "left")) {
@@ -95,7 +95,7 @@ class RecoveryTest {
 
     @Test
     void truncationWithoutSnapshotIsKept() throws Exception {
-        try (Node node = new Node(clean("truncation"), 1).with("auto_snapshot", "false").start()) {
+        try (Node node = node("truncation").with("auto_snapshot", "false").start()) {
             try (Node.Client client = new Node.Client(node)) {
                 client.run(KEYSPACE, table("t", "esker"));
                 for (int i = 0; i < 500; i++) {
@@ -118,14 +118,14 @@ class RecoveryTest {
     /** As if the node was killed before a flush of the memtable that was switched out had begun. */
     @Test
     void rowsOfATableThatLeftEskerAreMoved() throws Exception {
-        try (Node node = new Node(clean("moved"), 1).start()) {
+        try (Node node = node("moved").start()) {
             Path saved = node.dir().resolve("saved");
             try (Node.Client client = new Node.Client(node)) {
                 client.run(KEYSPACE, table("t", "esker"), table("other", "esker"));
                 client.run(insert("t", 1, "a"), insert("t", 2, "b"));
             }
             node.kill();
-            copy(node.dir().resolve("esker"), saved);
+            node.save(saved);
             node.start();
             try (Node.Client client = new Node.Client(node)) {
                 client.run("ALTER TABLE k.t WITH memtable = 'trie'", insert("t", 1, "new"));
@@ -133,8 +133,7 @@ class RecoveryTest {
             node.flush("k");
             node.kill();
             Node.delete(node.dir().resolve("data/k"));
-            Node.delete(node.dir().resolve("esker"));
-            copy(saved, node.dir().resolve("esker"));
+            node.restore(saved);
             node.start();
             try (Node.Client client = new Node.Client(node)) {
                 assertEquals(List.of("1 new", "2 b"), client.rows("SELECT * FROM k.t"));
@@ -150,7 +149,7 @@ class RecoveryTest {
 
     @Test
     void aReadFoldsTheUpdatesOfAPartition() throws Exception {
-        try (Node node = new Node(clean("folded"), 1).start()) {
+        try (Node node = node("folded").start()) {
             try (Node.Client client = new Node.Client(node)) {
                 client.run(KEYSPACE, table("t", "esker"));
                 for (int i = 0; i < 300; i++) {
@@ -169,7 +168,7 @@ class RecoveryTest {
 
     @Test
     void anUnreadableRowOfAnIndexedTableStopsTheStart() throws Exception {
-        try (Node node = new Node(clean("unreadable"), 1).start()) {
+        try (Node node = node("unreadable").start()) {
             try (Node.Client client = new Node.Client(node)) {
                 client.run(KEYSPACE);
                 for (String name : List.of("first", "second", "third")) {
@@ -194,22 +193,21 @@ class RecoveryTest {
     /** As if the flush of the memtable that was switched out had failed. */
     @Test
     void truncatedRowsOfAFailedFlushDoNotComeBack() throws Exception {
-        try (Node node = new Node(clean("failedflush"), 1).start()) {
+        try (Node node = node("failedflush").start()) {
             Path saved = node.dir().resolve("saved");
             try (Node.Client client = new Node.Client(node)) {
                 client.run(KEYSPACE, table("t", "esker"), insert("t", 1, "old"));
             }
             node.kill();
             markOut(node);
-            copy(node.dir().resolve("esker"), saved);
+            node.save(saved);
             node.start();
             try (Node.Client client = new Node.Client(node)) {
                 assertEquals(List.of("1 old"), client.rows("SELECT * FROM k.t"));
                 client.run("TRUNCATE k.t");
             }
             node.kill();
-            Node.delete(node.dir().resolve("esker"));
-            copy(saved, node.dir().resolve("esker"));
+            node.restore(saved);
             node.start();
             try (Node.Client client = new Node.Client(node)) {
                 assertEquals(List.of(), client.rows("SELECT * FROM k.t"));
@@ -219,7 +217,7 @@ class RecoveryTest {
 
     /** Marks the first row's generation as one that was switched out now. */
     private static void markOut(Node node) {
-        try (Db db = Db.open(node.dir().resolve("esker"), new Settings());
+        try (Db db = Db.open(node.dir().resolve("esker"), node.settings());
                 Scan scan = db.openKeyspace("rows").scan(esker.Range.all())) {
             byte[] mark = Keys.join("out".getBytes(UTF_8), Arrays.copyOf(scan.next().key(), 24));
             byte[] now = ByteBuffer.allocate(8).putLong(System.currentTimeMillis()).array();
@@ -229,7 +227,7 @@ class RecoveryTest {
 
     /** Adds a row that is no update to the first table of a node that is not running. */
     private static void spoil(Node node) {
-        try (Db db = Db.open(node.dir().resolve("esker"), new Settings())) {
+        try (Db db = Db.open(node.dir().resolve("esker"), node.settings())) {
             esker.Keyspace rows = db.openKeyspace("rows");
             byte[] key;
             try (Scan scan = rows.scan(esker.Range.all())) {
@@ -240,19 +238,10 @@ class RecoveryTest {
         }
     }
 
-    private static void copy(Path from, Path to) throws Exception {
-        Files.createDirectories(to);
-        try (var files = Files.list(from)) {
-            for (Path file : files.toList()) {
-                Files.copy(file, to.resolve(file.getFileName()));
-            }
-        }
-    }
-
     @Test
     void refusalsNameTheFile() throws Exception {
-        Node first = new Node(clean("first"), 1);
-        Node second = new Node(clean("second"), 1);
+        Node first = node("first");
+        Node second = node("second");
         try (first;
                 second) {
             for (Node node : List.of(first, second)) {
@@ -263,8 +252,9 @@ class RecoveryTest {
                 node.kill();
             }
             String directory = first.dir().resolve("esker").toString();
-            second.memtable(
-                    "esker", "esker.cassandra.EskerMemtable", Map.of("directory", directory));
+            Map<String, String> parameters = new HashMap<>(first.parameters());
+            parameters.put("directory", directory);
+            second.memtable("esker", Node.MEMTABLE, parameters);
             String log = second.startRefused();
             assertTrue(log.contains(directory + " failed: it belongs to the node"), log);
             // No table of the second node has the ID of the first node's table.
@@ -276,7 +266,7 @@ class RecoveryTest {
             assertTrue(log.contains("/nowhere/libesker_java.so"), log);
             first.withoutProperty("-Desker.library=/nowhere/libesker_java.so");
 
-            first.memtable("default", "esker.cassandra.EskerMemtable", Map.of());
+            first.memtable("default", Node.MEMTABLE, Map.of());
             log = first.startRefused();
             assertTrue(log.contains("do not make Esker the configuration \"default\""), log);
         }
