@@ -6,6 +6,6 @@ import java.nio.file.Path;
 class KillOnPoolTest extends KillTest {
     @Override
     Node node(Path dir) {
-        return new Node(dir, 3).onPool("256MiB");
+        return super.node(dir).onPool("256MiB");
     }
 }

@@ -8,6 +8,8 @@ import esker.Pool;
 import esker.Settings;
 import java.io.File;
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryMXBean;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.file.Files;
@@ -39,6 +41,9 @@ final class Node implements AutoCloseable {
 
     /** A pool in this directory is emulated persistent memory. */
     private static final Path EMULATED = Path.of("/dev/shm");
+
+    /** Moves the addresses, so that several runs can share a machine. */
+    private static final int FIRST_NUMBER = Integer.getInteger("node.first", 0);
 
     private static final int STORAGE_PORT = 17000;
     private static final int JMX_PORT = 17199;
@@ -91,7 +96,7 @@ final class Node implements AutoCloseable {
     private Map<String, String> parameters = Map.of();
     private Process process;
 
-    /** A node with the address 127.0.0.{@code number}. */
+    /** A node with the address 127.0.0.{@code number}, unless {@code node.first} moves it. */
     Node(Path dir, int number) {
         this(dir, number, number);
     }
@@ -99,8 +104,8 @@ final class Node implements AutoCloseable {
     /** A node that joins the node {@code seed}. */
     Node(Path dir, int number, int seed) {
         this.dir = dir.toAbsolutePath();
-        this.number = number;
-        this.seed = "127.0.0." + seed;
+        this.number = FIRST_NUMBER + number;
+        this.seed = "127.0.0." + (FIRST_NUMBER + seed);
         yaml.put("commitlog_sync", "periodic");
         yaml.put("commitlog_sync_period", "10000ms");
         yaml.put("memtable_allocation_type", "offheap_objects");
@@ -458,14 +463,44 @@ final class Node implements AutoCloseable {
 
     /** Calls what {@code nodetool} calls. */
     <T> T storage(StorageCall<T> call) {
+        return connected(
+                beans ->
+                        call.of(
+                                JMX.newMBeanProxy(
+                                        beans,
+                                        new ObjectName(
+                                                "org.apache.cassandra.db:type=StorageService"),
+                                        StorageServiceMBean.class)));
+    }
+
+    /** Collects garbage, and returns how many bytes of the heap are in use. */
+    long heapBytes() {
+        return connected(
+                beans -> {
+                    MemoryMXBean memory =
+                            ManagementFactory.newPlatformMXBeanProxy(
+                                    beans,
+                                    ManagementFactory.MEMORY_MXBEAN_NAME,
+                                    MemoryMXBean.class);
+                    memory.gc();
+                    return memory.getHeapMemoryUsage().getUsed();
+                });
+    }
+
+    /** Returns how many bytes of memory the process has: {@code Anon}, {@code File}, {@code Shmem}. */
+    long residentBytes(String kind) {
+        try (Stream<String> lines = Files.lines(Path.of("/proc/" + pid() + "/status"))) {
+            String line = lines.filter(of -> of.startsWith("Rss" + kind + ":")).findAny().get();
+            return Long.parseLong(line.replaceAll("[^0-9]", "")) << 10;
+        } catch (IOException error) {
+            throw new java.io.UncheckedIOException(error);
+        }
+    }
+
+    private <T> T connected(BeansCall<T> call) {
         String url = "service:jmx:rmi:///jndi/rmi://127.0.0.1:" + (JMX_PORT + number) + "/jmxrmi";
         try (JMXConnector connector = JMXConnectorFactory.connect(new JMXServiceURL(url))) {
-            MBeanServerConnection beans = connector.getMBeanServerConnection();
-            return call.of(
-                    JMX.newMBeanProxy(
-                            beans,
-                            new ObjectName("org.apache.cassandra.db:type=StorageService"),
-                            StorageServiceMBean.class));
+            return call.of(connector.getMBeanServerConnection());
         } catch (Exception error) {
             throw new IllegalStateException(error);
         }
@@ -497,6 +532,10 @@ final class Node implements AutoCloseable {
                         pause(100);
                     }
                 });
+    }
+
+    private interface BeansCall<T> {
+        T of(MBeanServerConnection beans) throws Exception;
     }
 
     /** A call over JMX. */

@@ -1,11 +1,5 @@
 package esker.cassandra;
 
-import com.datastax.driver.core.Cluster;
-import com.datastax.driver.core.PreparedStatement;
-import com.datastax.driver.core.ResultSetFuture;
-import com.datastax.driver.core.Session;
-import com.datastax.driver.core.SimpleStatement;
-import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -13,167 +7,168 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Random;
-import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.ToDoubleFunction;
 
 /**
- * Prints rows a second and latencies of inserts into one node: Esker, and Cassandra's trie memtable
- * with a commit log that is synced for each batch of writes, or periodically. Client and node share
- * the machine.
+ * Prints requests a second and latencies of one node, with memtables of Esker and of Cassandra. All
+ * kinds take turns. Client and node share the machine.
  */
 final class Rates {
-    private static final int IN_FLIGHT = 256;
-    private static final int MOST_SAMPLES = 4_000_000;
+    /** All kinds get so much memory for memtables, and a pool four times as much. */
+    private static final String MEMTABLE_SPACE = "512MiB";
 
-    private Rates() {}
+    private static final String POOL_SIZE = "2GiB";
 
-    private record Kind(String name, String memtable, boolean isPeriodic) {}
+    private static final List<String> LOGS =
+            List.of("batch", "group", "periodic");
 
-    private record Result(double rows, double medianMillis, double p99Millis, double cpuMicros) {}
+    /**
+     * What is compared. {@code log} is that of {@code commitlog_sync}, which tables of Esker do not
+     * use.
+     */
+    private record Kind(String name, String memtable, String log) {}
 
-    private static final List<Kind> KINDS =
-            List.of(
-                    new Kind("Esker", "esker", true),
-                    new Kind("trie, batch commit log", "trie", false),
-                    new Kind("trie, periodic commit log", "trie", true));
+    private static final List<Kind> KINDS = kinds();
 
-    /** Arguments: rounds, seconds of a run, bytes of a row, a part of the names that run. */
-    public static void main(String[] arguments) throws Exception {
-        int rounds = argument(arguments, 0, 2);
-        int seconds = argument(arguments, 1, 10);
-        int bytes = argument(arguments, 2, 200);
-        String only = arguments.length > 3 ? arguments[3] : "";
-        Map<Kind, List<Result>> results = new LinkedHashMap<>();
-        for (int round = 0; round < rounds; round++) {
-            for (Kind kind : KINDS) {
-                if (!kind.name.contains(only)) {
-                    continue;
-                }
-                Result result = run(kind, seconds, bytes);
-                results.computeIfAbsent(kind, key -> new ArrayList<>()).add(result);
-                System.out.println(line(kind, result));
+    private static List<Kind> kinds() {
+        List<Kind> kinds = new ArrayList<>();
+        kinds.add(new Kind("esker-pool", "esker", "periodic"));
+        kinds.add(new Kind("esker-file", "esker", "periodic"));
+        for (String memtable : List.of("trie", "skiplist")) {
+            LOGS.forEach(log -> kinds.add(new Kind(memtable + "-" + log, memtable, log)));
+        }
+        return kinds;
+    }
+
+    private record Result(double rate, double p50, double p99, double cpuMicros) {}
+
+    private int rounds = 2;
+    private int seconds = 10;
+    private int warmUp = 25;
+    private int bytes = 200;
+    private int inFlight = 256;
+    private int writes = 256;
+    private int reads;
+    private boolean isJson;
+    private List<String> only = List.of("esker-pool", "esker-file", "trie-batch", "trie-periodic");
+
+    private Rates(String[] arguments) {
+        for (int i = 0; i < arguments.length; i++) {
+            switch (arguments[i]) {
+                case "--rounds" -> rounds = Integer.parseInt(arguments[++i]);
+                case "--seconds" -> seconds = Integer.parseInt(arguments[++i]);
+                case "--warm-up" -> warmUp = Integer.parseInt(arguments[++i]);
+                case "--bytes" -> bytes = Integer.parseInt(arguments[++i]);
+                case "--in-flight" -> inFlight = Integer.parseInt(arguments[++i]);
+                case "--writes" -> writes = Integer.parseInt(arguments[++i]);
+                case "--reads" -> reads = Integer.parseInt(arguments[++i]);
+                case "--kinds" -> only = List.of(arguments[++i].split(","));
+                case "--json" -> isJson = true;
+                default -> throw new IllegalArgumentException("unknown: " + arguments[i]);
             }
         }
-        System.out.printf(
-                Locale.ROOT,
-                "%nmedians of %d runs of %d s, rows of %d bytes, %d in flight%n",
-                rounds,
-                seconds,
-                bytes,
-                IN_FLIGHT);
-        results.forEach((kind, all) -> System.out.println(line(kind, median(all))));
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        new Rates(arguments).run();
         // Threads of the driver may go on for a while.
         System.exit(0);
     }
 
-    private static int argument(String[] arguments, int index, int otherwise) {
-        return arguments.length > index ? Integer.parseInt(arguments[index]) : otherwise;
+    private void run() throws Exception {
+        List<Kind> kinds = new ArrayList<>(KINDS);
+        if (!only.equals(List.of("all"))) {
+            kinds.removeIf(kind -> !only.contains(kind.name));
+        }
+        Map<Kind, List<Result>> results = new LinkedHashMap<>();
+        for (int round = 0; round < rounds; round++) {
+            for (Kind kind : kinds) {
+                Result result = run(kind);
+                results.computeIfAbsent(kind, key -> new ArrayList<>()).add(result);
+                System.out.println(line(kind, result));
+            }
+        }
+        if (!isJson) {
+            System.out.printf(
+                    "%nmedians of %d runs of %d s, rows of %d bytes, %d%% reads, %d in flight,"
+                            + " concurrent_writes %d%nesker-pool is emulated persistent memory"
+                            + " (DRAM)%n",
+                    rounds, seconds, bytes, reads, inFlight, writes);
+            results.forEach((kind, all) -> System.out.println(line(kind, median(all))));
+        }
     }
 
-    private static String line(Kind kind, Result result) {
+    private String line(Kind kind, Result result) {
+        String form =
+                isJson
+                        ? "{\"kind\": \"%s\", \"rate\": %.0f, \"p50_ms\": %.2f, \"p99_ms\": %.2f,"
+                                + " \"cpu_us\": %.1f}"
+                        : "%-18s %8.0f requests/s   p50 %7.2f ms   p99 %7.2f ms   %5.0f us of"
+                                + " processor a request";
         return String.format(
                 Locale.ROOT,
-                "%-26s %8.0f rows/s   p50 %6.1f ms   p99 %6.1f ms   %5.0f us of processor a row",
+                form,
                 kind.name,
-                result.rows,
-                result.medianMillis,
-                result.p99Millis,
+                result.rate,
+                result.p50,
+                result.p99,
                 result.cpuMicros);
     }
 
     private static Result median(List<Result> all) {
         return new Result(
-                middle(all.stream().mapToDouble(Result::rows).toArray()),
-                middle(all.stream().mapToDouble(Result::medianMillis).toArray()),
-                middle(all.stream().mapToDouble(Result::p99Millis).toArray()),
-                middle(all.stream().mapToDouble(Result::cpuMicros).toArray()));
+                middle(all, Result::rate),
+                middle(all, Result::p50),
+                middle(all, Result::p99),
+                middle(all, Result::cpuMicros));
     }
 
-    private static double middle(double[] values) {
+    private static double middle(List<Result> all, ToDoubleFunction<Result> of) {
+        double[] values = all.stream().mapToDouble(of).toArray();
         Arrays.sort(values);
         return (values[(values.length - 1) / 2] + values[values.length / 2]) / 2;
     }
 
-    private static Result run(Kind kind, int seconds, int bytes) throws Exception {
+    private Result run(Kind kind) throws Exception {
         Path dir = Path.of("target/nodes/rates");
         Node.delete(dir);
-        try (Node node = new Node(dir, 1).heap(512).withoutProperty("-ea")) {
-            // A write then stays on the thread of its request, for all kinds.
-            node.with("concurrent_writes", "256");
-            if (!kind.isPeriodic) {
-                node.with("commitlog_sync", "batch").with("commitlog_sync_period", null);
-            }
-            node.start();
-            try (Cluster cluster = node.connect();
-                    Session session = cluster.connect()) {
-                session.execute(
-                        "CREATE KEYSPACE k WITH replication ="
-                                + " {'class': 'SimpleStrategy', 'replication_factor': 1}");
-                session.execute(
-                        "CREATE TABLE k.t (p bigint PRIMARY KEY, v blob) WITH memtable = '"
-                                + kind.memtable
-                                + "' AND compression = {'enabled': false}");
-                PreparedStatement insert =
-                        session.prepare(
-                                new SimpleStatement("INSERT INTO k.t (p, v) VALUES (?, ?)"));
-                load(node, session, insert, seconds, bytes, 1);
-                return load(node, session, insert, seconds, bytes, 2);
+        try (Node node = node(dir, kind).start();
+                Node.Client client = new Node.Client(node)) {
+            client.run(
+                    "CREATE KEYSPACE k WITH replication ="
+                            + " {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                    "CREATE TABLE k.t (p bigint PRIMARY KEY, v blob) WITH memtable = '"
+                            + kind.memtable
+                            + "' AND compression = {'enabled': false}");
+            try (Load load = new Load(node, inFlight, bytes, reads)) {
+                load.run(warmUp, 0);
+                double cpuBefore = node.cpuMicros();
+                Load.Result result = load.run(seconds, 0);
+                return new Result(
+                        result.rate(),
+                        result.millis(0.5),
+                        result.millis(0.99),
+                        (node.cpuMicros() - cpuBefore) / result.requests());
             }
         } finally {
             Node.delete(dir);
         }
     }
 
-    private static Result load(
-            Node node, Session session, PreparedStatement insert, int seconds, int bytes, long seed)
-            throws InterruptedException {
-        Random random = new Random(seed);
-        byte[] value = new byte[bytes];
-        int[] micros = new int[MOST_SAMPLES];
-        AtomicInteger samples = new AtomicInteger();
-        AtomicLong failed = new AtomicLong();
-        Semaphore free = new Semaphore(IN_FLIGHT);
-        double cpuBefore = node.cpuMicros();
-        long start = System.nanoTime();
-        long end = start + TimeUnit.SECONDS.toNanos(seconds);
-        long rows = 0;
-        while (System.nanoTime() < end) {
-            free.acquire();
-            random.nextBytes(value);
-            long begun = System.nanoTime();
-            ResultSetFuture future =
-                    session.executeAsync(
-                            insert.bind(random.nextLong(), ByteBuffer.wrap(value.clone())));
-            future.addListener(
-                    () -> {
-                        int sample = samples.getAndIncrement();
-                        if (sample < MOST_SAMPLES) {
-                            micros[sample] = (int) ((System.nanoTime() - begun) / 1000);
-                        }
-                        try {
-                            future.getUninterruptibly();
-                        } catch (RuntimeException error) {
-                            failed.incrementAndGet();
-                        }
-                        free.release();
-                    },
-                    Runnable::run);
-            rows++;
+    private Node node(Path dir, Kind kind) {
+        Node node = new Node(dir, 1).heap(1024).withoutProperty("-ea");
+        node.with("concurrent_writes", String.valueOf(writes));
+        node.with("memtable_offheap_space", MEMTABLE_SPACE);
+        if (kind.name.equals("esker-pool")) {
+            node.onPool(POOL_SIZE);
         }
-        free.acquire(IN_FLIGHT);
-        if (failed.get() > 0) {
-            throw new IllegalStateException(failed + " writes failed");
+        node.memtable("skiplist", "SkipListMemtable", Map.of());
+        if (!kind.log.equals("periodic")) {
+            node.with("commitlog_sync", kind.log).with("commitlog_sync_period", null);
         }
-        double taken = (System.nanoTime() - start) / 1e9;
-        int[] sorted = Arrays.copyOf(micros, Math.min(samples.get(), MOST_SAMPLES));
-        Arrays.sort(sorted);
-        return new Result(
-                rows / taken,
-                sorted[sorted.length / 2] / 1e3,
-                sorted[(int) (sorted.length * 0.99)] / 1e3,
-                (node.cpuMicros() - cpuBefore) / rows);
+        if (kind.log.equals("group")) {
+            node.with("commitlog_sync_group_window", "10ms");
+        }
+        return node;
     }
 }
