@@ -1,11 +1,13 @@
 //! `esker-lab experiment`: comparisons that are known by name and can be repeated by anybody. Each is a
 //! campaign, or a model, of its own module; this is what they share.
 
+mod cassandra;
 mod fabric;
 mod isolation;
 mod plexdb;
 mod reads;
 mod room;
+mod rows;
 mod scale;
 mod wal;
 mod wbl;
@@ -45,6 +47,7 @@ enum Which {
     Isolation(Isolation),
     Fabric(Fabric),
     Scale(LargeStores),
+    Cassandra(Cassandra),
 }
 
 /// YCSB's workloads A to F, and G and H, on every engine
@@ -209,6 +212,26 @@ struct LargeStores {
     memory: Option<usize>,
 }
 
+/// A node of Apache Cassandra with Esker's memtable, and with its own
+///
+/// Needs the source, a JDK 17 and Maven. Esker's log in a pool and in files against Cassandra's trie
+/// memtable and skip list, each with its commit log synced by batch, by group and periodically; rows of
+/// 100 B and 1 KB, inserts alone and with 50% reads, 256 requests in flight. The pool is emulated. Quick
+/// takes about ten minutes, full about two hours. Needs an otherwise idle machine.
+#[derive(Args)]
+struct Cassandra {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Memtables with their logs, such as esker-pool,trie-batch [default: all]
+    #[arg(long, value_name = "LIST")]
+    kinds: Option<String>,
+    /// Cases [default: insert-100b,mixed-1kb; full: insert-1kb,mixed-100b, too]
+    #[arg(long, value_name = "LIST")]
+    cases: Option<String>,
+}
+
 /// Options of every experiment.
 #[derive(Args)]
 struct Common {
@@ -256,7 +279,7 @@ enum How {
     /// On engines, one after the other. Makes the campaign as it was asked for, on a machine with this
     /// space. Makes no file.
     Campaign(fn(&Wishes<'_>, &Room) -> Outcome<Campaign>),
-    /// On a model, in this process. Hands on what is known so far, too.
+    /// On a model, or by another program. Hands on what is known so far, too.
     Model(fn(&Wishes<'_>, Keep<'_>) -> Outcome<Results>),
 }
 
@@ -356,6 +379,15 @@ impl Which {
                     ..engines.wishes(common)
                 };
                 ("scale", How::Campaign(scale::campaign), common, wishes)
+            }
+            Which::Cassandra(Cassandra { common, rounds, kinds, cases }) => {
+                let wishes = Wishes {
+                    engines: kinds.as_deref(),
+                    cases: cases.as_deref(),
+                    rounds: rounds.rounds,
+                    ..common.wishes()
+                };
+                ("cassandra", How::Model(cassandra::results), common, wishes)
             }
         }
     }

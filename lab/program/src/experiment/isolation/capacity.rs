@@ -1,7 +1,7 @@
 //! How much of a device files can have: tables that are overwritten, and then added to until there is no space.
 
-use super::rows::Rows;
 use super::{SEED, row};
+use crate::experiment::rows::Rows;
 use crate::failure::Outcome;
 use esker_bench::Row;
 use esker_flash::Geometry;

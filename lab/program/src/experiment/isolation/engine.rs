@@ -9,7 +9,7 @@
 use super::device::{Device, NAME, policies};
 use super::load::{Keys, Load, MixedLoad, Moment};
 use super::row;
-use super::rows::Rows;
+use crate::experiment::rows::Rows;
 use crate::failure::Outcome;
 use esker_bench::Row;
 use esker_flash::ReadPriority;

@@ -15,15 +15,14 @@ mod engine;
 mod load;
 mod paper;
 mod policies;
-mod rows;
 mod sequential;
 mod ycsb;
 
 use super::{Keep, Scale, Wishes};
+use crate::experiment::rows::Rows;
 use crate::failure::{Failure, Outcome};
 use esker_bench::results::{Group, RUN, Settings};
 use esker_bench::{Machine, Results, Row};
-use rows::Rows;
 
 /// What is said wherever the results are shown.
 const EMULATED: &str =

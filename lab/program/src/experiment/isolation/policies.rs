@@ -1,7 +1,7 @@
 //! The loss of random reads during writes on the open-channel device.
 
-use super::rows::Rows;
 use super::{SEED, Sizes, row, seconds};
+use crate::experiment::rows::Rows;
 use esker_bench::Row;
 use esker_flash::device::sim;
 use esker_flash::interference::{InterferenceTest, LEVELS, Measurement};

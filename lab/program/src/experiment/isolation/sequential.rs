@@ -1,7 +1,7 @@
 //! Sequential reads and writes in one mix, on a conventional device that was fitted to its pure rates.
 
-use super::rows::Rows;
 use super::{SEED, Sizes, row, seconds};
+use crate::experiment::rows::Rows;
 use esker_bench::Row;
 use esker_flash::Preset;
 use esker_flash::interference::MixedLoad;

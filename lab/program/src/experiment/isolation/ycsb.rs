@@ -7,7 +7,7 @@ use super::device::{Device, NAME, policies};
 use super::engine::{behind, measured};
 use super::load::{Keys, Load, MixedLoad, Moment, VALUE_BYTES};
 use super::row;
-use super::rows::Rows;
+use crate::experiment::rows::Rows;
 use crate::failure::Outcome;
 use esker::Error;
 use esker_bench::Row;

@@ -1,4 +1,4 @@
-//! Rows as they come out: kept for the report, and printed at once, for a full run takes half an hour.
+//! Rows as they come out: kept for the report, and printed at once, because a full run takes long.
 
 use crate::failure::Outcome;
 use crate::output::tell;
