@@ -487,7 +487,7 @@ final class Node implements AutoCloseable {
                 });
     }
 
-    /** Returns how many bytes of memory the process has: {@code Anon}, {@code File}, {@code Shmem}. */
+    /** Returns how much memory the process has: {@code Anon}, {@code File} or {@code Shmem}. */
     long residentBytes(String kind) {
         try (Stream<String> lines = Files.lines(Path.of("/proc/" + pid() + "/status"))) {
             String line = lines.filter(of -> of.startsWith("Rss" + kind + ":")).findAny().get();

@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** The same with Esker's log in a pool of emulated persistent memory, and which pools are refused. */
+/** The same with the log in a pool of emulated persistent memory, and which pools are refused. */
 class RecoveryOnPoolTest extends RecoveryTest {
     @Override
     Node node(String name) throws Exception {
@@ -72,7 +72,8 @@ class RecoveryOnPoolTest extends RecoveryTest {
 
             Path away = first.dir().resolve("away");
             Files.move(pool, away);
-            assertSays(refusal(first, first.parameters()), pool, "there is no such file", "mount it");
+            String missing = refusal(first, first.parameters());
+            assertSays(missing, pool, "there is no such file", "mount it");
             assertFalse(Files.exists(pool));
 
             Files.copy(away, pool);
@@ -80,7 +81,8 @@ class RecoveryOnPoolTest extends RecoveryTest {
                 file.truncate(32 << 20);
             }
             assertSays(refusal(first, first.parameters()), pool + " has 33554432 bytes");
-            assertSays(refusal(first, with(first, "pool_size", null)), pool, "restore it");
+            String truncated = refusal(first, with(first, "pool_size", null));
+            assertSays(truncated, pool, "it was truncated");
 
             Files.delete(pool);
             Files.move(away, pool);

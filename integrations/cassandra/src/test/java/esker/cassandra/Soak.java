@@ -49,8 +49,8 @@ final class Soak {
                 for (int minute = 1; minute <= minutes; minute++) {
                     Load.Result result = load.run(MINUTE, rate);
                     System.out.printf(
-                            "minute %2d   %6.0f requests/s   p99 %7.2f ms   heap %4d MiB   anonymous"
-                                    + " %5d MiB   files %4d MiB   pool %4d MiB%n",
+                            "minute %2d   %6.0f requests/s   p99 %7.2f ms   heap %4d MiB"
+                                    + "   anonymous %5d MiB   files %4d MiB   pool %4d MiB%n",
                             minute,
                             result.rate(),
                             result.millis(0.99),
