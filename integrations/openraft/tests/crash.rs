@@ -57,7 +57,7 @@ async fn a_crash_after_the_batch_of_an_install_leaves_no_older_snapshot() {
     let (began, begins) = mpsc::channel();
     // The install writes its batch after this read. Then the file for the rename is missing: as far
     // as files and database go, that is a crash between the two.
-    let reader = std::thread::spawn(move || {
+    let reader = tokio::task::spawn_blocking(move || {
         reads.read(|_| {
             began.send(()).unwrap();
             while std::fs::remove_file(&installing).is_err() {
@@ -69,7 +69,7 @@ async fn a_crash_after_the_batch_of_an_install_leaves_no_older_snapshot() {
     let mut file = follower.machine.begin_receiving_snapshot().await.unwrap();
     file.write_all(&bytes).await.unwrap();
     follower.machine.install_snapshot(&meta, file).await.unwrap_err();
-    reader.join().unwrap();
+    reader.await.unwrap();
     follower.db.close().unwrap();
     drop((follower.log, follower.machine));
 
