@@ -71,8 +71,8 @@ pub trait Storage: Send + Sync + 'static {
     /// synced is seen.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>>;
 
-    /// Opens a finished file for a reader that caches what it reads of it. A storage may then do without
-    /// a cache of its own.
+    /// Opens a finished file for a reader that caches what it reads of it, and reads ahead itself. A
+    /// storage may then do without a cache of its own, and reads nothing that is not asked for.
     fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         self.open(name)
     }

@@ -113,13 +113,11 @@ impl Storage for PosixStorage {
     }
 
     fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        match self.is_direct {
-            true => {
-                let reader = reader::PosixReader::open_direct(&self.directory, checked(name)?)?;
-                Ok(self.opened(reader))
-            }
-            false => self.open(name),
-        }
+        let (directory, name) = (&self.directory, checked(name)?);
+        Ok(self.opened(match self.is_direct {
+            true => reader::PosixReader::open_direct(directory, name)?,
+            false => reader::PosixReader::open_for_caching(directory, name)?,
+        }))
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {

@@ -26,6 +26,13 @@ pub(super) fn read_ahead(file: impl AsFd + Copy, offset: u64, bytes: u64) {
     }
 }
 
+/// Has reads of `file` bring into the page cache what they ask for, and nothing beyond.
+#[cfg(target_os = "linux")]
+pub(super) fn no_read_ahead(file: impl AsFd) {
+    // No length: to the end, wherever that will be.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+}
+
 /// Linux reads no more at one request than the device's read-ahead window, 128 KiB unless an operator
 /// changed it, and forgets the rest.
 #[cfg(target_os = "linux")]
@@ -76,6 +83,9 @@ pub(super) fn punch_hole(file: &File, range: Range<u64>) -> Punched {
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn start_writeback(_file: &File, _offset: u64, _bytes: u64) {}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn no_read_ahead(_file: impl AsFd) {}
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn read_ahead(_file: impl AsFd + Copy, _offset: u64, _bytes: u64) {}

@@ -53,6 +53,33 @@ impl Direct {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_opened_for_caching_brings_into_the_page_cache_what_is_read_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::open(directory.path()).unwrap();
+    write(&storage, &content());
+    let is_cached = |file: &dyn ReadableFile, offset| file.read_cached_at(offset, &mut [0; 1]);
+    let file = storage.open_for_caching("a").unwrap();
+    // All is cached of a file that was just written.
+    let opened = std::fs::File::open(directory.path().join("a")).unwrap();
+    let _ = rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed);
+    if is_cached(&*file, 500_000) {
+        let what = "reads of files that are opened for caching";
+        skipped(what, "the file system of temporary files keeps all in memory");
+        return;
+    }
+    const PIECE_BYTES: u64 = 16 << 10;
+    let mut piece = [0; PIECE_BYTES as usize];
+    for number in 10..40 {
+        let at = number * PIECE_BYTES;
+        // The first page may be one of the piece before.
+        assert!(!is_cached(&*file, at + 4096), "the kernel has read on to {at}");
+        file.read_exact_at(at, &mut piece).unwrap();
+        assert!(is_cached(&*file, at + 4096));
+    }
+}
+
 /// Threads that end before they have done anything.
 struct Dying;
 
