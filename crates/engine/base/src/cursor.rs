@@ -18,6 +18,9 @@ pub trait EntryCursor: Send {
     /// Goes to the first version at or after `(key, seqno)`. With `MAX_SEQNO` that is the newest
     /// version of `key`, or of the next key there is.
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()>;
+    /// Says that [`EntryCursor::seek`] with the same target is the next call, after that of other cursors.
+    /// A cursor that would wait for a device then may begin its read.
+    fn begin_seek(&mut self, _key: &[u8], _seqno: Seqno) {}
     /// Goes to the last version strictly before `(key, seqno)`. With `MAX_SEQNO` that is the oldest
     /// version of the key before `key`.
     fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()>;
@@ -47,6 +50,9 @@ impl<C: EntryCursor + ?Sized> EntryCursor for Box<C> {
     }
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
         (**self).seek(key, seqno)
+    }
+    fn begin_seek(&mut self, key: &[u8], seqno: Seqno) {
+        (**self).begin_seek(key, seqno);
     }
     fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
         (**self).seek_before(key, seqno)

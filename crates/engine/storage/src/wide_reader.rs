@@ -276,8 +276,26 @@ impl WideReader {
         Some(PendingRead { state: State::Later, permit: Some(permit) })
     }
 
-    /// The same for a compaction. Where the page cache reads ahead, it only has it do so. It leaves three
-    /// quarters of the memory to reads, and does without if the rest is used up.
+    /// As [`start`](WideReader::start), for what is waited for at once: the caller reads it, which takes no
+    /// other thread.
+    pub fn leave_to_caller(&self, request: &ReadRequest<'_>) -> Option<PendingRead> {
+        let permit = self.permit(request.bytes, self.limit_bytes / 2)?;
+        Some(PendingRead { state: State::Later, permit: Some(permit) })
+    }
+
+    /// As [`start`](WideReader::start), for a range that is small. The page cache reads it ahead for the
+    /// caller, who then needs no other thread.
+    pub fn start_early(&self, request: &ReadRequest<'_>) -> Option<PendingRead> {
+        if Place::is_direct(request) {
+            return self.start(request);
+        }
+        let begun = self.leave_to_caller(request)?;
+        request.file.read_ahead(request.offset, request.bytes as u64);
+        Some(begun)
+    }
+
+    /// As [`start_early`](WideReader::start_early), for a compaction. It leaves three quarters of the memory
+    /// to reads, and does without if the rest is used up.
     pub fn start_for_compaction(&self, request: &ReadRequest<'_>) -> PendingRead {
         let place = || self.place(request, self.limit_bytes / 4);
         match Place::is_direct(request).then(place).flatten() {

@@ -255,6 +255,11 @@ impl BlockCache {
         }
     }
 
+    /// Whether a block is here, which is no use of it.
+    pub(crate) fn has(&self, key: BlockKey) -> bool {
+        self.shared.blocks.peek(&OwnedKey { owner: self.owner, key }).is_some()
+    }
+
     /// Asks the processor for a block that is read soon, if a slot has it.
     #[inline]
     pub(crate) fn prefetch(&self, key: BlockKey) {

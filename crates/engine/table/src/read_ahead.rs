@@ -5,12 +5,16 @@
 //!           miss miss  piece     piece, twice as large: read while 14 and 15 are walked over
 //! ```
 //!
-//! After a piece that the page cache had, a small one is read when the walk reaches it: nothing is
-//! waited for, and many walks end before.
+//! Pieces of up to 256 KiB are read only when the walk reaches them: many walks end before, and to read
+//! for nothing costs more than to wait.
 //!
 //! The second miss of a walk starts it. A miss is a block that the cache does not have, and a walk goes
 //! from each block to its neighbour, forward or backward. A miss anywhere else ends it, except at the
 //! block before the current one.
+//!
+//! A cursor remembers how far its walks went. If they usually take more than a block, the first miss
+//! after a seek reads what they take. Such a read may begin before the seek itself, so that the runs of
+//! a merge wait for the device at the same time.
 //!
 //! No piece goes beyond the block with the end of the cursor's range, or with its start; in a table in
 //! parts, beyond the part with that block. A compaction walks whole tables forward, and reads pieces
@@ -37,6 +41,10 @@ const LARGEST_BYTES: u64 = 1 << 20;
 /// No larger piece is read only when the walk reaches it. A walk that went so far goes on, as a rule.
 const ON_DEMAND_BYTES_MAX: u64 = 256 << 10;
 
+/// A walk that goes farther counts as this long, so that one long scan does not make the first pieces
+/// of many short ones large.
+const USUAL_BYTES_MAX: u64 = 128 << 10;
+
 /// A compaction's pieces: large enough to make seeks of a disk and calls to the system rare, small
 /// enough that those of dozens of inputs fit in memory.
 const COMPACTION_BYTES: u64 = 256 << 10;
@@ -50,6 +58,15 @@ pub(crate) enum Loaded {
     Alone(Block),
     /// Read with others by a cursor that walked over its neighbours.
     Ahead(Block),
+}
+
+/// How a cursor comes to a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// By a seek forward.
+    Seek,
+    /// By a step, or to go backward.
+    Step,
 }
 
 /// The way of a walk.
@@ -109,13 +126,64 @@ impl Walk {
     }
 }
 
+/// How far walks go forward from their first miss, in bytes.
+#[derive(Clone, Copy, Default)]
+struct WalkLengths {
+    /// More than most of them: it comes halfway to a longer one, an eighth of the way to a shorter one.
+    usual: u64,
+    /// That of the current walk so far.
+    current: u64,
+}
+
+impl WalkLengths {
+    /// A walk begins at a block of `bytes` bytes.
+    fn begin(&mut self, bytes: u64) {
+        self.end();
+        self.current = bytes;
+    }
+
+    /// The current walk is over, if there is one.
+    fn end(&mut self) {
+        let walked = std::mem::take(&mut self.current).min(USUAL_BYTES_MAX);
+        if walked > self.usual {
+            self.usual += (walked - self.usual).div_ceil(2);
+        } else if walked > 0 {
+            self.usual -= (self.usual - walked) / 8;
+        }
+    }
+
+    /// What to read at the first miss, at a block of `bytes` bytes, if more than that block.
+    fn first_piece(&self, bytes: u64) -> Option<u64> {
+        // Those that are equally long differ by a block, as they start anywhere in their first one.
+        (2 * self.usual >= 3 * bytes).then_some(self.usual + bytes)
+    }
+}
+
+/// The most that [`ReadAhead::misses`] grows to.
+const MISSES_MAX: u8 = 12;
+
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     /// The walk from the last miss on.
     walk: Walk,
+    lengths: WalkLengths,
+    /// Grows with each seek to a block that was not in the cache, and falls with each to one that was.
+    misses: u8,
     /// Pieces, while there are some.
     pieces: Option<Box<Pieces>>,
+}
+
+/// How a piece is begun.
+#[derive(Clone, Copy)]
+enum Start {
+    /// It is waited for at once.
+    OnDemand,
+    /// It is waited for after other seeks.
+    Early,
+    /// It is waited for after the blocks of the one before.
+    Ahead,
+    Compaction,
 }
 
 struct Pieces {
@@ -136,6 +204,20 @@ impl Pieces {
         let part = HeldPart::default();
         Box::new(Pieces { way, current: None, next: None, part, bytes, purpose })
     }
+
+    /// Those of a walk forward from the first of `blocks`, with a first one of `bytes` bytes, if that can
+    /// be begun. A walk that goes on is near its end, as a rule: the next one is smaller.
+    fn of_seek(
+        table: &Table,
+        blocks: Range<usize>,
+        bytes: u64,
+        start: Start,
+    ) -> Option<Box<Pieces>> {
+        let next_bytes = (bytes / 2).max(FIRST_BYTES);
+        let mut pieces = Pieces::new(Way::Forward, next_bytes, ReadPurpose::Read);
+        pieces.start(table, blocks, bytes, start);
+        pieces.next.is_some().then_some(pieces)
+    }
 }
 
 impl ReadAhead {
@@ -144,7 +226,7 @@ impl ReadAhead {
     pub(crate) fn for_next_table(&self, blocks: usize) -> ReadAhead {
         match self.walk {
             Walk::Forward(next) if next == blocks => self.go_on(Walk::Forward(0)),
-            _ => ReadAhead::default(),
+            _ => self.for_other_table(),
         }
     }
 
@@ -153,23 +235,67 @@ impl ReadAhead {
     pub(crate) fn for_table_before(&self, blocks: usize) -> ReadAhead {
         match self.walk {
             Walk::Backward(0) => self.go_on(Walk::Backward(blocks)),
-            _ => ReadAhead::default(),
+            _ => self.for_other_table(),
         }
+    }
+
+    /// The state for a table to which no walk leads.
+    pub(crate) fn for_other_table(&self) -> ReadAhead {
+        let ReadAhead { mut lengths, misses, .. } = *self;
+        lengths.end();
+        ReadAhead { lengths, misses, ..ReadAhead::default() }
     }
 
     fn go_on(&self, walk: Walk) -> ReadAhead {
-        match &self.pieces {
-            Some(it) => ReadAhead { walk, pieces: Some(Pieces::new(it.way, it.bytes, it.purpose)) },
-            None => ReadAhead::default(),
+        let Some(it) = &self.pieces else { return self.for_other_table() };
+        let pieces = Some(Pieces::new(it.way, it.bytes, it.purpose));
+        ReadAhead { walk, pieces, lengths: self.lengths, misses: self.misses }
+    }
+
+    /// Whether more than one in three seeks came to a block that was not in the cache, of the last few.
+    #[inline]
+    pub(crate) fn misses_seeks(&self) -> bool {
+        self.misses > MISSES_MAX / 2
+    }
+
+    /// Ends the walk, and holds no piece any more.
+    pub(crate) fn end_walk(&mut self) {
+        self.lengths.end();
+        (self.walk, self.pieces) = (Walk::None, None);
+    }
+
+    /// Notes that block `number`, of `bytes` bytes, is in the cache.
+    #[inline]
+    pub(crate) fn pass(&mut self, number: usize, bytes: u64, arrival: Arrival) {
+        if arrival == Arrival::Seek {
+            self.misses = self.misses.saturating_sub(1);
+        }
+        if let Some(way) = self.walk.way_to(number) {
+            self.walk = Walk::at(number, Some(way));
+            self.count(way, bytes);
         }
     }
 
-    /// Notes that block `number` is in the cache.
     #[inline]
-    pub(crate) fn pass(&mut self, number: usize) {
-        if let Some(way) = self.walk.way_to(number) {
-            self.walk = Walk::at(number, Some(way));
+    fn count(&mut self, way: Way, bytes: u64) {
+        if way == Way::Forward {
+            self.lengths.current += bytes;
         }
+    }
+
+    /// Begins to read this block, to which a seek goes, and what such a walk usually takes. It is not in
+    /// the cache.
+    #[cold]
+    pub(crate) fn begin(
+        &mut self,
+        table: &Table,
+        (number, place): (usize, &Range<u64>),
+        within: &Range<usize>,
+    ) {
+        self.end_walk();
+        let block_bytes = place.end - place.start;
+        let bytes = self.lengths.first_piece(block_bytes).unwrap_or(block_bytes);
+        self.pieces = Pieces::of_seek(table, number..within.end, bytes, Start::Early);
     }
 
     /// The block of this number and place, which is not in the cache. The cursor reads none outside of
@@ -180,23 +306,44 @@ impl ReadAhead {
         table: &Table,
         (number, place): (usize, &Range<u64>),
         within: &Range<usize>,
+        arrival: Arrival,
     ) -> Result<Loaded> {
         let way = self.walk.way_to(number);
+        if arrival == Arrival::Seek {
+            self.misses = (self.misses + 2).min(MISSES_MAX);
+        }
         if self.walk.steps_back_to(number) {
             let held = self.pieces.as_ref().and_then(|pieces| pieces.held(table, place));
             let block = held.unwrap_or_else(|| table.read_block(place));
             return block.map(Loaded::Ahead);
         }
         self.walk = Walk::at(number, way);
-        self.pieces.take_if(|pieces| Some(pieces.way) != way);
-        if let Some(way) = way {
-            let new = || Pieces::new(way, FIRST_BYTES, ReadPurpose::Read);
-            let pieces = self.pieces.get_or_insert_with(new);
-            if let Some(block) = pieces.block(table, (number, place), within) {
-                return block.map(Loaded::Ahead);
+        let bytes = place.end - place.start;
+        let loaded = match way {
+            Some(way) => {
+                self.count(way, bytes);
+                self.pieces.take_if(|pieces| pieces.way != way);
+                let new = || Pieces::new(way, FIRST_BYTES, ReadPurpose::Read);
+                self.pieces.get_or_insert_with(new);
+                Loaded::Ahead
             }
+            None => {
+                self.lengths.begin(bytes);
+                self.pieces.take_if(|pieces| !pieces.begin_at(place));
+                if self.pieces.is_none() && arrival == Arrival::Seek {
+                    let usual = self.lengths.first_piece(bytes);
+                    let blocks = number..within.end;
+                    let start = |bytes| Pieces::of_seek(table, blocks, bytes, Start::OnDemand);
+                    self.pieces = usual.and_then(start);
+                }
+                Loaded::Alone
+            }
+        };
+        let pieces = self.pieces.as_mut();
+        match pieces.and_then(|it| it.block(table, (number, place), within)) {
+            Some(block) => block.map(loaded),
+            None => table.read_block(place).map(Loaded::Alone),
         }
-        table.read_block(place).map(Loaded::Alone)
     }
 
     /// The block of this number and place for a compaction, which reads all that follow, too.
@@ -223,24 +370,32 @@ impl Pieces {
         if self.has(place).is_none() {
             self.current = None;
             if !self.next.as_ref().is_some_and(|(next, ..)| next.contains(&place.start)) {
-                self.next = None;
-                self.start(
-                    table,
-                    match self.way {
-                        Way::Forward => number..within.end,
-                        Way::Backward => within.start..number + 1,
-                    },
-                );
+                let blocks = match self.way {
+                    Way::Forward => number..within.end,
+                    Way::Backward => within.start..number + 1,
+                };
+                self.start_next(table, blocks);
             }
             let (range, read, beyond) = self.next.take()?;
             // The one after it is on its way before this one is waited for.
-            if !read.was_cached() || self.bytes > ON_DEMAND_BYTES_MAX {
-                self.start(table, beyond);
+            if !self.is_on_demand() {
+                self.start_next(table, beyond);
             }
             let bytes = read.wait(&request(table, &range)).ok()?;
             self.current = Some((range.start, bytes));
         }
         self.held(table, place)
+    }
+
+    /// Whether nothing was taken out of them yet, and the first block is the one at this place.
+    fn begin_at(&self, place: &Range<u64>) -> bool {
+        let next = self.next.as_ref().filter(|_| self.current.is_none());
+        next.is_some_and(|(next, ..)| next.start == place.start)
+    }
+
+    /// Whether the next piece is read only when the walk reaches it.
+    fn is_on_demand(&self) -> bool {
+        self.purpose == ReadPurpose::Read && self.bytes <= ON_DEMAND_BYTES_MAX
     }
 
     /// The block at this place out of the piece in memory, if that has it.
@@ -256,13 +411,27 @@ impl Pieces {
         bytes.get(from as usize..(place.end - start) as usize)
     }
 
+    /// Begins to read the next piece of these blocks, and has the one after it be larger.
+    fn start_next(&mut self, table: &Table, blocks: Range<usize>) {
+        let start = match (self.purpose, self.is_on_demand()) {
+            (ReadPurpose::Read, true) => Start::OnDemand,
+            (ReadPurpose::Read, false) => Start::Ahead,
+            (ReadPurpose::Compaction, _) => Start::Compaction,
+        };
+        self.start(table, blocks, self.bytes, start);
+        if self.purpose == ReadPurpose::Read && self.next.is_some() {
+            self.bytes = (self.bytes * 2).min(LARGEST_BYTES);
+        }
+    }
+
     /// Begins to read a piece of these blocks: the first of them, or the last.
-    fn start(&mut self, table: &Table, blocks: Range<usize>) {
+    fn start(&mut self, table: &Table, blocks: Range<usize>, bytes: u64, start: Start) {
+        self.next = None;
         let mut blocks = blocks.start..blocks.end.min(table.index.blocks());
         let reader = table.cache.reader();
         let (limit, walk) = match self.purpose {
-            ReadPurpose::Read => (self.bytes.min(reader.piece_bytes_max() as u64), PartUse::Walk),
-            ReadPurpose::Compaction => (self.bytes, PartUse::Compaction),
+            ReadPurpose::Read => (bytes.min(reader.piece_bytes_max() as u64), PartUse::Walk),
+            ReadPurpose::Compaction => (bytes, PartUse::Compaction),
         };
         let mut after = |blocks: &Range<usize>| {
             let mut rest = blocks.clone();
@@ -282,18 +451,18 @@ impl Pieces {
             }
             (range, blocks) = (both, rest);
         }
-        match self.purpose {
-            ReadPurpose::Read => {
-                let Some(read) = reader.start(&request(table, &range)) else { return };
-                count_read(blocks_before - blocks.len(), &range);
-                self.bytes = (self.bytes * 2).min(LARGEST_BYTES);
-                self.next = Some((range, read, blocks));
-            }
-            ReadPurpose::Compaction => {
-                let read = reader.start_for_compaction(&request(table, &range));
-                self.next = Some((range, read, blocks));
-            }
+        let request = request(table, &range);
+        let read = match start {
+            Start::OnDemand => reader.leave_to_caller(&request),
+            Start::Early => reader.start_early(&request),
+            Start::Ahead => reader.start(&request),
+            Start::Compaction => Some(reader.start_for_compaction(&request)),
+        };
+        let Some(read) = read else { return };
+        if self.purpose == ReadPurpose::Read {
+            count_read(blocks_before - blocks.len(), &range);
         }
+        self.next = Some((range, read, blocks));
     }
 }
 

@@ -342,6 +342,11 @@ impl Table {
         }
     }
 
+    /// Whether the cache has the block at `place`. That is no use of it.
+    pub(crate) fn is_cached(&self, place: &Range<u64>) -> bool {
+        self.cache.has(self.block_key(place))
+    }
+
     #[cold]
     fn load_block(&self, place: Range<u64>) -> Result<Block> {
         let key = self.block_key(&place);

@@ -4,7 +4,7 @@ use crate::block::{BadEntry, Block};
 use crate::block_cursor::BlockCursor;
 use crate::block_scan::{BlockScan, Position};
 use crate::part_cache::PartUse;
-use crate::read_ahead::ReadAhead;
+use crate::read_ahead::{Arrival, ReadAhead};
 use crate::reader::Table;
 use crate::table_index::HeldPart;
 use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, Result, Seqno};
@@ -128,7 +128,7 @@ impl TableIter {
         };
         self.within = NO_START..end;
         // A piece that was begun goes to the end of before.
-        self.read_ahead = ReadAhead::default();
+        self.read_ahead.end_walk();
     }
 
     /// Lets a cursor that goes backward read ahead, down to `start`. Only the first call after
@@ -154,6 +154,17 @@ impl TableIter {
         self.read_ahead = after.read_ahead.for_table_before(self.table.index.blocks());
     }
 
+    /// Reads ahead as far as walks usually went of `other`, the cursor of another table of the run.
+    pub fn learn_from(&mut self, other: &TableIter) {
+        self.read_ahead = other.read_ahead.for_other_table();
+    }
+
+    /// Whether few blocks to which it was sent lately were in the cache.
+    #[inline]
+    pub fn misses_seeks(&self) -> bool {
+        self.read_ahead.misses_seeks()
+    }
+
     /// Holds the value of the version that the cursor is on.
     #[doc(hidden)]
     #[inline]
@@ -169,8 +180,8 @@ impl TableIter {
     /// Is no longer valid, and holds no block until the next seek.
     #[doc(hidden)]
     pub fn rest(&mut self) {
-        (self.valid, self.block, self.read_ahead) = (false, None, ReadAhead::default());
-        self.part = HeldPart::default();
+        (self.valid, self.block, self.part) = (false, None, HeldPart::default());
+        self.read_ahead.end_walk();
     }
 
     /// Starts `scan` at the current version. The scan ends with the block, or
@@ -218,7 +229,7 @@ impl TableIter {
         if number == self.table.index.blocks() {
             return Ok(false);
         }
-        self.enter(number)?;
+        self.enter(number, Arrival::Step)?;
         let Some(block) = &self.block else { return Ok(false) };
         scan.go_on(block, self.scan_end(block, limit)?, self.table.seqno_of(0));
         Ok(true)
@@ -245,7 +256,7 @@ impl TableIter {
     }
 
     /// Makes block `number` the current one. Does nothing if it is.
-    fn enter(&mut self, number: usize) -> Result<()> {
+    fn enter(&mut self, number: usize, arrival: Arrival) -> Result<()> {
         if self.block.is_some() && self.number == number {
             return Ok(());
         }
@@ -255,9 +266,15 @@ impl TableIter {
         let (table, ahead) = (&self.table, &mut self.read_ahead);
         self.block = Some(match self.purpose {
             ReadPurpose::Read => {
-                let load = || ahead.load(table, (number, &place), &self.within);
+                let mut is_loaded = false;
+                let load = || {
+                    is_loaded = true;
+                    ahead.load(table, (number, &place), &self.within, arrival)
+                };
                 let block = table.cached_block(&place, load)?;
-                ahead.pass(number);
+                if !is_loaded {
+                    ahead.pass(number, place.end - place.start, arrival);
+                }
                 block
             }
             ReadPurpose::Compaction => ahead.load_for_compaction(table, (number, &place))?,
@@ -287,10 +304,11 @@ impl TableIter {
     fn step_in<T>(
         &mut self,
         number: usize,
+        arrival: Arrival,
         step: impl FnOnce(&mut BlockCursor, &Block) -> Result<T, BadEntry>,
     ) -> Result<T> {
         self.valid = false;
-        self.enter(number)?;
+        self.enter(number, arrival)?;
         let block = self.block.as_ref().expect("a block was entered");
         step(&mut self.position, block).map_err(|bad| self.table.bad_entry(number, bad))
     }
@@ -299,7 +317,7 @@ impl TableIter {
     fn first_of(&mut self, number: usize) -> Result<()> {
         self.valid = false;
         if number < self.table.index.blocks() {
-            self.step_in(number, |position, block| position.seek_first(block))?;
+            self.step_in(number, Arrival::Step, |position, block| position.seek_first(block))?;
             self.valid = true;
         }
         Ok(())
@@ -309,7 +327,7 @@ impl TableIter {
     fn last_before(&mut self, number: usize) -> Result<()> {
         self.valid = false;
         if number > 0 {
-            self.step_in(number - 1, |position, block| position.seek_last(block))?;
+            self.step_in(number - 1, Arrival::Step, |position, block| position.seek_last(block))?;
             self.valid = true;
         }
         Ok(())
@@ -322,7 +340,9 @@ impl TableIter {
         if number == self.table.index.blocks() {
             return Ok(());
         }
-        if self.step_in(number, |position, block| position.seek(block, key, seqno))? {
+        if self
+            .step_in(number, Arrival::Seek, |position, block| position.seek(block, key, seqno))?
+        {
             self.valid = true;
             return Ok(());
         }
@@ -336,7 +356,7 @@ impl TableIter {
         if number == self.table.index.blocks() {
             return self.last_before(number);
         }
-        self.valid = self.step_in(number, |position, block| {
+        self.valid = self.step_in(number, Arrival::Step, |position, block| {
             if !position.seek(block, key, seqno)? {
                 position.seek_end(block);
             }
@@ -367,6 +387,20 @@ impl EntryCursor for TableIter {
             self.next()
         } else {
             Ok(())
+        }
+    }
+
+    fn begin_seek(&mut self, key: &[u8], seqno: Seqno) {
+        self.valid = false;
+        // The seek meets the same failure.
+        let Ok(number) = self.find_block(key, seqno) else { return };
+        if self.purpose == ReadPurpose::Read
+            && number < self.table.index.blocks()
+            && !(self.block.is_some() && self.number == number)
+            && let Ok(place) = self.table.block_place(number, &mut self.part, PartUse::Walk)
+            && !self.table.is_cached(&place)
+        {
+            self.read_ahead.begin(&self.table, (number, &place), &self.within);
         }
     }
 

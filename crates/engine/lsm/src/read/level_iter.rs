@@ -140,11 +140,31 @@ impl LevelIter {
             match &self.open {
                 Some((before, last)) if before + 1 == at => cursor.go_on_from(last),
                 Some((after, last)) if *after == at + 1 => cursor.go_back_from(last),
-                _ => {}
+                Some((_, last)) => cursor.learn_from(last),
+                None => {}
             }
             self.open = Some((at, cursor));
         }
         Ok(&mut self.open.as_mut().expect("a table was just opened").1)
+    }
+
+    /// The first table that does not end before `key`.
+    fn table_of(&self, key: &[u8]) -> usize {
+        let tables = &self.run.tables()[self.within.clone()];
+        self.within.start + tables.partition_point(|table| table.meta.ends_before(key))
+    }
+
+    /// Begins to read the block that a seek goes to.
+    #[cold]
+    fn begin_read(&mut self, key: &[u8], seqno: Seqno) {
+        let at = self.table_of(key);
+        self.valid = false;
+        // The seek meets the same failure.
+        if at < self.within.end
+            && let Ok(cursor) = self.table_cursor(at)
+        {
+            cursor.begin_seek(key, seqno);
+        }
     }
 
     /// Goes to the first version in the tables from `at` on. Tables of range tombstones alone have
@@ -258,9 +278,15 @@ impl EntryCursor for LevelIter {
         self.last_before(self.within.end)
     }
 
+    #[inline]
+    fn begin_seek(&mut self, key: &[u8], seqno: Seqno) {
+        if self.open.as_ref().is_some_and(|(_, cursor)| cursor.misses_seeks()) {
+            self.begin_read(key, seqno);
+        }
+    }
+
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
-        let tables = &self.run.tables()[self.within.clone()];
-        let at = self.within.start + tables.partition_point(|table| table.meta.ends_before(key));
+        let at = self.table_of(key);
         self.valid = false;
         if at == self.within.end {
             return Ok(());

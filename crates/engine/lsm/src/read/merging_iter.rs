@@ -284,6 +284,9 @@ impl<C: EntryCursor> EntryCursor for MergingIter<C> {
     }
 
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        if self.children.len() > 1 {
+            self.children.iter_mut().for_each(|child| child.begin_seek(key, seqno));
+        }
         self.place_all(true, |_, child| child.seek(key, seqno))
     }
 

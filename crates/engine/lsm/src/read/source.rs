@@ -50,6 +50,12 @@ impl EntryCursor for Source {
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
         each_source!(self, cursor => cursor.seek(key, seqno))
     }
+    #[inline]
+    fn begin_seek(&mut self, key: &[u8], seqno: Seqno) {
+        if let Source::Run(cursor) = self {
+            cursor.begin_seek(key, seqno);
+        }
+    }
     fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
         each_source!(self, cursor => cursor.seek_before(key, seqno))
     }

@@ -1,13 +1,16 @@
 //! Reads of many blocks at once: the same answers as from reads one by one, also from a disk that fails.
 
 use crate::support::{copied, key};
+use esker_api::Cursor;
 use esker_base::background::{Body, CountedThreads, Running, Stepped};
 use esker_base::{Background, Priority, Result, Rng, Threads, skipped};
-use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings};
-use esker_storage::{FaultStorage, MemoryStorage, PosixStorage, ReadPath, Storage};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
+use esker_storage::{
+    FaultStorage, FileSystemWrapper, MemoryStorage, PosixStorage, ReadPath, ReadableFile, Storage,
+};
 use esker_table::Compression;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -208,4 +211,81 @@ fn the_thread_and_the_memory_of_wide_reads_are_taken_when_they_are_needed() {
     let charged = db.stats().memory_charged_bytes - before.memory_charged_bytes;
     assert_eq!(charged, (64 << 20) / 16);
     db.close().unwrap();
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Noted {
+    Ahead,
+    Read,
+}
+
+type Notes = Arc<Mutex<Vec<Noted>>>;
+
+/// Notes the reads of files that are opened for caching, those ahead, too.
+struct Noting {
+    storage: MemoryStorage,
+    notes: Notes,
+}
+
+struct NotingFile(Arc<dyn ReadableFile>, Notes);
+
+impl FileSystemWrapper for Noting {
+    fn below(&self) -> &dyn Storage {
+        &self.storage
+    }
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        let file = self.storage.open_for_caching(name)?;
+        Ok(Arc::new(NotingFile(file, self.notes.clone())))
+    }
+}
+
+impl ReadableFile for NotingFile {
+    fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.1.lock().unwrap().push(Noted::Read);
+        self.0.read_exact_at(offset, out)
+    }
+    fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn read_ahead(&self, _: u64, _: u64) {
+        self.1.lock().unwrap().push(Noted::Ahead);
+    }
+}
+
+#[test]
+fn a_seek_begins_the_reads_of_all_runs_before_it_waits_for_one() {
+    const RUNS: usize = 4;
+    let notes = Notes::default();
+    let storage = Arc::new(Noting { storage: MemoryStorage::new(), notes: notes.clone() });
+    let env = || Env::over(storage.clone()).background(Arc::new(Stepped));
+    let runs = KeyspaceSettings::default().compression(Compression::None);
+    let settings = settings().default_keyspace(runs.shape(Shape::Tiered { runs: 32 }));
+    let db = Db::open_with(env(), settings.clone()).unwrap();
+    for _ in 0..RUNS {
+        (0..1_000).for_each(|n| db.default_keyspace().put(key(n), [7; 400]).unwrap());
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let db = Db::open_with(env(), settings).unwrap();
+    let keyspace = db.default_keyspace();
+    let seek = |n| {
+        notes.lock().unwrap().clear();
+        let mut cursor = db.cursor(&keyspace, ..).unwrap();
+        cursor.seek(&key(n)).unwrap();
+        assert_eq!(cursor.current().unwrap().0, key(n));
+        std::mem::take(&mut *notes.lock().unwrap())
+    };
+    // The first ones find out that the blocks are not in the cache, also for the cursors that come later.
+    (0..10).for_each(|n| drop(seek(n * 50)));
+    for n in 10..20 {
+        let noted = seek(n * 50);
+        let of = |what| noted.iter().filter(|noted| **noted == what).count();
+        assert_eq!((of(Noted::Ahead), of(Noted::Read)), (RUNS, RUNS), "{noted:?}");
+        assert!(noted.is_sorted(), "{noted:?}");
+    }
+    // What the cache has is not read again, even though other seeks have missed it.
+    assert_eq!(seek(950), []);
 }

@@ -4,18 +4,21 @@ use crate::support::*;
 use esker_base::background::Stepped;
 use esker_base::{EntryCursor, Error, Kind, MAX_SEQNO, Result, Rng};
 use esker_storage::{ReadableFile, WideReader};
-use esker_table::{BlockCache, BlockReadStats, ReadPurpose, Table, TableOptions, WideLookup};
+use esker_table::{
+    BlockCache, BlockReadStats, ReadPurpose, Table, TableIter, TableOptions, WideLookup,
+};
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, OnceLock};
 
 const KEYS: u64 = 20_000;
 
-/// A file that notes what is read of it, and has bad places.
+/// A file that notes what is read of it, at once and ahead, and has bad places.
 #[derive(Default)]
 struct Watched {
     bytes: Vec<u8>,
     reads: Mutex<Vec<Range<u64>>>,
+    ahead: Mutex<Vec<Range<u64>>>,
     bad: Mutex<Vec<u64>>,
 }
 
@@ -35,6 +38,9 @@ impl ReadableFile for Watched {
     }
     fn name(&self) -> &str {
         "watched"
+    }
+    fn read_ahead(&self, offset: u64, bytes: u64) {
+        self.ahead.lock().unwrap().push(offset..offset + bytes);
     }
 }
 
@@ -63,6 +69,11 @@ impl Cold {
 
     fn reads(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.file.reads.lock().unwrap())
+    }
+
+    /// The bytes of each read.
+    fn sizes(&self) -> Vec<u64> {
+        self.reads().iter().map(|read| read.end - read.start).collect()
     }
 
     /// Where the block with a key is.
@@ -155,6 +166,146 @@ fn seeks_read_single_blocks() {
     }
 }
 
+#[test]
+fn no_small_piece_is_read_before_the_walk_reaches_it() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    cursor.seek(&key(5_000), MAX_SEQNO).unwrap();
+    (0..1_000).for_each(|_| cursor.next().unwrap());
+    let last = cold.block_of(cursor.key());
+    let reads = cold.reads();
+    let before: u64 = reads.iter().rev().skip(1).map(|read| read.end - read.start).sum();
+    assert_eq!(*cold.file.ahead.lock().unwrap(), []);
+    assert!(last.end <= reads[reads.len() - 1].end && before > 60 << 10, "{reads:?}");
+    // A scan that went so far reads the next piece while it walks over the one in memory.
+    rest(&mut cursor).1.unwrap();
+    assert_ne!(*cold.file.ahead.lock().unwrap(), []);
+}
+
+/// Seeks to key `n`, and the `steps` after it.
+fn walk(cursor: &mut TableIter, n: u64, steps: u64) {
+    cursor.seek(&key(n), MAX_SEQNO).unwrap();
+    (0..steps).for_each(|_| cursor.next().unwrap());
+}
+
+#[test]
+fn a_cursor_reads_at_once_what_its_walks_usually_take() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    walk(&mut cursor, 0, 350);
+    assert_eq!(cold.sizes().len(), 3, "a block, and pieces that grow");
+    (1..10).for_each(|n| walk(&mut cursor, n * 1_000, 350));
+    cold.reads();
+    for n in 10..20 {
+        walk(&mut cursor, n * 1_000, 350);
+        let used = cold.block_of(&key(n * 1_000)).start..cold.block_of(&key(n * 1_000 + 350)).end;
+        let reads = cold.reads();
+        assert_eq!((reads.len(), reads[0].start), (1, used.start), "{reads:?}");
+        let more = reads[0].end.checked_sub(used.end).expect("one read for all");
+        assert!(more <= 3 * 4_200, "{reads:?}, and {used:?} is used");
+    }
+    // The cursor of another table of the run goes on with what this one has learnt, after a rest, too.
+    for rests in [false, true] {
+        if rests {
+            cursor.rest();
+        }
+        let mut other = cold.table.cursor(ReadPurpose::Read);
+        other.learn_from(&cursor);
+        walk(&mut other, 300, 350);
+        assert_eq!(cold.reads().len(), 1);
+    }
+}
+
+#[test]
+fn a_cursor_that_no_longer_walks_reads_single_blocks_again() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    (0..10).for_each(|n| walk(&mut cursor, n * 1_000, 350));
+    (0..30).for_each(|n| walk(&mut cursor, n * 500, 0));
+    cold.reads();
+    walk(&mut cursor, 17_000, 0);
+    assert_eq!(cold.reads(), [cold.block_of(&key(17_000))]);
+}
+
+#[test]
+fn one_long_scan_teaches_no_long_first_pieces() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    walk(&mut cursor, 0, KEYS - 1);
+    cold.reads();
+    walk(&mut cursor, 10, 0);
+    let first = cold.sizes()[0];
+    assert!(first <= 72 << 10, "{first}");
+}
+
+#[test]
+fn walks_backward_teach_nothing_to_those_forward() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    cursor.set_start(Bound::Unbounded);
+    for n in 1..10 {
+        cursor.seek_before(&key(n * 2_000), MAX_SEQNO).unwrap();
+        (0..350).for_each(|_| cursor.prev().unwrap());
+    }
+    cold.reads();
+    walk(&mut cursor, 11_000, 0);
+    assert_eq!(cold.reads(), [cold.block_of(&key(11_000))]);
+}
+
+#[test]
+fn a_first_piece_ends_with_the_block_that_has_the_end() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    (0..10).for_each(|n| walk(&mut cursor, n * 1_000, 350));
+    cold.reads();
+    cursor.set_end(Bound::Excluded(&key(12_040)));
+    walk(&mut cursor, 12_000, 0);
+    let reads = cold.reads();
+    assert_eq!(reads.len(), 1);
+    assert_eq!(reads[0].end, cold.block_of(&key(12_040)).end);
+}
+
+#[test]
+fn a_seek_that_was_begun_reads_what_was_begun_and_nothing_else() {
+    let cold = Cold::new(1 << 20, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    for (n, steps) in [(5_000, 0), (6_000, 350), (7_000, 350), (8_000, 350), (9_000, 350)] {
+        cursor.begin_seek(&key(n), MAX_SEQNO);
+        assert_eq!(cold.reads(), []);
+        let begun = std::mem::take(&mut *cold.file.ahead.lock().unwrap());
+        assert_eq!(begun[0].start, cold.block_of(&key(n)).start);
+        walk(&mut cursor, n, steps);
+        assert_eq!((begun.len(), &begun[0]), (1, &cold.reads()[0]));
+    }
+    // The cursor is in the block, then the cache has it.
+    for n in [9_350, 9_000] {
+        cursor.begin_seek(&key(n), MAX_SEQNO);
+        cursor.seek(&key(n), MAX_SEQNO).unwrap();
+        assert_eq!(cursor.key(), key(n));
+        assert_eq!((&cold.reads()[..], &cold.file.ahead.lock().unwrap()[..]), (&[][..], &[][..]));
+    }
+    // Another target than the one that was begun.
+    cursor.begin_seek(&key(100), MAX_SEQNO);
+    walk(&mut cursor, 15_000, 0);
+    let read = &cold.reads()[0];
+    assert_eq!(read.start, cold.block_of(&key(15_000)).start);
+    assert!(read.end - read.start > 30 << 10, "{read:?}");
+}
+
+#[test]
+fn a_cursor_says_whether_its_seeks_miss_the_cache() {
+    let cold = Cold::new(1 << 20, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    (0..10).for_each(|n| walk(&mut cursor, n * 1_000, 0));
+    assert!(cursor.misses_seeks());
+    let mut other = cold.table.cursor(ReadPurpose::Read);
+    other.learn_from(&cursor);
+    assert!(other.misses_seeks());
+    // Most are in the cache by now.
+    (0..10).for_each(|n| walk(&mut cursor, n * 1_000, 0));
+    assert!(!cursor.misses_seeks());
+}
+
 /// What a cursor yields from the last version before `key` on, backward.
 fn backward(cold: &Cold, key: &[u8], start: Option<Bound<&[u8]>>) -> Vec<Version> {
     let mut cursor = cold.table.cursor(ReadPurpose::Read);
@@ -228,6 +379,20 @@ fn a_scan_that_turns_round_begins_its_pieces_anew() {
     let bytes: Vec<u64> = reads.iter().map(|read| read.end - read.start).collect();
     assert!(reads.windows(2).all(|pair| pair[0].start == pair[1].end), "{reads:?}");
     assert!(bytes[0] < 5_000 && bytes.len() < 12, "{bytes:?}");
+}
+
+#[test]
+fn a_scan_backward_from_a_seek_begins_pieces_of_its_own() {
+    let cold = Cold::new(0, 16 << 20);
+    let mut cursor = cold.table.cursor(ReadPurpose::Read);
+    cursor.set_start(Bound::Unbounded);
+    (0..10).for_each(|n| walk(&mut cursor, n * 1_000, 350));
+    walk(&mut cursor, 12_000, 0);
+    cold.reads();
+    (0..3_000).for_each(|_| cursor.prev().unwrap());
+    let reads = cold.reads();
+    assert!(reads.windows(2).all(|pair| pair[0].start == pair[1].end), "{reads:?}");
+    assert!(reads.len() < 8, "{reads:?}");
 }
 
 /// As a walk backward does at each key that has operands.
