@@ -303,7 +303,7 @@ pub mod stats {
     pub use esker_lsm::compaction::plan::CompactionReason;
     pub use esker_lsm::stats::{
         CallHistograms, CallKind, CallTimes, CompactionStatus, Event, EventKind, JobTimes,
-        LatencyHistogram, LevelStatus, LiveStatus, TimeHistogram,
+        LatencyHistogram, LevelStatus, LiveStatus, MemoryUse, TimeHistogram,
     };
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_lsm::{

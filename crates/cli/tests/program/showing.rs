@@ -145,6 +145,7 @@ fn stats_add_up() {
             "log_flushed_lines",
             "log_segments",
             "lost_files",
+            "memory_use",
             "memtable_bytes",
             "memtables",
             "open_tables",
@@ -161,6 +162,11 @@ fn stats_add_up() {
     );
     let text = scratch.run(&["stats", "db"]).expect_status(0);
     assert!(text.text().contains("entries                    2\n"), "{text:?}");
+    let used = &scratch.run(&["stats", "db", "--json"]).json()["memory_use"];
+    let names = ["cache", "dram_table", "memtables", "read_buffers", "tables", "transient"];
+    assert_eq!(fields(used), names);
+    assert!(used["tables"].as_u64().unwrap() > 0, "{used}");
+    assert!(text.text().contains("memory_use                 "), "{text:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::place::Home;
 use crate::text::escape;
 use crate::units::{bytes, count, counted};
 use cost::Cost;
-use esker::stats::{DramTableStats, SpaceAmpStatus, UnreadableTable};
+use esker::stats::{DramTableStats, MemoryUse, SpaceAmpStatus, UnreadableTable};
 use esker::{Db, Stats as Figures};
 use serde_json::{Map, Value as Json, json};
 
@@ -121,6 +121,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
                 ("cache_bytes", format!("{cache} of {capacity}")),
                 ("cache_part_bytes", bytes(figures.cache_part_bytes)),
                 ("dram_table", dram_table(&figures.dram_table)),
+                ("memory_use", memory_use(&figures.memory_use)),
             ],
         ),
     ];
@@ -184,6 +185,24 @@ fn unreadable_json(tables: &[UnreadableTable]) -> Vec<Json> {
     tables.iter().map(object).collect()
 }
 
+/// How much memory is used, and by what.
+fn memory_use(used: &MemoryUse) -> String {
+    let parts = [
+        ("memtables", used.memtables),
+        ("tables", used.tables),
+        ("cache", used.cache),
+        ("dram_table", used.dram_table),
+        ("read_buffers", used.read_buffers),
+        ("transient", used.transient),
+    ];
+    let parts = parts.iter().filter(|(_, part)| *part > 0);
+    let parts: Vec<_> = parts.map(|(name, part)| format!("{name} {}", bytes(*part))).collect();
+    match parts.is_empty() {
+        true => bytes(0),
+        false => format!("{}: {}", bytes(used.sum()), parts.join(", ")),
+    }
+}
+
 /// What the DRAMTable holds and did.
 fn dram_table(table: &DramTableStats) -> String {
     let hits = table.hits + table.exact_hits;
@@ -224,7 +243,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
     });
     let rates = Json::Object(rates.collect());
     let lost = |(name, bytes): &(String, u64)| json!({ "name": name, "bytes": bytes });
-    let table = &figures.dram_table;
+    let (table, used) = (&figures.dram_table, &figures.memory_use);
     json!({
         "duplicate_rates": rates,
         "goals": goals::json(&shape.goals),
@@ -261,6 +280,14 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
             "invalidations": table.invalidations,
             "evictions": table.evictions,
             "collected": table.collected,
+        },
+        "memory_use": {
+            "memtables": used.memtables,
+            "tables": used.tables,
+            "cache": used.cache,
+            "dram_table": used.dram_table,
+            "read_buffers": used.read_buffers,
+            "transient": used.transient,
         },
         "log_fences": figures.log_fences,
         "log_flushed_lines": figures.log_flushes,
