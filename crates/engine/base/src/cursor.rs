@@ -18,8 +18,12 @@ pub trait EntryCursor: Send {
     /// Goes to the first version at or after `(key, seqno)`. With `MAX_SEQNO` that is the newest
     /// version of `key`, or of the next key there is.
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()>;
-    /// Says that [`EntryCursor::seek`] with the same target is the next call, after that of other cursors.
-    /// A cursor that would wait for a device then may begin its read.
+    /// Whether many of its last seeks waited for a device.
+    fn misses_seeks(&self) -> bool {
+        false
+    }
+    /// Says that [`EntryCursor::seek`] with the same target is the next call, after calls of other cursors.
+    /// A cursor that would wait for a device may begin to read. Until the seek, it may be invalid.
     fn begin_seek(&mut self, _key: &[u8], _seqno: Seqno) {}
     /// Goes to the last version strictly before `(key, seqno)`. With `MAX_SEQNO` that is the oldest
     /// version of the key before `key`.
@@ -50,6 +54,9 @@ impl<C: EntryCursor + ?Sized> EntryCursor for Box<C> {
     }
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
         (**self).seek(key, seqno)
+    }
+    fn misses_seeks(&self) -> bool {
+        (**self).misses_seeks()
     }
     fn begin_seek(&mut self, key: &[u8], seqno: Seqno) {
         (**self).begin_seek(key, seqno);

@@ -132,11 +132,6 @@ enum State {
 }
 
 impl PendingRead {
-    /// Whether the page cache had the bytes.
-    pub fn was_cached(&self) -> bool {
-        matches!(self.state, State::Done(_))
-    }
-
     /// Waits for the bytes. `request` is the one that was begun.
     pub fn wait(self, request: &ReadRequest<'_>) -> Result<ReadBytes> {
         let PendingRead { state, permit } = self;
@@ -276,8 +271,7 @@ impl WideReader {
         Some(PendingRead { state: State::Later, permit: Some(permit) })
     }
 
-    /// As [`start`](WideReader::start), for what is waited for at once: the caller reads it, which takes no
-    /// other thread.
+    /// As [`start`](WideReader::start), for a range that is waited for at once. The caller reads it.
     pub fn leave_to_caller(&self, request: &ReadRequest<'_>) -> Option<PendingRead> {
         let permit = self.permit(request.bytes, self.limit_bytes / 2)?;
         Some(PendingRead { state: State::Later, permit: Some(permit) })

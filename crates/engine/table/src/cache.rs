@@ -255,7 +255,7 @@ impl BlockCache {
         }
     }
 
-    /// Whether a block is here, which is no use of it.
+    /// Whether a block is here. The cache does not count that as a use.
     pub(crate) fn has(&self, key: BlockKey) -> bool {
         self.shared.blocks.peek(&OwnedKey { owner: self.owner, key }).is_some()
     }

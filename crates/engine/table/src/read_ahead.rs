@@ -2,19 +2,20 @@
 //!
 //! ```text
 //! blocks:   12   13   [14 15]   [16 17 18 19]   [20 21 22 23 ...
-//!           miss miss  piece     piece, twice as large: read while 14 and 15 are walked over
+//!           miss miss  piece     piece, twice as large
 //! ```
 //!
-//! Pieces of up to 256 KiB are read only when the walk reaches them: many walks end before, and to read
-//! for nothing costs more than to wait.
+//! A piece of more than 256 KiB is read while the blocks of the one before are walked over. A smaller one
+//! is read when the walk reaches it: many walks end before, and to read for nothing costs more than to
+//! wait.
 //!
 //! The second miss of a walk starts it. A miss is a block that the cache does not have, and a walk goes
 //! from each block to its neighbour, forward or backward. A miss anywhere else ends it, except at the
 //! block before the current one.
 //!
-//! A cursor remembers how far its walks went. If they usually take more than a block, the first miss
-//! after a seek reads what they take. Such a read may begin before the seek itself, so that the runs of
-//! a merge wait for the device at the same time.
+//! A cursor remembers how far its walks went. If they usually go beyond one block, a seek that misses
+//! reads what they take. Such a read may begin before the seek itself, so that the runs of a merge wait
+//! for the device at the same time.
 //!
 //! No piece goes beyond the block with the end of the cursor's range, or with its start; in a table in
 //! parts, beyond the part with that block. A compaction walks whole tables forward, and reads pieces
@@ -126,40 +127,41 @@ impl Walk {
     }
 }
 
-/// How far walks go forward from their first miss, in bytes.
+/// How far walks go forward beyond the block of their first miss, in bytes.
 #[derive(Clone, Copy, Default)]
 struct WalkLengths {
-    /// More than most of them: it comes halfway to a longer one, an eighth of the way to a shorter one.
+    /// More than most of them: it comes a quarter of the way to a longer one, an eighth to a shorter one.
     usual: u64,
     /// That of the current walk so far.
-    current: u64,
+    current: Option<u64>,
 }
 
 impl WalkLengths {
-    /// A walk begins at a block of `bytes` bytes.
-    fn begin(&mut self, bytes: u64) {
+    /// A walk begins.
+    fn begin(&mut self) {
         self.end();
-        self.current = bytes;
+        self.current = Some(0);
     }
 
     /// The current walk is over, if there is one.
     fn end(&mut self) {
-        let walked = std::mem::take(&mut self.current).min(USUAL_BYTES_MAX);
+        let Some(walked) = self.current.take() else { return };
+        let walked = walked.min(USUAL_BYTES_MAX);
         if walked > self.usual {
-            self.usual += (walked - self.usual).div_ceil(2);
-        } else if walked > 0 {
-            self.usual -= (self.usual - walked) / 8;
+            self.usual += (walked - self.usual).div_ceil(4);
+        } else {
+            self.usual -= (self.usual - walked).div_ceil(8);
         }
     }
 
     /// What to read at the first miss, at a block of `bytes` bytes, if more than that block.
     fn first_piece(&self, bytes: u64) -> Option<u64> {
-        // Those that are equally long differ by a block, as they start anywhere in their first one.
-        (2 * self.usual >= 3 * bytes).then_some(self.usual + bytes)
+        // Walks that are equally long differ by a block, as they start anywhere in their first one.
+        (2 * self.usual >= bytes).then_some(bytes + self.usual + bytes)
     }
 }
 
-/// The most that [`ReadAhead::misses`] grows to.
+/// The most that the count of misses grows to.
 const MISSES_MAX: u8 = 12;
 
 /// See the file's head.
@@ -264,12 +266,20 @@ impl ReadAhead {
         (self.walk, self.pieces) = (Walk::None, None);
     }
 
+    /// Notes that the cursor comes to a block without a read.
+    #[inline]
+    pub(crate) fn stay(&mut self, arrival: Arrival) {
+        if arrival == Arrival::Seek && self.misses > 0 {
+            self.misses -= 1;
+            // What was begun for this seek was not needed.
+            self.pieces.take_if(|pieces| pieces.current.is_none());
+        }
+    }
+
     /// Notes that block `number`, of `bytes` bytes, is in the cache.
     #[inline]
     pub(crate) fn pass(&mut self, number: usize, bytes: u64, arrival: Arrival) {
-        if arrival == Arrival::Seek {
-            self.misses = self.misses.saturating_sub(1);
-        }
+        self.stay(arrival);
         if let Some(way) = self.walk.way_to(number) {
             self.walk = Walk::at(number, Some(way));
             self.count(way, bytes);
@@ -278,13 +288,15 @@ impl ReadAhead {
 
     #[inline]
     fn count(&mut self, way: Way, bytes: u64) {
-        if way == Way::Forward {
-            self.lengths.current += bytes;
+        if way == Way::Forward
+            && let Some(current) = &mut self.lengths.current
+        {
+            *current += bytes;
         }
     }
 
-    /// Begins to read this block, to which a seek goes, and what such a walk usually takes. It is not in
-    /// the cache.
+    /// Begins to read this block, to which a seek goes, and what such a walk usually takes. The cache does
+    /// not have it. Does nothing if a walk comes to it.
     #[cold]
     pub(crate) fn begin(
         &mut self,
@@ -292,10 +304,18 @@ impl ReadAhead {
         (number, place): (usize, &Range<u64>),
         within: &Range<usize>,
     ) {
+        let is_on_way = self.walk.way_to(number).is_some() || self.walk.steps_back_to(number);
+        if is_on_way || self.pieces.as_ref().is_some_and(|it| it.has(place).is_some()) {
+            return;
+        }
         self.end_walk();
         let block_bytes = place.end - place.start;
         let bytes = self.lengths.first_piece(block_bytes).unwrap_or(block_bytes);
         self.pieces = Pieces::of_seek(table, number..within.end, bytes, Start::Early);
+        if self.pieces.is_none() {
+            // There is no memory for a piece.
+            table.source.file.read_ahead(place.start, block_bytes);
+        }
     }
 
     /// The block of this number and place, which is not in the cache. The cursor reads none outside of
@@ -309,13 +329,13 @@ impl ReadAhead {
         arrival: Arrival,
     ) -> Result<Loaded> {
         let way = self.walk.way_to(number);
-        if arrival == Arrival::Seek {
-            self.misses = (self.misses + 2).min(MISSES_MAX);
-        }
         if self.walk.steps_back_to(number) {
             let held = self.pieces.as_ref().and_then(|pieces| pieces.held(table, place));
             let block = held.unwrap_or_else(|| table.read_block(place));
             return block.map(Loaded::Ahead);
+        }
+        if arrival == Arrival::Seek {
+            self.misses = (self.misses + 2).min(MISSES_MAX);
         }
         self.walk = Walk::at(number, way);
         let bytes = place.end - place.start;
@@ -328,7 +348,7 @@ impl ReadAhead {
                 Loaded::Ahead
             }
             None => {
-                self.lengths.begin(bytes);
+                self.lengths.begin();
                 self.pieces.take_if(|pieces| !pieces.begin_at(place));
                 if self.pieces.is_none() && arrival == Arrival::Seek {
                     let usual = self.lengths.first_piece(bytes);
@@ -387,7 +407,7 @@ impl Pieces {
         self.held(table, place)
     }
 
-    /// Whether nothing was taken out of them yet, and the first block is the one at this place.
+    /// Whether they were begun for the block at this place, and none is in memory yet.
     fn begin_at(&self, place: &Range<u64>) -> bool {
         let next = self.next.as_ref().filter(|_| self.current.is_none());
         next.is_some_and(|(next, ..)| next.start == place.start)

@@ -342,7 +342,7 @@ impl Table {
         }
     }
 
-    /// Whether the cache has the block at `place`. That is no use of it.
+    /// Whether the cache has the block at `place`, which it does not count as a use.
     pub(crate) fn is_cached(&self, place: &Range<u64>) -> bool {
         self.cache.has(self.block_key(place))
     }

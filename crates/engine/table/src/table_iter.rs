@@ -154,15 +154,9 @@ impl TableIter {
         self.read_ahead = after.read_ahead.for_table_before(self.table.index.blocks());
     }
 
-    /// Reads ahead as far as walks usually went of `other`, the cursor of another table of the run.
-    pub fn learn_from(&mut self, other: &TableIter) {
+    /// Takes over what `other`, the cursor of another table of the run, remembers of its walks.
+    pub fn remember_walks_of(&mut self, other: &TableIter) {
         self.read_ahead = other.read_ahead.for_other_table();
-    }
-
-    /// Whether few blocks to which it was sent lately were in the cache.
-    #[inline]
-    pub fn misses_seeks(&self) -> bool {
-        self.read_ahead.misses_seeks()
     }
 
     /// Holds the value of the version that the cursor is on.
@@ -258,6 +252,7 @@ impl TableIter {
     /// Makes block `number` the current one. Does nothing if it is.
     fn enter(&mut self, number: usize, arrival: Arrival) -> Result<()> {
         if self.block.is_some() && self.number == number {
+            self.read_ahead.stay(arrival);
             return Ok(());
         }
         self.block = None;
@@ -388,6 +383,11 @@ impl EntryCursor for TableIter {
         } else {
             Ok(())
         }
+    }
+
+    #[inline]
+    fn misses_seeks(&self) -> bool {
+        self.read_ahead.misses_seeks()
     }
 
     fn begin_seek(&mut self, key: &[u8], seqno: Seqno) {

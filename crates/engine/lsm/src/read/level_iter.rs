@@ -140,7 +140,7 @@ impl LevelIter {
             match &self.open {
                 Some((before, last)) if before + 1 == at => cursor.go_on_from(last),
                 Some((after, last)) if *after == at + 1 => cursor.go_back_from(last),
-                Some((_, last)) => cursor.learn_from(last),
+                Some((_, last)) => cursor.remember_walks_of(last),
                 None => {}
             }
             self.open = Some((at, cursor));
@@ -152,19 +152,6 @@ impl LevelIter {
     fn table_of(&self, key: &[u8]) -> usize {
         let tables = &self.run.tables()[self.within.clone()];
         self.within.start + tables.partition_point(|table| table.meta.ends_before(key))
-    }
-
-    /// Begins to read the block that a seek goes to.
-    #[cold]
-    fn begin_read(&mut self, key: &[u8], seqno: Seqno) {
-        let at = self.table_of(key);
-        self.valid = false;
-        // The seek meets the same failure.
-        if at < self.within.end
-            && let Ok(cursor) = self.table_cursor(at)
-        {
-            cursor.begin_seek(key, seqno);
-        }
     }
 
     /// Goes to the first version in the tables from `at` on. Tables of range tombstones alone have
@@ -279,9 +266,19 @@ impl EntryCursor for LevelIter {
     }
 
     #[inline]
+    fn misses_seeks(&self) -> bool {
+        self.open.as_ref().is_some_and(|(_, cursor)| cursor.misses_seeks())
+    }
+
+    #[cold]
     fn begin_seek(&mut self, key: &[u8], seqno: Seqno) {
-        if self.open.as_ref().is_some_and(|(_, cursor)| cursor.misses_seeks()) {
-            self.begin_read(key, seqno);
+        let at = self.table_of(key);
+        self.valid = false;
+        // The seek meets the same failure.
+        if at < self.within.end
+            && let Ok(cursor) = self.table_cursor(at)
+        {
+            cursor.begin_seek(key, seqno);
         }
     }
 

@@ -284,8 +284,10 @@ impl<C: EntryCursor> EntryCursor for MergingIter<C> {
     }
 
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
-        if self.children.len() > 1 {
-            self.children.iter_mut().for_each(|child| child.begin_seek(key, seqno));
+        // So that they wait at the same time.
+        if self.children.iter().filter(|child| child.misses_seeks()).count() > 1 {
+            let waiting = self.children.iter_mut().filter(|child| child.misses_seeks());
+            waiting.for_each(|child| child.begin_seek(key, seqno));
         }
         self.place_all(true, |_, child| child.seek(key, seqno))
     }

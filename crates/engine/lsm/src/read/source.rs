@@ -51,10 +51,11 @@ impl EntryCursor for Source {
         each_source!(self, cursor => cursor.seek(key, seqno))
     }
     #[inline]
+    fn misses_seeks(&self) -> bool {
+        each_source!(self, cursor => cursor.misses_seeks())
+    }
     fn begin_seek(&mut self, key: &[u8], seqno: Seqno) {
-        if let Source::Run(cursor) = self {
-            cursor.begin_seek(key, seqno);
-        }
+        each_source!(self, cursor => cursor.begin_seek(key, seqno))
     }
     fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
         each_source!(self, cursor => cursor.seek_before(key, seqno))

@@ -6,7 +6,8 @@ use esker_base::background::{Body, CountedThreads, Running, Stepped};
 use esker_base::{Background, Priority, Result, Rng, Threads, skipped};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{
-    FaultStorage, FileSystemWrapper, MemoryStorage, PosixStorage, ReadPath, ReadableFile, Storage,
+    FaultStorage, FileSystemWrapper, MemoryStorage, PosixStorage, ReadPath, ReadableFile,
+    ReadsAhead, Storage,
 };
 use esker_table::Compression;
 use std::collections::BTreeMap;
@@ -233,8 +234,8 @@ impl FileSystemWrapper for Noting {
     fn below(&self) -> &dyn Storage {
         &self.storage
     }
-    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        let file = self.storage.open_for_caching(name)?;
+    fn open_for_caching(&self, name: &str, ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
+        let file = self.storage.open_for_caching(name, ahead)?;
         Ok(Arc::new(NotingFile(file, self.notes.clone())))
     }
 }

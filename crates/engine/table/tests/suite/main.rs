@@ -1,6 +1,7 @@
 //! Tables: what they hold, in every version of the format, and damaged.
 
 mod cold;
+mod cold_seeks;
 mod damage;
 mod freed;
 mod golden;

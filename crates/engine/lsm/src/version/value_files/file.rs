@@ -9,7 +9,7 @@ use super::format::{
 };
 use esker_base::coding::u32_at;
 use esker_base::{Error, Result, ValuePlace};
-use esker_storage::{ReadableFile, Storage};
+use esker_storage::{ReadableFile, ReadsAhead, Storage};
 use esker_table::{Compression, decompress};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -64,7 +64,7 @@ impl ValueFile {
             return Ok(reader);
         }
         let name = value_file_name(self.id);
-        let opened = match self.storage.open_for_caching(&name) {
+        let opened = match self.storage.open_for_caching(&name, ReadsAhead::System) {
             Err(_) if !self.storage.exists(&name)? => {
                 return Err(self.damage_at(0, "the value file is missing"));
             }
