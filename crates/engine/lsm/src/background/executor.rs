@@ -4,7 +4,7 @@ use super::aging;
 use super::deferral;
 use super::log_space::give_back;
 use super::picker::next_due_plan;
-use super::segments::{grow, is_well_filled, prepare};
+use super::segments::{grow, is_filling, is_well_filled, prepare};
 use crate::compaction::debt::PendingMoves;
 use crate::compaction::execute::compaction_output::{CompactionOutput, Filtering, Installed};
 use crate::compaction::execute::job;
@@ -309,6 +309,7 @@ fn flush_one(inner: &Engine, memtable: &Arc<MemTable>) -> Result<()> {
     if is_like
         && is_well_filled(memtable)
         && jobs.retired.is_empty()
+        && is_filling(&inner.tree.view.load())
         && !inner.share.resources().is_short()
     {
         jobs.retired.push(memtable.clone());
@@ -541,33 +542,6 @@ mod tests {
         assert_eq!(inner.stall.sorting(), Duration::from_secs(1));
         assert!(step_lane(inner, JobClass::Flush), "it is flushed");
         assert_eq!((inner.stall.sorting(), db.stats().flushes), (Duration::ZERO, 1));
-    }
-
-    #[test]
-    fn the_next_segment_is_prepared_at_half_and_later_while_a_flush_may_leave_its_memory() {
-        const SEGMENT: usize = 16 << 20;
-        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
-        let settings = Settings { segment_bytes: SEGMENT, ..Settings::default() };
-        let db = Db::open_with(env, settings).unwrap();
-        let (inner, keyspace) = (db.inner(), db.default_keyspace());
-        let mut next = 0_u32;
-        let mut fill_to = |sixteenths: usize| {
-            let used = || {
-                let tail = inner.commit.lock_active();
-                tail.active().map_or(0, |segment| segment.memtable.used().bytes as usize)
-            };
-            while used() < SEGMENT / 16 * sixteenths {
-                db.put(&keyspace, next.to_be_bytes(), [7; 1000]).unwrap();
-                next += 1;
-                while step_lane(inner, JobClass::Prepare) {}
-            }
-            inner.schedule.jobs.lock().prepared.len()
-        };
-        assert_eq!(fill_to(7), 0);
-        assert_eq!(fill_to(9), 1);
-        inner.commit.lock_active().seal();
-        assert_eq!(fill_to(11), 0, "the full one waits for its flush");
-        assert_eq!(fill_to(13), 1);
     }
 
     #[test]

@@ -89,6 +89,12 @@ fn is_active_used(view: &SuperVersion) -> bool {
     })
 }
 
+/// Whether writers will fill the active segment soon, so that the memory of one that was flushed is worth
+/// keeping: half of it is used, or more is to be flushed.
+pub(super) fn is_filling(view: &SuperVersion) -> bool {
+    view.memtables.iter().any(|memtable| memtable.is_sealed()) || is_active_used(view)
+}
+
 /// From this size on, a segment waits for the memory of another.
 const WAITS_FOR_MEMORY_BYTES: u32 = 16 << 20;
 
@@ -309,4 +315,64 @@ pub(super) fn is_well_filled(memtable: &MemTable) -> bool {
 /// Whether only the schedule still holds a flushed MemTable.
 fn is_unused(memtable: &Arc<MemTable>) -> bool {
     Arc::strong_count(memtable) == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steps::step_lane;
+    use crate::options::settings::Settings;
+    use crate::resources::lanes::JobClass;
+    use crate::{Db, Env};
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+    use std::sync::Arc;
+
+    const SEGMENT: usize = 16 << 20;
+
+    fn open() -> Db {
+        let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
+        let settings = Settings { segment_bytes: SEGMENT, ..Settings::default() };
+        Db::open_with(env, settings).unwrap()
+    }
+
+    /// Puts until so much of the active segment is used, and prepares what is due.
+    fn fill_to(db: &Db, next: &mut u32, sixteenths: usize) {
+        let (inner, keyspace) = (db.inner(), db.default_keyspace());
+        let used = || {
+            let tail = inner.commit.lock_active();
+            tail.active().map_or(0, |segment| segment.memtable.used().bytes as usize)
+        };
+        while used() < SEGMENT / 16 * sixteenths {
+            db.put(&keyspace, next.to_be_bytes(), [7; 1000]).unwrap();
+            *next += 1;
+            while step_lane(inner, JobClass::Prepare) {}
+        }
+    }
+
+    #[test]
+    fn the_next_segment_is_prepared_at_half_and_later_while_a_flush_may_leave_its_memory() {
+        let (db, mut next) = (open(), 0);
+        let mut prepared_at = |sixteenths| {
+            fill_to(&db, &mut next, sixteenths);
+            db.inner().schedule.jobs.lock().prepared.len()
+        };
+        assert_eq!(prepared_at(7), 0);
+        assert_eq!(prepared_at(9), 1);
+        db.inner().commit.lock_active().seal();
+        assert_eq!(prepared_at(11), 0, "the full one waits for its flush");
+        assert_eq!(prepared_at(13), 1);
+    }
+
+    #[test]
+    fn the_memory_of_a_flushed_segment_is_kept_only_if_the_next_is_filled_soon() {
+        for (sixteenths, kept) in [(1, 0), (9, 1)] {
+            let (db, mut next) = (open(), 0);
+            let inner = db.inner();
+            fill_to(&db, &mut next, 15);
+            inner.commit.lock_active().seal();
+            fill_to(&db, &mut next, sixteenths);
+            while step_lane(inner, JobClass::Flush) {}
+            assert_eq!(inner.schedule.jobs.lock().retired.len(), kept, "{sixteenths} sixteenths");
+        }
+    }
 }
