@@ -8,9 +8,7 @@ use crate::slots::SlotReader;
 use crate::stream::StreamReader;
 use crate::writer::EncryptedWriter;
 use esker_base::{EncryptionError, Error, FileKind, Result, WriteHint};
-use esker_storage::{
-    Encrypt, Encryption, LogFile, ReadableFile, ReadsAhead, Storage, WritableFile,
-};
+use esker_storage::{Encrypt, Encryption, LogFile, ReadableFile, Storage, WritableFile};
 use std::sync::Arc;
 
 /// The distance of the records of a table: about a block, of which a record has [`OVERHEAD_BYTES`] less.
@@ -84,8 +82,8 @@ impl Storage for EncryptedStorage {
         self.reader(name, self.below.open(name)?)
     }
 
-    fn open_for_caching(&self, name: &str, ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
-        self.reader(name, self.below.open_for_caching(name, ahead)?)
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.reader(name, self.below.open_for_caching(name)?)
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {

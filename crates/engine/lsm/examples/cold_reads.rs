@@ -18,7 +18,7 @@ use common::key;
 use esker_api::Cursor;
 use esker_base::{Clock, Result, Rng, SystemClock};
 use esker_lsm::{Db, KeyspaceSettings, Settings};
-use esker_storage::{PosixStorage, ReadsAhead, Storage};
+use esker_storage::{PosixStorage, Storage};
 use esker_table::Compression;
 use std::hint::black_box;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn tables(storage: &dyn Storage) -> Result<Vec<String>> {
 fn read_files(storage: &dyn Storage) -> Result<u64> {
     let (mut piece, mut sum) = (vec![0; PIECE_BYTES as usize], 0);
     for name in tables(storage)? {
-        let file = storage.open_for_caching(&name, ReadsAhead::Reader)?;
+        let file = storage.open_for_caching(&name)?;
         let bytes = file.len()?;
         for offset in (0..bytes).step_by(PIECE_BYTES as usize) {
             let part = &mut piece[..PIECE_BYTES.min(bytes - offset) as usize];

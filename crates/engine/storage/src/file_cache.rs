@@ -12,7 +12,7 @@
 //!
 //! Lock order: names, then one file, then the ring. Under the ring, other files are only tried.
 
-use crate::{FileSystemWrapper, LogFile, ReadableFile, ReadsAhead, Storage, WritableFile};
+use crate::{FileSystemWrapper, LogFile, ReadableFile, Storage, WritableFile};
 use esker_base::{Error, Result, WriteHint};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
@@ -203,7 +203,6 @@ impl Ring {
 /// A file that is open if it was read recently.
 struct Cached {
     name: String,
-    ahead: ReadsAhead,
     below: Arc<dyn Storage>,
     cache: Arc<Shared>,
     state: RwLock<State>,
@@ -236,7 +235,7 @@ impl Cached {
     #[cold]
     fn open(self: &Arc<Self>) -> Result<OpenFile> {
         self.cache.make_space();
-        let open = || self.below.open_for_caching(&self.name, self.ahead);
+        let open = || self.below.open_for_caching(&self.name);
         let opened = self.cache.with_descriptors(open);
         let mut state = self.state.write();
         match (&state.file, &opened) {
@@ -357,7 +356,7 @@ impl FileSystemWrapper for FileCacheStorage {
         &*self.below
     }
 
-    fn open_for_caching(&self, name: &str, ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         let mut files = self.files.lock();
         let known = files.by_name.get(name).and_then(Weak::upgrade);
         let file = known.unwrap_or_else(|| {
@@ -367,7 +366,6 @@ impl FileSystemWrapper for FileCacheStorage {
             }
             let file = Arc::new(Cached {
                 name: name.to_owned(),
-                ahead,
                 below: self.below.clone(),
                 cache: self.cache.0.clone(),
                 state: RwLock::default(),
@@ -439,7 +437,7 @@ mod tests {
         for number in 0..10 * PRUNE_MIN {
             let name = number.to_string();
             Storage::create(&storage, &name, WriteHint::table(0)).unwrap();
-            drop(Storage::open_for_caching(&storage, &name, ReadsAhead::Reader).unwrap());
+            drop(Storage::open_for_caching(&storage, &name).unwrap());
             Storage::remove(&storage, &name).unwrap();
         }
         assert!(ring() <= PRUNE_MIN, "{}", ring());

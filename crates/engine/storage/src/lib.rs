@@ -50,15 +50,6 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Who reads ahead of the reads of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReadsAhead {
-    /// The reader itself. The system brings what is asked for, and nothing beyond.
-    Reader,
-    /// The system, as it does for any file.
-    System,
-}
-
 /// A flat set of named files.
 ///
 /// Names are plain: no separators, not empty, not `.` or `..`, and not `LOCK`, which is the lock's.
@@ -80,9 +71,9 @@ pub trait Storage: Send + Sync + 'static {
     /// synced is seen.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>>;
 
-    /// Opens a finished file for a reader that caches what it reads of it. A storage may then do without
-    /// a cache of its own.
-    fn open_for_caching(&self, name: &str, _ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
+    /// Opens a finished file for a reader that caches what it reads of it, and reads ahead itself. A
+    /// storage may then do without a cache of its own, and reads nothing that is not asked for.
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         self.open(name)
     }
 

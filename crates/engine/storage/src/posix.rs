@@ -18,7 +18,7 @@ mod parts;
 mod reader;
 mod writer;
 
-use crate::{LogFile, ReadableFile, ReadsAhead, Storage, WritableFile, copy_file};
+use crate::{LogFile, ReadableFile, Storage, WritableFile, copy_file};
 use directory::{Directory, checked, create_durably};
 use esker_base::{Error, FileKind, Result, WriteHint};
 use std::io::{self, ErrorKind};
@@ -112,16 +112,12 @@ impl Storage for PosixStorage {
         Ok(self.opened(reader))
     }
 
-    fn open_for_caching(&self, name: &str, ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         let (directory, name) = (&self.directory, checked(name)?);
-        let reader = match self.is_direct {
+        Ok(self.opened(match self.is_direct {
             true => reader::PosixReader::open_direct(directory, name)?,
-            false => reader::PosixReader::open(directory, name)?,
-        };
-        if ahead == ReadsAhead::Reader {
-            reader.keep_system_from_reading_ahead();
-        }
-        Ok(self.opened(reader))
+            false => reader::PosixReader::open_for_caching(directory, name)?,
+        }))
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {

@@ -1,6 +1,6 @@
 //! A storage that is in front of another one and changes some of what it does.
 
-use crate::{Encryption, LogFile, ReadableFile, ReadsAhead, Storage, WritableFile};
+use crate::{Encryption, LogFile, ReadableFile, Storage, WritableFile};
 use esker_base::{Result, WriteHint};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -19,7 +19,7 @@ pub trait FileSystemWrapper: Send + Sync + 'static {
         self.below().open(name)
     }
     /// As [`FileSystemWrapper::open`], unless a wrapper that changes no reads hands it on.
-    fn open_for_caching(&self, name: &str, _ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         self.open(name)
     }
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
@@ -66,8 +66,8 @@ impl<L: FileSystemWrapper> Storage for L {
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         FileSystemWrapper::open(self, name)
     }
-    fn open_for_caching(&self, name: &str, ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
-        FileSystemWrapper::open_for_caching(self, name, ahead)
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        FileSystemWrapper::open_for_caching(self, name)
     }
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         FileSystemWrapper::create_log(self, name, bytes)

@@ -3,7 +3,7 @@
 use crate::{keys, over};
 use esker_base::{Error, FileKind, Rng, WriteHint};
 use esker_encryption::EncryptedStorage;
-use esker_storage::{FaultStorage, MemoryStorage, ReadableFile, ReadsAhead, Storage};
+use esker_storage::{FaultStorage, MemoryStorage, ReadableFile, Storage};
 use std::sync::Arc;
 
 const KINDS: [FileKind; 3] = [FileKind::Table, FileKind::Scratch, FileKind::Manifest];
@@ -57,11 +57,7 @@ fn what_was_appended_is_read_back_while_the_file_grows() {
             }
         }
         file.sync().unwrap();
-        expect_reads(
-            &*storage.open_for_caching("a", ReadsAhead::Reader).unwrap(),
-            &expected,
-            &mut rng,
-        );
+        expect_reads(&*storage.open_for_caching("a").unwrap(), &expected, &mut rng);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::version::parse_data_file_name;
 use esker_base::{Result, WriteHint};
-use esker_storage::{FileSystemWrapper, ReadableFile, ReadsAhead, Storage, WritableFile};
+use esker_storage::{FileSystemWrapper, ReadableFile, Storage, WritableFile};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -135,8 +135,8 @@ impl FileSystemWrapper for DiskUsageTracker {
         &*self.storage
     }
 
-    fn open_for_caching(&self, name: &str, ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
-        self.storage.open_for_caching(name, ahead)
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.storage.open_for_caching(name)
     }
 
     fn create(&self, name: &str, hint: WriteHint) -> Result<Box<dyn WritableFile>> {

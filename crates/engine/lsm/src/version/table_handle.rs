@@ -4,7 +4,7 @@ use super::read_mark::Mark;
 use super::table_lifetimes::TableBirth;
 use esker_api::KeyRange;
 use esker_base::{Error, FragmentedTombstones, Result, Seqno};
-use esker_storage::{ReadableFile, ReadsAhead, Storage};
+use esker_storage::{ReadableFile, Storage};
 use esker_table::{
     BlockCache, Expiring, Properties, Sketches, Table, ValueFileUse, extents_in, freeable, is_freed,
 };
@@ -474,12 +474,11 @@ impl TableHandle {
     fn open(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
         let extent = self.extent.as_ref().expect("a detached table is never read");
         let id = self.meta.id;
-        let (storage, name) = (&extent.file.storage.0, table_file_name(id.file));
-        let file = storage.open_for_caching(&name, ReadsAhead::Reader)?;
+        let file = extent.file.storage.0.open_for_caching(&table_file_name(id.file))?;
         if file.len()? > self.meta.bytes && is_freed(&file, id.file, extent.remains.bytes.clone())?
         {
             // A process that only reads has an older manifest than the one that freed it.
-            let path = storage.path_of(&name);
+            let path = extent.file.storage.0.path_of(&table_file_name(id.file));
             let what = "the table was removed, and its bytes are freed";
             return Err(Error::corruption(path, id.offset, what));
         }

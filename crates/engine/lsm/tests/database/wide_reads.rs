@@ -6,8 +6,7 @@ use esker_base::background::{Body, CountedThreads, Running, Stepped};
 use esker_base::{Background, Priority, Result, Rng, Threads, skipped};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{
-    FaultStorage, FileSystemWrapper, MemoryStorage, PosixStorage, ReadPath, ReadableFile,
-    ReadsAhead, Storage,
+    FaultStorage, FileSystemWrapper, MemoryStorage, PosixStorage, ReadPath, ReadableFile, Storage,
 };
 use esker_table::Compression;
 use std::collections::BTreeMap;
@@ -234,8 +233,8 @@ impl FileSystemWrapper for Noting {
     fn below(&self) -> &dyn Storage {
         &self.storage
     }
-    fn open_for_caching(&self, name: &str, ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
-        let file = self.storage.open_for_caching(name, ahead)?;
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        let file = self.storage.open_for_caching(name)?;
         Ok(Arc::new(NotingFile(file, self.notes.clone())))
     }
 }
@@ -289,4 +288,24 @@ fn a_seek_begins_the_reads_of_all_runs_before_it_waits_for_one() {
     }
     // What the cache has is not read again, even though other seeks have missed it.
     assert_eq!(seek(950), []);
+}
+
+#[test]
+fn separated_values_are_read_ahead_of_a_reader_that_goes_from_one_to_the_next() {
+    let notes = Notes::default();
+    let storage = Arc::new(Noting { storage: MemoryStorage::new(), notes: notes.clone() });
+    let env = Env::over(storage).background(Arc::new(Stepped));
+    let separated = KeyspaceSettings::default().separation_threshold(4 << 10);
+    let db = Db::open_with(env, settings().default_keyspace(separated)).unwrap();
+    let keyspace = db.default_keyspace();
+    (0..40).for_each(|n| keyspace.put(key(n), [7; 8 << 10]).unwrap());
+    db.flush().unwrap();
+    let count = |what| notes.lock().unwrap().iter().filter(|noted| **noted == what).count();
+    for n in (0..40).rev() {
+        assert!(keyspace.get(key(n)).unwrap().is_some());
+    }
+    assert!(count(Noted::Read) >= 40);
+    assert_eq!(count(Noted::Ahead), 0, "backward");
+    assert_eq!(db.range(&keyspace, ..).count(), 40);
+    assert!(count(Noted::Ahead) >= 39, "forward");
 }

@@ -5,7 +5,7 @@ use esker_base::{Background, Result, Threads};
 use esker_lsm::{
     Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Resources, Settings, Shape,
 };
-use esker_storage::{FileSystemWrapper, MemoryStorage, ReadableFile, ReadsAhead, Storage};
+use esker_storage::{FileSystemWrapper, MemoryStorage, ReadableFile, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -51,7 +51,7 @@ impl FileSystemWrapper for Counting {
     fn below(&self) -> &dyn Storage {
         &self.below
     }
-    fn open_for_caching(&self, name: &str, _: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         let file = self.below.open(name)?;
         let now = self.count.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.count.most.fetch_max(now, Ordering::SeqCst);

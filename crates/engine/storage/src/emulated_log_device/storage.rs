@@ -1,7 +1,7 @@
 //! A storage whose logs are on an emulated device. Everything else in it is as it was.
 
 use super::{Device, DeviceFile};
-use crate::{FileSystemWrapper, LogFile, Pace, ReadableFile, ReadsAhead, Storage};
+use crate::{FileSystemWrapper, LogFile, Pace, ReadableFile, Storage};
 use esker_base::Result;
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ impl<S: Storage> FileSystemWrapper for DeviceStorage<S> {
         &self.inner
     }
 
-    fn open_for_caching(&self, name: &str, ahead: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
-        self.inner.open_for_caching(name, ahead)
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.inner.open_for_caching(name)
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {

@@ -49,7 +49,7 @@ pub(super) fn free(
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use crate::{PosixStorage, ReadsAhead, Storage};
+    use crate::{PosixStorage, Storage};
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
@@ -96,10 +96,7 @@ mod tests {
         for is_direct in [false, true] {
             let reading = PosixStorage::open(place.path()).unwrap();
             let reading = reading.with_shared_files().with_direct_reads(is_direct);
-            let caching = |storage: &PosixStorage, name: &str| {
-                storage.open_for_caching(name, ReadsAhead::Reader)
-            };
-            for open in [Storage::open, caching] {
+            for open in [Storage::open, Storage::open_for_caching] {
                 let reader = open(&reading, "file").unwrap();
                 assert_eq!(storage.free_part("file", 0..BYTES as u64), 0, "{is_direct}");
                 drop(reader);

@@ -37,6 +37,14 @@ impl PosixReader {
             .map_err(|source| failure("open", &directory.path_of(name), source))
     }
 
+    /// Opens a file whose readers read ahead themselves. The kernel would read far more than a short scan
+    /// uses: up to the device's window, which may be megabytes, for each run of tables.
+    pub(super) fn open_for_caching(directory: &Directory, name: &str) -> Result<Self> {
+        let reader = Self::open(directory, name)?;
+        fadvise::no_read_ahead(&reader.file);
+        Ok(reader)
+    }
+
     /// Opens a file past the page cache, if the file system allows that.
     pub(super) fn open_direct(directory: &Directory, name: &str) -> Result<Self> {
         #[cfg(target_os = "linux")]
@@ -52,13 +60,7 @@ impl PosixReader {
                     .map_err(|source| failure("open", &directory.path_of(name), source));
             }
         }
-        Self::open(directory, name)
-    }
-
-    /// For readers that read ahead themselves. The kernel would read far more than a short scan uses: up to
-    /// the device's window, which may be megabytes, for each run of tables.
-    pub(super) fn keep_system_from_reading_ahead(&self) {
-        fadvise::no_read_ahead(&self.file);
+        Self::open_for_caching(directory, name)
     }
 
     /// Keeps other processes from freeing parts of the file until it is closed. Waits for one that does so, which takes a

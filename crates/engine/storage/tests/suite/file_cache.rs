@@ -2,7 +2,7 @@
 
 use esker_base::{Error, Result, Rng, WriteHint};
 use esker_storage::{
-    FileCache, FileSystemWrapper, MemoryStorage, ReadableFile, ReadsAhead, Storage, WritableFile,
+    FileCache, FileSystemWrapper, MemoryStorage, ReadableFile, Storage, WritableFile,
 };
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -58,7 +58,7 @@ impl FileSystemWrapper for Counting {
     fn below(&self) -> &dyn Storage {
         &self.below
     }
-    fn open_for_caching(&self, name: &str, _: ReadsAhead) -> Result<Arc<dyn ReadableFile>> {
+    fn open_for_caching(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         let hook = self.before_open.lock().take();
         hook.into_iter().for_each(|hook| hook());
         self.expect_descriptor(name)?;
@@ -98,7 +98,7 @@ impl World {
     }
 
     fn reader(&self, number: u8) -> Arc<dyn ReadableFile> {
-        self.storage.open_for_caching(&number.to_string(), ReadsAhead::Reader).unwrap()
+        self.storage.open_for_caching(&number.to_string()).unwrap()
     }
 
     #[track_caller]
@@ -169,7 +169,7 @@ fn a_file_that_is_removed_or_replaced_can_still_be_read() {
         readers.iter().zip(0..).for_each(|(reader, number)| expect(&**reader, number));
     }
     expect(&*world.reader(3), 4);
-    assert!(world.storage.open_for_caching("2", ReadsAhead::Reader).is_err());
+    assert!(world.storage.open_for_caching("2").is_err());
     write(&*world.storage, "2", 77);
     expect(&*world.reader(2), 77);
     expect(&*readers[2], 2);
@@ -264,7 +264,7 @@ fn a_lower_limit_closes_files_at_the_next_open() {
 #[test]
 fn a_file_that_cannot_be_opened_is_not_counted() {
     let world = World::new(1, 3, usize::MAX);
-    assert!(world.storage.open_for_caching("nothing", ReadsAhead::Reader).is_err());
+    assert!(world.storage.open_for_caching("nothing").is_err());
     world.expect_open(0);
     expect(&*world.reader(0), 0);
 }

@@ -3,8 +3,8 @@
 use esker_base::background::{Body, CountedThreads, Running, Stepped};
 use esker_base::{Background, FileKind, Priority, Result, Rng, Threads, WriteHint, skipped};
 use esker_storage::{
-    FaultStorage, MemoryStorage, PosixStorage, ReadPath, ReadRequest, ReadableFile, ReadsAhead,
-    Storage, WideReader,
+    FaultStorage, MemoryStorage, PosixStorage, ReadPath, ReadRequest, ReadableFile, Storage,
+    WideReader,
 };
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Direct {
         let directory = tempfile::tempdir().unwrap();
         let storage = PosixStorage::open(directory.path()).unwrap().with_direct_reads(true);
         write(&storage, &content());
-        let file = storage.open_for_caching("a", ReadsAhead::Reader).unwrap();
+        let file = storage.open_for_caching("a").unwrap();
         Direct { _directory: directory, file }
     }
 
@@ -60,7 +60,7 @@ fn a_file_opened_for_caching_brings_into_the_page_cache_what_is_read_alone() {
     let storage = PosixStorage::open(directory.path()).unwrap();
     write(&storage, &content());
     let is_cached = |file: &dyn ReadableFile, offset| file.read_cached_at(offset, &mut [0; 1]);
-    let file = storage.open_for_caching("a", ReadsAhead::Reader).unwrap();
+    let file = storage.open_for_caching("a").unwrap();
     // All is cached of a file that was just written.
     let opened = std::fs::File::open(directory.path().join("a")).unwrap();
     let _ = rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed);
@@ -165,7 +165,7 @@ fn no_thread_is_started_for_few_ranges_or_cached_ones() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::open(directory.path()).unwrap();
     write(&storage, &content());
-    let file = storage.open_for_caching("a", ReadsAhead::Reader).unwrap();
+    let file = storage.open_for_caching("a").unwrap();
     let request = |at: u64| ReadRequest { file: &*file, offset: 5_000 * at, bytes: 4_000 };
     let requests: Vec<_> = (0..100).map(request).collect();
     for (request, found) in requests.iter().zip(reader.read_all(&requests)) {
@@ -216,7 +216,7 @@ fn a_compaction_reads_ahead_of_itself_where_the_page_cache_does_not() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::open(directory.path()).unwrap();
     write(&storage, &content());
-    let file = storage.open_for_caching("a", ReadsAhead::Reader).unwrap();
+    let file = storage.open_for_caching("a").unwrap();
     let request = ReadRequest { file: &*file, offset: 0, bytes: 8 << 10 };
     let reader = WideReader::new(Arc::new(Threads), 64 << 10);
     expect_content(&reader.start_for_compaction(&request).wait(&request).unwrap(), (0, 8 << 10));

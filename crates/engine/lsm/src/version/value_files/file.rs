@@ -9,9 +9,9 @@ use super::format::{
 };
 use esker_base::coding::u32_at;
 use esker_base::{Error, Result, ValuePlace};
-use esker_storage::{ReadableFile, ReadsAhead, Storage};
+use esker_storage::{ReadableFile, Storage};
 use esker_table::{Compression, decompress};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A value file. It is removed when no version has it any more and its last reader is gone.
@@ -26,7 +26,14 @@ pub struct ValueFile {
     /// Set once a compaction could not read it for another reason. Tried again later.
     unreadable: AtomicBool,
     reader: OnceLock<Arc<dyn ReadableFile>>,
+    /// Where the last read has ended.
+    read_to: AtomicU64,
 }
+
+/// For a reader that goes from value to value, as scans and collections do, so many times what it reads
+/// now is read ahead, within these limits in bytes.
+const AHEAD_TIMES: u64 = 2;
+const AHEAD_BYTES: (u64, u64) = (64 << 10, 256 << 10);
 
 impl std::fmt::Debug for ValueFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -38,8 +45,8 @@ impl ValueFile {
     /// The file of `storage` that `meta` describes.
     pub(crate) fn new(storage: Arc<dyn Storage>, meta: &ValueFileMeta) -> Arc<Self> {
         let (id, bytes) = (meta.file, meta.bytes);
-        let (obsolete, damaged, unreadable, reader) = Default::default();
-        Arc::new(ValueFile { id, bytes, storage, obsolete, damaged, unreadable, reader })
+        let (obsolete, damaged, unreadable, reader, read_to) = Default::default();
+        Arc::new(ValueFile { id, bytes, storage, obsolete, damaged, unreadable, reader, read_to })
     }
 
     /// Says that no version has the file any more: it is removed with its last reader.
@@ -64,7 +71,7 @@ impl ValueFile {
             return Ok(reader);
         }
         let name = value_file_name(self.id);
-        let opened = match self.storage.open_for_caching(&name, ReadsAhead::System) {
+        let opened = match self.storage.open_for_caching(&name) {
             Err(_) if !self.storage.exists(&name)? => {
                 return Err(self.damage_at(0, "the value file is missing"));
             }
@@ -159,7 +166,7 @@ impl ValueFile {
             return Err(self.damage_at(offset, "the value file ends before a value does"));
         }
         block.resize(bytes + CHECKSUM_BYTES, 0);
-        reader.read_exact_at(offset, block)?;
+        self.fetch(reader, offset, block)?;
         let checksum = u32_at(block, bytes);
         block.truncate(bytes);
         match sums.add(offset, block) == checksum {
@@ -199,6 +206,19 @@ impl ValueFile {
         })
     }
 
+    /// Reads `out` from `offset`, and has what follows read ahead if the last read has ended here.
+    fn fetch(&self, reader: &Arc<dyn ReadableFile>, offset: u64, out: &mut [u8]) -> Result<()> {
+        let bytes = out.len() as u64;
+        let end = offset + bytes;
+        let before = self.read_to.swap(end, Ordering::Relaxed);
+        // Between two values there is the head of the second.
+        if offset.checked_sub(before).is_some_and(|between| between <= HEAD_BYTES_MAX as u64) {
+            let ahead = (AHEAD_TIMES * bytes).clamp(AHEAD_BYTES.0, AHEAD_BYTES.1);
+            reader.read_ahead(offset, bytes + ahead.min(self.bytes.saturating_sub(end)));
+        }
+        reader.read_exact_at(offset, out)
+    }
+
     /// Reads the bytes at `place` of the file, as they are stored, and checks them.
     fn read_stored(&self, place: &ValuePlace) -> Result<Vec<u8>> {
         let damaged = |what: &str| self.damage_at(place.offset, what);
@@ -212,7 +232,7 @@ impl ValueFile {
             return Err(damaged("the value file ends before a value does"));
         }
         let mut stored = vec![0; bytes];
-        reader.read_exact_at(place.offset, &mut stored)?;
+        self.fetch(reader, place.offset, &mut stored)?;
         let ValuePlace { offset, compression, checksum, .. } = *place;
         match value_checksum(self.id, offset, compression, &stored) == checksum {
             true => Ok(stored),
