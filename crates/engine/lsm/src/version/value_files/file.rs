@@ -213,6 +213,10 @@ impl ValueFile {
         let before = self.read_to.swap(end, Ordering::Relaxed);
         // Between two values there is the head of the second.
         if offset.checked_sub(before).is_some_and(|between| between <= HEAD_BYTES_MAX as u64) {
+            // As long as the page cache has it, there is nothing to ask for.
+            if reader.read_cached_at(offset, out) {
+                return Ok(());
+            }
             let ahead = (AHEAD_TIMES * bytes).clamp(AHEAD_BYTES.0, AHEAD_BYTES.1);
             reader.read_ahead(offset, bytes + ahead.min(self.bytes.saturating_sub(end)));
         }
