@@ -13,9 +13,10 @@ mod wal;
 mod wbl;
 mod ycsb;
 
-use crate::bench::campaign::{Campaign, Places};
+use crate::bench::campaign::{Campaign, Case, Places, Rate};
 use crate::bench::engines;
-use crate::failure::Outcome;
+use crate::bench::options::parse_seconds;
+use crate::failure::{Failure, Outcome};
 use crate::output::{show, tell};
 use crate::units::parse_bytes;
 use clap::{Args, Subcommand};
@@ -23,6 +24,7 @@ use esker_bench::Results;
 use room::Room;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Run a named comparison and write a report
 ///
@@ -52,14 +54,20 @@ enum Which {
 
 /// YCSB's workloads A to F, and G and H, on every engine
 ///
-/// G only inserts; H inserts and reads in equal parts. Quick takes about a minute with Esker's
-/// engines, full takes hours. Needs an otherwise idle machine.
+/// G only inserts; H inserts and reads in equal parts. Then A again at 1, 10 and 50 percent of the rate
+/// that its engine sustained. Quick takes about two minutes with Esker's engines, full takes hours. Needs
+/// an otherwise idle machine.
 #[derive(Args)]
 struct Ycsb {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     engines: Engines,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Cases, such as A,A-1% [default: all]
+    #[arg(long, value_name = "LIST")]
+    cases: Option<String>,
 }
 
 /// Gets, seeks and scans, warm and after many deletes, on every engine
@@ -210,6 +218,9 @@ struct LargeStores {
     /// Memory of each engine [default: 64MiB; full: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<usize>,
+    /// Seconds that each load takes, after a third of that to warm up [default: 1.5; full: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    duration: Option<Duration>,
 }
 
 /// A node of Apache Cassandra with Esker's memtable, and with its own
@@ -293,6 +304,7 @@ struct Wishes<'a> {
     segment_bytes: Option<usize>,
     memory_bytes: Option<usize>,
     sizes: Option<&'a str>,
+    duration: Option<Duration>,
     rounds: Option<u32>,
     network: bool,
     log_dir: Option<&'a Path>,
@@ -322,11 +334,10 @@ impl Which {
     /// The experiment's name, how it is made, and what was asked for.
     fn parts(&self) -> (&'static str, How, &Common, Wishes<'_>) {
         match self {
-            Which::Ycsb(Ycsb { common, engines }) => {
-                let how = |wishes: &Wishes<'_>, room: &Room| {
-                    ycsb::campaign(wishes.scale, wishes.engines, room)
-                };
-                ("ycsb", How::Campaign(how), common, engines.wishes(common))
+            Which::Ycsb(Ycsb { common, engines, rounds, cases }) => {
+                let cases = cases.as_deref();
+                let wishes = Wishes { cases, rounds: rounds.rounds, ..engines.wishes(common) };
+                ("ycsb", How::Campaign(ycsb::campaign), common, wishes)
             }
             Which::Reads(Reads { common, engines, rounds, cases }) => {
                 let cases = cases.as_deref();
@@ -370,11 +381,20 @@ impl Which {
                 };
                 ("fabric", How::Campaign(fabric::campaign), common, wishes)
             }
-            Which::Scale(LargeStores { common, engines, rounds, cases, sizes, memory }) => {
+            Which::Scale(LargeStores {
+                common,
+                engines,
+                rounds,
+                cases,
+                sizes,
+                memory,
+                duration,
+            }) => {
                 let wishes = Wishes {
                     cases: cases.as_deref(),
                     sizes: sizes.as_deref(),
                     memory_bytes: *memory,
+                    duration: *duration,
                     rounds: rounds.rounds,
                     ..engines.wishes(common)
                 };
@@ -404,6 +424,28 @@ impl Engines {
     fn wishes<'a>(&'a self, common: &'a Common) -> Wishes<'a> {
         Wishes { engines: self.engines.as_deref(), ..common.wishes() }
     }
+}
+
+/// Those of `cases` that a list names.
+fn chosen(cases: Vec<Case>, list: Option<&str>) -> Outcome<Vec<Case>> {
+    let Some(list) = list else { return Ok(cases) };
+    let wanted: Vec<&str> = list.split(',').map(str::trim).collect();
+    let known: Vec<&str> = cases.iter().map(|case| &case.name[..]).collect();
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
+        let known = known.join(", ");
+        return Err(Failure::Usage(format!("there is no case {unknown:?}; there are {known}")));
+    }
+    for case in cases.iter().filter(|case| wanted.contains(&&case.name[..])) {
+        if let Some(Rate::Part { of, .. }) = &case.rate
+            && !wanted.contains(&&of[..])
+        {
+            let name = &case.name;
+            return Err(Failure::Usage(format!(
+                "{name} has a part of the rate of {of}: name both"
+            )));
+        }
+    }
+    Ok(cases.into_iter().filter(|case| wanted.contains(&&case.name[..])).collect())
 }
 
 /// The experiments, each with what it compares.

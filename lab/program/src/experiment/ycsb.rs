@@ -1,8 +1,8 @@
 //! `esker-lab experiment ycsb`: what every engine does with the standard workloads.
 
-use super::{Room, Scale};
-use crate::bench::campaign::Campaign;
-use crate::bench::engines::{self, EngineSettings, ForwardingName};
+use super::{Room, Scale, Wishes, chosen, those_built_in};
+use crate::bench::campaign::{Campaign, Case, Rate};
+use crate::bench::engines::{EngineSettings, ForwardingName};
 use crate::bench::options::parse_engines;
 use crate::bench::plan::{Task, YcsbTask};
 use crate::bench::pool::PoolSettings;
@@ -14,6 +14,9 @@ use std::time::Duration;
 
 /// The time that all measuring of a quick run may take, shared among its cases.
 const QUICK_SECONDS: f64 = 40.0;
+
+/// How long a quick case at a lower rate takes at least.
+const LEAST_AT_A_RATE: Duration = Duration::from_secs(2);
 
 /// What is compared, as far as it is built in. Not NoveLSM's write path, which flushes before each scan:
 /// workload E would measure nothing else.
@@ -30,12 +33,14 @@ const ENGINES: [&str; 10] = [
     "fjall",
 ];
 
-/// Workloads A to H. The full size is five times what the engines have of memory; the quick one still
-/// fills several write buffers.
-pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Campaign> {
-    let built_in = engines::built_in();
-    let default = || ENGINES.into_iter().filter(|name| built_in.contains(name)).collect::<Vec<_>>();
-    let list = engines.map_or_else(|| default().join(","), str::to_owned);
+/// The parts of the rate that an engine sustains in workload A at which latencies are measured, in percent.
+const PERCENTS: [u32; 3] = [1, 10, 50];
+
+/// Workloads A to H, and A at lower rates. The full size is five times what the engines have of memory;
+/// the quick one still fills several write buffers.
+pub(super) fn campaign(wishes: &Wishes<'_>, _room: &Room) -> Outcome<Campaign> {
+    let scale = wishes.scale;
+    let list = wishes.engines.map_or_else(|| those_built_in(&ENGINES), str::to_owned);
     let (records, threads, memory_bytes, segment_bytes, rounds) = match scale {
         Scale::Quick => (50_000, 1, 64 << 20, 8 << 20, 1),
         Scale::Full => (5_000_000, 2, 1 << 30, 64 << 20, 3),
@@ -71,11 +76,24 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         }
         Scale::Full => Duration::from_secs(60),
     };
-    let cases = Preset::LETTERS.into_iter().map(|preset| {
+    let preset_case = |preset| {
         let mut case = ycsb::run(ycsb::preset(preset).0, task(preset))?;
         case.duration = Some(duration);
         Ok(case)
-    });
+    };
+    let mut cases = Preset::LETTERS.into_iter().map(preset_case).collect::<Outcome<Vec<_>>>()?;
+    for percent in PERCENTS {
+        let saturated = preset_case(Preset::A)?;
+        let rate = Rate::Part { of: saturated.name.clone(), part: f64::from(percent) / 100.0 };
+        cases.push(Case {
+            name: format!("{}-{percent}%", saturated.name),
+            rate: Some(rate),
+            // A hundredth of the rate is a few thousand operations a second.
+            duration: Some(duration.max(LEAST_AT_A_RATE)),
+            ..saturated
+        });
+    }
+    let cases = chosen(cases, wishes.cases)?;
     let mut run_settings = ycsb::run_settings(&task(Preset::A))?;
     run_settings.remove("operations");
     run_settings.insert("duration_seconds".to_owned(), duration.as_secs_f64().to_string());
@@ -84,13 +102,13 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         scale: scale.name().to_owned(),
         engines,
         settings,
-        rounds,
+        rounds: wishes.rounds.unwrap_or(rounds),
         load: Some(ycsb::load(task(Preset::A))?),
         shared: None,
         analysis: None,
         uses_memory: false,
         memory_limit: None,
-        cases: cases.collect::<Outcome<_>>()?,
+        cases,
         warm_up: match scale {
             Scale::Quick => WarmUp::NONE,
             Scale::Full => Duration::from_secs(10).into(),
@@ -100,4 +118,42 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         groups: Vec::new(),
         published: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Failure;
+
+    const ROOMY: Room = Room { memory_bytes: 1 << 40, disk_bytes: 1 << 40, pool_bytes: 1 << 40 };
+
+    fn of(cases: Option<&str>) -> Outcome<Campaign> {
+        let engines = Some("esker-wal,esker-nolog");
+        campaign(&Wishes { engines, cases, ..Wishes::default() }, &ROOMY)
+    }
+
+    fn names(campaign: &Campaign) -> Vec<&str> {
+        campaign.cases.iter().map(|case| &case.name[..]).collect()
+    }
+
+    #[test]
+    fn workload_a_is_measured_at_parts_of_the_rate_that_its_engine_sustains() {
+        let campaign = of(None).unwrap();
+        assert_eq!(names(&campaign)[..2], ["A", "B"]);
+        assert_eq!(names(&campaign)[8..], ["A-1%", "A-10%", "A-50%"]);
+        let parts = campaign.cases[8..].iter().map(|case| match &case.rate {
+            Some(Rate::Part { of, part }) => (&of[..], *part),
+            other => panic!("{other:?}"),
+        });
+        assert!(parts.eq([("A", 0.01), ("A", 0.1), ("A", 0.5)]));
+        assert!(campaign.cases[..8].iter().all(|case| case.rate.is_none()));
+    }
+
+    #[test]
+    fn cases_can_be_chosen_and_those_at_a_rate_with_the_case_they_go_by() {
+        assert_eq!(names(&of(Some("A,A-1%")).unwrap()), ["A", "A-1%"]);
+        for bad in ["", "I", "A-2%", "A-1%", "B,A-50%"] {
+            assert!(matches!(of(Some(bad)), Err(Failure::Usage(_))), "{bad:?}");
+        }
+    }
 }

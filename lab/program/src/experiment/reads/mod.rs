@@ -13,14 +13,14 @@
 mod analysis;
 mod sizes;
 
-use super::{Room, Wishes, those_built_in};
+use super::{Room, Wishes, chosen, those_built_in};
 use crate::bench::campaign::{Analysis, Campaign, Case, Shared};
 use crate::bench::engines::{self, EngineSettings, ForwardingName};
 use crate::bench::options::parse_engines;
 use crate::bench::plan::{Task, YcsbTask};
 use crate::bench::pool::PoolSettings;
 use crate::bench::ycsb;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use esker_bench::WarmUp;
 use esker_bench::results::Group;
 use esker_workload::ycsb::Preset;
@@ -108,18 +108,6 @@ fn cases(sizes: &Sizes) -> Outcome<Vec<Case>> {
     Ok(cases)
 }
 
-/// Those of `cases` that a list names.
-fn chosen(cases: Vec<Case>, list: Option<&str>) -> Outcome<Vec<Case>> {
-    let Some(list) = list else { return Ok(cases) };
-    let wanted: Vec<&str> = list.split(',').map(str::trim).collect();
-    let known: Vec<&str> = cases.iter().map(|case| &case.name[..]).collect();
-    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
-        let known = known.join(", ");
-        return Err(Failure::Usage(format!("there is no case {unknown:?}; there are {known}")));
-    }
-    Ok(cases.into_iter().filter(|case| wanted.contains(&&case.name[..])).collect())
-}
-
 /// What the report shows together, without the cases that are not measured.
 fn groups(cases: &[Case]) -> Vec<Group> {
     let is_measured = |name: &&&str| cases.iter().any(|case| case.name == **name);
@@ -179,6 +167,7 @@ const METRICS_OF_HOT: [&str; 4] =
 mod tests {
     use super::super::Scale;
     use super::*;
+    use crate::failure::Failure;
 
     const ROOMY: Room =
         Room { memory_bytes: 32 << 30, disk_bytes: 500 << 30, pool_bytes: 16 << 30 };

@@ -116,11 +116,16 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) fn of(wishes: &Wishes<'_>, engines: &[&str], room: &Room) -> Outcome<Sizes> {
-        let (memory_bytes, warm_up, duration, threads) = match wishes.scale {
-            Scale::Quick => (64 << 20, Duration::from_millis(500), Duration::from_millis(1_500), 1),
-            Scale::Full => (256 << 20, Duration::from_secs(10), Duration::from_secs(30), 2),
+        let (memory_bytes, duration, threads) = match wishes.scale {
+            Scale::Quick => (64 << 20, Duration::from_millis(1_500), 1),
+            Scale::Full => (256 << 20, Duration::from_secs(30), 2),
         };
         let memory_bytes = wishes.memory_bytes.unwrap_or(memory_bytes);
+        let duration = wishes.duration.unwrap_or(duration);
+        if duration.is_zero() {
+            return Err(Failure::Usage("--duration is 0 seconds".to_owned()));
+        }
+        let warm_up = duration / 3;
         let mut sizes =
             Sizes { memory_bytes, duration, warm_up, threads, stores: Vec::new(), cut: Vec::new() };
         let cases = Cases::parse(wishes.cases)?;
@@ -302,6 +307,17 @@ mod tests {
         assert_eq!(names(&named)[3], "100b-100x");
         // 102.4 MiB, as a process may have 32 MiB beside its budget.
         assert_eq!(quick.memory_limit() >> 20, 102);
+    }
+
+    #[test]
+    fn loads_take_as_long_as_asked_for() {
+        let timed = |seconds| {
+            let duration = Some(Duration::from_secs(seconds));
+            Sizes::of(&Wishes { duration, ..Wishes::default() }, &["esker-wal"], &ROOMY)
+        };
+        let twelve = timed(12).unwrap();
+        assert_eq!((twelve.duration.as_secs(), twelve.warm_up.as_secs()), (12, 4));
+        assert!(matches!(timed(0), Err(Failure::Usage(_))));
     }
 
     #[test]
