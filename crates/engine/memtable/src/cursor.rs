@@ -8,7 +8,7 @@
 //! After every move the entry it is on is inspected, and the move fails if the MemTable is not sound.
 
 use crate::MemTable;
-use crate::sorted_run::KeyspaceRun;
+use crate::sorted_run::{KeyspaceRun, PrefixRebase};
 use esker_base::key::compare_versions;
 use esker_base::{Entry, EntryCursor, Kind, MAX_SEQNO, Result, Seqno};
 use std::cmp::Ordering;
@@ -39,12 +39,22 @@ enum Direction {
 /// A place in a part, or off its end: going back, the place before the first is `usize::MAX`.
 struct Lane {
     part: Arc<KeyspaceRun>,
+    /// To the prefix that the keys of all lanes have in common.
+    rebase: PrefixRebase,
     at: usize,
+    /// Eight bytes of the key here, after that prefix: they order most lanes without a read of the
+    /// segment. Off the end it is what it was.
+    word: u64,
 }
 
 impl MemTableCursor {
     pub(crate) fn new(memtable: Arc<MemTable>, numbers: u32, parts: Vec<Arc<KeyspaceRun>>) -> Self {
-        let lanes = parts.into_iter().map(|part| Lane { part, at: usize::MAX }).collect();
+        let bytes = KeyspaceRun::common_bytes(&parts);
+        let lane = |part: Arc<KeyspaceRun>| {
+            let rebase = part.rebase(bytes);
+            Lane { part, rebase, at: usize::MAX, word: 0 }
+        };
+        let lanes = parts.into_iter().map(lane).collect();
         let direction = Direction::Forward;
         MemTableCursor { memtable, numbers, lanes, current: None, direction, passes: false }
     }
@@ -81,8 +91,8 @@ impl MemTableCursor {
     fn place_forward(&mut self, seek: impl Fn(&MemTable, &KeyspaceRun) -> usize) {
         self.direction = Direction::Forward;
         for lane in &mut self.lanes {
-            lane.at = seek(&self.memtable, &lane.part);
-            lane.skip_unseen(&self.memtable, self.numbers, 1);
+            let at = seek(&self.memtable, &lane.part);
+            lane.place(at, &self.memtable, self.numbers, 1);
         }
         self.pick();
     }
@@ -91,8 +101,8 @@ impl MemTableCursor {
     fn place_back(&mut self, seek: impl Fn(&MemTable, &KeyspaceRun) -> usize) {
         self.direction = Direction::Back;
         for lane in &mut self.lanes {
-            lane.at = seek(&self.memtable, &lane.part).wrapping_sub(1);
-            lane.skip_unseen(&self.memtable, self.numbers, usize::MAX);
+            let at = seek(&self.memtable, &lane.part).wrapping_sub(1);
+            lane.place(at, &self.memtable, self.numbers, usize::MAX);
         }
         self.pick();
     }
@@ -103,14 +113,21 @@ impl MemTableCursor {
             Direction::Forward => Ordering::Less,
             Direction::Back => Ordering::Greater,
         };
-        let mut best: Option<(usize, (&[u8], Seqno))> = None;
+        let mut best: Option<usize> = None;
         for (at, lane) in self.lanes.iter().enumerate() {
-            let Some(version) = lane.version(&self.memtable) else { continue };
-            if best.is_none_or(|(_, best)| compare_versions(version, best) == first) {
-                best = Some((at, version));
+            if lane.number().is_none() {
+                continue;
+            }
+            let is_first = best.is_none_or(|best| {
+                let best = &self.lanes[best];
+                let by_keys = || lane.compare(best, &self.memtable);
+                lane.word.cmp(&best.word).then_with(by_keys) == first
+            });
+            if is_first {
+                best = Some(at);
             }
         }
-        self.current = best.map(|(at, _)| at);
+        self.current = best;
     }
 
     /// Moves the lane that the cursor is on by `step` and picks anew.
@@ -118,8 +135,7 @@ impl MemTableCursor {
     fn advance(&mut self, step: usize) {
         let Some(current) = self.current else { return };
         let lane = &mut self.lanes[current];
-        lane.at = lane.at.wrapping_add(step);
-        lane.skip_unseen(&self.memtable, self.numbers, step);
+        lane.place(lane.at.wrapping_add(step), &self.memtable, self.numbers, step);
         lane.prefetch(&self.memtable, step);
         let ended = lane.number().is_none();
         if self.lanes.len() > 1 {
@@ -165,18 +181,26 @@ impl Lane {
         Some(self.part.items().get(self.at)?.number())
     }
 
-    /// The version here, if there is one.
-    fn version<'a>(&self, memtable: &'a MemTable) -> Option<(&'a [u8], Seqno)> {
-        let item = self.part.items().get(self.at)?;
-        let key = memtable.segment().entry(item.place()).key;
-        Some((key, memtable.first_seqno() + u64::from(item.number())))
+    /// Compares the versions here and on another lane, both of which have one.
+    fn compare(&self, other: &Lane, memtable: &MemTable) -> Ordering {
+        compare_versions(self.version(memtable), other.version(memtable))
     }
 
-    /// Steps over versions that are not seen.
+    fn version<'a>(&self, memtable: &'a MemTable) -> (&'a [u8], Seqno) {
+        let item = self.part.items()[self.at];
+        let key = memtable.segment().entry(item.place()).key;
+        (key, memtable.first_seqno() + u64::from(item.number()))
+    }
+
+    /// Goes to `at`, or in the direction of `step` to the first version from there that is seen.
     #[inline]
-    fn skip_unseen(&mut self, memtable: &MemTable, numbers: u32, step: usize) {
+    fn place(&mut self, at: usize, memtable: &MemTable, numbers: u32, step: usize) {
+        self.at = at;
         while self.number().is_some_and(|number| number >= numbers) {
             self.at = self.part.pass_unseen(memtable.segment(), self.at, numbers, step);
+        }
+        if let Some(item) = self.part.items().get(self.at) {
+            self.word = item.word(self.rebase);
         }
     }
 

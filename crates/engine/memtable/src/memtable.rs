@@ -498,9 +498,8 @@ impl MemTable {
             self.order.collapse(&self.segment, entries);
             return;
         }
-        let closed = closed(numbers.min(entries));
-        if closed > self.order.covered() {
-            self.order.extend(&self.segment, closed);
+        if self.needs_sort(visible) {
+            self.order.extend(&self.segment, closed(numbers.min(entries)));
         }
     }
 
@@ -512,17 +511,13 @@ impl MemTable {
         if self.is_sealed() && numbers >= entries {
             return !self.order.is_one_run(entries);
         }
-        closed(numbers.min(entries)) > self.order.covered()
+        let is_unsorted = closed(numbers.min(entries)) > self.order.covered();
+        is_unsorted || self.order.has_large_runs_to_merge()
     }
 
     /// A cursor over the versions of `keyspace` at or below `visible`, all of which are inserted.
     pub fn cursor(self: &Arc<Self>, keyspace: KeyspaceId, visible: Seqno) -> MemTableCursor {
-        let entries = self.segment.entries();
-        let sealed = self.is_sealed();
-        let numbers = self.segment.numbers_through(visible).min(entries);
-        if sealed && numbers == entries {
-            self.order.collapse(&self.segment, entries);
-        }
+        let numbers = self.segment.numbers_through(visible).min(self.segment.entries());
         let runs = self.order.covering(&self.segment, numbers);
         let seen = runs.iter().filter(|run| run.starts_below(numbers));
         let parts = seen.filter_map(|run| run.part(keyspace)).cloned();

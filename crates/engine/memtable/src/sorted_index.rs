@@ -5,13 +5,16 @@
 //! and runs merge so that each is several times as large as the next: few runs, and each entry is
 //! merged a handful of times. Cursors extend the order to the entry by the same rule, by small
 //! runs at its end. Runs are immutable; the list of them is replaced as a whole, so readers keep
-//! what they took. Of an immutable MemTable everything becomes one run.
+//! what they took. Of an immutable MemTable everything becomes one run before it is flushed.
+//!
+//! One thread at a time merges large runs, and holds no lock meanwhile: the runs that it merges stay
+//! in the list, and other threads add runs behind them.
 
 use crate::segment::Segment;
 use crate::sorted_run::{KeyspaceRun, RunBuilder};
 use arc_swap::ArcSwap;
 use esker_base::{KeyspaceId, Kind};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::cmp::Ordering as Compared;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,6 +39,9 @@ const BACKGROUND: Merging = Merging { ratio: 4, largest: usize::MAX };
 /// What a cursor does on its way: the same, but nothing that takes longer than half a millisecond.
 const FOREGROUND: Merging = Merging { ratio: 4, largest: 16 * CHUNK_ENTRIES as usize };
 
+/// What is merged while others wait for the list: a few microseconds.
+const AT_ONCE: Merging = Merging { ratio: 4, largest: 256 };
+
 /// What is done to an immutable MemTable: one run.
 const EVERYTHING: Merging = Merging { ratio: usize::MAX, largest: usize::MAX };
 
@@ -44,10 +50,17 @@ impl Merging {
         let (older, newer) = (older.numbers.len(), newer.numbers.len());
         older <= self.ratio.saturating_mul(newer) && older <= self.largest
     }
+
+    /// The place of the last run from `from` on that is merged with the one after it.
+    fn next(self, runs: &SortedRuns, from: usize) -> Option<usize> {
+        let is_wanted = |&at: &usize| self.wants(&runs[at], &runs[at + 1]);
+        (from..runs.len().saturating_sub(1)).rev().find(is_wanted)
+    }
 }
 
-/// A cursor sorts up to this many entries for itself rather than wait for the thread that is merging.
-const PRIVATE_ENTRIES: u32 = 2 * CHUNK_ENTRIES;
+/// A cursor sorts up to this many entries for itself rather than wait for the list of runs: that takes
+/// no longer than to be woken.
+const PRIVATE_ENTRIES: usize = 64;
 
 /// The sorted versions of a range of entry numbers.
 pub(crate) struct Run {
@@ -135,13 +148,24 @@ fn covered(runs: &SortedRuns) -> u32 {
 /// See the module's text.
 pub(crate) struct SortedIndex {
     runs: ArcSwap<SortedRuns>,
-    building: Mutex<()>,
+    /// Held while the list of runs is replaced. The number in it is that of the first runs that stay in
+    /// the list because a thread merges the last two of them: 0 if none does.
+    list: Mutex<usize>,
+    /// Held by a thread that waits until it may merge.
+    merging: Mutex<()>,
 }
 
 impl SortedIndex {
     /// No runs.
     pub fn new() -> SortedIndex {
-        SortedIndex { runs: ArcSwap::default(), building: Mutex::new(()) }
+        let (runs, list, merging) = Default::default();
+        SortedIndex { runs, list, merging }
+    }
+
+    /// Whether there are runs that only [`SortedIndex::extend`] merges.
+    pub fn has_large_runs_to_merge(&self) -> bool {
+        let runs = self.runs.load();
+        BACKGROUND.next(&runs, 0).is_some_and(|at| runs[at].numbers.len() > FOREGROUND.largest)
     }
 
     /// Whether one run covers `entries` entries.
@@ -169,8 +193,9 @@ impl SortedIndex {
 
     /// Covers the first `to` entries, all of which are filled and visible, by few runs.
     pub fn extend(&self, segment: &Segment, to: u32) {
-        let _building = self.building.lock();
-        self.extend_locked(segment, to, BACKGROUND);
+        let _merging = self.merging.lock();
+        self.cover(segment, to, self.list.lock());
+        self.merge(segment, BACKGROUND);
     }
 
     /// Covers all of a sealed MemTable's `entries` entries by one run.
@@ -178,8 +203,9 @@ impl SortedIndex {
         if self.is_one_run(entries) {
             return;
         }
-        let _building = self.building.lock();
-        self.extend_locked(segment, entries, EVERYTHING);
+        let _merging = self.merging.lock();
+        self.cover(segment, entries, self.list.lock());
+        self.merge(segment, EVERYTHING);
     }
 
     /// Runs that cover the first `to` entries, and maybe more, for a cursor: never waits long.
@@ -189,34 +215,173 @@ impl SortedIndex {
         if missing.is_empty() {
             return runs;
         }
-        let building = match self.building.try_lock() {
-            Some(building) => building,
-            None if missing.len() <= PRIVATE_ENTRIES as usize => {
+        let list = match self.list.try_lock() {
+            Some(list) => list,
+            None if missing.len() <= PRIVATE_ENTRIES => {
                 let mut own = SortedRuns::clone(&runs);
                 own.push(Arc::new(Run::sort(segment, missing)));
                 return Arc::new(own);
             }
-            None => self.building.lock(),
+            None => self.list.lock(),
         };
-        self.extend_locked(segment, to, FOREGROUND);
-        drop(building);
+        self.cover(segment, to, list);
+        if FOREGROUND.next(&self.runs.load(), 0).is_some()
+            && let Some(_merging) = self.merging.try_lock()
+        {
+            self.merge(segment, FOREGROUND);
+        }
         self.runs.load_full()
     }
 
-    /// Sorts what no run covers up to `to`, and merges. The caller holds the lock.
-    fn extend_locked(&self, segment: &Segment, to: u32, merging: Merging) {
-        let mut runs = SortedRuns::clone(&self.runs.load());
-        let from = covered(&runs);
-        if from < to {
-            runs.push(Arc::new(Run::sort(segment, from..to)));
+    /// Sorts what no run covers up to `to`, and merges what is small.
+    fn cover(&self, segment: &Segment, to: u32, list: MutexGuard<'_, usize>) {
+        let covered = self.covered();
+        if covered >= to {
+            return;
         }
-        while let [.., older, newer] = &runs[..]
-            && merging.wants(older, newer)
-        {
-            let merged = Run::merge(segment, older, newer);
-            runs.truncate(runs.len() - 2);
-            runs.push(Arc::new(merged));
+        let mut runs = SortedRuns::clone(&self.runs.load());
+        runs.push(Arc::new(Run::sort(segment, covered..to)));
+        while let Some(at) = AT_ONCE.next(&runs, *list) {
+            let merged = Run::merge(segment, &runs[at], &runs[at + 1]);
+            replace(&mut runs, at, merged);
         }
         self.runs.store(Arc::new(runs));
+    }
+
+    /// Merges all that `merging` wants, without the lock of the list. The caller holds that of merging.
+    fn merge(&self, segment: &Segment, merging: Merging) {
+        let mut list = self.list.lock();
+        loop {
+            let runs = self.runs.load_full();
+            let Some(at) = merging.next(&runs, 0) else { return };
+            *list = at + 2;
+            let merge = || Run::merge(segment, &runs[at], &runs[at + 1]);
+            let merged = MutexGuard::unlocked(&mut list, merge);
+            *list = 0;
+            // Meanwhile others may have changed what is behind.
+            let mut runs = SortedRuns::clone(&self.runs.load());
+            replace(&mut runs, at, merged);
+            self.runs.store(Arc::new(runs));
+        }
+    }
+}
+
+/// Puts `merged` in the place of the run at `at` and the one after it.
+fn replace(runs: &mut SortedRuns, at: usize, merged: Run) {
+    runs.splice(at..at + 2, [Arc::new(merged)]);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{FrameMode, HeapMemory, MemTable, SegmentHeader};
+    use esker_base::{Entry, Rng};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A MemTable of so many entries, none of which is sorted.
+    fn memtable(entries: u32) -> MemTable {
+        let capacity = u64::from(entries) * 200;
+        let header =
+            SegmentHeader { epoch: 1, capacity, alignment: 8, key_id: 0, salt: 0, flags: 0 };
+        let memory = HeapMemory::new(capacity as usize);
+        let memtable = MemTable::new(memory, header, FrameMode::Logged);
+        let mut tail = memtable.activate(1);
+        for number in 0..entries {
+            let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
+            let entry = Entry { keyspace: KeyspaceId(0), kind: Kind::Put, key: &key, value: b"" };
+            let mut bytes = Vec::new();
+            entry.encode(&mut bytes);
+            let reserved = memtable.reserve(&mut tail, bytes.len(), 1).expect("it fits");
+            let durable = reserved.first_seqno() - 1;
+            memtable.insert(&memtable.fill(reserved, durable, &bytes).fence());
+        }
+        memtable
+    }
+
+    /// The entries of each run.
+    fn sizes(runs: &SortedRuns) -> Vec<usize> {
+        runs.iter().map(|run| run.numbers.len()).collect()
+    }
+
+    #[test]
+    fn runs_that_a_thread_merges_stay_while_cursors_add_others() {
+        let memtable = memtable(8000);
+        let (index, segment) = (SortedIndex::new(), memtable.segment());
+        let merging = index.merging.lock();
+        index.covering(segment, 5000);
+        let before = index.covering(segment, 5100);
+        assert_eq!(sizes(&before), [5000, 100]);
+        *index.list.lock() = 2;
+        let after = index.covering(segment, 5200);
+        assert_eq!(sizes(&after), [5000, 100, 100]);
+        assert!(before.iter().zip(&after[..]).all(|(before, after)| Arc::ptr_eq(before, after)));
+        // Behind them, small runs are merged.
+        assert_eq!(sizes(&index.covering(segment, 5300)), [5000, 100, 200]);
+        *index.list.lock() = 0;
+        assert_eq!(sizes(&index.covering(segment, 5301)), [5000, 300, 1]);
+        drop(merging);
+    }
+
+    #[test]
+    fn runs_have_no_gaps_while_threads_add_and_merge_them() {
+        const ENTRIES: u32 = 60_000;
+        let memtable = memtable(ENTRIES);
+        let (index, segment) = (SortedIndex::new(), memtable.segment());
+        let visible = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (index, visible) = (&index, &visible);
+                scope.spawn(move || {
+                    let mut rng = Rng::new(thread);
+                    loop {
+                        let more = 1 + rng.below(100) as u32;
+                        let to = visible.fetch_add(more, Ordering::Relaxed) + more;
+                        let to = to.min(ENTRIES);
+                        if thread == 0 {
+                            index.extend(segment, to);
+                        }
+                        let runs = index.covering(segment, to);
+                        let numbers =
+                            runs.iter().flat_map(|run| [run.numbers.start, run.numbers.end]);
+                        let numbers: Vec<u32> = numbers.collect();
+                        assert!(numbers[0] == 0 && numbers[numbers.len() - 1] >= to);
+                        assert!(
+                            numbers[1..]
+                                .chunks(2)
+                                .all(|next| next.len() == 1 || next[0] == next[1])
+                        );
+                        if to == ENTRIES {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        index.collapse(segment, ENTRIES);
+        assert_eq!(sizes(&index.runs()), [ENTRIES as usize]);
+        assert_eq!(index.runs()[0].parts[0].items().len(), ENTRIES as usize);
+    }
+
+    #[test]
+    fn a_cursor_does_not_wait_for_the_thread_that_merges() {
+        let memtable = memtable(5000);
+        let (index, segment) = (SortedIndex::new(), memtable.segment());
+        let merging = index.merging.lock();
+        index.covering(segment, 2000);
+        assert_eq!(sizes(&index.covering(segment, 4000)), [2000, 2000]);
+        drop(merging);
+        assert_eq!(sizes(&index.covering(segment, 5000)), [5000]);
+    }
+
+    #[test]
+    fn a_cursor_sorts_a_few_entries_for_itself_rather_than_wait_for_the_list() {
+        let memtable = memtable(2000);
+        let (index, segment) = (SortedIndex::new(), memtable.segment());
+        index.covering(segment, 1000);
+        let list = index.list.lock();
+        let own = index.covering(segment, 1000 + PRIVATE_ENTRIES as u32);
+        assert_eq!(sizes(&own), [1000, PRIVATE_ENTRIES]);
+        assert_eq!(sizes(&index.runs()), [1000], "only the cursor has it");
+        drop(list);
     }
 }

@@ -8,6 +8,7 @@
 use crate::segment::{Place, Segment};
 use esker_base::KeyspaceId;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// One version.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,12 @@ impl SortedEntry {
     #[inline]
     pub fn place(&self) -> Place {
         self.place
+    }
+
+    /// The eight bytes of its key, after the prefix that `rebase` goes to.
+    #[inline]
+    pub fn word(&self, rebase: PrefixRebase) -> u64 {
+        rebase.apply(self.word)
     }
 
     /// What items are sorted by, as long as no two keys have the same word.
@@ -70,7 +77,7 @@ fn common_bytes(a: &[u8], b: &[u8]) -> usize {
 /// What turns the words of a part into words after a shorter common prefix: the bytes in between
 /// come in from the left.
 #[derive(Clone, Copy)]
-struct PrefixRebase {
+pub(crate) struct PrefixRebase {
     shift: u32,
     high: u64,
 }
@@ -226,6 +233,20 @@ impl KeyspaceRun {
     /// The keyspace of all items.
     pub fn keyspace(&self) -> KeyspaceId {
         self.keyspace
+    }
+
+    /// The length of the prefix that all keys of all `parts` have in common.
+    pub fn common_bytes(parts: &[Arc<KeyspaceRun>]) -> usize {
+        let Some((first, others)) = parts.split_first() else { return 0 };
+        let shortest =
+            |bytes, part: &Arc<KeyspaceRun>| common_bytes(&first.common[..bytes], &part.common);
+        others.iter().fold(first.common.len(), shortest)
+    }
+
+    /// What turns words here into words after the first `bytes` bytes of the common prefix. Words of
+    /// several parts, after one prefix, order as the keys do where they differ.
+    pub fn rebase(&self, bytes: usize) -> PrefixRebase {
+        PrefixRebase::new(&self.common, bytes)
     }
 
     /// The versions, in order.

@@ -76,7 +76,7 @@ fn concurrent_writers_and_readers_agree_with_the_model() {
                 })
             })
             .collect();
-        for reader in 0..2 {
+        for reader in 0..4 {
             let (memtable, published, done) = (&memtable, &published, &done);
             scope.spawn(move || read_until(memtable, published, done, reader));
         }
