@@ -1,5 +1,4 @@
-//! The versions of one keyspace of a MemTable, in order: a merge of its runs, of which an immutable
-//! MemTable has one.
+//! The versions of one keyspace of a MemTable, in order: a merge of its runs. A flush reads one run.
 //!
 //! A lane is a place in the sorted part of one run. Moving on, the cursor is on the lane with
 //! the smallest version; moving back, on the one with the greatest. Where the direction turns, the
@@ -43,7 +42,7 @@ struct Lane {
     rebase: PrefixRebase,
     at: usize,
     /// Eight bytes of the key here, after that prefix: they order most lanes without a read of the
-    /// segment. Off the end it is what it was.
+    /// segment. Not valid off the end.
     word: u64,
 }
 

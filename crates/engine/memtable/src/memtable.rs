@@ -25,7 +25,7 @@ use crate::segment::{
     EntryLinks, FrameMode, LogPosition, Memory, Reservation, Segment, SegmentWriter, Written,
     WrittenFrame,
 };
-use crate::sorted_index::{CHUNK_ENTRIES, SortedIndex};
+use crate::sorted_index::{CHUNK_ENTRIES, SortedIndex, covered};
 use esker_base::{
     Entry, Error, FragmentedTombstones, KeyspaceId, Kind, RangeTombstone, Result, Seqno, hash64,
 };
@@ -488,8 +488,8 @@ impl MemTable {
         self.tombstones.all(keyspace)
     }
 
-    /// Sorts the closed chunks at or below `visible` that are not sorted yet; of an immutable MemTable
-    /// that is visible as a whole, makes one run of everything. Any thread may call this, any time.
+    /// Sorts the closed chunks at or below `visible` that are not sorted yet, and merges what is too large
+    /// for cursors; of an immutable MemTable that is visible as a whole, makes one run of everything. Any thread may call this, any time.
     /// It may meet corrupt entries: see [`MemTable::sound`].
     pub fn sort_through(&self, visible: Seqno) {
         let numbers = self.segment.numbers_through(visible);
@@ -503,7 +503,8 @@ impl MemTable {
         }
     }
 
-    /// Whether [`MemTable::sort_through`] has something to do. What is not visible does not count: after a
+    /// Whether [`MemTable::sort_through`] has something to do: as large runs come about slowly, no one is
+    /// woken for them. What is not visible does not count: after a
     /// failed log it never will be.
     pub fn needs_sort(&self, visible: Seqno) -> bool {
         let numbers = self.segment.numbers_through(visible);
@@ -517,8 +518,10 @@ impl MemTable {
 
     /// A cursor over the versions of `keyspace` at or below `visible`, all of which are inserted.
     pub fn cursor(self: &Arc<Self>, keyspace: KeyspaceId, visible: Seqno) -> MemTableCursor {
-        let numbers = self.segment.numbers_through(visible).min(self.segment.entries());
-        let runs = self.order.covering(&self.segment, numbers);
+        let entries = self.segment.entries();
+        let sealed = self.is_sealed();
+        let numbers = self.segment.numbers_through(visible).min(entries);
+        let runs = self.order.covering(&self.segment, numbers, sealed && numbers == entries);
         let seen = runs.iter().filter(|run| run.starts_below(numbers));
         let parts = seen.filter_map(|run| run.part(keyspace)).cloned();
         MemTableCursor::new(Arc::clone(self), numbers, parts.collect())
@@ -531,7 +534,7 @@ impl MemTable {
         keyspaces.extend(runs.iter().flat_map(|run| run.keyspaces()));
         // What no run covers yet, as far as it is filled.
         let mut last = None;
-        for number in self.order.covered().. {
+        for number in covered(&runs).. {
             let Some(entry) = self.entry(number) else { break };
             if last != Some(entry.keyspace) {
                 last = Some(entry.keyspace);

@@ -7,8 +7,8 @@
 //! runs at its end. Runs are immutable; the list of them is replaced as a whole, so readers keep
 //! what they took. Of an immutable MemTable everything becomes one run before it is flushed.
 //!
-//! One thread at a time merges large runs, and holds no lock meanwhile: the runs that it merges stay
-//! in the list, and other threads add runs behind them.
+//! One thread at a time merges large runs, without the lock of the list. The runs that it merges stay
+//! in the list, and other threads add theirs behind.
 
 use crate::segment::Segment;
 use crate::sorted_run::{KeyspaceRun, RunBuilder};
@@ -29,32 +29,34 @@ struct Merging {
     /// A run is merged with the one after it unless it is more than this many times larger. Larger
     /// ratios leave fewer runs to a cursor, smaller ones merge less.
     ratio: usize,
-    /// A run with more entries than this is left alone.
-    largest: usize,
+    /// Two runs with more entries than this are left alone.
+    most: usize,
 }
 
 /// What the background does: few runs.
-const BACKGROUND: Merging = Merging { ratio: 4, largest: usize::MAX };
+const BACKGROUND: Merging = Merging { ratio: 4, most: usize::MAX };
 
-/// What a cursor does on its way: the same, but nothing that takes longer than half a millisecond.
-const FOREGROUND: Merging = Merging { ratio: 4, largest: 16 * CHUNK_ENTRIES as usize };
+/// What a cursor does on its way: the same, but nothing that takes longer than about a millisecond.
+const FOREGROUND: Merging = Merging { ratio: 4, most: 32 * CHUNK_ENTRIES as usize };
 
-/// What is merged while others wait for the list: a few microseconds.
-const AT_ONCE: Merging = Merging { ratio: 4, largest: 256 };
+/// What is merged while others wait for the list: that takes some 30 microseconds.
+const AT_ONCE: Merging = Merging { ratio: 4, most: CHUNK_ENTRIES as usize };
 
 /// What is done to an immutable MemTable: one run.
-const EVERYTHING: Merging = Merging { ratio: usize::MAX, largest: usize::MAX };
+const EVERYTHING: Merging = Merging { ratio: usize::MAX, most: usize::MAX };
 
 impl Merging {
     fn wants(self, older: &Run, newer: &Run) -> bool {
         let (older, newer) = (older.numbers.len(), newer.numbers.len());
-        older <= self.ratio.saturating_mul(newer) && older <= self.largest
+        older <= self.ratio.saturating_mul(newer) && older + newer <= self.most
     }
 
-    /// The place of the last run from `from` on that is merged with the one after it.
+    /// Of the runs from `from` on, the place of one that is merged with the one after it: the smallest two,
+    /// so that what is large takes part in few merges.
     fn next(self, runs: &SortedRuns, from: usize) -> Option<usize> {
-        let is_wanted = |&at: &usize| self.wants(&runs[at], &runs[at + 1]);
-        (from..runs.len().saturating_sub(1)).rev().find(is_wanted)
+        let entries = |at: &usize| runs[*at].numbers.len() + runs[at + 1].numbers.len();
+        let pairs = from..runs.len().saturating_sub(1);
+        pairs.rev().filter(|&at| self.wants(&runs[at], &runs[at + 1])).min_by_key(entries)
     }
 }
 
@@ -141,17 +143,18 @@ impl Run {
 /// Runs, oldest first, from entry 0 on without gaps.
 pub(crate) type SortedRuns = Vec<Arc<Run>>;
 
-fn covered(runs: &SortedRuns) -> u32 {
+/// How many entries `runs` cover.
+pub(crate) fn covered(runs: &SortedRuns) -> u32 {
     runs.last().map_or(0, |run| run.numbers.end)
 }
 
 /// See the module's text.
 pub(crate) struct SortedIndex {
     runs: ArcSwap<SortedRuns>,
-    /// Held while the list of runs is replaced. The number in it is that of the first runs that stay in
-    /// the list because a thread merges the last two of them: 0 if none does.
+    /// Held to sort new entries and to replace the list. The number is that of the first runs that must
+    /// stay, because a thread merges the last two of them: 0 if none does.
     list: Mutex<usize>,
-    /// Held by a thread that waits until it may merge.
+    /// Held by the thread that merges.
     merging: Mutex<()>,
 }
 
@@ -162,10 +165,11 @@ impl SortedIndex {
         SortedIndex { runs, list, merging }
     }
 
-    /// Whether there are runs that only [`SortedIndex::extend`] merges.
+    /// Whether there are runs to be merged that are too large for a cursor.
     pub fn has_large_runs_to_merge(&self) -> bool {
         let runs = self.runs.load();
-        BACKGROUND.next(&runs, 0).is_some_and(|at| runs[at].numbers.len() > FOREGROUND.largest)
+        runs.array_windows()
+            .any(|[older, newer]| BACKGROUND.wants(older, newer) && !FOREGROUND.wants(older, newer))
     }
 
     /// Whether one run covers `entries` entries.
@@ -208,27 +212,31 @@ impl SortedIndex {
         self.merge(segment, EVERYTHING);
     }
 
-    /// Runs that cover the first `to` entries, and maybe more, for a cursor: never waits long.
-    pub fn covering(&self, segment: &Segment, to: u32) -> Arc<SortedRuns> {
+    /// Runs that cover the first `to` entries, and maybe more, for a cursor; as few as can be if that
+    /// `is_everything`. Waits for no thread that merges.
+    pub fn covering(&self, segment: &Segment, to: u32, is_everything: bool) -> Arc<SortedRuns> {
         let runs = self.runs.load_full();
         let missing = covered(&runs)..to;
-        if missing.is_empty() {
+        if missing.is_empty() && !(is_everything && runs.len() > 1) {
             return runs;
         }
         let list = match self.list.try_lock() {
             Some(list) => list,
             None if missing.len() <= PRIVATE_ENTRIES => {
                 let mut own = SortedRuns::clone(&runs);
-                own.push(Arc::new(Run::sort(segment, missing)));
+                if !missing.is_empty() {
+                    own.push(Arc::new(Run::sort(segment, missing)));
+                }
                 return Arc::new(own);
             }
             None => self.list.lock(),
         };
         self.cover(segment, to, list);
-        if FOREGROUND.next(&self.runs.load(), 0).is_some()
+        let merging = if is_everything { EVERYTHING } else { FOREGROUND };
+        if merging.next(&self.runs.load(), 0).is_some()
             && let Some(_merging) = self.merging.try_lock()
         {
-            self.merge(segment, FOREGROUND);
+            self.merge(segment, merging);
         }
         self.runs.load_full()
     }
@@ -248,21 +256,29 @@ impl SortedIndex {
         self.runs.store(Arc::new(runs));
     }
 
-    /// Merges all that `merging` wants, without the lock of the list. The caller holds that of merging.
+    /// Merges all that `merging` wants. The caller holds the lock of merging.
     fn merge(&self, segment: &Segment, merging: Merging) {
+        while self.merge_next(merging, |older, newer| Run::merge(segment, older, newer)) {}
+    }
+
+    /// Merges two runs by `merge`, without the lock of the list. Returns false if there is nothing to do.
+    fn merge_next(&self, merging: Merging, merge: impl FnOnce(&Run, &Run) -> Run) -> bool {
         let mut list = self.list.lock();
-        loop {
-            let runs = self.runs.load_full();
-            let Some(at) = merging.next(&runs, 0) else { return };
-            *list = at + 2;
-            let merge = || Run::merge(segment, &runs[at], &runs[at + 1]);
-            let merged = MutexGuard::unlocked(&mut list, merge);
-            *list = 0;
-            // Meanwhile others may have changed what is behind.
-            let mut runs = SortedRuns::clone(&self.runs.load());
-            replace(&mut runs, at, merged);
-            self.runs.store(Arc::new(runs));
-        }
+        *list = 0;
+        let before = self.runs.load_full();
+        let Some(at) = merging.next(&before, 0) else { return false };
+        *list = at + 2;
+        let merge = || merge(&before[at], &before[at + 1]);
+        let merged = MutexGuard::unlocked(&mut list, merge);
+        *list = 0;
+        // Meanwhile others may have changed what is behind.
+        let mut runs = SortedRuns::clone(&self.runs.load());
+        replace(&mut runs, at, merged);
+        let replaced = self.runs.swap(Arc::new(runs));
+        // To free what was merged may take long: not with the lock, which goes first.
+        drop(list);
+        drop((before, replaced));
+        true
     }
 }
 
@@ -308,18 +324,61 @@ mod tests {
         let memtable = memtable(8000);
         let (index, segment) = (SortedIndex::new(), memtable.segment());
         let merging = index.merging.lock();
-        index.covering(segment, 5000);
-        let before = index.covering(segment, 5100);
-        assert_eq!(sizes(&before), [5000, 100]);
-        *index.list.lock() = 2;
-        let after = index.covering(segment, 5200);
-        assert_eq!(sizes(&after), [5000, 100, 100]);
-        assert!(before.iter().zip(&after[..]).all(|(before, after)| Arc::ptr_eq(before, after)));
-        // Behind them, small runs are merged.
-        assert_eq!(sizes(&index.covering(segment, 5300)), [5000, 100, 200]);
-        *index.list.lock() = 0;
-        assert_eq!(sizes(&index.covering(segment, 5301)), [5000, 300, 1]);
+        index.covering(segment, 5000, false);
+        let before = index.covering(segment, 7000, false);
+        assert_eq!(sizes(&before), [5000, 2000]);
+        let is_merged = index.merge_next(BACKGROUND, |older, newer| {
+            let after = index.covering(segment, 7600, false);
+            assert_eq!(sizes(&after), [5000, 2000, 600]);
+            assert!(
+                before.iter().zip(&after[..]).all(|(before, after)| Arc::ptr_eq(before, after))
+            );
+            // Behind them, small runs are merged.
+            assert_eq!(sizes(&index.covering(segment, 7900, false)), [5000, 2000, 900]);
+            Run::merge(segment, older, newer)
+        });
+        assert!(is_merged);
+        assert_eq!(sizes(&index.runs()), [7000, 900]);
         drop(merging);
+    }
+
+    #[test]
+    fn cursors_leave_few_runs_while_a_thread_merges() {
+        let memtable = memtable(60_000);
+        let (index, segment) = (SortedIndex::new(), memtable.segment());
+        let _merging = index.merging.lock();
+        for to in (40_000..60_000).step_by(7) {
+            let runs = index.covering(segment, to, false);
+            assert!(runs.len() < 20, "{:?}", sizes(&runs));
+        }
+    }
+
+    #[test]
+    fn cursors_leave_what_is_large_to_the_background() {
+        let memtable = memtable(170_000);
+        let (index, segment) = (SortedIndex::new(), memtable.segment());
+        index.covering(segment, 30_000, false);
+        assert_eq!(sizes(&index.covering(segment, 160_000, false)), [30_000, 130_000]);
+        assert!(index.has_large_runs_to_merge());
+        let merging = index.merging.lock();
+        index.covering(segment, 166_000, false);
+        assert_eq!(sizes(&index.covering(segment, 168_000, false))[2..], [6000, 2000]);
+        assert!(index.has_large_runs_to_merge(), "behind others, too");
+        drop(merging);
+        index.extend(segment, 168_000);
+        assert!(!index.has_large_runs_to_merge());
+        assert_eq!(sizes(&index.runs()), [160_000, 8000]);
+    }
+
+    #[test]
+    fn a_cursor_over_everything_leaves_one_run_unless_another_thread_merges() {
+        let memtable = memtable(170_000);
+        let (index, segment) = (SortedIndex::new(), memtable.segment());
+        index.covering(segment, 160_000, false);
+        let merging = index.merging.lock();
+        assert_eq!(sizes(&index.covering(segment, 170_000, true)), [160_000, 10_000]);
+        drop(merging);
+        assert_eq!(sizes(&index.covering(segment, 170_000, true)), [170_000]);
     }
 
     #[test]
@@ -340,7 +399,7 @@ mod tests {
                         if thread == 0 {
                             index.extend(segment, to);
                         }
-                        let runs = index.covering(segment, to);
+                        let runs = index.covering(segment, to, false);
                         let numbers =
                             runs.iter().flat_map(|run| [run.numbers.start, run.numbers.end]);
                         let numbers: Vec<u32> = numbers.collect();
@@ -363,23 +422,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_does_not_wait_for_the_thread_that_merges() {
-        let memtable = memtable(5000);
-        let (index, segment) = (SortedIndex::new(), memtable.segment());
-        let merging = index.merging.lock();
-        index.covering(segment, 2000);
-        assert_eq!(sizes(&index.covering(segment, 4000)), [2000, 2000]);
-        drop(merging);
-        assert_eq!(sizes(&index.covering(segment, 5000)), [5000]);
-    }
-
-    #[test]
     fn a_cursor_sorts_a_few_entries_for_itself_rather_than_wait_for_the_list() {
         let memtable = memtable(2000);
         let (index, segment) = (SortedIndex::new(), memtable.segment());
-        index.covering(segment, 1000);
+        index.covering(segment, 1000, false);
         let list = index.list.lock();
-        let own = index.covering(segment, 1000 + PRIVATE_ENTRIES as u32);
+        let own = index.covering(segment, 1000 + PRIVATE_ENTRIES as u32, false);
         assert_eq!(sizes(&own), [1000, PRIVATE_ENTRIES]);
         assert_eq!(sizes(&index.runs()), [1000], "only the cursor has it");
         drop(list);

@@ -233,19 +233,19 @@ fn large_runs_that_cursors_leave_are_merged_by_a_sort() {
     let memtable = memtable(16 << 20, 8);
     let mut tail = memtable.activate(1);
     let mut last = 0u64;
-    for cursor_at in [70_000, 90_000] {
+    for cursor_at in [100_000, 140_000] {
         while last < cursor_at {
             let key = (last as u32).to_be_bytes();
             last = write(&memtable, &mut tail, &[Write::put(0, &key, b"")]).unwrap();
         }
         memtable.cursor(KeyspaceId(0), last);
-        // The second run is a quarter of the first or more, and the first is too large for a cursor.
-        assert_eq!(memtable.needs_sort(last), last == 90_000);
+        // The second run is a quarter of the first or more, and both are too large for a cursor.
+        assert_eq!(memtable.needs_sort(last), last == 140_000);
     }
     memtable.sort_through(last);
     assert!(!memtable.needs_sort(last));
     let mut cursor = memtable.cursor(KeyspaceId(0), last);
-    assert_eq!(forward(&mut cursor).len(), 90_000);
+    assert_eq!(forward(&mut cursor).len(), 140_000);
 }
 
 /// Old snapshots of a hot key: the chain is long, and after some steps the order answers.
