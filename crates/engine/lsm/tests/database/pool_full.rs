@@ -92,9 +92,9 @@ fn puts_wait_in_growing_steps_before_the_pool_is_full() {
     assert_eq!(pool.extents(), 16);
     let per_put = |waits: &Vec<Duration>| waits.iter().sum::<Duration>() / waits.len() as u32;
     let waits: Vec<_> = waits.values().map(per_put).collect();
-    // Half of what may wait for a flush is free, and so is the first millisecond of waits: the segment after.
+    // Half of what may wait for a flush is free, and so are the first milliseconds of waits: the two segments after.
     let free = waits.iter().take_while(|wait| wait.is_zero()).count();
-    assert!(free <= 9 && waits.len() >= 14, "{waits:?}");
+    assert!(free <= 10 && waits.len() >= 14, "{waits:?}");
     // At the limit and beyond, writers have the same least rate.
     let rising = &waits[free..waits.len() - 1];
     assert!(rising.is_sorted_by(|one, next| one < next), "{waits:?}");
