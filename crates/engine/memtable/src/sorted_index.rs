@@ -168,8 +168,10 @@ impl SortedIndex {
     /// Whether there are runs to be merged that are too large for a cursor.
     pub fn has_large_runs_to_merge(&self) -> bool {
         let runs = self.runs.load();
-        runs.array_windows()
-            .any(|[older, newer]| BACKGROUND.wants(older, newer) && !FOREGROUND.wants(older, newer))
+        let waits = |pair: &[Arc<Run>]| {
+            BACKGROUND.wants(&pair[0], &pair[1]) && !FOREGROUND.wants(&pair[0], &pair[1])
+        };
+        runs.windows(2).any(waits)
     }
 
     /// Whether one run covers `entries` entries.
