@@ -489,8 +489,8 @@ impl MemTable {
     }
 
     /// Sorts the closed chunks at or below `visible` that are not sorted yet, and merges what is too large
-    /// for cursors; of an immutable MemTable that is visible as a whole, makes one run of everything. Any thread may call this, any time.
-    /// It may meet corrupt entries: see [`MemTable::sound`].
+    /// for cursors; of an immutable MemTable that is visible as a whole, makes one run of everything. Any
+    /// thread may call this, any time. It may meet corrupt entries: see [`MemTable::sound`].
     pub fn sort_through(&self, visible: Seqno) {
         let numbers = self.segment.numbers_through(visible);
         let entries = self.segment.entries();
@@ -503,9 +503,9 @@ impl MemTable {
         }
     }
 
-    /// Whether [`MemTable::sort_through`] has something to do: as large runs come about slowly, no one is
-    /// woken for them. What is not visible does not count: after a
-    /// failed log it never will be.
+    /// Whether [`MemTable::sort_through`] has something to do. Large runs to be merged come about slowly:
+    /// no thread is woken for them. What is not visible does not count: after a failed log it never will
+    /// be.
     pub fn needs_sort(&self, visible: Seqno) -> bool {
         let numbers = self.segment.numbers_through(visible);
         let entries = self.segment.entries();
