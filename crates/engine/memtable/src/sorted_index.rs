@@ -222,18 +222,18 @@ impl SortedIndex {
         if missing.is_empty() && !(is_everything && runs.len() > 1) {
             return runs;
         }
-        let list = match self.list.try_lock() {
-            Some(list) => list,
-            None if missing.len() <= PRIVATE_ENTRIES => {
-                let mut own = SortedRuns::clone(&runs);
-                if !missing.is_empty() {
+        if !missing.is_empty() {
+            let list = match self.list.try_lock() {
+                Some(list) => list,
+                None if missing.len() <= PRIVATE_ENTRIES => {
+                    let mut own = SortedRuns::clone(&runs);
                     own.push(Arc::new(Run::sort(segment, missing)));
+                    return Arc::new(own);
                 }
-                return Arc::new(own);
-            }
-            None => self.list.lock(),
-        };
-        self.cover(segment, to, list);
+                None => self.list.lock(),
+            };
+            self.cover(segment, to, list);
+        }
         let merging = if is_everything { EVERYTHING } else { FOREGROUND };
         if merging.next(&self.runs.load(), 0).is_some()
             && let Some(_merging) = self.merging.try_lock()
