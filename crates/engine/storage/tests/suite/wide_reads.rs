@@ -70,14 +70,22 @@ fn a_file_opened_for_caching_brings_into_the_page_cache_what_is_read_alone() {
         return;
     }
     const PIECE_BYTES: u64 = 16 << 10;
+    const PIECES: std::ops::Range<u64> = 10..40;
     let mut piece = [0; PIECE_BYTES as usize];
-    for number in 10..40 {
+    let mut cached_before = Vec::new();
+    for number in PIECES {
         let at = number * PIECE_BYTES;
         // The first page may be one of the piece before.
-        assert!(!is_cached(&*file, at + 4096), "the kernel has read on to {at}");
+        if is_cached(&*file, at + 4096) {
+            cached_before.push(number);
+        }
         file.read_exact_at(at, &mut piece).unwrap();
         assert!(is_cached(&*file, at + 4096));
     }
+    // The kernel keeps pages that it holds for itself at that moment, and need not say which.
+    // Had it read on, the first piece would have brought most of the others.
+    let few = (PIECES.end - PIECES.start) as usize / 3;
+    assert!(cached_before.len() <= few, "the kernel has read on to {cached_before:?}");
 }
 
 /// Threads that end before they have done anything.
