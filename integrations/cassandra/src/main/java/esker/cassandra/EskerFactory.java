@@ -12,7 +12,9 @@ import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.memtable.SkipListMemtableFactory;
 import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.metrics.TableMetrics;
 import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.StorageService;
 
@@ -127,6 +129,16 @@ final class EskerFactory implements Memtable.Factory {
             return SkipListMemtableFactory.INSTANCE.create(lowerBound, table, owner);
         }
         return new EskerMemtable(lowerBound, table, owner, store(), leftovers);
+    }
+
+    @Override
+    public TableMetrics.ReleasableMetric createMemtableMetrics(TableMetadataRef table) {
+        TableMetadata metadata = table.get();
+        if (metadata.isIndex()) {
+            return null;
+        }
+        TableMeters.of(metadata);
+        return () -> TableMeters.release(metadata.id);
     }
 
     @Override

@@ -67,6 +67,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     private final AtomicLong bytes = new AtomicLong();
     private final Switches switches;
     private final Leftovers leftovers;
+    private final TableMeters meters;
     private final Indexing indexing = new Indexing();
 
     /** Folds hold the read lock, a discard holds the write lock. */
@@ -96,6 +97,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         this.leftovers = leftovers;
         table = metadata.get().id;
         switches = Switches.of(table, store);
+        meters = TableMeters.of(metadata.get());
         generations = new ArrayList<>();
         // The rows of an indexed table are written again by Leftovers, so that its indexes see
         // them.
@@ -130,6 +132,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         }
         if (rows > 0) {
             Memory.chargeAtOnce(allocator, rows, size);
+            meters.recovered(rows, size);
             LOGGER.info("{}: recovered {} updates, {} bytes, from Esker", metadata(), rows, size);
         }
     }
@@ -145,29 +148,33 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
 
     @Override
     public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group group) {
+        long start = System.nanoTime();
         byte[] value = Updates.write(update);
         byte[] key =
                 Keys.of(prefix, Keys.partition(update.partitionKey()), sequence.incrementAndGet());
+        long before = System.nanoTime();
         Memory.charge(allocator, key.length + value.length, group);
+        meters.charged(System.nanoTime() - before);
         // Statistics come first: they must cover what a read finds.
         count(update, value.length);
         if (indexer == UpdateTransaction.NO_OP) {
             store(key, value);
         } else {
-            PartitionUpdate before;
+            PartitionUpdate old;
             Lock lock = indexing.lock(update.partitionKey());
             lock.lock();
             try {
                 List<PartitionUpdate> updates = updates(update.partitionKey());
-                before = updates.isEmpty() ? null : folded(updates);
+                old = updates.isEmpty() ? null : folded(updates);
                 store(key, value);
             } finally {
                 lock.unlock();
             }
             // An index may wait for memory here. The flush that frees it waits for all writes
             // before, which must not wait for this lock.
-            Indexing.report(before, update, indexer);
+            Indexing.report(old, update, indexer);
         }
+        meters.put(System.nanoTime() - start);
         return Long.MAX_VALUE;
     }
 
@@ -233,6 +240,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
                 }
             }
         }
+        meters.read(updates.size());
         if (updates.size() < FOLD_AT) {
             return updates;
         }
@@ -251,6 +259,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         try {
             if (!isDiscarded) {
                 store.replace(keys, key, Updates.write(folded));
+                meters.folded();
             }
         } catch (EskerException error) {
             // Reads go on when the log has failed. A write reports it.

@@ -86,6 +86,7 @@ final class Store {
         start = 1 + (starts == null ? 0 : ByteBuffer.wrap(starts).getLong());
         firstGeneration = start << Integer.SIZE;
         generation = new AtomicLong(firstGeneration);
+        NodeMeters.register(db, dir, pool == null ? 0 : pool.bytesOrDefault());
     }
 
     /**

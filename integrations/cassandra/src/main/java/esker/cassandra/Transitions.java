@@ -62,6 +62,8 @@ final class Transitions implements SchemaChangeListener {
     @Override
     public void onDropTable(TableMetadata table, boolean withData) {
         Switches.forget(table.id);
+        // Cassandra releases those of a table that was created with Esker, not of one that changed.
+        TableMeters.release(table.id);
     }
 
     private static void schedule(TableMetadata table) {

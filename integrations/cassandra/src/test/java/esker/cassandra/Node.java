@@ -497,7 +497,8 @@ final class Node implements AutoCloseable {
         }
     }
 
-    private <T> T connected(BeansCall<T> call) {
+    /** Calls over JMX. */
+    <T> T connected(BeansCall<T> call) {
         String url = "service:jmx:rmi:///jndi/rmi://127.0.0.1:" + (JMX_PORT + number) + "/jmxrmi";
         try (JMXConnector connector = JMXConnectorFactory.connect(new JMXServiceURL(url))) {
             return call.of(connector.getMBeanServerConnection());
@@ -534,7 +535,8 @@ final class Node implements AutoCloseable {
                 });
     }
 
-    private interface BeansCall<T> {
+    /** Calls over JMX. */
+    interface BeansCall<T> {
         T of(MBeanServerConnection beans) throws Exception;
     }
 
