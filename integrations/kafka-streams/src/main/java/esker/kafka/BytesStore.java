@@ -38,15 +38,16 @@ abstract class BytesStore implements StateStore {
     private static final long RESTORED_AT_ONCE = 1 << 20;
 
     private final String name;
-    private final Shared shared;
     private final Set<Entries<?>> iterators = ConcurrentHashMap.newKeySet();
     private Position position = Position.emptyPosition();
+    private Shared shared;
     private StateStoreContext context;
     private boolean isConsistencyChecked;
     private Path dir;
     private volatile boolean isOpen;
     private volatile Db db;
 
+    /** Makes a store. {@code shared} may be {@code null}: the configuration of the task decides then. */
     BytesStore(String name, Shared shared) {
         this.name = name;
         this.shared = shared;
@@ -60,6 +61,9 @@ abstract class BytesStore implements StateStore {
     @Override
     public void init(StateStoreContext context, StateStore root) {
         this.context = context;
+        if (shared == null) {
+            shared = new Shared(context.appConfigs());
+        }
         dir = context.stateDir().toPath().resolve("esker").resolve(name);
         isConsistencyChecked =
                 StreamsConfig.InternalConfig.getBoolean(
@@ -107,8 +111,8 @@ abstract class BytesStore implements StateStore {
     /** Prepares for a restore of these records, of which nothing is in a batch yet. */
     void restoring(Collection<ConsumerRecord<byte[], byte[]>> records) {}
 
-    /** Adds what a record of the changelog says. */
-    abstract void restore(Batch batch, byte[] key, byte[] value);
+    /** Adds what a record of the changelog says to {@code batch}, or writes it at once. */
+    abstract void restore(Batch batch, ConsumerRecord<byte[], byte[]> record);
 
     private void restore(Collection<ConsumerRecord<byte[], byte[]>> records) {
         // Kafka's own stores open again if they are restored after a close.
@@ -120,7 +124,7 @@ abstract class BytesStore implements StateStore {
                     long bytes = 0;
                     for (ConsumerRecord<byte[], byte[]> record : records) {
                         byte[] value = record.value();
-                        restore(batch, record.key(), value);
+                        restore(batch, record);
                         bytes += record.key().length + (value == null ? 0 : value.length);
                         if (bytes >= RESTORED_AT_ONCE) {
                             db().write(batch);
@@ -178,6 +182,10 @@ abstract class BytesStore implements StateStore {
     /** Notes up to which record the store has seen its input. */
     final void advance() {
         StoreQueryUtils.updatePosition(position, context);
+    }
+
+    final int partition() {
+        return context.taskId().partition();
     }
 
     /** Has the iterator closed with the store. */
@@ -244,7 +252,7 @@ abstract class BytesStore implements StateStore {
     }
 
     @Override
-    public final <R> QueryResult<R> query(
+    public <R> QueryResult<R> query(
             Query<R> query, PositionBound bound, QueryConfig config) {
         return StoreQueryUtils.handleBasicQueries(query, bound, config, this, position, context);
     }

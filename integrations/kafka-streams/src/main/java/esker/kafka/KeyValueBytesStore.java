@@ -7,6 +7,7 @@ import esker.Range;
 import esker.Scan;
 import java.util.List;
 import java.util.Objects;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.serialization.Serializer;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
@@ -35,8 +36,8 @@ class KeyValueBytesStore extends BytesStore implements KeyValueStore<Bytes, byte
     }
 
     @Override
-    void restore(Batch batch, byte[] key, byte[] value) {
-        add(batch, key, value);
+    void restore(Batch batch, ConsumerRecord<byte[], byte[]> record) {
+        add(batch, record.key(), record.value());
     }
 
     private void add(Batch batch, byte[] key, byte[] value) {

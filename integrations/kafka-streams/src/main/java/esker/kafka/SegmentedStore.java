@@ -1,25 +1,18 @@
 package esker.kafka;
 
-import esker.Batch;
 import esker.ClosedException;
 import esker.Db;
 import esker.EskerException;
 import esker.Keyspace;
-import esker.Range;
 import esker.Scan;
-import java.util.Collection;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Map;
 import java.util.NavigableMap;
 import java.util.NoSuchElementException;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.function.Function;
-import java.util.function.Predicate;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.metrics.Sensor;
-import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.StateStoreContext;
 import org.apache.kafka.streams.processor.internals.metrics.StreamsMetricsImpl;
@@ -30,10 +23,6 @@ import org.slf4j.LoggerFactory;
 /**
  * A store whose entries expire by stream time. A segment of time is a keyspace, so what has expired is
  * dropped at once.
- *
- * <p>Keys are those that Kafka's own stores have, which are also the keys of the changelog: the key,
- * then the times. Segments are read in order of time, and within them these keys in order. Kafka's
- * caches merge their entries with ours by this order, so no other order will do.
  */
 abstract class SegmentedStore extends BytesStore {
     private static final Logger LOG = LoggerFactory.getLogger(SegmentedStore.class);
@@ -76,8 +65,15 @@ abstract class SegmentedStore extends BytesStore {
         segments.clear();
     }
 
-    /** The time in a key that decides its segment. */
-    abstract long time(byte[] key);
+    /** The latest time that the store has seen, or -1. */
+    final long streamTime() {
+        return streamTime;
+    }
+
+    /** Sets the stream time to one that the store has seen before. */
+    final void resume(long time) {
+        streamTime = Math.max(streamTime, time);
+    }
 
     /** The first time that has not expired. */
     final long liveFrom() {
@@ -85,24 +81,38 @@ abstract class SegmentedStore extends BytesStore {
     }
 
     /** Advances the stream time, and drops the segments that have expired. */
-    private void observe(long time) {
+    final void observe(long time) {
         if (time <= streamTime) {
             return;
         }
         streamTime = time;
         Db db = db();
-        Iterator<Map.Entry<Long, Keyspace>> expired =
-                segments.headMap(liveFrom() / segmentMillis).entrySet().iterator();
-        while (expired.hasNext()) {
-            Keyspace segment = expired.next().getValue();
+        NavigableMap<Long, Keyspace> expired =
+                segments.headMap(liveFrom() / segmentMillis, false);
+        if (expired.isEmpty()) {
+            return;
+        }
+        dropping(db);
+        Iterator<Keyspace> each = expired.values().iterator();
+        while (each.hasNext()) {
+            Keyspace segment = each.next();
             // First out of the map: a reader that fails sees there that the segment has expired.
-            expired.remove();
+            each.remove();
             db.drop(segment);
         }
     }
 
+    /** Prepares for a drop of segments. */
+    void dropping(Db db) {}
+
+    /** Counts a record that came too late. */
+    final void drop() {
+        dropped.record(1.0);
+        LOG.warn("Skipping record for expired segment.");
+    }
+
     /** The segment to write to at {@code time}, or {@code null} if it has expired. */
-    private Keyspace segment(long time) {
+    final Keyspace segment(long time) {
         if (time < liveFrom()) {
             return null;
         }
@@ -111,66 +121,28 @@ abstract class SegmentedStore extends BytesStore {
         return segments.computeIfAbsent(time / segmentMillis, id -> db.keyspace(SEGMENT + id));
     }
 
-    final void put(byte[] key, byte[] value) {
-        long time = time(key);
-        run(
-                () -> {
-                    observe(time);
-                    Keyspace segment = segment(time);
-                    if (segment == null) {
-                        dropped.record(1.0);
-                        LOG.warn("Skipping record for expired segment.");
-                    } else if (value == null) {
-                        segment.delete(key);
-                    } else {
-                        segment.put(key, value);
-                    }
-                });
-        advance();
+    /** The segment to read at {@code time}, or {@code null} if there is none. */
+    final Keyspace found(long time) {
+        return time < liveFrom() ? null : segments.get(time / segmentMillis);
     }
 
-    @Override
-    void restoring(Collection<ConsumerRecord<byte[], byte[]>> records) {
-        // Before the first batch: none may name a segment that a later record lets expire.
-        records.stream().mapToLong(record -> time(record.key())).max().ifPresent(this::observe);
-    }
-
-    @Override
-    void restore(Batch batch, byte[] key, byte[] value) {
-        Keyspace segment = segment(time(key));
-        if (segment == null) {
-            return;
-        }
-        if (value == null) {
-            batch.delete(segment, key);
-        } else {
-            batch.put(segment, key, value);
-        }
-    }
-
-    final byte[] get(byte[] key) {
-        long time = time(key);
-        if (time < liveFrom()) {
-            return null;
-        }
-        Keyspace found = segments.get(time / segmentMillis);
-        expectOpen();
-        return call(() -> read(found, segment -> segment.get(key)));
+    /** The segments that have times from {@code from} to {@code to}, in order of time. */
+    final NavigableMap<Long, Keyspace> found(long from, long to) {
+        long first = Math.max(from, liveFrom());
+        return to < first
+                ? Collections.emptyNavigableMap()
+                : segments.subMap(first / segmentMillis, true, to / segmentMillis, true);
     }
 
     /** After a look at the segments: a store that is closed has none, which would be no answer. */
-    private void expectOpen() {
+    final void expectOpen() {
         if (!isOpen()) {
             throw closedError(null);
         }
     }
 
-    void expectScannable() {
-        expectOpen();
-    }
-
     /** Reads a segment, or returns {@code null} if there is none or it has expired meanwhile. */
-    private <T> T read(Keyspace segment, Function<Keyspace, T> read) {
+    final <T> T read(Keyspace segment, Function<Keyspace, T> read) {
         if (segment == null) {
             return null;
         }
@@ -186,41 +158,21 @@ abstract class SegmentedStore extends BytesStore {
         }
     }
 
-    /** Entries of the segments with times from {@code from} to {@code to}. */
-    final <K> Entries<K> scan(
-            long from,
-            long to,
-            Range range,
-            boolean isBackward,
-            Function<byte[], K> decode,
-            Predicate<byte[]> isIn) {
-        long first = Math.max(from, liveFrom());
-        NavigableMap<Long, Keyspace> found =
-                to < first
-                        ? Collections.emptyNavigableMap()
-                        : segments.subMap(first / segmentMillis, true, to / segmentMillis, true);
-        List<Keyspace> ordered =
-                List.copyOf((isBackward ? found.descendingMap() : found).values());
-        expectScannable();
-        Range walk = isBackward ? range.backward() : range;
-        return new Entries<>(this, true, new Scans(ordered, walk), decode, isIn);
-    }
-
     /** The scans of segments, each of which is opened when it is reached. */
-    private final class Scans implements Iterator<Scan> {
+    final class Scans implements Iterator<Scan> {
         private final Iterator<Keyspace> segments;
-        private final Range range;
+        private final Function<Keyspace, Scan> open;
         private Scan next;
 
-        Scans(List<Keyspace> segments, Range range) {
-            this.segments = segments.iterator();
-            this.range = range;
+        Scans(NavigableMap<Long, Keyspace> found, boolean isBackward, Function<Keyspace, Scan> open) {
+            segments = List.copyOf((isBackward ? found.descendingMap() : found).values()).iterator();
+            this.open = open;
         }
 
         @Override
         public boolean hasNext() {
             while (next == null && segments.hasNext()) {
-                next = read(segments.next(), segment -> segment.scan(range));
+                next = read(segments.next(), open);
             }
             return next != null;
         }
@@ -234,15 +186,5 @@ abstract class SegmentedStore extends BytesStore {
             next = null;
             return scan;
         }
-    }
-
-    /** The range of raw keys between two that may be {@code null}, for an open end. */
-    static Range between(Bytes from, Bytes to) {
-        return Range.closed(from == null ? null : from.get(), to == null ? null : to.get());
-    }
-
-    /** Whether {@code key} is between two that may be {@code null}, for an open end. */
-    static boolean isBetween(Bytes key, Bytes from, Bytes to) {
-        return (from == null || key.compareTo(from) >= 0) && (to == null || key.compareTo(to) <= 0);
     }
 }

@@ -10,7 +10,7 @@ import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.internals.SessionKeySchema;
 
 /** A session store. Its keys have the end and the start of the session; the end decides the segment. */
-final class SessionBytesStore extends SegmentedStore implements SessionStore<Bytes, byte[]> {
+final class SessionBytesStore extends TimeKeyedStore implements SessionStore<Bytes, byte[]> {
     /** The bytes after the key: the end and the start of the session. */
     private static final int SUFFIX = 2 * Long.BYTES;
     private static final SessionKeySchema SCHEMA = new SessionKeySchema();

@@ -5,8 +5,10 @@ import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionBytesStoreSupplier;
 import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.VersionedBytesStoreSupplier;
 import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.VersionedKeyValueToBytesStoreAdapter;
 
 /** Suppliers of stores, which the topology asks for one store for each partition. */
 final class Suppliers {
@@ -71,6 +73,19 @@ final class Suppliers {
         @Override
         public long segmentIntervalMs() {
             return segmentMillis(retentionPeriod);
+        }
+
+        @Override
+        public String metricsScope() {
+            return METRICS_SCOPE;
+        }
+    }
+
+    record OfVersioned(String name, long historyRetentionMs) implements VersionedBytesStoreSupplier {
+        @Override
+        public KeyValueStore<Bytes, byte[]> get() {
+            return new VersionedKeyValueToBytesStoreAdapter(
+                    new VersionedStore(name, historyRetentionMs, null));
         }
 
         @Override

@@ -14,7 +14,7 @@ import org.apache.kafka.streams.state.WindowStoreIterator;
 import org.apache.kafka.streams.state.internals.WindowKeySchema;
 
 /** A window store. Its keys have the start of the window and a number that distinguishes duplicates. */
-class WindowBytesStore extends SegmentedStore implements WindowStore<Bytes, byte[]> {
+class WindowBytesStore extends TimeKeyedStore implements WindowStore<Bytes, byte[]> {
     /** The bytes after the key: the start of the window and the number. */
     private static final int SUFFIX = Long.BYTES + Integer.BYTES;
     private static final WindowKeySchema SCHEMA = new WindowKeySchema();

@@ -26,7 +26,7 @@ import org.apache.kafka.streams.kstream.SessionWindows;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A word count, a windowed join and sessions, with all state in Esker. */
+/** A word count, joins and sessions, with all state in Esker. */
 class DemoTest {
     @TempDir Path dir;
 
@@ -64,6 +64,34 @@ class DemoTest {
 
     private static TestInputTopic<String, String> input(TopologyTestDriver driver, String topic) {
         return driver.createInputTopic(topic, new StringSerializer(), new StringSerializer());
+    }
+
+    @Test
+    void aTableMayBeVersioned() {
+        StreamsBuilder builder = new StreamsBuilder();
+        var prices =
+                EskerStores.versionedKeyValueStore("prices", Duration.ofMinutes(10));
+        builder.<String, String>stream("orders")
+                .join(
+                        builder.<String, String>table("prices", Materialized.as(prices)),
+                        (order, price) -> order + " at " + price)
+                .to("priced");
+        try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(), properties())) {
+            TestInputTopic<String, String> table = input(driver, "prices");
+            table.pipeInput("tea", "3", Instant.ofEpochSecond(100));
+            table.pipeInput("tea", "4", Instant.ofEpochSecond(200));
+            TestInputTopic<String, String> orders = input(driver, "orders");
+            orders.pipeInput("tea", "two", Instant.ofEpochSecond(210));
+            orders.pipeInput("tea", "late one", Instant.ofEpochSecond(150));
+            assertEquals(
+                    List.of(
+                            KeyValue.pair("tea", "two at 4"),
+                            KeyValue.pair("tea", "late one at 3")),
+                    driver.createOutputTopic(
+                                    "priced", new StringDeserializer(), new StringDeserializer())
+                            .readKeyValuesToList());
+            assertTrue(Files.exists(dir.resolve("demo/0_0/esker/prices")));
+        }
     }
 
     @Test
