@@ -34,7 +34,10 @@ final class EskerFactory implements Memtable.Factory {
     private static final String MEMORY_BYTES = "memory_bytes";
     private static final String SEGMENT_BYTES = "segment_bytes";
 
+    private static final String PRIMARY = "primary";
+
     private final Map<String, String> options;
+    private boolean isPrimary;
     private Store store;
     private Leftovers leftovers;
     private ConfigurationException failure;
@@ -81,12 +84,16 @@ final class EskerFactory implements Memtable.Factory {
                                 .resolveSibling("esker")
                         : Path.of(directory);
         try {
+            isPrimary = takeFlag(settings, PRIMARY);
             PoolFile pool = PoolFile.take(settings);
             Memory memory = pool == null ? Memory.forMemtables() : Memory.forPool(pool);
             settings.putIfAbsent(SEGMENT_BYTES, String.valueOf(memory.segmentBytes()));
             settings.putIfAbsent(MEMORY_BYTES, String.valueOf(memory.bytes()));
             store = Store.open(dir, settings, pool);
             leftovers = store.leftovers();
+            if (isPrimary) {
+                KeptTables.start();
+            }
         } catch (ConfigurationException error) {
             failure = error;
         } catch (RuntimeException error) {
@@ -94,6 +101,24 @@ final class EskerFactory implements Memtable.Factory {
                     new ConfigurationException(
                             "opening Esker's database " + dir + " failed: " + error, error);
         }
+    }
+
+    private static boolean takeFlag(Map<String, String> settings, String name) {
+        String value = settings.remove(name);
+        if (value != null && !value.equals("true") && !value.equals("false")) {
+            throw new ConfigurationException(
+                    "configuring Esker's memtable failed: "
+                            + name
+                            + " is \""
+                            + value
+                            + "\", and must be true or false; correct cassandra.yaml");
+        }
+        return "true".equals(value);
+    }
+
+    /** Whether Esker keeps the rows of {@code table}. */
+    synchronized boolean isPrimary(TableMetadata table) {
+        return isPrimary && Primary.isPossible(table);
     }
 
     /** Whether its memtables are in {@code store}. */
@@ -128,7 +153,8 @@ final class EskerFactory implements Memtable.Factory {
             // Its rows follow from those of the table. It has the ID of the table.
             return SkipListMemtableFactory.INSTANCE.create(lowerBound, table, owner);
         }
-        return new EskerMemtable(lowerBound, table, owner, store(), leftovers);
+        boolean isKept = isPrimary(table.get());
+        return new EskerMemtable(lowerBound, table, owner, store(), leftovers, isKept);
     }
 
     @Override
@@ -149,6 +175,18 @@ final class EskerFactory implements Memtable.Factory {
     @Override
     public boolean writesAreDurable() {
         return true;
+    }
+
+    /** SSTables that another node sends become rows in Esker. */
+    @Override
+    public synchronized boolean streamToMemtable() {
+        return isPrimary;
+    }
+
+    /** Cassandra writes the rows that it sends to another node to an SSTable of its own. */
+    @Override
+    public synchronized boolean streamFromMemtable() {
+        return isPrimary;
     }
 
     @Override

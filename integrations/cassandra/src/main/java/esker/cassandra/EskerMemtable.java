@@ -1,11 +1,13 @@
 package esker.cassandra;
 
+import com.google.common.util.concurrent.RateLimiter;
 import esker.ClosedException;
 import esker.Entry;
 import esker.EskerException;
 import esker.Range;
 import esker.Scan;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -56,19 +58,30 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
 
     private final Store store;
     private final TableId table;
-    private final long generation;
     private final byte[] prefix;
 
-    /** The generations that the memtable has, its own being the last. */
+    /**
+     * The generations that the memtable has. It writes to the last one, which is new unless the
+     * memtable is primary.
+     */
     private final List<Long> generations;
 
     private final List<byte[]> prefixes = new ArrayList<>();
     private final AtomicLong sequence = new AtomicLong();
+    private final AtomicLong updates = new AtomicLong();
     private final AtomicLong bytes = new AtomicLong();
+
+    /** Whether Esker keeps the rows: Cassandra does not flush them. */
+    private final boolean isPrimary;
+
+    private volatile boolean isSwitchedOut;
     private final Switches switches;
     private final Leftovers leftovers;
     private final TableMeters meters;
     private final Indexing indexing = new Indexing();
+
+    /** A fold may not write what a purge removes meanwhile. */
+    private final Indexing folding = new Indexing();
 
     /** Folds hold the read lock, a discard holds the write lock. */
     private final ReadWriteLock discards = new ReentrantReadWriteLock();
@@ -91,26 +104,47 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
             TableMetadataRef metadata,
             Owner owner,
             Store store,
-            Leftovers leftovers) {
-        super(lowerBound, metadata, owner);
+            Leftovers leftovers,
+            boolean isPrimary) {
+        super(lowerBound, metadata, isPrimary ? new Primary.Owner(owner) : owner);
+        this.isPrimary = isPrimary;
         this.store = store;
         this.leftovers = leftovers;
         table = metadata.get().id;
         switches = Switches.of(table, store);
         meters = TableMeters.of(metadata.get());
         generations = new ArrayList<>();
+        if (switches.isFirst()) {
+            StreamFiles.deleteLeft(store, owner());
+        }
         // The rows of an indexed table are written again by Leftovers, so that its indexes see
         // them.
         if (switches.isFirst() && metadata.get().indexes.isEmpty()) {
             generations.addAll(store.recover(table));
         }
         generations.forEach(left -> prefixes.add(Keys.prefix(table, left)));
-        recover();
-        generation = store.nextGeneration();
-        prefix = Keys.prefix(table, generation);
-        generations.add(generation);
-        prefixes.add(prefix);
+        if (isPrimary) {
+            keep();
+        } else {
+            recover();
+        }
+        if (generations.isEmpty() || !isPrimary) {
+            long generation = store.nextGeneration();
+            generations.add(generation);
+            prefixes.add(Keys.prefix(table, generation));
+        }
+        prefix = prefixes.get(prefixes.size() - 1);
+        sequence.set(store.firstSequence());
         switches.created(this);
+    }
+
+    /** Takes rows over without reading them. What is not known of them is assumed. */
+    private void keep() {
+        if (!generations.isEmpty()) {
+            bytes.set(1);
+            updateMin(minTimestamp, Long.MIN_VALUE + 1);
+            updateMin(minLocalDeletionTime, 0);
+        }
     }
 
     /** Counts what an earlier run of the node left. */
@@ -144,6 +178,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         statsCollector.update(update.stats());
         bytes.addAndGet(size);
         currentOperations.addAndGet(update.operationCount());
+        updates.incrementAndGet();
     }
 
     @Override
@@ -152,9 +187,11 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         byte[] value = Updates.write(update);
         byte[] key =
                 Keys.of(prefix, Keys.partition(update.partitionKey()), sequence.incrementAndGet());
-        long before = System.nanoTime();
-        Memory.charge(allocator, key.length + value.length, group);
-        meters.charged(System.nanoTime() - before);
+        if (!isPrimary) {
+            long before = System.nanoTime();
+            Memory.charge(allocator, key.length + value.length, group);
+            meters.charged(System.nanoTime() - before);
+        }
         // Statistics come first: they must cover what a read finds.
         count(update, value.length);
         if (indexer == UpdateTransaction.NO_OP) {
@@ -227,10 +264,20 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     }
 
     private List<PartitionUpdate> updates(DecoratedKey key) {
+        List<PartitionUpdate> updates = new ArrayList<>(1);
+        read(key, new ArrayList<>(1), updates);
+        meters.read(updates.size());
+        if (updates.size() < FOLD_AT) {
+            return updates;
+        }
+        PartitionUpdate folded = fold(key, null);
+        return folded == null ? updates : List.of(folded);
+    }
+
+    /** What the database has of a partition. */
+    private void read(DecoratedKey key, List<byte[]> keys, List<PartitionUpdate> updates) {
         byte[] partition = Keys.partition(key);
         TableMetadata schema = metadata();
-        List<byte[]> keys = new ArrayList<>(1);
-        List<PartitionUpdate> updates = new ArrayList<>(1);
         for (byte[] of : prefixes) {
             try (Scan scan = store.rows().scan(Range.prefix(Keys.join(of, partition)))) {
                 while (scan.hasNext()) {
@@ -240,16 +287,40 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
                 }
             }
         }
-        meters.read(updates.size());
-        if (updates.size() < FOLD_AT) {
-            return updates;
-        }
-        PartitionUpdate folded = folded(updates);
-        replace(keys, Keys.of(prefix, partition, sequence.incrementAndGet()), folded);
-        return List.of(folded);
     }
 
-    /** Replaces entries by one that has the same rows, unless the rows are deleted. */
+    /**
+     * Replaces the updates of a partition by one, unless another thread does so. Returns it, or
+     * {@code null} if nothing was replaced or nothing is left.
+     *
+     * @param purge what removes rows from it, or {@code null}
+     */
+    private PartitionUpdate fold(DecoratedKey key, Purge purge) {
+        Lock lock = folding.lock(key);
+        if (!lock.tryLock()) {
+            return null;
+        }
+        try {
+            // A purge may have removed what was read before.
+            List<byte[]> keys = new ArrayList<>();
+            List<PartitionUpdate> updates = new ArrayList<>();
+            read(key, keys, updates);
+            if (updates.isEmpty()) {
+                return null;
+            }
+            PartitionUpdate folded = folded(updates);
+            if (purge != null) {
+                folded = purge.rest(folded);
+            }
+            byte[] newest = Keys.of(prefix, Keys.partition(key), sequence.incrementAndGet());
+            replace(keys, newest, folded);
+            return folded;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Replaces entries by one, or by none, unless the rows are deleted. */
     private void replace(List<byte[]> keys, byte[] key, PartitionUpdate folded) {
         // Compactions read without the order that a discard waits for.
         Lock lock = discards.readLock();
@@ -258,12 +329,62 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         }
         try {
             if (!isDiscarded) {
-                store.replace(keys, key, Updates.write(folded));
+                store.replace(keys, key, folded == null ? null : Updates.write(folded));
                 meters.folded();
             }
         } catch (EskerException error) {
             // Reads go on when the log has failed. A write reports it.
             LOGGER.debug("{}: a partition was not folded", metadata(), error);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    boolean isPrimary() {
+        return isPrimary;
+    }
+
+    /** Folds and purges all partitions. Returns how many changed. */
+    long purge(RateLimiter rate) {
+        long changed = 0;
+        long entries = 0;
+        long size = 0;
+        long entriesBefore = updates.get();
+        long sizeBefore = bytes.get();
+        try (Partitions all = partitions(null, null)) {
+            while (all.hasNext() && !isSwitchedOut) {
+                List<byte[]> values = all.next();
+                int read = values.stream().mapToInt(value -> value.length).sum();
+                rate.acquire(Math.max(1, read));
+                PartitionUpdate folded = partition(values);
+                PartitionUpdate rest = Purge.of(owner(), this).rest(folded);
+                byte[] value = rest == null ? new byte[0] : Updates.write(rest);
+                if (values.size() > 1 || !Arrays.equals(value, values.get(0))) {
+                    fold(folded.partitionKey(), Purge.of(owner(), this));
+                    changed++;
+                }
+                entries += rest == null ? 0 : 1;
+                size += value.length;
+            }
+        }
+        // Writes since then are counted as well. A memtable that had rows never counts as clean.
+        updates.addAndGet(entries - entriesBefore);
+        long had = sizeBefore;
+        long found = size;
+        bytes.updateAndGet(now -> now == 0 ? 0 : Math.max(1, now - had + found));
+        return changed;
+    }
+
+    /** Deletes the rows of a range. */
+    void delete(org.apache.cassandra.dht.Range<PartitionPosition> range) {
+        Lock lock = discards.readLock();
+        lock.lock();
+        try {
+            if (!isDiscarded) {
+                byte[] start = bound(range.left, false);
+                byte[] end = bound(range.right, false);
+                prefixes.forEach(of -> store.delete(of, start, end));
+            }
         } finally {
             lock.unlock();
         }
@@ -294,7 +415,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     }
 
     /** Returns where the range of keys begins or ends, or {@code null} if it is open there. */
-    private static byte[] bound(PartitionPosition position, boolean isAfter) {
+    static byte[] bound(PartitionPosition position, boolean isAfter) {
         if (position == null || position.isMinimum()) {
             return null;
         }
@@ -305,24 +426,20 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     @Override
     public FlushablePartitionSet<PartitionUpdate> getFlushSet(
             PartitionPosition from, PartitionPosition to) {
-        switches.flushing(this);
-        byte[] start = bound(from, false);
-        byte[] end = bound(to, false);
-        long count = 0;
-        long keyBytes = 0;
-        try (Partitions all = partitions(start, end)) {
-            while (all.hasNext()) {
-                keyBytes += Updates.partitionKeyLength(all.next().get(0));
-                count++;
-            }
+        if (!isSwitchedOut) {
+            StreamFiles.expect(owner());
+            return FlushSet.ofLive(this, from, to);
         }
-        return new FlushSet(from, to, start, end, count, keyBytes);
+        switches.flushing(this);
+        return isPrimary
+                ? new FlushSet(this, from, to, Primary.columns(metadata()), Primary.stats())
+                : new FlushSet(this, from, to, columnsCollector.get(), statsCollector.get());
     }
 
     @Override
     public long partitionCount() {
         // Counts a partition again for each of its updates: the exact number would take a scan.
-        return sequence.get();
+        return updates.get();
     }
 
     @Override
@@ -341,12 +458,27 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         if (reason == ColumnFamilyStore.FlushReason.SCHEMA_CHANGE) {
             leftovers.await();
         }
+        if (isPrimary) {
+            return Primary.isSwitchedOut(reason, metadata())
+                    || !initialFactory.equals(metadata().params.memtable.factory());
+        }
         return super.shouldSwitch(reason);
+    }
+
+    /** Cassandra begins, or ends, to write an SSTable of the rows for a stream or a repair. */
+    void streaming(boolean isWritten) {
+        StreamFiles.found(store, owner(), isWritten);
+    }
+
+    @Override
+    public void performSnapshot(String name) {
+        Primary.writeSnapshot(owner(), FlushSet.ofLive(this, null, null), name);
     }
 
     @Override
     public void switchOut(OpOrder.Barrier barrier, AtomicReference<CommitLogPosition> upperBound) {
         super.switchOut(barrier, upperBound);
+        isSwitchedOut = true;
         switches.switchedOut(this);
         if (isIndexed()) {
             // Cassandra switches them out after this one.
@@ -404,73 +536,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     }
 
     ColumnFamilyStore owner() {
-        return (ColumnFamilyStore) owner;
-    }
-
-    private final class FlushSet extends AbstractFlushablePartitionSet<PartitionUpdate> {
-        private final PartitionPosition from;
-        private final PartitionPosition to;
-        private final byte[] start;
-        private final byte[] end;
-        private final long count;
-        private final long keyBytes;
-
-        FlushSet(
-                PartitionPosition from,
-                PartitionPosition to,
-                byte[] start,
-                byte[] end,
-                long count,
-                long keyBytes) {
-            this.from = from;
-            this.to = to;
-            this.start = start;
-            this.end = end;
-            this.count = count;
-            this.keyBytes = keyBytes;
-        }
-
-        @Override
-        public Memtable memtable() {
-            return EskerMemtable.this;
-        }
-
-        @Override
-        public PartitionPosition from() {
-            return from;
-        }
-
-        @Override
-        public PartitionPosition to() {
-            return to;
-        }
-
-        @Override
-        public long partitionCount() {
-            return count;
-        }
-
-        @Override
-        public long partitionKeysSize() {
-            return keyBytes;
-        }
-
-        @Override
-        public java.util.Iterator<PartitionUpdate> iterator() {
-            // A flush reads it to its end, which closes it. The collector closes the scans of an
-            // aborted flush.
-            Partitions all = partitions(start, end);
-            return new java.util.Iterator<>() {
-                @Override
-                public boolean hasNext() {
-                    return all.hasNext();
-                }
-
-                @Override
-                public PartitionUpdate next() {
-                    return partition(all.next());
-                }
-            };
-        }
+        Owner of = isPrimary ? ((Primary.Owner) owner).owner() : owner;
+        return (ColumnFamilyStore) of;
     }
 }

@@ -41,6 +41,7 @@ import org.slf4j.LoggerFactory;
  *   <li>{@code starts}: how often the database was opened, the upper half of each generation
  *   <li>{@code out}, table, generation: when the memtable was switched out, in milliseconds. A
  *       later truncation includes its rows, even if their flush failed.
+ *   <li>{@code temporary}, table, name: an SSTable for a stream, see {@link StreamFiles}
  *   <li>{@code done}, table, generation: a mark. The rows of that generation are in SSTables, or
  *       were truncated. The mark is deleted with the rows.
  * </ul>
@@ -51,7 +52,11 @@ final class Store {
     private static final byte[] HOST = "host".getBytes(StandardCharsets.UTF_8);
     private static final byte[] STARTS = "starts".getBytes(StandardCharsets.UTF_8);
     private static final byte[] OUT = "out".getBytes(StandardCharsets.UTF_8);
+    private static final byte[] TEMPORARY = "temporary".getBytes(StandardCharsets.UTF_8);
     private static final byte[] DONE = "done".getBytes(StandardCharsets.UTF_8);
+
+    /** Enough for every update of a run. */
+    private static final int SEQUENCE_BITS = 40;
 
     private static final Map<Path, Store> OPEN = new HashMap<>();
 
@@ -167,6 +172,11 @@ final class Store {
         }
     }
 
+    /** Returns a number below all sequences of this run, and above those of earlier runs. */
+    long firstSequence() {
+        return start << SEQUENCE_BITS;
+    }
+
     long nextGeneration() {
         return generation.incrementAndGet();
     }
@@ -239,6 +249,37 @@ final class Store {
         node.put(Keys.join(DONE, Keys.prefix(table, generation)), new byte[0]);
     }
 
+    /** Records the name of an SSTable that must not outlive this run. */
+    void markTemporary(TableId table, String name) {
+        node.put(temporary(table, name), new byte[0]);
+    }
+
+    void forgetTemporary(TableId table, String name) {
+        node.delete(temporary(table, name));
+    }
+
+    /** Returns the names of a table that are recorded. */
+    List<String> temporaries(TableId table) {
+        byte[] prefix = temporary(table, "");
+        List<String> names = new ArrayList<>();
+        try (Scan scan = node.scan(Range.prefix(prefix))) {
+            scan.forEachRemaining(
+                    entry ->
+                            names.add(
+                                    new String(
+                                            entry.key(),
+                                            prefix.length,
+                                            entry.key().length - prefix.length,
+                                            StandardCharsets.UTF_8)));
+        }
+        return names;
+    }
+
+    private static byte[] temporary(TableId table, String name) {
+        byte[] prefix = Keys.join(TEMPORARY, Keys.table(table));
+        return Keys.join(prefix, name.getBytes(StandardCharsets.UTF_8));
+    }
+
     /** Deletes the rows of a generation, and its marks. */
     void delete(TableId table, long generation) {
         byte[] prefix = Keys.prefix(table, generation);
@@ -261,9 +302,19 @@ final class Store {
                         .deleteRange(node, marks, Keys.after(marks)));
     }
 
-    /** Replaces entries by one that says the same. */
+    /** Deletes the partitions of a generation from {@code start} to before {@code end}. */
+    void delete(byte[] prefix, byte[] start, byte[] end) {
+        byte[] from = start == null ? prefix : Keys.join(prefix, start);
+        byte[] to = end == null ? Keys.after(prefix) : Keys.join(prefix, end);
+        rows.deleteRange(from, to);
+    }
+
+    /** Replaces entries by one that says the same, or deletes them if {@code value} is {@code null}. */
     void replace(List<byte[]> keys, byte[] key, byte[] value) {
-        Batch batch = new Batch().put(rows, key, value);
+        Batch batch = new Batch();
+        if (value != null) {
+            batch.put(rows, key, value);
+        }
         keys.forEach(old -> batch.delete(rows, old));
         db.write(batch);
     }

@@ -15,12 +15,12 @@ import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.function.Executable;
 
 /**
- * Runs each of {@link Cases} on two tables, of Esker and of Cassandra's own trie memtable: before
- * and after kills of the node and flushes.
+ * Runs each of {@link Cases} on tables of Esker, of Cassandra's own trie memtable, and of Esker as
+ * the primary store: before and after kills of the node and flushes.
  */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class CqlTest {
-    private static final List<String> MEMTABLES = List.of("esker", "trie");
+    private static final List<String> MEMTABLES = List.of("esker", "trie", "primary");
     private static final List<Cases.Case> CASES = Cases.all();
 
     /**
@@ -131,8 +131,21 @@ class CqlTest {
         check(true);
     }
 
+    /** Cassandra builds indexes from SSTables. */
     @Test
     @Order(6)
+    void aPrimaryTableHasNoSSTables() {
+        List<Executable> checks = new ArrayList<>();
+        for (Cases.Case one : CASES) {
+            boolean hasIndex = one.name.endsWith("index");
+            long tables = node.beans().sstables("k", one.name + "_primary");
+            checks.add(() -> assertEquals(hasIndex, tables > 0, one.name));
+        }
+        assertAll(checks);
+    }
+
+    @Test
+    @Order(7)
     void afterAFlushAndAKill() {
         node.kill();
         node.start();

@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -20,8 +21,8 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * A cluster on loopback addresses: load at QUORUM, kill a node under load, read all acknowledged
- * rows at QUORUM, start it again, repair it, kill all nodes at once, and read again. Fails if a row
- * is lost.
+ * rows at QUORUM, start it again, repair it, kill all nodes at once, and read again. Or only kills
+ * under load and reads, many times. Fails if a row is lost.
  */
 final class Demo {
     private static final int WRITERS = 8;
@@ -29,6 +30,7 @@ final class Demo {
     private static final int READ_ATTEMPTS = 100;
     private static final long READ_PAUSE_MILLIS = 500;
 
+    private final String memtable;
     private final List<Node> nodes = new ArrayList<>();
     private final Map<Integer, Integer> acknowledged = new ConcurrentHashMap<>();
     private final AtomicInteger next = new AtomicInteger();
@@ -37,18 +39,29 @@ final class Demo {
     private volatile boolean isStopped;
     private volatile boolean isFailed;
 
-    /** Arguments: directory, number of nodes, seconds of load. */
+    private Demo(String memtable) {
+        this.memtable = memtable;
+    }
+
+    /** Arguments: directory, number of nodes, seconds of load, number of kills or 0, memtable. */
     public static void main(String[] arguments) throws Exception {
         Path dir = Path.of(arguments[0]);
         int nodes = Integer.parseInt(arguments[1]);
         int seconds = Integer.parseInt(arguments[2]);
-        Demo demo = new Demo();
+        int kills = Integer.parseInt(arguments[3]);
+        Demo demo = new Demo(arguments[4]);
         // Ctrl-C runs it, too. Only a failure leaves the files, with the logs of the nodes.
         Runtime.getRuntime().addShutdownHook(new Thread(() -> demo.stop(dir)));
         Node.delete(dir);
         int status = 0;
         try {
-            demo.run(dir, nodes, seconds);
+            demo.start(dir, nodes);
+            if (kills > 0) {
+                demo.kill(kills, seconds);
+            } else {
+                demo.show(seconds);
+            }
+            demo.say("no acknowledged row is lost");
         } catch (RuntimeException error) {
             if (!demo.isStopped) {
                 demo.isFailed = true;
@@ -77,26 +90,74 @@ final class Demo {
         System.out.printf(format + "%n", values);
     }
 
-    private void run(Path dir, int count, int seconds) throws InterruptedException {
+    private int copies() {
+        return Math.min(3, nodes.size());
+    }
+
+    private void start(Path dir, int count) {
         for (int i = 1; i <= count; i++) {
             Node node = new Node(dir.resolve("node" + i), i, 1);
             nodes.add(node);
             node.start();
             say("node %d at %s serves clients", i, node.address());
         }
-        int copies = Math.min(3, count);
-        Node last = nodes.get(count - 1);
         try (Cluster cluster = Node.client(nodes);
                 Session session = cluster.connect()) {
             session.execute(
                     "CREATE KEYSPACE demo WITH replication ="
                             + " {'class': 'SimpleStrategy', 'replication_factor': "
-                            + copies
+                            + copies()
                             + "}");
             session.execute(
                     "CREATE TABLE demo.rows (id int PRIMARY KEY, version int, filler text)"
-                            + " WITH memtable = 'esker'");
-            say("created a table on Esker, %d copies of each row", copies);
+                            + " WITH memtable = '"
+                            + memtable
+                            + "'");
+        }
+        say("created a table on Esker, %d copies of each row", copies());
+    }
+
+    /** Kills each node in turn, then all at once, under load. Checks all rows after each kill. */
+    private void kill(int kills, int seconds) throws InterruptedException {
+        Random random = new Random(kills);
+        for (int i = 1; i <= kills; i++) {
+            int turn = i % (nodes.size() + 1);
+            List<Node> killed = turn == 0 ? nodes : List.of(nodes.get(turn - 1));
+            long pause = random.nextInt(seconds * 1000);
+            Thread killer =
+                    new Thread(
+                            () -> {
+                                Node.pause(pause);
+                                killed.forEach(Node::kill);
+                            });
+            try (Cluster cluster = Node.client(nodes);
+                    Session session = cluster.connect()) {
+                killer.start();
+                load(session, seconds);
+                killer.join();
+            }
+            say(
+                    "kill %d of %d, %s: %d writes acknowledged, %d not",
+                    i,
+                    kills,
+                    turn == 0 ? "all nodes" : "node " + turn,
+                    acknowledged.size(),
+                    unacknowledged.get());
+            killed.forEach(Node::startLater);
+            killed.forEach(Node::await);
+            try (Cluster cluster = Node.client(nodes);
+                    Session session = cluster.connect()) {
+                check(session);
+            }
+        }
+    }
+
+    private void show(int seconds) throws InterruptedException {
+        int count = nodes.size();
+        int copies = copies();
+        Node last = nodes.get(count - 1);
+        try (Cluster cluster = Node.client(nodes);
+                Session session = cluster.connect()) {
             load(session, seconds);
             say("%d writes acknowledged at QUORUM", acknowledged.size());
             if (copies == 3) {
@@ -129,7 +190,6 @@ final class Demo {
                 Session session = cluster.connect()) {
             check(session);
         }
-        say("no acknowledged row is lost");
     }
 
     private void load(Session session, int seconds) throws InterruptedException {
@@ -150,6 +210,7 @@ final class Demo {
                                         acknowledged.put(id, id * 7);
                                     } catch (DriverException error) {
                                         unacknowledged.incrementAndGet();
+                                        Node.pause(20);
                                     }
                                 }
                             }));
@@ -193,7 +254,7 @@ final class Demo {
     }
 
     private void repair(Node node) {
-        node.repair("demo");
+        node.beans().repair("demo", false);
         say("repaired");
     }
 }

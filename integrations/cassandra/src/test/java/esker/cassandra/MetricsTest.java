@@ -5,14 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
 import java.util.List;
-import javax.management.ObjectName;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
 /** What a running node tells over JMX. */
 class MetricsTest {
-    private static final String DOMAIN = "org.apache.cassandra.metrics:";
     private static final int WRITES = 100;
     private static final String VALUE = "v".repeat(100);
 
@@ -33,28 +31,18 @@ class MetricsTest {
         node.close();
     }
 
-    /** Returns an attribute of a metric. */
-    static long metric(Node node, String name, String attribute) {
-        return node.connected(
-                beans -> {
-                    Object value = beans.getAttribute(new ObjectName(DOMAIN + name), attribute);
-                    return ((Number) value).longValue();
-                });
-    }
-
     private static long of(String table, String name, String attribute) {
         String metric = "type=EskerMemtable,keyspace=k,scope=" + table + ",name=" + name;
-        return metric(node, metric, attribute);
+        return node.beans().metric(metric, attribute);
     }
 
     private static long ofCassandra(String table, String name) {
-        return metric(node, "type=Table,keyspace=k,scope=" + table + ",name=" + name, "Value");
+        return node.beans().metric("type=Table,keyspace=k,scope=" + table + ",name=" + name, "Value");
     }
 
     private static int count(String table) {
         String pattern = "type=EskerMemtable,keyspace=k,scope=" + table + ",*";
-        return node.connected(beans -> beans.queryNames(new ObjectName(DOMAIN + pattern), null))
-                .size();
+        return node.beans().countMetrics(pattern);
     }
 
     private static void write(Node.Client client, String table) {
@@ -92,14 +80,14 @@ class MetricsTest {
         try (Node.Client client = new Node.Client(node)) {
             client.run(RecoveryTest.table("bytes", "esker"));
             String logBytes = "type=Esker,scope=" + scope + ",name=LogBytes";
-            long before = metric(node, logBytes, "Value");
+            long before = node.beans().metric(logBytes, "Value");
             write(client, "bytes");
             // The page of statistics is kept for a while.
             Node.pause(1000);
-            assertTrue(metric(node, logBytes, "Value") >= before + WRITES * VALUE.length());
+            assertTrue(node.beans().metric(logBytes, "Value") >= before + WRITES * VALUE.length());
             for (String name : List.of("MemoryBytes", "MemoryLimitBytes", "StorageBytes")) {
                 String metric = "type=Esker,scope=" + scope + ",name=" + name;
-                assertTrue(metric(node, metric, "Value") > 0, name);
+                assertTrue(node.beans().metric(metric, "Value") > 0, name);
             }
         }
     }

@@ -8,8 +8,6 @@ import esker.Pool;
 import esker.Settings;
 import java.io.File;
 import java.io.IOException;
-import java.lang.management.ManagementFactory;
-import java.lang.management.MemoryMXBean;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.file.Files;
@@ -24,13 +22,6 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
-import javax.management.JMX;
-import javax.management.MBeanServerConnection;
-import javax.management.ObjectName;
-import javax.management.remote.JMXConnector;
-import javax.management.remote.JMXConnectorFactory;
-import javax.management.remote.JMXServiceURL;
-import org.apache.cassandra.service.StorageServiceMBean;
 
 /** A Cassandra node in a process of its own, from the jars of this process's class path. */
 final class Node implements AutoCloseable {
@@ -106,6 +97,7 @@ final class Node implements AutoCloseable {
         this.dir = dir.toAbsolutePath();
         this.number = FIRST_NUMBER + number;
         this.seed = "127.0.0." + (FIRST_NUMBER + seed);
+        yaml.put("auto_bootstrap", "false");
         yaml.put("commitlog_sync", "periodic");
         yaml.put("commitlog_sync_period", "10000ms");
         yaml.put("memtable_allocation_type", "offheap_objects");
@@ -114,7 +106,7 @@ final class Node implements AutoCloseable {
         properties.add("-ea");
         properties.addAll(List.of(System.getProperty("node.options", "").strip().split(" +")));
         properties.removeIf(String::isEmpty);
-        memtable("esker", MEMTABLE, Map.of());
+        esker(Map.of());
         memtable("trie", "TrieMemtable", Map.of());
     }
 
@@ -139,7 +131,14 @@ final class Node implements AutoCloseable {
         deletePool();
         parameters =
                 Map.of("pool", pool().toString(), "pool_size", size, "pool_emulated", "true");
-        return memtable("esker", MEMTABLE, parameters);
+        return esker(parameters);
+    }
+
+    /** Adds the configurations of Esker: {@code esker} and {@code primary}. */
+    private Node esker(Map<String, String> options) {
+        Map<String, String> primary = new LinkedHashMap<>(options);
+        primary.put("primary", "true");
+        return memtable("esker", MEMTABLE, options).memtable("primary", MEMTABLE, primary);
     }
 
     /** Returns the parameters of Esker's memtable. */
@@ -369,7 +368,6 @@ final class Node implements AutoCloseable {
                 "seed_provider:\n"
                         + "  - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n");
         text.append("    parameters:\n      - seeds: \"" + seed + ":" + STORAGE_PORT + "\"\n");
-        text.append("auto_bootstrap: false\n");
         text.append("data_file_directories:\n  - " + dir.resolve("data") + "\n");
         for (String name : List.of("commitlog", "saved_caches", "hints", "cdc_raw")) {
             text.append(name + "_directory: " + dir.resolve(name) + "\n");
@@ -461,30 +459,9 @@ final class Node implements AutoCloseable {
         return builder.build();
     }
 
-    /** Calls what {@code nodetool} calls. */
-    <T> T storage(StorageCall<T> call) {
-        return connected(
-                beans ->
-                        call.of(
-                                JMX.newMBeanProxy(
-                                        beans,
-                                        new ObjectName(
-                                                "org.apache.cassandra.db:type=StorageService"),
-                                        StorageServiceMBean.class)));
-    }
-
-    /** Collects garbage, and returns how many bytes of the heap are in use. */
-    long heapBytes() {
-        return connected(
-                beans -> {
-                    MemoryMXBean memory =
-                            ManagementFactory.newPlatformMXBeanProxy(
-                                    beans,
-                                    ManagementFactory.MEMORY_MXBEAN_NAME,
-                                    MemoryMXBean.class);
-                    memory.gc();
-                    return memory.getHeapMemoryUsage().getUsed();
-                });
+    /** Returns what {@code nodetool} and JMX clients see. */
+    Beans beans() {
+        return new Beans(JMX_PORT + number);
     }
 
     /** Returns how much memory the process has: {@code Anon}, {@code File} or {@code Shmem}. */
@@ -497,52 +474,8 @@ final class Node implements AutoCloseable {
         }
     }
 
-    /** Calls over JMX. */
-    <T> T connected(BeansCall<T> call) {
-        String url = "service:jmx:rmi:///jndi/rmi://127.0.0.1:" + (JMX_PORT + number) + "/jmxrmi";
-        try (JMXConnector connector = JMXConnectorFactory.connect(new JMXServiceURL(url))) {
-            return call.of(connector.getMBeanServerConnection());
-        } catch (Exception error) {
-            throw new IllegalStateException(error);
-        }
-    }
-
     void flush(String keyspace, String... tables) {
-        storage(
-                storage -> {
-                    storage.forceKeyspaceFlush(keyspace, tables);
-                    return null;
-                });
-    }
-
-    /** Repairs a keyspace of the node, and waits for the end. */
-    void repair(String keyspace) {
-        Map<String, String> options =
-                Map.of("parallelism", "parallel", "incremental", "false", "primaryRange", "false");
-        storage(
-                storage -> {
-                    int command = storage.repairAsync(keyspace, options);
-                    while (true) {
-                        List<String> status = storage.getParentRepairStatus(command);
-                        if (status != null && status.get(0).equals("COMPLETED")) {
-                            return null;
-                        }
-                        if (status != null && status.get(0).equals("FAILED")) {
-                            throw new IllegalStateException("the repair failed: " + status);
-                        }
-                        pause(100);
-                    }
-                });
-    }
-
-    /** Calls over JMX. */
-    interface BeansCall<T> {
-        T of(MBeanServerConnection beans) throws Exception;
-    }
-
-    /** A call over JMX. */
-    interface StorageCall<T> {
-        T of(StorageServiceMBean storage) throws Exception;
+        beans().flush(keyspace, tables);
     }
 
     static void pause(long millis) {

@@ -54,7 +54,7 @@ final class Soak {
                             minute,
                             result.rate(),
                             result.millis(0.99),
-                            node.heapBytes() >> 20,
+                            node.beans().heapBytes() >> 20,
                             node.residentBytes("Anon") >> 20,
                             node.residentBytes("File") >> 20,
                             node.residentBytes("Shmem") >> 20);

@@ -1,0 +1,16 @@
+package esker.cassandra;
+
+/** Operations on tables whose rows Esker keeps. Cassandra's own work on SSTables alone. */
+public interface KeptTablesMBean {
+    /**
+     * Folds the updates of each partition of a table, and removes what a compaction would: expired
+     * cells, and tombstones that are older than {@code gc_grace_seconds}. Esker does it every six
+     * hours as well.
+     *
+     * @return how many partitions changed
+     */
+    long purge(String keyspace, String table);
+
+    /** Deletes the partitions of a table that the node does not own, as {@code nodetool cleanup}. */
+    void cleanup(String keyspace, String table);
+}
