@@ -172,9 +172,16 @@ final class EskerFactory implements Memtable.Factory {
         return !Transitions.isAny();
     }
 
+    /**
+     * Whether the commit log is not needed for any row of these tables.
+     *
+     * <p>It is needed while a table changes to Esker, whose last memtable of Cassandra may not be
+     * flushed yet. A node that starts can't know whether it was killed meanwhile, so it replays
+     * what the log has. Rows that are in Esker already get the same timestamps again.
+     */
     @Override
     public boolean writesAreDurable() {
-        return true;
+        return StorageService.instance.isDaemonSetupCompleted() && !Transitions.isAny();
     }
 
     /** SSTables that another node sends become rows in Esker. */

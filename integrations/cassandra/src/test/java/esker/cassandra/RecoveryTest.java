@@ -115,6 +115,32 @@ class RecoveryTest {
         }
     }
 
+    /** As if the node was killed after a change of the schema, and before that of the memtable. */
+    @Test
+    void rowsInTheCommitLogOfATableThatJoinedEskerAreReplayed() throws Exception {
+        try (Node node = node("joined")) {
+            node.with("commitlog_sync", "batch").with("commitlog_sync_period", null);
+            node.memtable("changed", "TrieMemtable", Map.of()).start();
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(KEYSPACE, table("t", "changed"), table("truncated", "changed"));
+                client.run(insert("t", 1, "a"), insert("t", 2, "b"));
+                client.run(insert("truncated", 1, "a"), "TRUNCATE k.truncated");
+            }
+            node.kill();
+            node.memtable("changed", Node.MEMTABLE, node.parameters()).start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of("1 a", "2 b"), client.rows("SELECT * FROM k.t"));
+                client.run(insert("t", 1, "new"));
+            }
+            node.kill();
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of("1 new", "2 b"), client.rows("SELECT * FROM k.t"));
+                assertEquals(List.of(), client.rows("SELECT * FROM k.truncated"));
+            }
+        }
+    }
+
     /** As if the node was killed before a flush of the memtable that was switched out had begun. */
     @Test
     void rowsOfATableThatLeftEskerAreMoved() throws Exception {
