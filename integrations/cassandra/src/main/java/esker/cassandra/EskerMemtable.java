@@ -264,47 +264,62 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
     }
 
     private List<PartitionUpdate> updates(DecoratedKey key) {
-        List<PartitionUpdate> updates = new ArrayList<>(1);
-        read(key, new ArrayList<>(1), updates);
-        meters.read(updates.size());
-        if (updates.size() < FOLD_AT) {
-            return updates;
+        List<Stored> stored = read(key);
+        meters.read(stored.size());
+        if (stored.size() >= FOLD_AT) {
+            List<Stored> folded = fold(key, null);
+            stored = folded == null ? stored : folded;
         }
-        PartitionUpdate folded = fold(key, null);
-        return folded == null ? updates : List.of(folded);
+        List<PartitionUpdate> updates = new ArrayList<>(stored.size());
+        stored.forEach(of -> updates.add(of.update));
+        return updates;
     }
 
-    /** What the database has of a partition. */
-    private void read(DecoratedKey key, List<byte[]> keys, List<PartitionUpdate> updates) {
+    /** An update as the database has it. */
+    private record Stored(byte[] key, int size, PartitionUpdate update) {}
+
+    private List<Stored> read(DecoratedKey key) {
         byte[] partition = Keys.partition(key);
         TableMetadata schema = metadata();
+        List<Stored> stored = new ArrayList<>(1);
         for (byte[] of : prefixes) {
             try (Scan scan = store.rows().scan(Range.prefix(Keys.join(of, partition)))) {
                 while (scan.hasNext()) {
                     Entry entry = scan.next();
-                    keys.add(entry.key());
-                    updates.add(Updates.read(schema, entry.value()));
+                    PartitionUpdate update = Updates.read(schema, entry.value());
+                    stored.add(new Stored(entry.key(), entry.value().length, update));
                 }
             }
         }
+        return stored;
     }
 
     /**
-     * Replaces the updates of a partition by one, unless another thread does so. Returns it, or
-     * {@code null} if nothing was replaced or nothing is left.
+     * Replaces updates of a partition by one, unless another thread does so. Returns what it then
+     * has, or {@code null} if nothing was replaced.
      *
      * @param purge what removes rows from it, or {@code null}
      */
-    private PartitionUpdate fold(DecoratedKey key, Purge purge) {
+    private List<Stored> fold(DecoratedKey key, Purge purge) {
         Lock lock = folding.lock(key);
         if (!lock.tryLock()) {
             return null;
         }
         try {
             // A purge may have removed what was read before.
+            List<Stored> stored = read(key);
+            int most = purge == null ? largestToFold(stored) : Integer.MAX_VALUE;
+            List<Stored> kept = new ArrayList<>();
             List<byte[]> keys = new ArrayList<>();
             List<PartitionUpdate> updates = new ArrayList<>();
-            read(key, keys, updates);
+            for (Stored of : stored) {
+                if (of.size > most) {
+                    kept.add(of);
+                } else {
+                    keys.add(of.key);
+                    updates.add(of.update);
+                }
+            }
             if (updates.isEmpty()) {
                 return null;
             }
@@ -314,10 +329,29 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
             }
             byte[] newest = Keys.of(prefix, Keys.partition(key), sequence.incrementAndGet());
             replace(keys, newest, folded);
-            return folded;
+            if (folded != null) {
+                kept.add(new Stored(newest, 0, folded));
+            }
+            return kept;
         } finally {
             lock.unlock();
         }
+    }
+
+    /**
+     * Returns the size of the largest update to fold. One that is larger than all smaller ones
+     * together waits, so that a large partition is not rewritten for a few small updates.
+     */
+    private static int largestToFold(List<Stored> stored) {
+        int[] sizes = stored.stream().mapToInt(Stored::size).sorted().toArray();
+        long sum = 0;
+        for (int i = 0; i < sizes.length; i++) {
+            if (i >= FOLD_AT / 2 && sizes[i] > sum) {
+                return sizes[i - 1];
+            }
+            sum += sizes[i];
+        }
+        return Integer.MAX_VALUE;
     }
 
     /** Replaces entries by one, or by none, unless the rows are deleted. */

@@ -193,6 +193,31 @@ class RecoveryTest {
     }
 
     @Test
+    void aReadDoesNotWriteALargeUpdateAgainForAFewSmallOnes() throws Exception {
+        String rows = "SELECT count(*) FROM k.t WHERE p = 1";
+        try (Node node = node("large").start()) {
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(
+                        KEYSPACE,
+                        "CREATE TABLE k.t (p int, c int, v text, PRIMARY KEY (p, c))"
+                                + " WITH memtable = 'esker'");
+                String insert = "INSERT INTO k.t (p, c, v) VALUES (1, ";
+                client.run(insert + "0, '" + "x".repeat(20_000) + "')");
+                for (int c = 1; c <= 100; c++) {
+                    client.run(insert + c + ", 'v')");
+                }
+                assertEquals(List.of("101"), client.rows(rows));
+            }
+            node.kill();
+            assertEquals(2, entries(node));
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of("101"), client.rows(rows));
+            }
+        }
+    }
+
+    @Test
     void anUnreadableRowOfAnIndexedTableStopsTheStart() throws Exception {
         try (Node node = node("unreadable").start()) {
             try (Node.Client client = new Node.Client(node)) {
