@@ -11,6 +11,6 @@ public interface KeptTablesMBean {
      */
     long purge(String keyspace, String table);
 
-    /** Deletes the partitions of a table that the node does not own, as {@code nodetool cleanup}. */
+    /** Deletes the partitions that the node does not own, as {@code nodetool cleanup}. */
     void cleanup(String keyspace, String table);
 }

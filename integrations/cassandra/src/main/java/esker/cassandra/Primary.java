@@ -30,8 +30,8 @@ final class Primary {
     private Primary() {}
 
     /**
-     * Whether Esker can keep the rows of {@code table}. Cassandra builds secondary indexes and views
-     * from SSTables alone, and cleans their tables up with its own means.
+     * Whether Esker can keep the rows of {@code table}. Cassandra builds secondary indexes and
+     * views from SSTables alone, and cleans their tables up with its own means.
      */
     static boolean isPossible(TableMetadata table) {
         if (!table.indexes.isEmpty() || table.isView()) {
@@ -47,6 +47,7 @@ final class Primary {
         switch (reason) {
             case TRUNCATE:
                 // Cassandra takes its snapshot from the SSTables, then deletes them.
+            case DROP:
             case INDEX_BUILD_STARTED:
             case VIEW_BUILD_STARTED:
                 return true;
@@ -62,8 +63,8 @@ final class Primary {
     }
 
     /**
-     * Writes all rows of a memtable to an SSTable in the directory of a snapshot. Cassandra adds the
-     * schema and the manifest.
+     * Writes all rows of a memtable to an SSTable in the directory of a snapshot. Cassandra adds
+     * the schema and the manifest.
      */
     static void writeSnapshot(
             ColumnFamilyStore table, Memtable.FlushablePartitionSet<?> rows, String name) {

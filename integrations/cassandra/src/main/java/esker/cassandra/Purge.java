@@ -9,11 +9,13 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.PurgeFunction;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
 
 /**
  * Removes what a compaction of Cassandra would remove: expired cells, and tombstones that are older
- * than {@code gc_grace_seconds}. A tombstone stays if an SSTable may have data that it hides.
+ * than {@code gc_grace_seconds}. A tombstone stays if an SSTable or the commit log may have data
+ * that it hides.
  */
 final class Purge extends PurgeFunction {
     private final ColumnFamilyStore table;
@@ -30,14 +32,19 @@ final class Purge extends PurgeFunction {
         this.isPurgeable = isPurgeable;
     }
 
-    /** Returns a purge of {@code table} at present. Nothing may be written again that it removes. */
+    /** Returns a purge of {@code table} at present. No thread may write what it removes again. */
     static Purge of(ColumnFamilyStore table, EskerMemtable memtable) {
         View view = table.getTracker().getView();
         boolean isAlone = true;
         for (Memtable other : view.getAllMemtables()) {
             isAlone &= other == memtable;
         }
-        long oldest = isAlone && !table.getNeverPurgeTombstones() ? Long.MAX_VALUE : Long.MIN_VALUE;
+        boolean isAllowed =
+                isAlone
+                        && !table.getNeverPurgeTombstones()
+                        && StorageService.instance.isDaemonSetupCompleted()
+                        && !Transitions.isLogged();
+        long oldest = isAllowed ? Long.MAX_VALUE : Long.MIN_VALUE;
         for (SSTableReader sstable : view.allKnownSSTables()) {
             oldest = Math.min(oldest, sstable.getMinTimestamp());
         }

@@ -309,7 +309,7 @@ final class Store {
         rows.deleteRange(from, to);
     }
 
-    /** Replaces entries by one that says the same, or deletes them if {@code value} is {@code null}. */
+    /** Replaces entries by one that says the same, or by none if it is {@code null}. */
     void replace(List<byte[]> keys, byte[] key, byte[] value) {
         Batch batch = new Batch();
         if (value != null) {

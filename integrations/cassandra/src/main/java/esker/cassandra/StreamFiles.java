@@ -25,14 +25,14 @@ import org.slf4j.LoggerFactory;
  * The SSTables that Cassandra writes from a live memtable for a stream or a repair.
  *
  * <p>Cassandra 5.0 does not delete them, and its next start would read them as rows of the table:
- * rows that were deleted and purged since would come back. So the database records their names. They
- * are deleted when no stream and no repair uses them any more, or by the next start before it reads
- * SSTables. A mark in their statistics distinguishes them from SSTables of the table.
+ * rows that were deleted and purged since would come back. So the database records their names.
+ * They are deleted when no stream and no repair uses them any more, or by the next start before it
+ * reads SSTables. A mark in their statistics distinguishes them from SSTables of the table.
  */
 final class StreamFiles {
     private static final Logger LOGGER = LoggerFactory.getLogger(StreamFiles.class);
 
-    /** What such an SSTable says that it has of the commit log. No commit log has such a segment. */
+    /** What such an SSTable says that it has of the commit log, which has no such segment. */
     static final CommitLogPosition MARK = new CommitLogPosition(Long.MIN_VALUE + 0x45, 0x45);
 
     private static final long POLL_SECONDS = 2;
@@ -41,8 +41,8 @@ final class StreamFiles {
     private static final long GRACE_NANOS = TimeUnit.SECONDS.toNanos(10);
 
     /**
-     * The files before those that this thread is about to write: Cassandra asks for the rows, begins a
-     * file and takes the rows, all on one thread.
+     * The files before those that this thread is about to write: Cassandra asks for the rows,
+     * begins a file and takes the rows, all on one thread.
      */
     private static final ThreadLocal<Set<Descriptor>> BEFORE = new ThreadLocal<>();
 
@@ -75,7 +75,9 @@ final class StreamFiles {
         }
         Set<Descriptor> present = list(table);
         present.removeAll(before);
-        table.getTracker().getView().allKnownSSTables().forEach(of -> present.remove(of.descriptor));
+        for (SSTableReader known : table.getTracker().getView().allKnownSSTables()) {
+            present.remove(known.descriptor);
+        }
         synchronized (FILES) {
             for (Descriptor file : present) {
                 Use use = FILES.get(file);
@@ -148,7 +150,7 @@ final class StreamFiles {
         return false;
     }
 
-    /** Whether Cassandra has a reader of it. If that is unknown, the next start deletes the file. */
+    /** Whether Cassandra has a reader of it. Also true if that is unknown. */
     private static boolean isOpen(Descriptor file) {
         try {
             Class<?> readers = Class.forName(SSTableReader.class.getName() + "$GlobalTidy");

@@ -5,9 +5,13 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.SystemKeyspace;
+import org.apache.cassandra.db.commitlog.CommitLog;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.SchemaChangeListener;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 
 /**
@@ -19,10 +23,13 @@ import org.apache.cassandra.schema.TableMetadata;
  */
 final class Transitions implements SchemaChangeListener {
     /** Longer than a write takes that was prepared with the schema before. */
-    private static final long GRACE_SECONDS = 60;
+    private static final int GRACE_SECONDS = Integer.getInteger("esker.transition_seconds", 60);
 
     private static final AtomicInteger CURRENT = new AtomicInteger();
     private static final AtomicBoolean IS_REGISTERED = new AtomicBoolean();
+
+    /** Whether the commit log may have rows of tables on Esker. Guarded by the class. */
+    private static boolean isLogged;
 
     private Transitions() {}
 
@@ -38,6 +45,58 @@ final class Transitions implements SchemaChangeListener {
         return CURRENT.get() > 0;
     }
 
+    /**
+     * Whether the commit log may have rows of tables on Esker. A start after a crash would write
+     * them again, so a purge must not remove what hides them.
+     */
+    static synchronized boolean isLogged() {
+        return isLogged;
+    }
+
+    private static synchronized void begin() {
+        CURRENT.incrementAndGet();
+        isLogged = true;
+    }
+
+    private static void end() {
+        if (CURRENT.decrementAndGet() == 0) {
+            ScheduledExecutors.optionalTasks.schedule(
+                    Transitions::cleanLog, GRACE_SECONDS, TimeUnit.SECONDS);
+        }
+    }
+
+    /** Called when no write goes to the commit log any more. */
+    private static synchronized void cleanLog() {
+        if (CURRENT.get() > 0) {
+            return;
+        }
+        CommitLogPosition present = CommitLog.instance.getCurrentPosition();
+        for (ColumnFamilyStore table : ColumnFamilyStore.all()) {
+            Memtable memtable = table.getCurrentMemtable();
+            if (memtable instanceof EskerMemtable && ((EskerMemtable) memtable).isPrimary()) {
+                skipReplay(table, present);
+            }
+        }
+        isLogged = false;
+    }
+
+    /**
+     * Makes a start skip the commit log of {@code table} up to {@code present}: Esker has all of
+     * its rows. For tables that are flushed, an SSTable does so. The record of a truncation does it
+     * without one.
+     */
+    private static void skipReplay(ColumnFamilyStore table, CommitLogPosition present) {
+        TableId id = table.metadata.id;
+        // No truncation may come in between.
+        synchronized (SystemKeyspace.class) {
+            CommitLogPosition truncated = SystemKeyspace.getTruncatedPosition(id);
+            boolean isLater = truncated == null || truncated.compareTo(present) < 0;
+            SystemKeyspace.saveTruncationRecord(
+                    table, SystemKeyspace.getTruncatedAt(id), isLater ? present : truncated);
+        }
+        CommitLog.instance.discardCompletedSegments(id, CommitLogPosition.NONE, present);
+    }
+
     private static boolean isChange(TableMetadata before, TableMetadata after) {
         Memtable.Factory old = before.params.memtable.factory();
         Memtable.Factory present = after.params.memtable.factory();
@@ -48,7 +107,7 @@ final class Transitions implements SchemaChangeListener {
     @Override
     public void onPreAlterTable(TableMetadata before, TableMetadata after) {
         if (isChange(before, after)) {
-            CURRENT.incrementAndGet();
+            begin();
         }
     }
 
@@ -70,7 +129,7 @@ final class Transitions implements SchemaChangeListener {
         ScheduledExecutors.optionalTasks.schedule(
                 () -> {
                     if (isDone(table)) {
-                        CURRENT.decrementAndGet();
+                        end();
                     } else {
                         schedule(table);
                     }

@@ -37,7 +37,8 @@ class MetricsTest {
     }
 
     private static long ofCassandra(String table, String name) {
-        return node.beans().metric("type=Table,keyspace=k,scope=" + table + ",name=" + name, "Value");
+        String metric = "type=Table,keyspace=k,scope=" + table + ",name=" + name;
+        return node.beans().metric(metric, "Value");
     }
 
     private static int count(String table) {
@@ -95,7 +96,8 @@ class MetricsTest {
     @Test
     void aTableThatIsDroppedHasNone() {
         try (Node.Client client = new Node.Client(node)) {
-            client.run(RecoveryTest.table("dropped", "esker"), RecoveryTest.table("joined", "trie"));
+            client.run(RecoveryTest.table("dropped", "esker"));
+            client.run(RecoveryTest.table("joined", "trie"));
             assertEquals(0, count("joined"));
             client.run("ALTER TABLE k.joined WITH memtable = 'esker'");
             assertEquals(8, count("dropped"));
