@@ -9,11 +9,8 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// How long a thread waits at each file for another to come: so long only if its merge is not shared.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Long enough for a thread of a busy machine.
-const LET_GO_WITHIN: Duration = Duration::from_secs(30);
+/// How long one thread waits for another: long enough for a busy machine, and only if what is tested fails.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Creating {
@@ -134,7 +131,7 @@ fn tables_listed(db: &Db) -> usize {
 /// the version that it had.
 fn expect_no_other_tables(storage: &Watched, db: &Db) {
     let clock = SystemClock::new();
-    let end = clock.now() + LET_GO_WITHIN;
+    let end = clock.now() + PATIENCE;
     while storage.tables_there() != tables_listed(db) && clock.now() < end {
         std::thread::yield_now();
     }
