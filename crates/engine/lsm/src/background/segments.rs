@@ -288,7 +288,7 @@ fn begin(inner: &Engine, epoch: u32) -> Result<LogSegment> {
     let extent = match is_for_batch {
         // It reserves all its parts at once.
         true => Extent::Whole,
-        false if is_busy && !resources.is_short() => Extent::WholeMemory,
+        false if is_busy && !resources.is_short() => Extent::WholeIndex,
         // Writers are ahead of no step of growth for long.
         false => Extent::Growing,
     };
@@ -322,17 +322,21 @@ mod tests {
     use super::super::steps::step_lane;
     use crate::options::settings::Settings;
     use crate::resources::lanes::JobClass;
-    use crate::{Db, Env};
+    use crate::{Db, Env, Log};
     use esker_base::background::Stepped;
+    use esker_memtable::Room;
     use esker_storage::MemoryStorage;
     use std::sync::Arc;
 
     const SEGMENT: usize = 16 << 20;
 
     fn open() -> Db {
+        open_with(Settings::default())
+    }
+
+    fn open_with(settings: Settings) -> Db {
         let env = Env::over(Arc::new(MemoryStorage::new())).background(Arc::new(Stepped));
-        let settings = Settings { segment_bytes: SEGMENT, ..Settings::default() };
-        Db::open_with(env, settings).unwrap()
+        Db::open_with(env, Settings { segment_bytes: SEGMENT, ..settings }).unwrap()
     }
 
     /// Puts until so much of the active segment is used, and prepares what is due.
@@ -374,5 +378,18 @@ mod tests {
             while step_lane(inner, JobClass::Flush) {}
             assert_eq!(inner.schedule.jobs.lock().retired.len(), kept, "{sixteenths} sixteenths");
         }
+    }
+
+    #[test]
+    fn a_segment_after_a_full_one_is_ready_before_its_memory_is_touched() {
+        let (db, mut next) = (open_with(Settings::default().log(Log::None)), 0);
+        fill_to(&db, &mut next, 15);
+        db.inner().commit.lock_active().seal();
+        fill_to(&db, &mut next, 13);
+        let ready = db.inner().schedule.jobs.lock().prepared[0].memtable.clone();
+        assert_eq!(ready.room(), Room { bytes: SEGMENT as u32 / 2, ..ready.whole_room() });
+        db.inner().commit.lock_active().seal();
+        fill_to(&db, &mut next, 15);
+        assert!(ready.is_whole(), "memory is touched ahead of writers");
     }
 }

@@ -35,13 +35,17 @@ impl PoolLogs {
     }
 }
 
+/// So much of new memory is touched before writers have it, which takes 10 to 30 ms. To touch a whole segment
+/// takes longer than writers need to fill what is left of the one before.
+const TOUCHED_FIRST: u32 = 8 << 20;
+
 /// How much of a segment is there from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     /// All of it.
     Whole,
-    /// All of the memory. Of the log file there is little; the rest is prepared as it fills.
-    WholeMemory,
+    /// All of the index, and of the memory if that of another is spare. The rest is prepared as it fills.
+    WholeIndex,
     /// Little of both; the rest is prepared as it fills.
     Growing,
 }
@@ -141,9 +145,15 @@ impl SegmentProvider {
         };
         let Spare { heap, arrays, entries } = spare;
         let grows = extent == Extent::Growing && heap.is_none() && self.pool().is_none();
+        // Not touched at once: a writer who needs the segment would wait for all of it.
+        let touches = extent == Extent::WholeIndex && heap.is_none() && self.pool().is_none();
         let heap_of = |header: &SegmentHeader| {
             let bytes = header.capacity as usize;
-            let new = || if grows { HeapMemory::reserve(bytes) } else { HeapMemory::new(bytes) };
+            let new = || match (grows, touches) {
+                (true, _) => HeapMemory::reserve(bytes),
+                (false, true) => HeapMemory::reserve_huge(bytes),
+                (false, false) => HeapMemory::new(bytes),
+            };
             heap.unwrap_or_else(new).into()
         };
         let mut prepared = None;
@@ -175,6 +185,10 @@ impl SegmentProvider {
             true => MemTable::growing(entries, memory, header, frames),
             false => MemTable::with_room_for(entries, memory, header, frames, arrays),
         };
+        if touches {
+            memtable.touch_first(TOUCHED_FIRST);
+            prepared = prepared.or(Some(TOUCHED_FIRST.min(memtable.whole_room().bytes)));
+        }
         if let Some(prepared) = prepared.filter(|_| !grows) {
             memtable.begin_with(prepared);
         }

@@ -77,18 +77,27 @@ impl MemTable {
     /// Makes `room` of it available. Allocates and touches memory and index: this is for the
     /// background, one thread at a time. Of a log file, `room.bytes` must be prepared before.
     pub fn grow(&self, room: Room) {
-        if self.grows {
-            self.segment.touch(self.room(), room);
-            self.index.grow(room.entries);
+        match self.grows {
+            true => {
+                self.segment.touch(self.room(), room);
+                self.index.grow(room.entries);
+            }
+            // The nodes are there. So may be the memory, then this is quick.
+            false => self.segment.touch_bytes(self.room().bytes..room.bytes),
         }
         self.segment.raise(room);
     }
 
-    /// Has frames reserved in the first `bytes` bytes only until [`MemTable::grow`] says that there is more:
-    /// of its log file, for all its memory is there. Before it is activated.
+    /// Has frames reserved in the first `bytes` bytes only until [`MemTable::grow`] says that there is more
+    /// of its log file, or of its memory. Before it is activated.
     pub fn begin_with(&self, bytes: u32) {
         self.lowered.backed_bytes.fetch_max(self.room().bytes, Ordering::Relaxed);
         self.segment.begin_with(Room { bytes, ..self.whole_room() });
+    }
+
+    /// Touches the first `bytes` bytes of memory that is reserved. Before it is activated.
+    pub fn touch_first(&self, bytes: u32) {
+        self.segment.touch_bytes(0..bytes.min(self.whole_room().bytes));
     }
 
     /// Lowers the limit of frames to `bytes`, until [`MemTable::grow`] raises it: for a log file that gives

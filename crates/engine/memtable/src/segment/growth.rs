@@ -7,6 +7,7 @@
 use super::room::{Limit, Room};
 use super::{Memory, Segment, SegmentWriter};
 use crate::loom_shim::Ordering;
+use std::ops::Range;
 
 impl Segment {
     /// What the segment would have to grow to, to hold another frame. `None` if it never holds that.
@@ -38,10 +39,15 @@ impl Segment {
 
     /// Touches what is between the space there is and `room`.
     pub fn touch(&self, from: Room, to: Room) {
-        if let Memory::Heap(heap) = &self.memory {
-            heap.touch(from.bytes as usize..to.bytes as usize);
-        }
+        self.touch_bytes(from.bytes..to.bytes);
         self.nodes.touch(from.entries as usize..to.entries as usize);
+    }
+
+    /// Touches the bytes `range`.
+    pub fn touch_bytes(&self, range: Range<u32>) {
+        if let Memory::Heap(heap) = &self.memory {
+            heap.touch(range.start as usize..range.end as usize);
+        }
     }
 
     /// Has frames reserved in the first `bytes` bytes only. False, and nothing changes, if there are frames

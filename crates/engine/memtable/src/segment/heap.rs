@@ -47,6 +47,16 @@ impl HeapMemory {
         HeapMemory { start, bytes, mapping: (mapped, mapped_bytes) }
     }
 
+    /// The same, for a user who will need all of it: in huge pages from the first one on.
+    pub fn reserve_huge(bytes: usize) -> HeapMemory {
+        let memory = HeapMemory::reserve(bytes);
+        let huge_end = memory.bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        if huge_end > 0 {
+            memory.advise(0..huge_end, Advice::Huge);
+        }
+        memory
+    }
+
     /// Has the system back the pages of `range` now. It keeps what is in them, and others may use them
     /// meanwhile. Whole huge pages are asked for beyond the first: the first is for what stays small.
     pub fn touch(&self, range: Range<usize>) {
