@@ -31,25 +31,49 @@ macro_rules! native {
 }
 pub(crate) use native;
 
+/// The class of an exception. `esker.Calls` of Java 22 knows the numbers.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Esker = 0,
+    Closed = 1,
+    Conflict = 2,
+    Argument = 3,
+    Null = 4,
+}
+
+impl Kind {
+    fn class(self) -> &'static str {
+        match self {
+            Kind::Esker => "esker/EskerException",
+            Kind::Closed => "esker/ClosedException",
+            Kind::Conflict => "esker/ConflictException",
+            Kind::Argument => "java/lang/IllegalArgumentException",
+            Kind::Null => "java/lang/NullPointerException",
+        }
+    }
+}
+
 /// An exception.
 pub struct Failure {
-    class: &'static str,
+    kind: Kind,
     text: String,
 }
 
-const EXCEPTION: &str = "esker/EskerException";
-
 impl Failure {
     pub fn closed(kind: &str) -> Self {
-        Failure { class: "esker/ClosedException", text: format!("{kind} is closed") }
+        Failure { kind: Kind::Closed, text: format!("{kind} is closed") }
     }
 
     pub fn ended() -> Self {
-        Failure { class: EXCEPTION, text: "the transaction has ended: begin another".to_owned() }
+        Failure { kind: Kind::Esker, text: "the transaction has ended: begin another".to_owned() }
     }
 
     pub fn invalid(text: impl Into<String>) -> Self {
-        Failure { class: "java/lang/IllegalArgumentException", text: text.into() }
+        Failure { kind: Kind::Argument, text: text.into() }
+    }
+
+    pub fn into_parts(self) -> (Kind, String) {
+        (self.kind, self.text)
     }
 
     fn panicked(panic: Box<dyn Any + Send>) -> Self {
@@ -57,28 +81,28 @@ impl Failure {
         let said = said.or_else(|| panic.downcast_ref::<String>().map(|text| &text[..]));
         let said = said.unwrap_or("no message");
         let text = format!("the library has a bug: {said}; close the database and open it again");
-        Failure { class: EXCEPTION, text }
+        Failure { kind: Kind::Esker, text }
     }
 }
 
 impl From<esker::Error> for Failure {
     fn from(error: esker::Error) -> Self {
-        let class = match &error {
-            esker::Error::Closed => "esker/ClosedException",
-            error if error.is_transient() => "esker/ConflictException",
-            _ => EXCEPTION,
+        let kind = match &error {
+            esker::Error::Closed => Kind::Closed,
+            error if error.is_transient() => Kind::Conflict,
+            _ => Kind::Esker,
         };
-        Failure { class, text: error.to_string() }
+        Failure { kind, text: error.to_string() }
     }
 }
 
 impl From<jni::errors::Error> for Failure {
     fn from(error: jni::errors::Error) -> Self {
-        let class = match error {
-            jni::errors::Error::NullPtr(_) => "java/lang/NullPointerException",
-            _ => EXCEPTION,
+        let kind = match error {
+            jni::errors::Error::NullPtr(_) => Kind::Null,
+            _ => Kind::Esker,
         };
-        Failure { class, text: error.to_string() }
+        Failure { kind, text: error.to_string() }
     }
 }
 
@@ -100,18 +124,23 @@ impl<T> Nothing for *mut T {
     const NOTHING: *mut T = std::ptr::null_mut();
 }
 
+/// Runs `body`, and makes a panic a failure.
+pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let result = catch_unwind(AssertUnwindSafe(body));
+    result.unwrap_or_else(|panic| Err(Failure::panicked(panic)))
+}
+
 /// Runs `body`, and throws its failure.
 pub fn run<'a, T: Nothing>(
     env: &mut JNIEnv<'a>,
     body: impl FnOnce(&mut JNIEnv<'a>) -> Result<T, Failure>,
 ) -> T {
-    let result = catch_unwind(AssertUnwindSafe(|| body(env)));
-    match result.unwrap_or_else(|panic| Err(Failure::panicked(panic))) {
+    match guarded(|| body(env)) {
         Ok(value) => value,
         Err(failure) => {
             // An exception that Java threw meanwhile, such as one of memory, comes first.
             if !env.exception_check().unwrap_or(true) {
-                let _ = env.throw_new(failure.class, failure.text);
+                let _ = env.throw_new(failure.kind.class(), failure.text);
             }
             T::NOTHING
         }

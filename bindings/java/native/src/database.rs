@@ -2,6 +2,7 @@
 
 use crate::batch;
 use crate::border::{Failure, native, settings, string, text};
+use crate::calls;
 use crate::table::{DATABASES, KEYSPACES, RESOURCES, SNAPSHOTS};
 use esker::options::Resources;
 use esker::pmem::{Accept, Pool};
@@ -71,13 +72,11 @@ native! {
     write = Java_esker_Native_write(
         env, db: jlong, operations: JByteArray<'a>, length: jint, sync: jboolean
     ) -> () {
-        let db = DATABASES.get(db)?;
         let length = usize::try_from(length).map_err(|_| Failure::invalid("negative length"))?;
         let mut bytes = vec![0; length];
         env.get_byte_array_region(&operations, 0, &mut bytes)?;
-        let mut batch = batch::decode(&bytes.into_iter().map(|b| b as u8).collect::<Vec<_>>())?;
-        batch.set_sync(sync != 0);
-        Ok(db.write(&batch)?)
+        let operations = bytes.into_iter().map(|b| b as u8).collect::<Vec<_>>();
+        calls::write(db, batch::decode(&operations), sync != 0)
     }
 
     snapshot = Java_esker_Native_snapshot(_env, db: jlong) -> jlong {

@@ -1,6 +1,7 @@
 //! Reads and writes of one key or range.
 
 use crate::border::{array, bytes, native, range};
+use crate::calls;
 use crate::table::KEYSPACES;
 use jni::objects::JByteArray;
 use jni::sys::{jboolean, jbyteArray, jlong};
@@ -8,23 +9,19 @@ use std::time::Duration;
 
 native! {
     get = Java_esker_Native_get(env, keyspace: jlong, key: JByteArray<'a>) -> jbyteArray {
-        let key = bytes(env, &key)?;
-        let value = KEYSPACES.get(keyspace)?.get(key)?;
-        array(env, value)
+        array(env, calls::get(keyspace, &bytes(env, &key)?)?)
     }
 
     contains = Java_esker_Native_contains(
         env, keyspace: jlong, key: JByteArray<'a>
     ) -> jboolean {
-        let key = bytes(env, &key)?;
-        Ok(KEYSPACES.get(keyspace)?.contains_key(key)?.into())
+        Ok(calls::contains(keyspace, &bytes(env, &key)?)?.into())
     }
 
     put = Java_esker_Native_put(
         env, keyspace: jlong, key: JByteArray<'a>, value: JByteArray<'a>
     ) -> () {
-        let (key, value) = (bytes(env, &key)?, bytes(env, &value)?);
-        Ok(KEYSPACES.get(keyspace)?.put(key, value)?)
+        calls::put(keyspace, &bytes(env, &key)?, &bytes(env, &value)?)
     }
 
     put_with_ttl = Java_esker_Native_putWithTtl(
@@ -43,8 +40,7 @@ native! {
     }
 
     delete = Java_esker_Native_delete(env, keyspace: jlong, key: JByteArray<'a>) -> () {
-        let key = bytes(env, &key)?;
-        Ok(KEYSPACES.get(keyspace)?.delete(key)?)
+        calls::delete(keyspace, &bytes(env, &key)?)
     }
 
     delete_range = Java_esker_Native_deleteRange(

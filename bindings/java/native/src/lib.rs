@@ -6,7 +6,9 @@
 
 mod batch;
 mod border;
+mod calls;
 mod database;
+mod foreign;
 mod keyspace;
 mod scan;
 mod snapshot;

@@ -1,7 +1,8 @@
 //! Reads at a snapshot.
 
 use crate::border::{array, bytes, native};
-use crate::table::{KEYSPACES, SNAPSHOTS};
+use crate::calls;
+use crate::table::SNAPSHOTS;
 use jni::objects::JByteArray;
 use jni::sys::{jbyteArray, jlong};
 
@@ -9,10 +10,7 @@ native! {
     get = Java_esker_Native_snapshotGet(
         env, snapshot: jlong, keyspace: jlong, key: JByteArray<'a>
     ) -> jbyteArray {
-        let key = bytes(env, &key)?;
-        let keyspace = KEYSPACES.get(keyspace)?;
-        let value = SNAPSHOTS.get(snapshot)?.get(&keyspace, key)?;
-        array(env, value)
+        array(env, calls::snapshot_get(snapshot, keyspace, &bytes(env, &key)?)?)
     }
 
     free = Java_esker_Native_freeSnapshot(_env, snapshot: jlong) -> () {

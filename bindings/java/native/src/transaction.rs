@@ -1,7 +1,7 @@
 //! Transactions.
 
 use crate::border::{Failure, array, bytes, native, range};
-use crate::scan::chunk;
+use crate::calls::chunk;
 use crate::table::{DATABASES, KEYSPACES, TRANSACTIONS};
 use esker::transaction::{Concurrency, Isolation};
 use esker::{Transaction, TransactionOptions};
@@ -79,13 +79,14 @@ native! {
     ) -> jbyteArray {
         let range = range(env, &start, start_inclusive, &end, end_inclusive)?;
         let keyspace = KEYSPACES.get(keyspace)?;
-        with(transaction, |transaction| {
+        let entries = with(transaction, |transaction| {
             let entries = transaction.range(&*keyspace, range);
             match backward {
-                0 => chunk(env, entries, max_bytes),
-                _ => chunk(env, entries.rev(), max_bytes),
+                0 => chunk(entries, max_bytes),
+                _ => chunk(entries.rev(), max_bytes),
             }
-        })
+        })?;
+        array(env, entries)
     }
 
     set_savepoint = Java_esker_Native_setSavepoint(_env, transaction: jlong) -> () {

@@ -73,7 +73,7 @@ public final class Batch {
     }
 
     void write(long db) {
-        Native.write(db, operations, length, sync);
+        Calls.write(db, operations, length, sync);
         java.lang.ref.Reference.reachabilityFence(this);
     }
 

@@ -19,17 +19,17 @@ public final class Keyspace extends Handle {
 
     /** Returns the value of {@code key}, or {@code null}. */
     public byte[] get(byte[] key) {
-        return call(id -> Native.get(id, key));
+        return call(id -> Calls.get(id, key));
     }
 
     /** Whether {@code key} exists. */
     public boolean contains(byte[] key) {
-        return call(id -> Native.contains(id, key));
+        return call(id -> Calls.contains(id, key));
     }
 
     /** Sets {@code key} to {@code value}. */
     public void put(byte[] key, byte[] value) {
-        run(id -> Native.put(id, key, value));
+        run(id -> Calls.put(id, key, value));
     }
 
     /** Sets {@code key} to {@code value} for so many milliseconds. */
@@ -47,7 +47,7 @@ public final class Keyspace extends Handle {
 
     /** Deletes {@code key}, whether it exists or not. */
     public void delete(byte[] key) {
-        run(id -> Native.delete(id, key));
+        run(id -> Calls.delete(id, key));
     }
 
     /** Deletes the keys from {@code start} to before {@code end}; {@code null} is an open end. */
@@ -72,7 +72,7 @@ public final class Keyspace extends Handle {
         byte[] first =
                 call(
                         id ->
-                                Native.scan(
+                                Calls.scan(
                                         id,
                                         snapshot,
                                         range.start,

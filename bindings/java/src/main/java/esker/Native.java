@@ -8,6 +8,9 @@ final class Native {
 
     private Native() {}
 
+    /** Loads the library, which any other call of this class does too. */
+    static void load() {}
+
     static native long open(String dir, String[] settings, long resources, int mode);
 
     static native void close(long db);

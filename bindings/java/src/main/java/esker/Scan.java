@@ -110,7 +110,7 @@ public abstract class Scan implements Iterator<Entry>, AutoCloseable {
 
         @Override
         byte[] fetch(int maxBytes) {
-            return open == null ? null : open.call(id -> Native.fetch(id, isBackward, maxBytes));
+            return open == null ? null : open.call(id -> Calls.fetch(id, isBackward, maxBytes));
         }
 
         @Override

@@ -8,7 +8,7 @@ public final class Snapshot extends Handle {
 
     /** Returns the value that {@code key} had, or {@code null}. */
     public byte[] get(Keyspace keyspace, byte[] key) {
-        return call(id -> keyspace.call(of -> Native.snapshotGet(id, of, key)));
+        return call(id -> keyspace.call(of -> Calls.snapshotGet(id, of, key)));
     }
 
     /** Returns the entries of {@code range} that were there. */

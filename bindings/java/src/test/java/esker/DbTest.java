@@ -11,11 +11,18 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.NoSuchElementException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 class DbTest {
@@ -370,5 +377,100 @@ class DbTest {
         } finally {
             Files.delete(file);
         }
+    }
+
+    @Test
+    void theCallsUseTheInterfaceOfThisJava() {
+        assertEquals(System.getProperty("esker.calls", "JNI"), Calls.kind());
+    }
+
+    @Test
+    void keysAndValuesOfAllLengthsAreReadAgain() {
+        int[] lengths = {0, 1, 30, 31, 100, 2_000, 4_095, 4_096, 4_097, 8_192, 60_000, 2_000_000};
+        for (int ofKey : lengths) {
+            if (ofKey == 0 || ofKey > 60_000) {
+                continue;
+            }
+            byte[] key = new byte[ofKey];
+            for (int ofValue : lengths) {
+                byte[] value = new byte[ofValue];
+                Arrays.fill(value, (byte) ofKey);
+                users.put(key, value);
+                assertArrayEquals(value, users.get(key));
+                assertTrue(users.contains(key));
+                try (Snapshot now = db.snapshot();
+                        Scan scan = users.scan(Range.closed(key, key))) {
+                    users.delete(key);
+                    assertNull(users.get(key));
+                    assertFalse(users.contains(key));
+                    assertArrayEquals(value, now.get(users, key));
+                    assertArrayEquals(value, scan.next().value());
+                    assertFalse(scan.hasNext());
+                }
+                db.write(new Batch().put(users, key, value));
+                assertArrayEquals(value, users.get(key));
+            }
+        }
+        assertEquals(10, keys(users.scan(Range.all().backward())).size());
+    }
+
+    @Test
+    void bothInterfacesFailAlike() {
+        byte[] key = b("a");
+        assertSame(() -> Native.get(0, key), () -> Calls.get(0, key));
+        assertSame(() -> Native.get(0, null), () -> Calls.get(0, null));
+        assertSame(() -> Native.contains(0, key), () -> Calls.contains(0, key));
+        assertSame(() -> Native.put(0, key, key), () -> Calls.put(0, key, key));
+        assertSame(() -> Native.put(0, key, null), () -> Calls.put(0, key, null));
+        assertSame(() -> Native.delete(0, key), () -> Calls.delete(0, key));
+        assertSame(() -> Native.snapshotGet(0, 0, key), () -> Calls.snapshotGet(0, 0, key));
+        assertSame(() -> Native.fetch(0, false, 1), () -> Calls.fetch(0, false, 1));
+        assertSame(() -> Native.write(0, key, 1, false), () -> Calls.write(0, key, 1, false));
+        assertSame(
+                () -> Native.scan(0, 0, key, true, null, true, false, 1),
+                () -> Calls.scan(0, 0, key, true, null, true, false, 1));
+        db.run(
+                id ->
+                        assertSame(
+                                () -> Native.write(id, key, 1, false),
+                                () -> Calls.write(id, key, 1, false)));
+        byte[] tooLong = new byte[70_000];
+        users.run(id -> assertSame(() -> Native.delete(id, tooLong), () -> Calls.delete(id, tooLong)));
+    }
+
+    private static void assertSame(Executable expected, Executable actual) {
+        RuntimeException one = assertThrows(RuntimeException.class, expected);
+        RuntimeException other = assertThrows(RuntimeException.class, actual);
+        assertEquals(one.getClass(), other.getClass());
+        assertEquals(one.getMessage(), other.getMessage());
+    }
+
+    @Test
+    void threadsShareADatabaseThatIsClosedMeanwhile() throws Exception {
+        int threads = 64;
+        CountDownLatch started = new CountDownLatch(threads);
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
+        List<Future<?>> results = new ArrayList<>();
+        for (int i = 0; i < threads; i++) {
+            byte[] key = b("key " + i);
+            byte[] value = b("value " + i);
+            results.add(
+                    pool.submit(
+                            () -> {
+                                users.put(key, value);
+                                started.countDown();
+                                while (true) {
+                                    assertArrayEquals(value, users.get(key));
+                                    db.write(new Batch().put(users, key, value));
+                                }
+                            }));
+        }
+        started.await();
+        db.close();
+        for (Future<?> result : results) {
+            ExecutionException failed = assertThrows(ExecutionException.class, result::get);
+            assertTrue(failed.getCause() instanceof ClosedException, failed.toString());
+        }
+        pool.shutdown();
     }
 }
