@@ -7,8 +7,10 @@ import esker.EskerException;
 import esker.Settings;
 import java.io.File;
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.Collection;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -43,7 +45,11 @@ abstract class BytesStore implements StateStore {
     private Shared shared;
     private StateStoreContext context;
     private boolean isConsistencyChecked;
+    private boolean isExactlyOnce;
     private Path dir;
+
+    /** With exactly-once processing, this file says that the store was closed and is not open. */
+    private Path closed;
     private volatile boolean isOpen;
     private volatile Db db;
 
@@ -65,6 +71,11 @@ abstract class BytesStore implements StateStore {
             shared = new Shared(context.appConfigs());
         }
         dir = context.stateDir().toPath().resolve("esker").resolve(name);
+        closed = context.stateDir().toPath().resolve("esker.closed").resolve(name);
+        isExactlyOnce =
+                StreamsConfig.EXACTLY_ONCE_V2.equals(
+                        context.appConfigs().get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
+        forgetUncommitted();
         isConsistencyChecked =
                 StreamsConfig.InternalConfig.getBoolean(
                         context.appConfigs(),
@@ -86,10 +97,49 @@ abstract class BytesStore implements StateStore {
         }
     }
 
+    /**
+     * Has Kafka delete what a killed application left, and restore it. The store keeps writes whose
+     * transaction was never committed. Kafka 4.1 can leave the checkpoint of a restore while the task
+     * runs, and would then go on with them. Without a checkpoint it deletes the stores of the task.
+     */
+    private void forgetUncommitted() {
+        if (!isExactlyOnce || !Files.exists(dir) || Files.exists(closed)) {
+            return;
+        }
+        try {
+            Files.deleteIfExists(context.stateDir().toPath().resolve(".checkpoint"));
+        } catch (IOException error) {
+            throw new ProcessorStateException("store " + name + " cannot be given up", error);
+        }
+    }
+
+    /** The directory is synced: after a power loss the file must not be there again. */
+    private void noteOpen() throws IOException {
+        if (isExactlyOnce && Files.deleteIfExists(closed)) {
+            try (FileChannel parent =
+                    FileChannel.open(closed.getParent(), StandardOpenOption.READ)) {
+                parent.force(true);
+            }
+        }
+    }
+
+    private void noteClosed() {
+        if (!isExactlyOnce) {
+            return;
+        }
+        try {
+            Files.createDirectories(closed.getParent());
+            Files.write(closed, new byte[0]);
+        } catch (IOException error) {
+            throw new ProcessorStateException("store " + name + " cannot be closed", error);
+        }
+    }
+
     private Db openDb() {
         Db opened;
         try {
             Files.createDirectories(dir.getParent());
+            noteOpen();
             Settings settings =
                     new Settings()
                             .set("segment_bytes", shared.segmentBytes())
@@ -218,6 +268,9 @@ abstract class BytesStore implements StateStore {
         iterators.clear();
         if (opened != null) {
             failed = after(failed, opened::close);
+            if (failed == null) {
+                failed = after(null, this::noteClosed);
+            }
         }
         if (failed != null) {
             throw new ProcessorStateException("store " + name + " cannot be closed", failed);

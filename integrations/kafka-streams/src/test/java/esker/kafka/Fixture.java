@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -44,13 +45,26 @@ final class Fixture {
     private static final class Task extends InternalMockProcessorContext<Object, Object> {
         private final List<CommitCallback> callbacks = new ArrayList<>();
 
-        Task(Path dir, ThreadCache cache) {
+        private final Map<String, Object> configs;
+
+        Task(Path dir, ThreadCache cache, Map<String, Object> configs) {
             super(
                     dir.toFile(),
                     Serdes.String(),
                     Serdes.String(),
                     new MockRecordCollector(),
                     cache);
+            this.configs = configs;
+        }
+
+        @Override
+        public Map<String, Object> appConfigs() {
+            Map<String, Object> all = new HashMap<>(super.appConfigs());
+            // The mock asks while it is made.
+            if (configs != null) {
+                all.putAll(configs);
+            }
+            return all;
         }
 
         @Override
@@ -74,10 +88,16 @@ final class Fixture {
 
     /** A task whose stores are below {@code dir}, at the record 7 of its input. */
     static InternalMockProcessorContext<Object, Object> task(Path dir, long cacheBytes) {
+        return task(dir, cacheBytes, Map.of());
+    }
+
+    /** The same, with these values in its configuration. */
+    static InternalMockProcessorContext<Object, Object> task(
+            Path dir, long cacheBytes, Map<String, Object> configs) {
         var cache =
                 new ThreadCache(
                         new LogContext("test "), cacheBytes, new MockStreamsMetrics(new Metrics()));
-        var task = new Task(dir, cache);
+        var task = new Task(dir, cache, configs);
         task.setTime(1);
         task.setRecordContext(new ProcessorRecordContext(1, 7, 0, "input", new RecordHeaders()));
         return task;

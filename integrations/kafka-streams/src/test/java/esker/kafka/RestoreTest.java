@@ -7,14 +7,19 @@ import static esker.kafka.Fixture.key;
 import static esker.kafka.Fixture.value;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.internals.ProcessorRecordContext;
@@ -128,5 +133,43 @@ class RestoreTest {
         reopened.init(Fixture.task(dir, 0), reopened);
         assertEquals(expected, reopened.getPosition());
         reopened.close();
+    }
+
+    private static void copy(Path from, Path to) throws IOException {
+        try (Stream<Path> paths = Files.walk(from)) {
+            for (Path path : paths.toList()) {
+                Files.copy(path, to.resolve(from.relativize(path).toString()));
+            }
+        }
+    }
+
+    /** Kafka deletes the stores of a task without a checkpoint, and restores them. */
+    @Test
+    void withExactlyOnceProcessingNoCheckpointIsLeftOfAKilledStore() throws Exception {
+        Map<String, Object> exactly =
+                Map.of(
+                        StreamsConfig.PROCESSING_GUARANTEE_CONFIG,
+                        StreamsConfig.EXACTLY_ONCE_V2);
+        Path first = Files.createDirectory(dir.resolve("first"));
+        var params = new DslKeyValueParams("kv", false);
+        var store = Fixture.suppliers(Map.of()).keyValueStore(params).get();
+        var task = Fixture.task(first, 0, exactly);
+        store.init(task, store);
+        store.put(key("k"), value(1));
+        store.close();
+        Files.createFile(first.resolve(".checkpoint"));
+        store.init(task, store);
+        assertTrue(Files.exists(first.resolve(".checkpoint")), "it was closed");
+        store.put(key("k"), value(2));
+        for (Map<String, Object> configs : List.of(exactly, Map.<String, Object>of())) {
+            Path killed = dir.resolve("killed" + configs.size());
+            copy(first, killed);
+            var next = Fixture.suppliers(Map.of()).keyValueStore(params).get();
+            next.init(Fixture.task(killed, 0, configs), next);
+            assertEquals(configs.isEmpty(), Files.exists(killed.resolve(".checkpoint")));
+            assertArrayEquals(value(2), next.get(key("k")));
+            next.close();
+        }
+        store.close();
     }
 }
