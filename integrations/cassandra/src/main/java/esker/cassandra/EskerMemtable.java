@@ -121,6 +121,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         // them.
         if (switches.isFirst() && metadata.get().indexes.isEmpty()) {
             generations.addAll(store.recover(table));
+            store.take(generations);
         }
         generations.forEach(left -> prefixes.add(Keys.prefix(table, left)));
         if (isPrimary) {

@@ -18,8 +18,10 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.db.SystemKeyspace;
@@ -69,6 +71,7 @@ final class Store {
     private final long start;
     private final long firstGeneration;
     private final AtomicLong generation;
+    private final Set<Long> taken = ConcurrentHashMap.newKeySet();
     private UUID host;
     private Leftovers leftovers;
 
@@ -175,6 +178,16 @@ final class Store {
     /** Returns a number below all sequences of this run, and above those of earlier runs. */
     long firstSequence() {
         return start << SEQUENCE_BITS;
+    }
+
+    /** Notes that a memtable of this run has the generations: nothing else moves or deletes them. */
+    void take(List<Long> generations) {
+        taken.addAll(generations);
+    }
+
+    /** Whether a memtable of this run has taken the generation over. */
+    boolean isTaken(long generation) {
+        return taken.contains(generation);
     }
 
     long nextGeneration() {
