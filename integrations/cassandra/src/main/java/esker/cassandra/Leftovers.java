@@ -150,7 +150,7 @@ final class Leftovers implements Runnable {
             return;
         }
         long rows = 0;
-        List<Long> generations = new ArrayList<>(store.recover(id));
+        List<Long> generations = store.recover(id);
         // The table may have changed since it was opened. Its flush has the rows of a memtable, which
         // may still write to them.
         generations.removeIf(store::isTaken);
