@@ -67,7 +67,6 @@ class MetricsTest {
             assertEquals(2, of("t", "UpdatesPerRead", "Count"));
             assertEquals(1, of("t", "UpdatesPerRead", "Min"));
             assertTrue(of("t", "UpdatesPerRead", "Max") >= WRITES);
-            assertTrue(of("t", "LimitWaitLatency", "Count") <= WRITES);
 
             assertEquals(WRITES, ofCassandra("t", "MemtableColumnsCount"));
             assertTrue(ofCassandra("t", "MemtableLiveDataSize") >= WRITES * VALUE.length());
