@@ -48,8 +48,15 @@ abstract class BytesStore implements StateStore {
     private boolean isExactlyOnce;
     private Path dir;
 
-    /** With exactly-once processing, this file says that the store was closed and is not open. */
+    /**
+     * With exactly-once processing, this file says that the store was closed and is not open, and that
+     * a commit covers all its writes.
+     */
     private Path closed;
+
+    /** Whether a write came after the last flush, which Kafka calls after a commit. */
+    private volatile boolean isUncommitted;
+
     private volatile boolean isOpen;
     private volatile Db db;
 
@@ -98,7 +105,7 @@ abstract class BytesStore implements StateStore {
     }
 
     /**
-     * Has Kafka delete what a killed application left, and restore it. The store keeps writes whose
+     * Has Kafka delete what a killed application left, and restore it. The store can have writes whose
      * transaction was never committed. Kafka 4.1 can leave the checkpoint of a restore while the task
      * runs, and would then go on with them. Without a checkpoint it deletes the stores of the task.
      */
@@ -124,7 +131,8 @@ abstract class BytesStore implements StateStore {
     }
 
     private void noteClosed() {
-        if (!isExactlyOnce) {
+        // A task that failed closes its stores, too, before Kafka deletes them.
+        if (!isExactlyOnce || isUncommitted) {
             return;
         }
         try {
@@ -229,8 +237,9 @@ abstract class BytesStore implements StateStore {
         return db;
     }
 
-    /** Notes up to which record the store has seen its input. */
+    /** Notes a write, and up to which record the store has seen its input. */
     final void advance() {
+        isUncommitted = true;
         StoreQueryUtils.updatePosition(position, context);
     }
 
@@ -253,6 +262,7 @@ abstract class BytesStore implements StateStore {
         if (opened != null) {
             run(opened::sync);
         }
+        isUncommitted = false;
     }
 
     @Override

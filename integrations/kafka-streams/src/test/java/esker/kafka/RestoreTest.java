@@ -7,6 +7,7 @@ import static esker.kafka.Fixture.key;
 import static esker.kafka.Fixture.value;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -155,11 +156,13 @@ class RestoreTest {
         var store = Fixture.suppliers(Map.of()).keyValueStore(params).get();
         var task = Fixture.task(first, 0, exactly);
         store.init(task, store);
+        Path checkpoint = first.resolve(".checkpoint");
         store.put(key("k"), value(1));
+        store.flush();
         store.close();
-        Files.createFile(first.resolve(".checkpoint"));
+        Files.createFile(checkpoint);
         store.init(task, store);
-        assertTrue(Files.exists(first.resolve(".checkpoint")), "it was closed");
+        assertTrue(Files.exists(checkpoint), "it was closed after a commit");
         store.put(key("k"), value(2));
         for (Map<String, Object> configs : List.of(exactly, Map.<String, Object>of())) {
             Path killed = dir.resolve("killed" + configs.size());
@@ -170,6 +173,9 @@ class RestoreTest {
             assertArrayEquals(value(2), next.get(key("k")));
             next.close();
         }
+        store.close();
+        store.init(task, store);
+        assertFalse(Files.exists(checkpoint), "no commit covered its last write");
         store.close();
     }
 }
