@@ -56,8 +56,10 @@ final class VersionedStore extends SegmentedStore implements VersionedKeyValueSt
     void opened(Db db) {
         super.opened(db);
         latest = db.defaultKeyspace();
-        if (db.keyspaces().contains(CLOCK)) {
-            resume(ByteBuffer.wrap(db.openKeyspace(CLOCK).get(STREAM_TIME)).getLong());
+        byte[] now = db.keyspaces().contains(CLOCK) ? db.openKeyspace(CLOCK).get(STREAM_TIME) : null;
+        // A process that is killed may leave the keyspace without the time. No segment is dropped then.
+        if (now != null) {
+            resume(ByteBuffer.wrap(now).getLong());
         }
     }
 

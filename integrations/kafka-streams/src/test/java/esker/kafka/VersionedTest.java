@@ -11,6 +11,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import esker.Db;
+import esker.Settings;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -363,6 +365,17 @@ class VersionedTest {
         store.put(key("k"), null, 20);
         assertArrayEquals(new byte[0], store.get(key("k"), 19).value());
         assertNull(store.get(key("k"), 20));
+        store.close();
+    }
+
+    @Test
+    void aStoreOpensAfterAKillBeforeItsClockWasWritten() {
+        try (Db db = Db.open(dir.resolve("esker").resolve("versions"), new Settings())) {
+            db.keyspace("clock");
+        }
+        var store = open(dir, RETENTION);
+        store.put(key("a"), value(1), MINUTE);
+        assertArrayEquals(value(1), store.get(key("a")).value());
         store.close();
     }
 }
