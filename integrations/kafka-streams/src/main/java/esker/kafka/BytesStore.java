@@ -237,6 +237,10 @@ abstract class BytesStore implements StateStore {
         return db;
     }
 
+    final FilterMemory filterMemory() {
+        return shared.filterMemory();
+    }
+
     /** Notes a write, and up to which record the store has seen its input. */
     final void advance() {
         isUncommitted = true;

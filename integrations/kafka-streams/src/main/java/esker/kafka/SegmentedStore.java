@@ -5,6 +5,7 @@ import esker.Db;
 import esker.EskerException;
 import esker.Keyspace;
 import esker.Scan;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
@@ -28,7 +29,7 @@ abstract class SegmentedStore extends BytesStore {
     private static final Logger LOG = LoggerFactory.getLogger(SegmentedStore.class);
     private static final String SEGMENT = "segment.";
 
-    private final NavigableMap<Long, Keyspace> segments = new ConcurrentSkipListMap<>();
+    private final NavigableMap<Long, Segment> segments = new ConcurrentSkipListMap<>();
     private final long retention;
     private final long segmentMillis;
     private volatile long streamTime = -1;
@@ -55,13 +56,14 @@ abstract class SegmentedStore extends BytesStore {
         for (String name : db.keyspaces()) {
             if (name.startsWith(SEGMENT)) {
                 long id = Long.parseLong(name.substring(SEGMENT.length()));
-                segments.put(id, db.openKeyspace(name));
+                segments.put(id, new Segment(db.openKeyspace(name), null));
             }
         }
     }
 
     @Override
     void closing() {
+        segments.values().forEach(Segment::forget);
         segments.clear();
     }
 
@@ -87,18 +89,19 @@ abstract class SegmentedStore extends BytesStore {
         }
         streamTime = time;
         Db db = db();
-        NavigableMap<Long, Keyspace> expired =
+        NavigableMap<Long, Segment> expired =
                 segments.headMap(liveFrom() / segmentMillis, false);
         if (expired.isEmpty()) {
             return;
         }
         dropping(db);
-        Iterator<Keyspace> each = expired.values().iterator();
+        Iterator<Segment> each = expired.values().iterator();
         while (each.hasNext()) {
-            Keyspace segment = each.next();
+            Segment segment = each.next();
             // First out of the map: a reader that fails sees there that the segment has expired.
             each.remove();
-            db.drop(segment);
+            segment.forget();
+            db.drop(segment.entries());
         }
     }
 
@@ -111,27 +114,52 @@ abstract class SegmentedStore extends BytesStore {
         LOG.warn("Skipping record for expired segment.");
     }
 
-    /** The segment to write to at {@code time}, or {@code null} if it has expired. */
-    final Keyspace segment(long time) {
+    /**
+     * The segment in which to write an entry of {@code time}, or {@code null} if it has expired.
+     *
+     * @param key begins with the key of the entry, of {@code length} bytes
+     */
+    final Keyspace segment(long time, byte[] key, int length) {
         if (time < liveFrom()) {
             return null;
         }
         // The first use opens the database, and finds the segments that there are.
         Db db = db();
-        return segments.computeIfAbsent(time / segmentMillis, id -> db.keyspace(SEGMENT + id));
+        Segment segment = segments.get(time / segmentMillis);
+        if (segment == null) {
+            segment = segments.computeIfAbsent(time / segmentMillis, id -> create(db, id));
+        }
+        // Before the write: no read may miss an entry that it could see.
+        segment.willHave(key, length);
+        return segment.entries();
+    }
+
+    private Segment create(Db db, long id) {
+        return new Segment(db.keyspace(SEGMENT + id), new KeyFilter(filterMemory()));
     }
 
     /** The segment to read at {@code time}, or {@code null} if there is none. */
-    final Keyspace found(long time) {
+    final Segment found(long time) {
         return time < liveFrom() ? null : segments.get(time / segmentMillis);
     }
 
-    /** The segments that have times from {@code from} to {@code to}, in order of time. */
-    final NavigableMap<Long, Keyspace> found(long from, long to) {
+    /**
+     * The segments that have times from {@code from} to {@code to}, in order of time. If {@code key} is
+     * not {@code null}, those without it may be left out.
+     */
+    final List<Segment> found(long from, long to, byte[] key) {
+        List<Segment> found = new ArrayList<>();
         long first = Math.max(from, liveFrom());
-        return to < first
-                ? Collections.emptyNavigableMap()
-                : segments.subMap(first / segmentMillis, true, to / segmentMillis, true);
+        if (to >= first) {
+            NavigableMap<Long, Segment> all =
+                    segments.subMap(first / segmentMillis, true, to / segmentMillis, true);
+            for (Segment segment : all.values()) {
+                if (key == null || segment.mayHave(key)) {
+                    found.add(segment);
+                }
+            }
+        }
+        return found;
     }
 
     /** After a look at the segments: a store that is closed has none, which would be no answer. */
@@ -142,12 +170,12 @@ abstract class SegmentedStore extends BytesStore {
     }
 
     /** Reads a segment, or returns {@code null} if there is none or it has expired meanwhile. */
-    final <T> T read(Keyspace segment, Function<Keyspace, T> read) {
+    final <T> T read(Segment segment, Function<Keyspace, T> read) {
         if (segment == null) {
             return null;
         }
         try {
-            return read.apply(segment);
+            return read.apply(segment.entries());
         } catch (ClosedException error) {
             throw error;
         } catch (EskerException error) {
@@ -160,12 +188,16 @@ abstract class SegmentedStore extends BytesStore {
 
     /** The scans of segments, each of which is opened when it is reached. */
     final class Scans implements Iterator<Scan> {
-        private final Iterator<Keyspace> segments;
+        private final Iterator<Segment> segments;
         private final Function<Keyspace, Scan> open;
         private Scan next;
 
-        Scans(NavigableMap<Long, Keyspace> found, boolean isBackward, Function<Keyspace, Scan> open) {
-            segments = List.copyOf((isBackward ? found.descendingMap() : found).values()).iterator();
+        /** Makes an iterator of {@code found}, which is in order of time. */
+        Scans(List<Segment> found, boolean isBackward, Function<Keyspace, Scan> open) {
+            if (isBackward) {
+                Collections.reverse(found);
+            }
+            segments = found.iterator();
             this.open = open;
         }
 

@@ -32,6 +32,11 @@ final class SessionBytesStore extends TimeKeyedStore implements SessionStore<Byt
         return ByteBuffer.wrap(raw).getLong(raw.length - Long.BYTES);
     }
 
+    @Override
+    int length(byte[] key) {
+        return key.length - SUFFIX;
+    }
+
     private static Bytes key(byte[] raw) {
         return Bytes.wrap(Arrays.copyOf(raw, raw.length - SUFFIX));
     }
@@ -80,6 +85,7 @@ final class SessionBytesStore extends TimeKeyedStore implements SessionStore<Byt
         return scan(
                 first,
                 latestEnd,
+                isOneKey ? keyFrom : null,
                 between(from, to),
                 isBackward,
                 raw -> SessionKeySchema.from(Bytes.wrap(raw)),

@@ -14,8 +14,11 @@ final class Shared {
 
     private static final List<String> UNITS = List.of("KiB", "MiB", "GiB");
 
+    /** Filters may use this part of the memory, in addition to it. */
+    private static final int FILTERS_OF_MEMORY = 16;
+
     // They live as long as the process: stores come and go as partitions are assigned.
-    private static final Map<String, Resources> RESOURCES = new HashMap<>();
+    private static final Map<String, InUse> IN_USE = new HashMap<>();
 
     private final long memory;
     private final int threads;
@@ -67,12 +70,25 @@ final class Shared {
         return String.valueOf(segment);
     }
 
-    /** Made when the first store opens. */
     Resources resources() {
-        synchronized (RESOURCES) {
-            return RESOURCES.computeIfAbsent(
+        return inUse().resources;
+    }
+
+    FilterMemory filterMemory() {
+        return inUse().filters;
+    }
+
+    /** Made when the first store opens. */
+    private InUse inUse() {
+        synchronized (IN_USE) {
+            return IN_USE.computeIfAbsent(
                     memory + " " + threads,
-                    key -> new Resources(memory, threads));
+                    key ->
+                            new InUse(
+                                    new Resources(memory, threads),
+                                    new FilterMemory(memory / FILTERS_OF_MEMORY)));
         }
     }
+
+    private record InUse(Resources resources, FilterMemory filters) {}
 }

@@ -4,7 +4,7 @@ import esker.Batch;
 import esker.Keyspace;
 import esker.Range;
 import java.util.Collection;
-import java.util.NavigableMap;
+import java.util.List;
 import java.util.function.Function;
 import java.util.function.Predicate;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -25,12 +25,15 @@ abstract class TimeKeyedStore extends SegmentedStore {
     /** The time in a key that decides its segment. */
     abstract long time(byte[] key);
 
+    /** The length of the key in {@code key}, which has the times behind it. */
+    abstract int length(byte[] key);
+
     final void put(byte[] key, byte[] value) {
         long time = time(key);
         run(
                 () -> {
                     observe(time);
-                    Keyspace segment = segment(time);
+                    Keyspace segment = segment(time, key, length(key));
                     if (segment == null) {
                         drop();
                     } else if (value == null) {
@@ -50,14 +53,15 @@ abstract class TimeKeyedStore extends SegmentedStore {
 
     @Override
     void restore(Batch batch, ConsumerRecord<byte[], byte[]> record) {
-        Keyspace segment = segment(time(record.key()));
+        byte[] key = record.key();
+        Keyspace segment = segment(time(key), key, length(key));
         if (segment == null) {
             return;
         }
         if (record.value() == null) {
-            batch.delete(segment, record.key());
+            batch.delete(segment, key);
         } else {
-            batch.put(segment, record.key(), record.value());
+            batch.put(segment, key, record.value());
         }
     }
 
@@ -66,7 +70,7 @@ abstract class TimeKeyedStore extends SegmentedStore {
         if (time < liveFrom()) {
             return null;
         }
-        Keyspace found = found(time);
+        Segment found = found(time);
         expectOpen();
         return call(() -> read(found, segment -> segment.get(key)));
     }
@@ -75,15 +79,20 @@ abstract class TimeKeyedStore extends SegmentedStore {
         expectOpen();
     }
 
-    /** Entries of the segments with times from {@code from} to {@code to}. */
+    /**
+     * Entries of the segments with times from {@code from} to {@code to}.
+     *
+     * @param key the only key in the range, or {@code null}
+     */
     final <K> Entries<K> scan(
             long from,
             long to,
+            Bytes key,
             Range range,
             boolean isBackward,
             Function<byte[], K> decode,
             Predicate<byte[]> isIn) {
-        NavigableMap<Long, Keyspace> found = found(from, to);
+        List<Segment> found = found(from, to, key == null ? null : key.get());
         Range walk = isBackward ? range.backward() : range;
         Scans scans = new Scans(found, isBackward, segment -> segment.scan(walk));
         expectScannable();

@@ -9,8 +9,8 @@ import esker.Scan;
 import esker.Snapshot;
 import java.nio.ByteBuffer;
 import java.time.Instant;
-import java.util.Collections;
-import java.util.NavigableMap;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.utils.Bytes;
@@ -130,7 +130,7 @@ final class VersionedStore extends SegmentedStore implements VersionedKeyValueSt
     /** The first version that ends after {@code time}, or {@code null}. */
     private Entry endingAfter(byte[] key, long time) {
         Range range = endingFrom(key, after(time));
-        for (Keyspace segment : found(after(time), Long.MAX_VALUE).values()) {
+        for (Segment segment : found(after(time), Long.MAX_VALUE, key)) {
             Entry first =
                     read(
                             segment,
@@ -204,7 +204,7 @@ final class VersionedStore extends SegmentedStore implements VersionedKeyValueSt
 
     /** Adds a version that ends, unless nobody can see it any more. */
     private void end(Batch batch, byte[] key, long validTo, byte[] version) {
-        Keyspace segment = segment(validTo);
+        Keyspace segment = segment(validTo, key, key.length);
         if (segment != null) {
             batch.put(segment, ended(key, validTo), version);
         }
@@ -213,7 +213,7 @@ final class VersionedStore extends SegmentedStore implements VersionedKeyValueSt
     /** Has the timestamp of a last version stored if the version is null, and no other ends there. */
     private void mark(Batch batch, byte[] key, byte[] version, long timestamp) {
         boolean isNull = version[0] < 0;
-        Keyspace segment = isNull ? segment(timestamp) : null;
+        Keyspace segment = isNull ? segment(timestamp, key, key.length) : null;
         if (segment != null && !segment.contains(ended(key, timestamp))) {
             batch.put(segment, ended(key, timestamp), version);
         }
@@ -297,8 +297,8 @@ final class VersionedStore extends SegmentedStore implements VersionedKeyValueSt
             Snapshot snapshot, byte[] key, long from, long to, boolean isBackward) {
         byte[] last = snapshot.get(latest(), key);
         long first = Math.max(after(from), liveFrom());
-        NavigableMap<Long, Keyspace> found =
-                isExpired(to) ? Collections.emptyNavigableMap() : found(first, Long.MAX_VALUE);
+        List<Segment> found =
+                isExpired(to) ? new ArrayList<>() : found(first, Long.MAX_VALUE, key);
         Range range = endingFrom(key, first);
         Range walk = isBackward ? range.backward() : range;
         Scans scans = new Scans(found, isBackward, segment -> snapshot.scan(segment, walk));

@@ -41,6 +41,11 @@ class WindowBytesStore extends TimeKeyedStore implements WindowStore<Bytes, byte
         return ByteBuffer.wrap(key).getLong(key.length - SUFFIX);
     }
 
+    @Override
+    int length(byte[] key) {
+        return key.length - SUFFIX;
+    }
+
     private static Bytes key(byte[] raw) {
         return Bytes.wrap(Arrays.copyOf(raw, raw.length - SUFFIX));
     }
@@ -88,6 +93,7 @@ class WindowBytesStore extends TimeKeyedStore implements WindowStore<Bytes, byte
         return scan(
                 from,
                 to,
+                keyFrom != null && keyFrom.equals(keyTo) ? keyFrom : null,
                 range,
                 isBackward,
                 raw -> WindowKeySchema.fromStoreBytesKey(raw, windowSize),
