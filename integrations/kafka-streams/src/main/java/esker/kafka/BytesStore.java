@@ -151,6 +151,8 @@ abstract class BytesStore implements StateStore {
             Settings settings =
                     new Settings()
                             .set("segment_bytes", shared.segmentBytes())
+                            // Kafka's cache is above the store, so another one of values has few hits.
+                            .set("dram_table_bytes", "0")
                             .resources(shared.resources());
             opened = Db.open(dir, settings);
         } catch (IOException | EskerException error) {

@@ -16,7 +16,7 @@ import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
  * of partitions: {@link #MEMORY_BYTES} and {@link #BACKGROUND_THREADS}.
  */
 public final class EskerDslStoreSuppliers implements DslStoreSuppliers {
-    /** The bytes of MemTables and caches of all stores together: {@code 256MiB} by default. */
+    /** The bytes of MemTables and caches of all stores together: {@code 128MiB} by default. */
     public static final String MEMORY_BYTES = "esker.memory.bytes";
 
     /** The threads of flushes and compactions of all stores together: 2 by default. */

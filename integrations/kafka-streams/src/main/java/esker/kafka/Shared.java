@@ -8,14 +8,14 @@ import org.apache.kafka.common.config.ConfigException;
 
 /** The memory and threads that all stores of the process with the same configuration share. */
 final class Shared {
-    private static final String MEMORY_BYTES = "256MiB";
+    private static final String MEMORY_BYTES = "128MiB";
     private static final String SEGMENT_BYTES = "16MiB";
     private static final String BACKGROUND_THREADS = "2";
 
     private static final List<String> UNITS = List.of("KiB", "MiB", "GiB");
 
     /** Filters may use this part of the memory, in addition to it. */
-    private static final int FILTERS_OF_MEMORY = 16;
+    private static final int FILTERS_OF_MEMORY = 8;
 
     // They live as long as the process: stores come and go as partitions are assigned.
     private static final Map<String, InUse> IN_USE = new HashMap<>();

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.io.TempDir;
 class KeyFilterTest {
     private static final int KEYS = 100_000;
     private static final long MEMORY = 67 << 20;
-    private static final long FILTERS = MEMORY / 16;
+    private static final long FILTERS = MEMORY / 8;
     private static final Map<String, Object> CONFIGS =
             Map.of(EskerDslStoreSuppliers.MEMORY_BYTES, String.valueOf(MEMORY));
 
