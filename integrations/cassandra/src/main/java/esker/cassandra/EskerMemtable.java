@@ -125,6 +125,7 @@ public final class EskerMemtable extends AbstractAllocatorMemtable {
         }
         generations.forEach(left -> prefixes.add(Keys.prefix(table, left)));
         if (isPrimary) {
+            store.markKept(table);
             keep();
         } else {
             recover();

@@ -10,6 +10,7 @@ import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
@@ -21,7 +22,7 @@ import org.slf4j.LoggerFactory;
 public final class KeptTables implements KeptTablesMBean {
     private static final Logger LOGGER = LoggerFactory.getLogger(KeptTables.class);
 
-    private static final String NAME = "org.apache.cassandra.db:type=EskerTables";
+    static final String NAME = "org.apache.cassandra.db:type=EskerTables";
     private static final long PURGE_HOURS = 6;
 
     /** A purge reads so many bytes a second. */
@@ -108,6 +109,18 @@ public final class KeptTables implements KeptTablesMBean {
         }
         others.forEach(memtable::delete);
         LOGGER.info("{}: deleted the rows of {} ranges of other nodes", store.metadata(), others);
+    }
+
+    @Override
+    public void forget(String id) {
+        TableId table = TableId.fromString(id);
+        TableMetadata known = Schema.instance.getTableMetadata(table);
+        if (known != null) {
+            throw new IllegalArgumentException(
+                    "deleting the rows of table " + id + " failed: it is " + known + "; drop it");
+        }
+        Store.deleteEverywhere(table);
+        LOGGER.info("deleted the rows of table {}, which is not in the schema", id);
     }
 
     private static ColumnFamilyStore find(String keyspace, String table) {

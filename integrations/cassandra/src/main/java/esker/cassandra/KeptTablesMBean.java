@@ -13,4 +13,11 @@ public interface KeptTablesMBean {
 
     /** Deletes the partitions that the node does not own, as {@code nodetool cleanup}. */
     void cleanup(String keyspace, String table);
+
+    /**
+     * Deletes the rows of a table that the schema lacks. A start keeps them, as they may be wanted.
+     *
+     * @param id the ID of the table
+     */
+    void forget(String id);
 }

@@ -23,9 +23,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Moves the rows of earlier runs that no memtable takes over. It deletes the rows of a dropped
- * table. If a table now has another memtable, or has indexes, it writes the rows again as
- * mutations.
+ * Moves the rows of earlier runs that no memtable takes over. It deletes the rows of a table that
+ * the schema lacks, but keeps those of primary storage unless the table was dropped. If a table now
+ * has another memtable, or has indexes, it writes the rows again as mutations.
  */
 final class Leftovers implements Runnable {
     private static final Logger LOGGER = LoggerFactory.getLogger(Leftovers.class);
@@ -125,6 +125,18 @@ final class Leftovers implements Runnable {
     }
 
     private void drop(TableId id) {
+        if (store.isKept(id)) {
+            LOGGER.warn(
+                    "the schema has no table {}, whose rows are kept in {}: create the table again"
+                            + " WITH id = {} AND memtable = the one that it had; or delete the rows"
+                            + " with forget(\"{}\") of the bean {}",
+                    id,
+                    store.dir(),
+                    id,
+                    id,
+                    KeptTables.NAME);
+            return;
+        }
         LOGGER.info("deleting the rows of the dropped table {} from Esker", id);
         store.delete(id);
     }

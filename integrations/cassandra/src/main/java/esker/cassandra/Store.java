@@ -43,6 +43,8 @@ import org.slf4j.LoggerFactory;
  *   <li>{@code starts}: how often the database was opened, the upper half of each generation
  *   <li>{@code out}, table, generation: when the memtable was switched out, in milliseconds. A
  *       later truncation includes its rows, even if their flush failed.
+ *   <li>{@code kept}, table: a mark. Esker is the primary storage of the table, so its rows stay
+ *       if a start finds no such table in the schema.
  *   <li>{@code temporary}, table, name: an SSTable for a stream, see {@link StreamFiles}
  *   <li>{@code done}, table, generation: a mark. The rows of that generation are in SSTables, or
  *       were truncated. The mark is deleted with the rows.
@@ -54,6 +56,7 @@ final class Store {
     private static final byte[] HOST = "host".getBytes(StandardCharsets.UTF_8);
     private static final byte[] STARTS = "starts".getBytes(StandardCharsets.UTF_8);
     private static final byte[] OUT = "out".getBytes(StandardCharsets.UTF_8);
+    private static final byte[] KEPT = "kept".getBytes(StandardCharsets.UTF_8);
     private static final byte[] TEMPORARY = "temporary".getBytes(StandardCharsets.UTF_8);
     private static final byte[] DONE = "done".getBytes(StandardCharsets.UTF_8);
 
@@ -262,6 +265,23 @@ final class Store {
         node.put(Keys.join(DONE, Keys.prefix(table, generation)), new byte[0]);
     }
 
+    /** Marks that Esker is the primary storage of a table. */
+    void markKept(TableId table) {
+        if (!isKept(table)) {
+            node.put(Keys.join(KEPT, Keys.table(table)), new byte[0]);
+        }
+    }
+
+    /** Whether the rows of a table are there to stay, until it is dropped. */
+    boolean isKept(TableId table) {
+        return node.contains(Keys.join(KEPT, Keys.table(table)));
+    }
+
+    /** Notes that a table was dropped. */
+    void forgetKept(TableId table) {
+        node.delete(Keys.join(KEPT, Keys.table(table)));
+    }
+
     /** Records the name of an SSTable that must not outlive this run. */
     void markTemporary(TableId table, String name) {
         node.put(temporary(table, name), new byte[0]);
@@ -312,7 +332,15 @@ final class Store {
                 new Batch()
                         .deleteRange(rows, prefix, Keys.after(prefix))
                         .deleteRange(node, outs, Keys.after(outs))
-                        .deleteRange(node, marks, Keys.after(marks)));
+                        .deleteRange(node, marks, Keys.after(marks))
+                        .delete(node, Keys.join(KEPT, prefix)));
+    }
+
+    /** Deletes all rows of a table from each database of this node. */
+    static void deleteEverywhere(TableId table) {
+        synchronized (OPEN) {
+            OPEN.values().forEach(store -> store.delete(table));
+        }
     }
 
     /** Deletes the partitions of a generation from {@code start} to before {@code end}. */

@@ -1,5 +1,6 @@
 package esker.cassandra;
 
+import esker.EskerException;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
@@ -13,6 +14,8 @@ import org.apache.cassandra.notifications.MemtableDiscardedNotification;
 import org.apache.cassandra.notifications.TruncationNotification;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.service.StorageService;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The memtables of one table that were switched out.
@@ -28,6 +31,8 @@ import org.apache.cassandra.service.StorageService;
  * </ul>
  */
 final class Switches implements INotificationConsumer {
+    private static final Logger LOGGER = LoggerFactory.getLogger(Switches.class);
+
     private static final Map<TableId, Switches> TABLES = new HashMap<>();
     private static final long WAIT_SECONDS = 30;
 
@@ -61,8 +66,21 @@ final class Switches implements INotificationConsumer {
 
     /** Forgets a dropped table. Its memtables still use their object until they are discarded. */
     static void forget(TableId table) {
+        Switches known;
         synchronized (TABLES) {
-            TABLES.remove(table);
+            known = TABLES.remove(table);
+        }
+        if (known != null) {
+            known.dropped(table);
+        }
+    }
+
+    private void dropped(TableId table) {
+        try {
+            store.forgetKept(table);
+        } catch (EskerException error) {
+            // A listener must not fail. The next start keeps the rows, and says so.
+            LOGGER.warn("the drop of table {} was not noted in {}", table, store.dir(), error);
         }
     }
 

@@ -77,6 +77,17 @@ record Beans(int port) {
                 });
     }
 
+    /** Deletes the rows of a table that the schema lacks. */
+    void forget(String id) {
+        proxy(
+                KEPT_TABLES,
+                KeptTablesMBean.class,
+                bean -> {
+                    bean.forget(id);
+                    return null;
+                });
+    }
+
     /** Collects garbage, and returns how many bytes of the heap are in use. */
     long heapBytes() {
         return connected(

@@ -1,6 +1,7 @@
 package esker.cassandra;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
@@ -77,6 +78,43 @@ class PrimaryTest {
                 node.kill();
                 assertEquals(5 + i, RecoveryTest.entries(node));
             }
+        }
+    }
+
+    private static String id(Node.Client client, String table) {
+        String where = " WHERE keyspace_name = 'k' AND table_name = '" + table + "'";
+        return client.rows("SELECT id FROM system_schema.tables" + where).get(0);
+    }
+
+    @Test
+    void rowsStayWhenTheSchemaIsLost() throws Exception {
+        try (Node node = node("schema").start()) {
+            String lost;
+            String forgotten;
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(RecoveryTest.KEYSPACE);
+                create(client, "t", "forgotten");
+                lost = id(client, "t");
+                forgotten = id(client, "forgotten");
+            }
+            node.kill();
+            Node.delete(node.dir().resolve("data/system_schema"));
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(RecoveryTest.KEYSPACE);
+                create(client, "other");
+            }
+            node.kill();
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                String table = RecoveryTest.table("t", "primary");
+                client.run(table + " AND id = " + lost);
+                assertEquals(ROWS, rows(client, "t"));
+                assertThrows(IllegalStateException.class, () -> node.beans().forget(lost));
+                node.beans().forget(forgotten);
+            }
+            node.kill();
+            assertEquals(4, RecoveryTest.entries(node));
         }
     }
 
@@ -263,6 +301,38 @@ class PrimaryTest {
             node.kill();
             assertEquals(1, RecoveryTest.entries(node));
             assertDeletedAfterAKill(node);
+        }
+    }
+
+    /** The same for a table that Cassandra flushes, and a compaction. */
+    @Test
+    void aCompactionRemovesRowsThatTheCommitLogHadDuringAChange() throws Exception {
+        try (Node node = changing("compacted", 2).start()) {
+            try (Node.Client client = new Node.Client(node)) {
+                client.run(RecoveryTest.KEYSPACE, RecoveryTest.table("other", "trie"));
+                client.run("ALTER TABLE k.other WITH memtable = 'esker'");
+                client.run(RecoveryTest.table("t", "esker"), RecoveryTest.insert("t", 1, "a"));
+                client.run("ALTER TABLE k.t WITH gc_grace_seconds = 0");
+                // What a start skips is recorded like a truncation.
+                String id = id(client, "t");
+                String skipped = "SELECT truncated_at FROM system.local";
+                for (int i = 0; i < 100 && !client.rows(skipped).get(0).contains(id); i++) {
+                    Node.pause(500);
+                }
+                client.run("DELETE FROM k.t WHERE p = 1");
+                Node.pause(1500);
+                node.flush("k");
+                node.beans().table("k", "t", table -> {
+                    table.forceMajorCompaction(false);
+                    return null;
+                });
+                assertEquals(0, node.beans().sstables("k", "t"));
+            }
+            node.kill();
+            node.start();
+            try (Node.Client client = new Node.Client(node)) {
+                assertEquals(List.of(), rows(client, "t"));
+            }
         }
     }
 }
