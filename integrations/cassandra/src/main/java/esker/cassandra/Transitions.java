@@ -72,8 +72,7 @@ final class Transitions implements SchemaChangeListener {
         }
         CommitLogPosition present = CommitLog.instance.getCurrentPosition();
         for (ColumnFamilyStore table : ColumnFamilyStore.all()) {
-            Memtable memtable = table.getCurrentMemtable();
-            if (memtable instanceof EskerMemtable && ((EskerMemtable) memtable).isPrimary()) {
+            if (table.getCurrentMemtable() instanceof EskerMemtable) {
                 skipReplay(table, present);
             }
         }
@@ -81,9 +80,9 @@ final class Transitions implements SchemaChangeListener {
     }
 
     /**
-     * Makes a start skip the commit log of {@code table} up to {@code present}: Esker has all of
-     * its rows. For tables that are flushed, an SSTable does so. The record of a truncation does it
-     * without one.
+     * Makes a start skip the commit log of {@code table} up to {@code present}: Esker has, or its
+     * SSTables have, all of its rows. A later tombstone is not in the log, and compactions can purge
+     * it together with each SSTable that says what to skip. The record of a truncation says it, too.
      */
     private static void skipReplay(ColumnFamilyStore table, CommitLogPosition present) {
         TableId id = table.metadata.id;
@@ -120,7 +119,9 @@ final class Transitions implements SchemaChangeListener {
 
     @Override
     public void onDropTable(TableMetadata table, boolean withData) {
-        Switches.forget(table.id);
+        if (withData) {
+            Switches.forget(table.id);
+        }
         // Cassandra releases those of a table that was created with Esker, not of one that changed.
         TableMeters.release(table.id);
     }
