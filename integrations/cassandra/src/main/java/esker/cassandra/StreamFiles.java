@@ -119,25 +119,38 @@ final class StreamFiles {
             long now = System.nanoTime();
             Iterator<Map.Entry<Descriptor, Use>> files = FILES.entrySet().iterator();
             while (files.hasNext()) {
-                Map.Entry<Descriptor, Use> entry = files.next();
-                Descriptor file = entry.getKey();
-                Use use = entry.getValue();
-                boolean isGone = file.discoverComponents().isEmpty();
-                if (isGone || isLive(use.table, file)) {
-                    use.store.forgetTemporary(use.table.metadata.id, name(file));
-                    files.remove();
-                } else if (use.isWritten
-                        && now - use.time > GRACE_NANOS
-                        && isComplete(file)
-                        && isMarked(file)
-                        && !isOpen(file)) {
-                    delete(file);
+                Map.Entry<Descriptor, Use> file = files.next();
+                try {
+                    if (isGone(file.getKey(), file.getValue(), now)) {
+                        files.remove();
+                    }
+                } catch (RuntimeException | AssertionError error) {
+                    // The next poll tries again.
+                    LOGGER.warn("deleting {} failed", file.getKey(), error);
                 }
             }
             if (!FILES.isEmpty()) {
                 schedule();
             }
         }
+    }
+
+    /**
+     * Deletes a file that is used no more. Returns whether it is gone, or belongs to the table now.
+     */
+    private static boolean isGone(Descriptor file, Use use, long now) {
+        if (file.discoverComponents().isEmpty() || isLive(use.table, file)) {
+            use.store.forgetTemporary(use.table.metadata.id, name(file));
+            return true;
+        }
+        if (use.isWritten
+                && now - use.time > GRACE_NANOS
+                && isComplete(file)
+                && isMarked(file)
+                && !isOpen(file)) {
+            delete(file);
+        }
+        return false;
     }
 
     /** Whether the file became one of the table meanwhile, by an import. */
