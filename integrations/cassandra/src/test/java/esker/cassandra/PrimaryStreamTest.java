@@ -1,6 +1,7 @@
 package esker.cassandra;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.exceptions.DriverException;
@@ -83,6 +84,7 @@ class PrimaryStreamTest {
             }
             second.kill();
             // A start deletes what the repair has left.
+            assertFalse(files(first).isEmpty());
             first.start();
             assertEquals(List.of(), files(first));
             assertEquals(0, first.beans().sstables("k", "t"));
