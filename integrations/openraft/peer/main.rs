@@ -12,5 +12,7 @@ async fn main() {
     let dir = tempfile::tempdir_in(parent).expect("no directory");
     let (log, _machine) = Adaptor::new(RocksStore::new(dir.path()).await);
     let command = |bytes| RocksRequest::Set { key: "key".to_owned(), value: "v".repeat(bytes) };
-    measure::measure::<TypeConfig, _>("rocksdb", log, command).await;
+    // A task, as that of a node is.
+    let measured = tokio::spawn(measure::measure::<TypeConfig, _>("rocksdb", log, command));
+    measured.await.expect("the measurement fails");
 }

@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, RwLock};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::{block_in_place, spawn_blocking};
 
 /// Keys of the keyspace `raft.meta`.
 pub mod meta {
@@ -88,9 +90,18 @@ fn read<T: DeserializeOwned>(meta: &Keyspace, key: &str) -> Result<Option<T>> {
     meta.get(key)?.map(|value| codec::decode(&value)).transpose()
 }
 
-/// Runs `work`, which may wait for a disk, on a thread for that.
+/// Runs `work`, which may wait for a disk.
+///
+/// A runtime with several threads runs it on this one, and hands what else this thread would do to
+/// another. To hand over the work itself would have the task wait for two switches of threads, which
+/// take as long as a sync of a fast device.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Io(error.into()))?
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => {
+            spawn_blocking(work).await.map_err(|error| Error::Io(error.into()))?
+        }
+        _ => block_in_place(work),
+    }
 }

@@ -50,6 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let db = Db::open(dir.path().join("data"), Settings::default())?;
     let (log, _machine) = esker_openraft::open(&db, dir.path().join("snapshots"), Map)?;
     let command = |bytes| Put::Set { key: "key".to_owned(), value: "v".repeat(bytes) };
-    measure::measure::<Config, _>("esker", log, command).await;
+    // A task, as that of a node is.
+    tokio::spawn(measure::measure::<Config, _>("esker", log, command)).await?;
     Ok(db.close()?)
 }
