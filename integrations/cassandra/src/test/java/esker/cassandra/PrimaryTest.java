@@ -98,7 +98,9 @@ class PrimaryTest {
                 forgotten = id(client, "forgotten");
             }
             node.kill();
+            // The commit log has the schema, too.
             Node.delete(node.dir().resolve("data/system_schema"));
+            Node.delete(node.dir().resolve("commitlog"));
             node.start();
             try (Node.Client client = new Node.Client(node)) {
                 client.run(RecoveryTest.KEYSPACE);
