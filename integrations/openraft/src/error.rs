@@ -10,6 +10,8 @@ pub enum Error {
     Database(esker::Error),
     /// An error of a file of a snapshot.
     Io(io::Error),
+    /// The application, or the store, panicked. The message of the panic is in the process's output.
+    Panicked,
     /// Stored or received bytes that are not what they should be.
     Corrupted(String),
 }
@@ -21,6 +23,7 @@ impl fmt::Display for Error {
         match self {
             Error::Database(error) => error.fmt(f),
             Error::Io(error) => write!(f, "snapshot file: {error}"),
+            Error::Panicked => f.write_str("a thread of the store or the application panicked"),
             Error::Corrupted(what) => f.write_str(what),
         }
     }
@@ -31,7 +34,7 @@ impl std::error::Error for Error {
         match self {
             Error::Database(error) => Some(error),
             Error::Io(error) => Some(error),
-            Error::Corrupted(_) => None,
+            Error::Panicked | Error::Corrupted(_) => None,
         }
     }
 }

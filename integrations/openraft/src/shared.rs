@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use esker::{Db, Keyspace, KeyspaceSettings, WriteBatch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, RwLock};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -98,10 +99,11 @@ fn read<T: DeserializeOwned>(meta: &Keyspace, key: &str) -> Result<Option<T>> {
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
+    // A panic, which may be the application's, stops the node like any failure.
     match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => {
-            spawn_blocking(work).await.map_err(|error| Error::Io(error.into()))?
+        RuntimeFlavor::CurrentThread => spawn_blocking(work).await.map_err(|_| Error::Panicked)?,
+        _ => {
+            block_in_place(|| catch_unwind(AssertUnwindSafe(work))).map_err(|_| Error::Panicked)?
         }
-        _ => block_in_place(work),
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use openraft::storage::{RaftLogStorage, RaftStateMachine};
 use openraft::{RaftLogReader, RaftSnapshotBuilder, SnapshotMeta, Vote};
-use support::{Store, delete, id, put};
+use support::{PANICS, Store, delete, id, put};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
@@ -26,6 +26,24 @@ async fn many_bytes_are_applied_in_several_batches() {
     store.machine.apply(commands.collect::<Vec<_>>()).await.unwrap();
     assert_eq!(store.machine.applied_state().await.unwrap().0, Some(id(20)));
     assert_eq!(store.machine.state().read(|state| state.iter().count()), 20);
+}
+
+async fn expect_that_a_panic_fails_the_apply() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path());
+    store.machine.apply([put(1, PANICS, b"x")]).await.unwrap_err();
+    assert_eq!(store.machine.applied_state().await.unwrap().0, None);
+}
+
+/// openraft stops a node whose state machine fails, but waits for one whose thread has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_the_application_fails_the_apply() {
+    expect_that_a_panic_fails_the_apply().await;
+}
+
+#[tokio::test]
+async fn a_panic_of_the_application_fails_the_apply_on_one_thread() {
+    expect_that_a_panic_fails_the_apply().await;
 }
 
 #[tokio::test]

@@ -21,12 +21,16 @@ pub enum Command {
     Delete(String),
 }
 
+/// A command with this key panics.
+pub const PANICS: &str = "panics";
+
 /// Answers with the value that was there.
 pub struct Map;
 
 impl Application<Config> for Map {
     fn apply(&self, command: &Command, writes: &mut Writes<'_>) -> esker::Result<Option<Vec<u8>>> {
         let (Command::Put(key, _) | Command::Delete(key)) = command;
+        assert_ne!(key, PANICS, "as it must");
         let before = writes.get(key)?.map(|value| value.to_vec());
         match command {
             Command::Put(key, value) => writes.put(key, value),
