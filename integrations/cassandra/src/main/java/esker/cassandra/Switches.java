@@ -64,13 +64,18 @@ final class Switches implements INotificationConsumer {
         }
     }
 
-    /** Forgets a dropped table. Its memtables still use their object until they are discarded. */
-    static void forget(TableId table) {
+    /**
+     * Forgets a table that the node has no more. Its memtables still use their object until they are
+     * discarded.
+     *
+     * @param isDropped whether its rows are not wanted either
+     */
+    static void forget(TableId table, boolean isDropped) {
         Switches known;
         synchronized (TABLES) {
             known = TABLES.remove(table);
         }
-        if (known != null) {
+        if (known != null && isDropped) {
             known.dropped(table);
         }
     }

@@ -119,9 +119,7 @@ final class Transitions implements SchemaChangeListener {
 
     @Override
     public void onDropTable(TableMetadata table, boolean withData) {
-        if (withData) {
-            Switches.forget(table.id);
-        }
+        Switches.forget(table.id, withData);
         // Cassandra releases those of a table that was created with Esker, not of one that changed.
         TableMeters.release(table.id);
     }
