@@ -3,14 +3,15 @@
 use super::Db;
 use crate::background::change;
 use crate::options::change::{CurrentSetting, SettingChange};
+use crate::options::settings::Settings;
 use esker_base::Result;
 
 impl Db {
     /// Changes a setting of the open database.
     ///
     /// Settings of a keyspace are stored in the database: the change is durable when this returns.
-    /// Other changes last until the database closes: the next open gets its [`Settings`](crate::Settings)
-    /// anew. [`SettingChange::is_persisted`] distinguishes the two.
+    /// Other changes last until the database closes: the next open gets its [`Settings`] anew.
+    /// [`SettingChange::is_persisted`] distinguishes the two.
     ///
     /// # Examples
     ///
@@ -55,5 +56,12 @@ impl Db {
     /// [`Error::Forked`](esker_base::Error::Forked) in a forked child.
     pub fn settings(&self) -> Result<Vec<CurrentSetting>> {
         self.usable().map(change::settings)
+    }
+
+    /// Returns the settings that the database was opened with. [`Db::set`] changes nothing in them.
+    ///
+    /// With a log in a pool, the size and the number of segments are those of the pool.
+    pub fn settings_at_open(&self) -> &Settings {
+        &self.inner().tree.settings
     }
 }
