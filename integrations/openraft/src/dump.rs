@@ -13,7 +13,7 @@ use crate::codec;
 use crate::error::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"ESKRAFT1";
 const END: u32 = u32::MAX;
@@ -113,13 +113,15 @@ impl<R: Read, M: DeserializeOwned> Iterator for Reader<R, M> {
 }
 
 fn damaged(why: &str) -> Error {
-    Error::Corrupted(format!("snapshot is corrupted: {why}; let the leader send it again"))
+    Error::Corrupted(format!("snapshot is corrupted: {why}"))
 }
 
 fn array<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    input.read_exact(&mut bytes)?;
-    Ok(bytes)
+    match input.read_exact(&mut bytes) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(damaged("it ends early")),
+        read => Ok(read.map(|()| bytes)?),
+    }
 }
 
 fn number(input: &mut impl Read) -> Result<u32> {

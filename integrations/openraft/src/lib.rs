@@ -11,6 +11,9 @@
 //! written before it, and Raft applies again what is missing from the log. A snapshot that is built
 //! syncs what is applied before it takes the place of an older one.
 //!
+//! openraft purges the entries that a snapshot contains while that is still being installed. They are
+//! hidden until the batch of the install deletes them.
+//!
 //! # Snapshots
 //!
 //! A snapshot is a file with the entries of the state machine in order, which openraft streams. It
@@ -22,7 +25,7 @@
 //! # Settings
 //!
 //! Open the database with a log (`Log::File` or `Log::Pmem`), under any sync policy. Without a log
-//! there is no prefix to keep.
+//! there is no prefix to keep. A log segment takes the largest command: 32 MiB are enough.
 
 #![forbid(unsafe_code)]
 
@@ -31,16 +34,18 @@ mod codec;
 mod dump;
 mod error;
 mod log_store;
+mod purge;
 mod shared;
 mod state_machine;
 
-pub use application::{Application, State, Writes};
-pub use error::Error;
+pub use application::{Application, Entries, State, Writes};
+pub use error::{Error, LimitError};
 pub use log_store::LogStore;
 pub use state_machine::{SnapshotBuilder, StateMachine};
 
 use esker::Db;
 use openraft::RaftTypeConfig;
+use shared::Shared;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,7 +58,10 @@ pub type SnapshotFile = tokio::fs::File;
 /// have keyspaces of the program; those whose names begin with `raft.` are used here.
 ///
 /// # Errors
-/// An error of the database or the directory.
+/// * [`Error::Settings`] if the database has no log, or segments that are too small.
+/// * [`Error::InUse`] if the database has a group that is open.
+/// * [`Error::Corrupted`] if the keyspace of the state is missing.
+/// * An error of the database or the directory.
 pub fn open<C, A>(
     db: &Db,
     snapshots: impl AsRef<Path>,
@@ -63,6 +71,6 @@ where
     C: RaftTypeConfig<Entry = openraft::Entry<C>, SnapshotData = SnapshotFile>,
     A: Application<C>,
 {
-    let shared = Arc::new(shared::Shared::open(db, snapshots.as_ref())?);
+    let shared = Arc::new(Shared::open(db, snapshots.as_ref(), &state_machine::UNFINISHED)?);
     Ok((LogStore::new(shared.clone()), StateMachine::new(shared, application)))
 }

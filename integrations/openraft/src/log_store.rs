@@ -2,6 +2,7 @@
 
 use crate::codec;
 use crate::error::Result as Outcome;
+use crate::purge::Hidden;
 use crate::shared::{Shared, blocking, meta};
 use esker::WriteBatch;
 use openraft::storage::{LogFlushed, LogState, RaftLogStorage};
@@ -24,6 +25,9 @@ pub struct LogStore<C> {
 /// can be sent and kept in memory.
 const READ_BYTES: usize = 4 << 20;
 
+/// An append is written in batches of about so many bytes, far below what a batch may have.
+const BATCH_BYTES: usize = 4 << 20;
+
 impl<C> Clone for LogStore<C> {
     fn clone(&self) -> Self {
         LogStore::new(self.shared.clone())
@@ -45,7 +49,13 @@ impl<C: RaftTypeConfig<Entry = Entry<C>>> LogStore<C> {
     ) -> Outcome<Vec<Entry<C>>> {
         let shared = self.shared.clone();
         blocking(move || {
-            let keys = (range.0.map(codec::key), range.1.map(codec::key));
+            let first = match range.0 {
+                Bound::Included(index) => index,
+                Bound::Excluded(index) => index.saturating_add(1),
+                Bound::Unbounded => 0,
+            };
+            let first = first.max(shared.purges.first_visible());
+            let keys = (Bound::Included(codec::key(first)), range.1.map(codec::key));
             let mut bytes = 0;
             let mut entries = Vec::new();
             for entry in shared.log.range(keys) {
@@ -61,22 +71,23 @@ impl<C: RaftTypeConfig<Entry = Entry<C>>> LogStore<C> {
         .await
     }
 
-    /// Deletes entries of the log, with the record `purged` if the oldest ones go.
-    async fn delete(
-        &self,
-        range: (Bound<u64>, Bound<u64>),
-        purged: Option<LogId<C::NodeId>>,
-    ) -> Outcome<()> {
-        let shared = self.shared.clone();
-        blocking(move || {
+    /// See [`RaftLogStorage::purge`].
+    fn purge_through(shared: &Shared, through: &LogId<C::NodeId>) -> Outcome<()> {
+        let index = through.index;
+        let mut left = shared.purges.lock();
+        let applied: Option<LogId<C::NodeId>> = shared.get(meta::APPLIED)?;
+        if applied.is_some_and(|applied| applied.index >= index) {
             let mut batch = WriteBatch::new();
-            batch.delete_range(&shared.log, (range.0.map(codec::key), range.1.map(codec::key)));
-            if let Some(purged) = purged {
-                batch.put(&shared.meta, meta::PURGED, codec::encode(&purged)?);
-            }
-            Ok(shared.db.write(&batch)?)
-        })
-        .await
+            shared.delete_through(&mut batch, through)?;
+            shared.db.write(&batch)?;
+            shared.purges.purged(&mut left, index);
+            return Ok(());
+        }
+        let entry = shared.log.get(codec::key(index))?;
+        let entry: Option<Entry<C>> = entry.map(|value| codec::decode(&value)).transpose()?;
+        let leaves_gap = entry.is_none_or(|entry| entry.log_id != *through);
+        left.hidden = Some(Hidden { index, log_id: codec::encode(through)?, leaves_gap });
+        Ok(())
     }
 }
 
@@ -105,10 +116,16 @@ impl<C: RaftTypeConfig<Entry = Entry<C>>> RaftLogStorage<C> for LogStore<C> {
     async fn get_log_state(&mut self) -> Result<LogState<C>, StorageError<C::NodeId>> {
         let shared = self.shared.clone();
         let state = blocking(move || {
-            let last_purged_log_id = shared.get(meta::PURGED)?;
+            let hidden = shared.purges.lock().hidden.clone();
+            let last_purged_log_id: Option<LogId<C::NodeId>> = match &hidden {
+                Some(hidden) => Some(codec::decode(&hidden.log_id)?),
+                None => shared.get(meta::PURGED)?,
+            };
             let last = shared.log.last()?;
             let last = last.map(|(_, value)| codec::decode::<Entry<C>>(&value)).transpose()?;
-            let last_log_id = last.map(|entry| entry.log_id).or_else(|| last_purged_log_id.clone());
+            let last = last.map(|entry| entry.log_id);
+            let is_visible = |last: &LogId<_>| hidden.is_none_or(|it| it.index < last.index);
+            let last_log_id = last.filter(is_visible).or_else(|| last_purged_log_id.clone());
             Ok(LogState { last_purged_log_id, last_log_id })
         });
         state.await.map_err(|error| StorageIOError::read_logs(&error).into())
@@ -164,9 +181,14 @@ impl<C: RaftTypeConfig<Entry = Entry<C>>> RaftLogStorage<C> for LogStore<C> {
         let entries: Vec<_> = entries.into_iter().collect();
         let shared = self.shared.clone();
         let written = blocking(move || {
+            shared.purges.wait_for_no_gap()?;
             let mut batch = WriteBatch::new();
             for entry in entries {
                 batch.put(&shared.log, codec::key(entry.log_id.index), codec::encode(&entry)?);
+                if batch.encoded().len() > BATCH_BYTES {
+                    // The last batch syncs this one, too.
+                    shared.db.write(&std::mem::take(&mut batch))?;
+                }
             }
             batch.set_sync(true);
             Ok(shared.db.write(&batch)?)
@@ -181,14 +203,18 @@ impl<C: RaftTypeConfig<Entry = Entry<C>>> RaftLogStorage<C> for LogStore<C> {
     }
 
     async fn truncate(&mut self, from: LogId<C::NodeId>) -> Result<(), StorageError<C::NodeId>> {
-        let range = (Bound::Included(from.index), Bound::Unbounded);
-        let deleted = self.delete(range, None).await;
-        deleted.map_err(|error| StorageIOError::write_logs(&error).into())
+        let shared = self.shared.clone();
+        let deleted = blocking(move || {
+            let mut batch = WriteBatch::new();
+            batch.delete_range(&shared.log, codec::key(from.index)..);
+            Ok(shared.db.write(&batch)?)
+        });
+        deleted.await.map_err(|error| StorageIOError::write_logs(&error).into())
     }
 
     async fn purge(&mut self, through: LogId<C::NodeId>) -> Result<(), StorageError<C::NodeId>> {
-        let range = (Bound::Unbounded, Bound::Included(through.index));
-        let deleted = self.delete(range, Some(through)).await;
-        deleted.map_err(|error| StorageIOError::write_logs(&error).into())
+        let shared = self.shared.clone();
+        let purged = blocking(move || Self::purge_through(&shared, &through));
+        purged.await.map_err(|error| StorageIOError::write_logs(&error).into())
     }
 }

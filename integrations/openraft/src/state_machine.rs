@@ -1,11 +1,11 @@
 //! The state machine and its snapshots.
 
 use crate::SnapshotFile;
-use crate::application::{Application, State, Writes};
+use crate::application::{Application, State, Writes, is_full};
 use crate::codec;
 use crate::dump;
 use crate::error::{Error, Result as Outcome};
-use crate::shared::{Shared, blocking, meta, state_name};
+use crate::shared::{Shared, Snapshots, blocking, meta, remove_if_there, state_name};
 use esker::{IndexedBatch, Snapshot as View, WriteBatch};
 use openraft::storage::RaftStateMachine;
 use openraft::{
@@ -35,14 +35,13 @@ pub struct SnapshotBuilder<C> {
     config: PhantomData<C>,
 }
 
-/// Commands are applied in batches of about so many bytes.
-const BATCH_BYTES: usize = 1 << 20;
-
 // Files of the directory of snapshots. Only `CURRENT` outlives a call.
 const CURRENT: &str = "current";
 const BUILDING: &str = "building";
 const INCOMING: &str = "incoming";
 const INSTALLING: &str = "installing";
+/// What a crash can leave.
+pub const UNFINISHED: [&str; 3] = [BUILDING, INCOMING, INSTALLING];
 
 impl<C, A> StateMachine<C, A> {
     pub(crate) fn new(shared: Arc<Shared>, application: A) -> Self {
@@ -52,6 +51,13 @@ impl<C, A> StateMachine<C, A> {
     /// Returns a handle for reads, also after openraft has taken the state machine.
     pub fn state(&self) -> State {
         State { shared: self.shared.clone() }
+    }
+}
+
+/// openraft drops it when it has failed, too. Then no snapshot is installed any more.
+impl<C, A> Drop for StateMachine<C, A> {
+    fn drop(&mut self) {
+        self.shared.purges.abandon();
     }
 }
 
@@ -92,7 +98,7 @@ where
         &mut self,
     ) -> Result<Box<SnapshotFile>, StorageError<C::NodeId>> {
         let shared = self.shared.clone();
-        let file = blocking(move || create(&shared.snapshots.lock().unwrap(), INCOMING)).await;
+        let file = blocking(move || create(&shared.snapshots.lock().unwrap().dir, INCOMING)).await;
         file.map(|file| Box::new(SnapshotFile::from_std(file))).map_err(write_error)
     }
 
@@ -104,14 +110,21 @@ where
         let (shared, meta) = (self.shared.clone(), meta.clone());
         // Waits for writes that are in progress.
         let file = snapshot.into_std().await;
-        blocking(move || install::<C>(&shared, &meta, file)).await.map_err(write_error)
+        let installed = blocking(move || install::<C>(&shared, &meta, file)).await;
+        let ask_again = |error| match error {
+            Error::Corrupted(why) => {
+                Error::Corrupted(format!("{why}; start the node again, and it is sent again"))
+            }
+            other => other,
+        };
+        installed.map_err(ask_again).map_err(write_error)
     }
 
     async fn get_current_snapshot(
         &mut self,
     ) -> Result<Option<Snapshot<C>>, StorageError<C::NodeId>> {
         let shared = self.shared.clone();
-        let current = blocking(move || current::<C>(&shared.snapshots.lock().unwrap())).await;
+        let current = blocking(move || current_or_new::<C>(&shared)).await;
         current.map_err(|error| StorageIOError::read_snapshot(None, &error).into())
     }
 }
@@ -142,8 +155,7 @@ where
     for entry in entries {
         responses.push(match &entry.payload {
             EntryPayload::Normal(command) => {
-                let mut writes = Writes { batch: &mut batch, state: &state.keyspace };
-                application.apply(command, &mut writes)?
+                application.apply(command, &mut Writes::begin(&mut batch, &state.keyspace))?
             }
             EntryPayload::Membership(membership) => {
                 let stored = Membership::<C>::new(Some(entry.log_id.clone()), membership.clone());
@@ -153,7 +165,7 @@ where
             EntryPayload::Blank => application.no_command(),
         });
         applied = Some(entry.log_id);
-        if batch.as_batch().encoded().len() > BATCH_BYTES {
+        if is_full(&batch) {
             write_applied(shared, batch, applied.take())?;
             batch = shared.db.indexed_batch();
         }
@@ -182,7 +194,7 @@ where
     // One build at a time, and no install meanwhile: it drops the keyspace that is read here. The
     // directory is free, so that a follower can be sent the current snapshot.
     let _one = shared.builds.lock().unwrap();
-    let dir = shared.snapshots.lock().unwrap().clone();
+    let dir = shared.snapshots.lock().unwrap().dir.clone();
     let view = shared.db.snapshot();
     let last_log_id: Option<LogId<C::NodeId>> = get(shared, &view, meta::APPLIED)?;
     let last_membership = get(shared, &view, meta::MEMBERSHIP)?.unwrap_or_default();
@@ -200,8 +212,7 @@ where
     writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     // A power loss must not leave a snapshot that is newer than what the database has applied.
     shared.db.sync()?;
-    let _dir = shared.snapshots.lock().unwrap();
-    replace(&dir, BUILDING)?;
+    replace(&mut shared.snapshots.lock().unwrap(), BUILDING)?;
     let snapshot = Box::new(SnapshotFile::from_std(File::open(dir.join(CURRENT))?));
     Ok(Snapshot { meta, snapshot })
 }
@@ -215,7 +226,8 @@ where
     C: RaftTypeConfig<SnapshotData = SnapshotFile>,
 {
     let _no_build = shared.builds.lock().unwrap();
-    let dir = shared.snapshots.lock().unwrap();
+    let mut snapshots = shared.snapshots.lock().unwrap();
+    let dir = snapshots.dir.clone();
     // A copy: the file may be one that the caller opened elsewhere.
     received.rewind()?;
     let mut file = create(&dir, INSTALLING)?;
@@ -239,30 +251,66 @@ where
     let mut batch = WriteBatch::new();
     batch.put(&shared.meta, meta::GENERATION, codec::encode(&next.number)?);
     batch.put(&shared.meta, meta::MEMBERSHIP, codec::encode(&meta.last_membership)?);
+    let mut left = shared.purges.lock();
     match &meta.last_log_id {
-        Some(applied) => batch.put(&shared.meta, meta::APPLIED, codec::encode(applied)?),
+        Some(applied) => {
+            batch.put(&shared.meta, meta::APPLIED, codec::encode(applied)?);
+            let purged: Option<LogId<C::NodeId>> = shared.get(meta::PURGED)?;
+            if purged.is_none_or(|purged| purged < *applied) {
+                shared.delete_through(&mut batch, applied)?;
+            }
+        }
         None => batch.delete(&shared.meta, meta::APPLIED),
     };
     batch.set_sync(true);
     shared.db.write(&batch)?;
+    if let Some(applied) = &meta.last_log_id {
+        shared.purges.purged(&mut left, applied.index);
+    }
+    drop(left);
     let old = std::mem::replace(&mut *state, next);
     drop(state);
-    replace(&dir, INSTALLING)?;
+    replace(&mut snapshots, INSTALLING)?;
     shared.db.drop_keyspace(&old.keyspace)?;
     let _ = std::fs::remove_file(dir.join(INCOMING));
     Ok(())
 }
 
-fn current<C>(dir: &Path) -> Outcome<Option<Snapshot<C>>>
+/// The current snapshot. One that is damaged is made anew from the state.
+fn current_or_new<C>(shared: &Shared) -> Outcome<Option<Snapshot<C>>>
 where
     C: RaftTypeConfig<SnapshotData = SnapshotFile>,
 {
-    let mut file = match File::open(dir.join(CURRENT)) {
+    let mut snapshots = shared.snapshots.lock().unwrap();
+    match current::<C>(&mut snapshots) {
+        Err(Error::Corrupted(why)) => {
+            let path = snapshots.dir.join(CURRENT);
+            tracing::warn!("{}: {why}: it is built again from the state", path.display());
+            // `build` takes it.
+            drop(snapshots);
+            build::<C>(shared).map(Some)
+        }
+        current => current,
+    }
+}
+
+/// The current snapshot. The first call reads all of it: a damaged one would stop each node that it is
+/// sent to.
+fn current<C>(snapshots: &mut Snapshots) -> Outcome<Option<Snapshot<C>>>
+where
+    C: RaftTypeConfig<SnapshotData = SnapshotFile>,
+{
+    let mut file = match File::open(snapshots.dir.join(CURRENT)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let meta = dump::Reader::<_, Meta<C>>::new(BufReader::new(&file))?.meta;
+    let mut reader = dump::Reader::<_, Meta<C>>::new(BufReader::new(&file))?;
+    let meta = reader.meta.clone();
+    if !snapshots.is_verified {
+        reader.try_for_each(|entry| entry.map(drop))?;
+        snapshots.is_verified = true;
+    }
     file.rewind()?;
     Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotFile::from_std(file)) }))
 }
@@ -274,19 +322,13 @@ fn create(dir: &Path, name: &str) -> Outcome<File> {
     Ok(File::options().read(true).write(true).create_new(true).open(dir.join(name))?)
 }
 
-fn remove_if_there(path: &Path) -> Outcome<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
 fn sync_names(dir: &Path) -> Outcome<()> {
     Ok(File::open(dir)?.sync_all()?)
 }
 
 /// Makes the synced file `name` the current snapshot.
-fn replace(dir: &Path, name: &str) -> Outcome<()> {
-    std::fs::rename(dir.join(name), dir.join(CURRENT))?;
-    sync_names(dir)
+fn replace(snapshots: &mut Snapshots, name: &str) -> Outcome<()> {
+    std::fs::rename(snapshots.dir.join(name), snapshots.dir.join(CURRENT))?;
+    snapshots.is_verified = true;
+    sync_names(&snapshots.dir)
 }

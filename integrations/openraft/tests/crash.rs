@@ -6,8 +6,8 @@ use esker::env::{Env, Storage};
 use esker::{Db, Settings};
 use esker_base::Rng;
 use esker_storage::FaultStorage;
-use openraft::storage::{RaftLogStorage, RaftStateMachine};
-use openraft::{RaftSnapshotBuilder, SnapshotMeta, StorageHelper};
+use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine};
+use openraft::{RaftLogReader, RaftSnapshotBuilder, SnapshotMeta, StorageHelper};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use support::{Store, id, put};
@@ -131,4 +131,90 @@ async fn the_current_snapshot_is_there_while_another_one_is_built() {
         assert!(round == 0 || current.is_some());
         assert_eq!(build.await.unwrap().last_log_id, Some(id(round * 10 + 10)));
     }
+}
+
+/// A follower with entries 0 to 8, of which 0 to 5 are applied, and the snapshot of a leader at 10.
+async fn behind(
+    dirs: &[tempfile::TempDir; 2],
+) -> (Store, (SnapshotMeta<u64, openraft::BasicNode>, Vec<u8>)) {
+    let mut leader = Store::open(dirs[0].path());
+    apply(&mut leader, 0, 10).await;
+    let snapshot = snapshot(&mut leader).await;
+    let mut follower = Store::open(dirs[1].path());
+    apply(&mut follower, 0, 5).await;
+    follower.append((6..=8).map(|index| put(index, &index.to_string(), b"x"))).await;
+    (follower, snapshot)
+}
+
+async fn indexes(store: &mut Store) -> Vec<u64> {
+    let entries = store.log.try_get_log_entries(..).await.unwrap();
+    entries.iter().map(|entry| entry.log_id.index).collect()
+}
+
+#[tokio::test]
+async fn a_crash_before_an_install_keeps_the_entries_that_were_purged_for_it() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (mut follower, _) = behind(&dirs).await;
+    // openraft purges while the install runs.
+    follower.log.purge(id(10)).await.unwrap();
+    let state = follower.log.get_log_state().await.unwrap();
+    assert_eq!((state.last_purged_log_id, state.last_log_id), (Some(id(10)), Some(id(10))));
+    assert!(indexes(&mut follower).await.is_empty());
+
+    let mut follower = follower.reopen(dirs[1].path());
+    let state = follower.log.get_log_state().await.unwrap();
+    assert_eq!((state.last_purged_log_id, state.last_log_id), (None, Some(id(8))));
+    assert_eq!(indexes(&mut follower).await, (0..=8).collect::<Vec<_>>());
+    expect_start(&mut follower, 5).await;
+}
+
+/// The entries could be acknowledged, and the gap before them would be there after a crash.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_past_a_gap_fails_if_the_snapshot_is_not_installed() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (mut follower, _) = behind(&dirs).await;
+    follower.log.purge(id(10)).await.unwrap();
+    let mut log = follower.log.clone();
+    let append = tokio::spawn(async move { log.blocking_append([put(11, "11", b"x")]).await });
+    let Store { db, log, machine } = follower;
+    drop(machine);
+    let error = append.await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("up to entry 10 was not installed"), "{error}");
+    db.close().unwrap();
+    drop(log);
+    assert_eq!(indexes(&mut Store::open(dirs[1].path())).await, (0..=8).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_past_a_gap_is_written_once_the_snapshot_is_installed() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (mut follower, (meta, bytes)) = behind(&dirs).await;
+    follower.log.purge(id(10)).await.unwrap();
+    let mut log = follower.log.clone();
+    let append = tokio::spawn(async move { log.blocking_append([put(11, "11", b"x")]).await });
+    let mut file = follower.machine.begin_receiving_snapshot().await.unwrap();
+    file.write_all(&bytes).await.unwrap();
+    follower.machine.install_snapshot(&meta, file).await.unwrap();
+    append.await.unwrap().unwrap();
+    assert_eq!(indexes(&mut follower).await, [11]);
+
+    let mut follower = follower.reopen(dirs[1].path());
+    let state = follower.log.get_log_state().await.unwrap();
+    assert_eq!((state.last_purged_log_id, state.last_log_id), (Some(id(10)), Some(id(11))));
+    assert_eq!(indexes(&mut follower).await, [11]);
+    expect_start(&mut follower, 10).await;
+}
+
+/// The log has the last entry of the snapshot and more: no gap, so nothing waits.
+#[tokio::test]
+async fn an_append_to_a_log_that_has_the_snapshot_does_not_wait_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut follower = Store::open(dir.path());
+    apply(&mut follower, 0, 5).await;
+    follower.append((6..=12).map(|index| put(index, &index.to_string(), b"x"))).await;
+    follower.log.purge(id(10)).await.unwrap();
+    follower.append([put(13, "13", b"x")]).await;
+    assert_eq!(indexes(&mut follower).await, [11, 12, 13]);
+    let mut follower = follower.reopen(dir.path());
+    assert_eq!(indexes(&mut follower).await, (0..=13).collect::<Vec<_>>());
 }

@@ -34,10 +34,9 @@ pub enum Put {
 struct Map;
 
 impl Application<Config> for Map {
-    fn apply(&self, command: &Put, writes: &mut Writes<'_>) -> esker::Result<()> {
+    fn apply(&self, command: &Put, writes: &mut Writes<'_>) -> Result<(), esker_openraft::Error> {
         let Put::Set { key, value } = command;
-        writes.put(key, value);
-        Ok(())
+        Ok(writes.put(key, value)?)
     }
 
     fn no_command(&self) {}

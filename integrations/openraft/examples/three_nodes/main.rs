@@ -38,9 +38,8 @@ pub struct Put {
 struct Map;
 
 impl Application<Config> for Map {
-    fn apply(&self, command: &Put, writes: &mut Writes<'_>) -> esker::Result<()> {
-        writes.put(&command.key, &command.value);
-        Ok(())
+    fn apply(&self, command: &Put, writes: &mut Writes<'_>) -> Result<(), esker_openraft::Error> {
+        Ok(writes.put(&command.key, &command.value)?)
     }
 
     fn no_command(&self) {}

@@ -11,6 +11,7 @@ use openraft::raft::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -40,7 +41,12 @@ async fn receive<T: DeserializeOwned>(stream: &mut TcpStream) -> io::Result<T> {
 
 /// Answers other nodes until it is aborted.
 pub async fn serve(listener: TcpListener, raft: Raft) {
-    while let Ok((mut stream, _)) = listener.accept().await {
+    loop {
+        let Ok((mut stream, _)) = listener.accept().await else {
+            // Too many open files, or a peer that went away: others may still come.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
         let raft = raft.clone();
         tokio::spawn(async move {
             match receive(&mut stream).await? {
